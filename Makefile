@@ -1,12 +1,12 @@
 # Everything is set up in .venv by the first target that needs it; nothing outside the folder is touched but the user's cache.
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
 WORKERS ?= 3 # more than cores: a third of the time tests wait for servers and clocks
 unexport PYTHONDONTWRITEBYTECODE # else every program that a test starts, and every run, compiles all anew
 
-.PHONY: run test test-real check docs site bench machines clean
+.PHONY: run test test-real check cause docs site bench machines clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "unslow needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
@@ -35,11 +35,14 @@ check: $(READY)  ## style, types, layers, generated docs
 	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	$(BIN)/lint-imports
-	$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m docs._build.generate --check
 	$(MAKE) --no-print-directory site
 
+cause: $(READY)  ## the two files of a new cause: make cause NAME=what_is_wrong
+	@$(BIN)/python -m lab.new_cause "$(NAME)"
+
 docs: $(READY)  ## write the generated reference
-	$(BIN)/python -m docs.generate
+	$(BIN)/python -m docs._build.generate
 
 site: $(READY)  ## the documentation as a site in site/, which opens from disk; NO_MKDOCS_2_WARNING silences an advert
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

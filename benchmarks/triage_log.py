@@ -41,7 +41,7 @@ with open("/proc/self/status") as file:
 subject = snapshot.subjects[0]
 print(json.dumps(dict(
     seconds=seconds, cpu_seconds=busy, peak_bytes=peak, verdict=report.subjects[0].verdict, shown=len(text),
-    loads=len(subject.runtime.loads.value_or(())), layers=subject.runtime.layers.value_or(0),
+    loads=len(subject.runtime.history.loads.value_or(())), layers=subject.runtime.placement.layers.value_or(0),
     decode=subject.run.decode_tokens_per_s.value_or(0),
 )))
 """

@@ -19,14 +19,13 @@ from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
 from unslow.page.what_if import gguf_memory
-from unslow.page.what_if.gguf import GgufAnswers, Priced, Subject, asked_now
+from unslow.page.what_if.gguf import GgufAnswers, PricedWork, Subject, asked_now
 from unslow.page.what_if.hf import HfSubject, hf_memory
 from unslow.page.what_if.memory_view import AskedSettings, Memory
-from unslow.page.what_if.running import startable
+from unslow.page.what_if.running import startable_cache_types
 from unslow.think.hardware import Hardware
 from unslow.think.memo import one_judgement
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.setup import Setup
 
 MODELS = ("llama-3.1-8b", "llama-3.3-70b", "gpt-oss-120b")
@@ -63,7 +62,7 @@ def named_subject(system: System, request: FitRequest) -> Subject | Unknown:
         found,
         setup._replace(hardware=hardware) if hardware else setup,
         now,
-        priced=Priced(hardware.processors.cores, whole_first=experts) if hardware else None,
+        priced=PricedWork(hardware.processors.cores, whole_first=experts) if hardware else None,
         unified=bool(request.kv_unified) and request.runtime != "ollama",
         command=command,
         notes=(*found.notes, *notes),
@@ -95,7 +94,7 @@ def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
     if isinstance(subject, Unknown):
         return subject
     answers = GgufAnswers(subject)
-    kinds = startable(subject.found, subject.base, ("F16", "Q8_0", "Q4_0"))
+    kinds = startable_cache_types(subject.found, subject.base, ("F16", "Q8_0", "Q4_0"))
     return gguf_memory(answers, answers.answer(subject.now), subject.source, kinds)
 
 

@@ -21,7 +21,7 @@ from unslow import __version__
 from unslow.commands.calibrate.calibration import ENGINE, cpu_guests, point_of
 from unslow.facts.calibration import Calibration, MachineMark
 from unslow.facts.values import GB
-from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, measure_in_rounds
+from unslow.look.bench.calibration import Limits, ModelTimes, ModelToMeasure, measure_in_rounds
 from unslow.look.engine import engine_version
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.models.gguf import blueprint, read_gguf
@@ -50,8 +50,8 @@ def main() -> None:
     limits = Limits(args.seconds, enough_rounds=args.rounds)
     rounds = measure_in_rounds(system, [*learned_from, *checked], args.threads, limits, lambda _text, _share: None)
     known = {guest.name for guest in learned_from}
-    calibration = _calibration(system, [m for m in rounds.measured if m.guest.name in known], args.threads)
-    others = [m for m in rounds.measured if m.guest.name not in known]
+    calibration = _calibration(system, [m for m in rounds.measured if m.model.name in known], args.threads)
+    others = [m for m in rounds.measured if m.model.name not in known]
     _print_costs(calibration)
     _print_checked(system, others, calibration)
     if args.save:
@@ -74,7 +74,7 @@ def _checked(args: argparse.Namespace) -> list[ModelToMeasure]:
     return [*real, *made_up]
 
 
-def _calibration(system: LiveSystem, measured: Sequence[Measured], threads: int) -> Calibration:
+def _calibration(system: LiveSystem, measured: Sequence[ModelTimes], threads: int) -> Calibration:
     points = tuple(point_of(system, one) for one in measured)
     return Calibration(
         unslow_version=__version__,
@@ -92,7 +92,7 @@ def _calibration(system: LiveSystem, measured: Sequence[Measured], threads: int)
     )
 
 
-def _recording(system: LiveSystem, calibration: Calibration, checked: Sequence[Measured]) -> bytes:
+def _recording(system: LiveSystem, calibration: Calibration, checked: Sequence[ModelTimes]) -> bytes:
     """The calibration, and what was checked against it."""
     points = [point_of(system, one) for one in checked]
     return msgspec.json.format(msgspec.json.encode({"calibration": calibration, "checked": points}), indent=1) + b"\n"
@@ -112,22 +112,22 @@ def _print_costs(calibration: Calibration) -> None:
     )
 
 
-def _print_checked(system: LiveSystem, measured: Sequence[Measured], calibration: Calibration) -> None:
+def _print_checked(system: LiveSystem, measured: Sequence[ModelTimes], calibration: Calibration) -> None:
     print(_COLUMNS)
     off: list[float] = []
     best: list[float] = []
     for one in measured:
-        plan = blueprint(read_gguf(system, one.guest.path))
+        plan = blueprint(read_gguf(system, one.model.path))
         decode = calibrated_decode(demand_of(plan, one.depth_tokens), calibration)
-        prefill = calibrated_prefill(demand_of(plan), calibration, one.guest.prompt_tokens)
+        prefill = calibrated_prefill(demand_of(plan), calibration, one.model.prompt_tokens)
         if not decode:
             continue
         speed, guess = 1 / one.typical_decode_s, 1 / decode.seconds.mid
         off.append(guess / speed - 1)
         best.append(guess * calibration.drift * one.best_decode_s - 1)
-        row = f"{one.guest.name:14} {speed:9.2f} {guess:9.2f}  {off[-1]:+6.1%}  {best[-1]:+6.1%}"
+        row = f"{one.model.name:14} {speed:9.2f} {guess:9.2f}  {off[-1]:+6.1%}  {best[-1]:+6.1%}"
         if prefill and one.prefill_s:
-            tokens = one.guest.prompt_tokens
+            tokens = one.model.prompt_tokens
             row += f"  {tokens / one.best_prefill_s:8.1f} {tokens / prefill.seconds.mid * calibration.drift:9.1f}"
             row += f"  {one.best_prefill_s / prefill.seconds.mid * calibration.drift - 1:+6.1%}"
         print(f"{row:80} {one.samples}, {one.lost} lost")

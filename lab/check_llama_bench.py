@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.parts import WAYS, round_of
 from unslow.facts.bench import BenchRow, Failure, Pass
 from unslow.facts.runtime import Runtime
@@ -163,12 +163,12 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 def _warm_up(bencher: Bencher, args: argparse.Namespace) -> tuple[int, int]:
     """Everything once, so that nothing is cold; how long the prompts are by the server's count."""
-    short = _answer(bencher, Wanted(SHORT, args.tokens, round=0))
-    long = _answer(bencher, Wanted(LONG, AFTER_PROMPT_TOKENS, args.prompt, round=0))
+    short = _answer(bencher, BenchWish(SHORT, args.tokens, round=0))
+    long = _answer(bencher, BenchWish(LONG, AFTER_PROMPT_TOKENS, args.prompt, round=0))
     return short.prompt_tokens, long.prompt_tokens
 
 
-def _answer(bencher: Bencher, wanted: Wanted) -> Pass:
+def _answer(bencher: Bencher, wanted: BenchWish) -> Pass:
     done = bencher.ask(wanted)
     if isinstance(done, Failure):
         raise SystemExit(f"{wanted.case}: {done.kind}: {done.why}")
@@ -192,13 +192,13 @@ def _asked(bencher: Bencher, args: argparse.Namespace, number: int) -> tuple[dic
     answers = {
         way.case: _answer(
             bencher,
-            Wanted(
+            BenchWish(
                 SHORT if way == WAYS[0] else way.case, args.tokens, round=number, greedy=way.greedy, stream=way.stream
             ),
         )
         for way in turned
     }
-    return answers, _answer(bencher, Wanted(LONG, AFTER_PROMPT_TOKENS, args.prompt, round=number))
+    return answers, _answer(bencher, BenchWish(LONG, AFTER_PROMPT_TOKENS, args.prompt, round=number))
 
 
 def _benched(args: argparse.Namespace, short: int, long: int) -> tuple[BenchRow, BenchRow]:
@@ -321,7 +321,9 @@ def _print_parts(parts: Parts) -> None:
     print(f"\na token as the client sees it: {parts.seconds * 1e3:.3f} ms, over {parts.rounds} rounds")
     for part in parts.parts:
         seen = part.told_apart or part.seconds  # what is left over is shown in any case
-        shown = f"{part.seconds * 1e3:9.3f} ms {part.seconds / parts.seconds:6.1%}" if seen else f"{'none seen':>19}"
+        shown = (
+            f"{part.seconds * 1e3:9.3f} ms {part.seconds / parts.seconds:6.1%}" if seen else f"{'none detected':>19}"
+        )
         print(f"  {part.name:14}{shown}   {part.low_s * 1e3:8.3f} to {part.high_s * 1e3:8.3f} ms   {part.how}")
     if parts.gpu_idle_s is not None:
         print(f"  the GPU idle  {parts.gpu_idle_s * 1e3:9.3f} ms")

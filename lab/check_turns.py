@@ -20,7 +20,7 @@ from lab.check_noise import LEAST_FOUND, MOST_FALSE
 from lab.noise.runs import Silent
 from lab.noise.slowed import Slowed
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.server import Own
 from unslow.facts.bench import DECODE, Pass
 from unslow.facts.machine import Machine
@@ -55,7 +55,7 @@ def main() -> None:
 def _measured(args: argparse.Namespace) -> list[Compared]:
     own = Own.from_request(LiveSystem(), Machine(), Silent(), command=args.command)
     done: list[Compared] = []
-    with own.started({}) as bencher:
+    with own.start({}) as bencher:
         _speed(bencher, args, slowed=False)
         try:
             for number in range(2 * args.turns):
@@ -83,7 +83,7 @@ def _speed(bencher: Bencher, args: argparse.Namespace, *, slowed: bool) -> float
     if pid is None:
         raise SystemExit("the server's process is not known, so it can't be slowed down")
     with Slowed(pid, args.share, args.period) if slowed else nullcontext():
-        done = bencher.ask(Wanted("short", args.tokens))
+        done = bencher.ask(BenchWish("short", args.tokens))
     rate = decode_rate(done) if isinstance(done, Pass) else None
     if rate is None:
         raise SystemExit("a request was not answered")

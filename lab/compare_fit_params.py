@@ -19,8 +19,8 @@ from unslow.catalog.models import find_model
 from unslow.look.probes import read_machine
 from unslow.look.system.live import LiveSystem
 from unslow.think.blueprints import made_up
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.settings import Settings
 
 MIB = 1024**2
 USUAL = ("llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-12b", "gpt-oss-20b", "deepseek-v2-lite", "granite-4.0-h-tiny")

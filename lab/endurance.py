@@ -29,7 +29,7 @@ from lab.chaos.server import Killable, free_port
 
 from unslow.commands.bench.bencher import FLUSH_EVERY_S, Bencher
 from unslow.commands.bench.sweeps import Limits
-from unslow.commands.bench.sweeps.minutes import sustained
+from unslow.commands.bench.sweeps.minutes import sustained_sweep
 from unslow.facts.bench import Sweep
 from unslow.facts.snapshot import Subject
 from unslow.look.requests import Target
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> Result:
             plan = planned(options.minutes, options.seed)
             args = (plan, time.monotonic(), {"kill": server.kill_for, "refuse": chaos.refuse_for})
             threading.Thread(target=happen, args=args, daemon=True).start()
-            sweep = sustained(bencher, Limits(values=(options.minutes,), tokens=options.tokens), 0.0)
+            sweep = sustained_sweep(bencher, Limits(values=(options.minutes,), tokens=options.tokens), 0.0)
         finally:
             chaos.close()
             server.end()

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from unslow.commands.diagnose.target import read_stored
-from unslow.think.case.prediction import DECODE
-from unslow.think.judge.budget import UNEXPLAINED
+from unslow.think.case.speed import DECODE
 from unslow.think.judge.judge import diagnose
+from unslow.think.judge.pricing import UNEXPLAINED
 from unslow.think.report import SubjectReport
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"

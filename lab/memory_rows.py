@@ -15,8 +15,8 @@ from unslow.facts.model import Blueprint
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.system.live import LiveSystem
 from unslow.think.blueprints import made_up
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import Need, memory_of
-from unslow.think.memory.llama_cpp.settings import Settings
 
 FOLDER = Path(__file__).parent / "data" / "memory"
 MIB = 1024**2

@@ -3,7 +3,7 @@
     python -m lab.verify_cpu --server LLAMA_SERVER --model MODEL.gguf [--seconds N] [--only WORD]
 
 Each change is held against the plain command at a short prompt and at one of 1K tokens. One line of JSON for each is
-added to lab/data/verify_cpu.jsonl; `docs/generate.py` makes the table of docs/explanation/plan_results.md from it.
+added to lab/data/verify_cpu.jsonl; `make docs` makes the table of docs/explanation/plan_results.md from it.
 Random weights will do for speed, so answers are compared only with --answers, which needs a trained model.
 """
 

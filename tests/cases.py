@@ -11,14 +11,14 @@ from unslow.facts.model import Blueprint, Model, packed_tensors
 from unslow.facts.run import Run
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known, Unknown, reported
+from unslow.facts.values import GIB, MIB, Known, Unknown, reported_fact
 from unslow.think.blueprints import made_up
 
 LAYER_MIB, OUTPUT_MIB, TABLE_MIB = 125, 410, 282
 
 
 def r(value: Any) -> Known[Any]:
-    return reported(value, "test")
+    return reported_fact(value, "test")
 
 
 def model_8b() -> Model:
@@ -39,7 +39,7 @@ def cpu_case() -> Case:
             memory=Memory(total_bytes=r(24 * GIB), read_bytes_per_s=r(17e9), read_one_core_bytes_per_s=r(12e9)),
             gpus=r(()),
         ),
-        runtime=Runtime(
+        runtime=Runtime().with_facts(
             name=r("llama.cpp"), pid=r(10), command=r(["llama-server", "-m", "m.gguf"]), threads=r(2),
             state=r("loaded"), context_length=r(4096), devices=r([SeenDevice(name="CPU")]),
             buffers=r([Buffer(device="CPU_Mapped", kind="model", bytes=4692 * MIB, on_gpu=False)]),
@@ -67,14 +67,16 @@ def gpu_case(layers_on_gpu: int = 33, free_gib: float = 20.0, context: int = 819
         case,
         {
             "machine.gpus": r((gpu,)),
-            "runtime.devices": r([SeenDevice(name="CUDA0", free_bytes=r(int(free_gib * GIB))), SeenDevice(name="CPU")]),
-            "runtime.buffers": r(buffers),
-            "runtime.gpu_layers": r(layers_on_gpu),
-            "runtime.layers": r(33),
-            "runtime.context_length": r(context),
-            "runtime.kv_cells": r(context),
-            "runtime.kv_bytes": r(context * 131072),
-            "runtime.longest_sequence": r(500),
+            "runtime.placement.devices": r(
+                [SeenDevice(name="CUDA0", free_bytes=r(int(free_gib * GIB))), SeenDevice(name="CPU")]
+            ),
+            "runtime.memory.buffers": r(buffers),
+            "runtime.placement.gpu_layers": r(layers_on_gpu),
+            "runtime.placement.layers": r(33),
+            "runtime.context.length": r(context),
+            "runtime.cache.cells": r(context),
+            "runtime.cache.bytes": r(context * 131072),
+            "runtime.history.longest_sequence": r(500),
             "run.decode_tokens_per_s": r(130.0 if layers_on_gpu == 33 else 12.0),
         },
     )
@@ -95,10 +97,10 @@ def with_tensors(case: Case) -> Case:
             "model.architecture": "llama",
             "model.tensors": packed_tensors(plan_8b().tensors),
             "model.metadata": own,
-            "runtime.slots": 1,
-            "runtime.flash_attention": True,
-            "runtime.ubatch": 512,
-            "runtime.batch": 2048,
+            "runtime.scheduling.slots": 1,
+            "runtime.compute.flash_attention": True,
+            "runtime.compute.ubatch": 512,
+            "runtime.compute.batch": 2048,
         },
     )
 

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, Line, LookError
+from unslow.look.system import Answer, FinishedCommand, Line, LookError
 
 
 @dataclass
@@ -16,7 +16,7 @@ class FakeSystem:
     files: dict[str, str | bytes | LookError] = field(default_factory=dict)
     folders: dict[str, list[str]] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    commands: dict[str, Finished | LookError] = field(default_factory=dict)
+    commands: dict[str, FinishedCommand | LookError] = field(default_factory=dict)
     http: dict[str, Answer | LookError] = field(default_factory=dict)
     streams: dict[str, list[Line] | LookError] = field(default_factory=dict)
     asks: dict[str, Any] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class FakeSystem:
     def read_link(self, path: str) -> str:
         return str(self._get(self.links, path))
 
-    def run(self, command: Sequence[str], timeout_s: float = 0) -> Finished:
+    def run(self, command: Sequence[str], timeout_s: float = 0) -> FinishedCommand:
         return self._get(self.commands, " ".join(command))
 
     def request(

@@ -30,7 +30,7 @@ _HOST = {
 
 def readings(**values: float | None) -> dict[str, Reading]:
     """Those that have a value."""
-    return {name: Reading(value, f"{name}, mean of 15 min") for name, value in values.items() if value is not None}
+    return {name: Reading(value, f"{name}, mean over 15 min") for name, value in values.items() if value is not None}
 
 
 def gpu(index: int = 0, name: str = H100, **changed: float | None) -> MemberGpu:

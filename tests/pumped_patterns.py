@@ -79,7 +79,7 @@ def all_patterns() -> dict[tuple[str, int], str]:
         modules = {name: importlib.import_module(name) for name in names}
         _load_catalogue(modules.values())
         masking = modules["unslow.facts.masking"]
-        masking.compiled(masking.RULES)
+        masking.compile_rules(masking.RULES)
         dialect = modules["unslow.look.logs.dialect"]
         for value in [value for module in modules.values() for value in vars(module).values()]:
             if isinstance(value, dialect.Rules):  # of log lines, each compiled when one is met

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from unslow.facts.runtime import FACT_PATHS, Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 
@@ -53,8 +54,14 @@ def contradictory(case: Case, others: list[Case], dice: random.Random) -> Case:
     for _ in range(dice.randrange(1, 25)):
         other, group = dice.choice(others), dice.choice(GROUPS)
         mine, theirs = getattr(case, group), getattr(other, group)
-        said = [n for n in theirs.__struct_fields__ if getattr(theirs, n) != getattr(mine, n)]
-        if said:
+        if isinstance(mine, Runtime):
+            said = [n for n in FACT_PATHS if theirs.fact(n) != mine.fact(n)]
+        else:
+            said = [n for n in theirs.__struct_fields__ if getattr(theirs, n) != getattr(mine, n)]
+        if said and isinstance(mine, Runtime):
+            name = dice.choice(said)
+            case = msgspec.structs.replace(case, runtime=mine.with_facts(**{name: theirs.fact(name)}))
+        elif said:
             name = dice.choice(said)
             changed = msgspec.structs.replace(mine, **{name: getattr(theirs, name)})
             case = msgspec.structs.replace(case, **{group: changed})

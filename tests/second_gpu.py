@@ -10,8 +10,7 @@ from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.run import GpuTelemetry, GpuUnderLoad, PhaseTelemetry, Run, Stat
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import GIB, MIB, Known
-from unslow.think.case.gpus import is_apple
-from unslow.think.case.vram import gpus_held, runtime_sees_gpu, seen_gpus
+from unslow.think.case.view import CaseView
 
 replace = msgspec.structs.replace
 BUS_ID = "0000:7f:00.0"
@@ -22,8 +21,12 @@ def tells_its_gpu(case: Case) -> bool:
 
     The runtime's own list tells it, or the driver's of processes. A Mac takes no second one.
     """
-    one = len(case.machine.gpus.value_or(())) == 1 and not is_apple(case)
-    return one and (bool(gpus_held(case)) or len(seen_gpus(case)) == 1 or runtime_sees_gpu(case) is False)
+    one = len(case.machine.gpus.value_or(())) == 1 and not CaseView(case).gpus.is_apple
+    return one and (
+        bool(CaseView(case).gpus.holding_model)
+        or len(CaseView(case).gpus.seen_by_runtime) == 1
+        or CaseView(case).gpus.visible_to_runtime is False
+    )
 
 
 def idle_twin(gpu: Gpu) -> Gpu:

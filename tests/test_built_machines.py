@@ -1,4 +1,4 @@
-"""The machines that nobody recorded: marked as built, with the source of their figures, and fit to be built again."""
+"""Built machines: marked as such, with the source of their figures, and reproducible."""
 
 import tomllib
 from pathlib import Path
@@ -21,17 +21,17 @@ BUILT = every()
 ONE_OF_EACH_FORM = ("rtx_4090_thermal_throttling", "h200_power_limit_200_w", "m2_max_healthy", "vllm_preemptions")
 
 
-def test_names_are_their_own():
+def test_built_machine_names_are_unique():
     assert len({built.name for built in BUILT}) == len(BUILT)
 
 
-def test_the_folders_are_those_that_can_be_built():
+def test_the_built_folders_are_those_that_can_be_built():
     there = {folder.name for folder in MACHINES.glob("built_*")}
     assert there - OTHERS == {f"built_{built.name}" for built in BUILT}
 
 
 @pytest.mark.parametrize("built", BUILT, ids=lambda built: built.name)
-def test_each_is_marked_as_built_and_says_where_its_figures_are_from(built):
+def test_each_built_machine_is_marked_and_names_its_source(built):
     said = tomllib.loads((MACHINES / f"built_{built.name}" / "expected.toml").read_text())
     assert said["what"].startswith("built: ")
     assert said["checked"] == ("://" in said["source"]), "an address stands there once somebody has read it"
@@ -40,7 +40,7 @@ def test_each_is_marked_as_built_and_says_where_its_figures_are_from(built):
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_FORM)
-def test_building_again_gives_the_same(name, tmp_path):
+def test_building_again_gives_the_same_files(name, tmp_path):
     (built,) = (built for built in BUILT if built.name == name)
     again, kept = built.build(tmp_path), MACHINES / f"built_{name}"
     assert sorted(path.name for path in again.iterdir()) == sorted(path.name for path in kept.iterdir())
@@ -55,7 +55,7 @@ def test_a_folder_with_one_snapshot_is_that_snapshot():
     assert read_stored(str(folder)) == read_stored(str(folder / SNAPSHOT))
 
 
-def test_a_world_answers_in_turn_and_knows_what_is_not_there():
+def test_a_fake_world_answers_in_turn_and_knows_missing_files():
     world = World(files={"/proc/stat": ["first", "second"], "/proc/7/comm": "x\n"})
     assert [world.read_bytes("/proc/stat") for _ in range(3)] == [b"first", b"second", b"second"]
     assert world.list_dir("/proc") == ["7", "stat"]

@@ -1,4 +1,4 @@
-"""Every recorded machine gets the diagnosis that its own expected.toml asks for."""
+"""Every recorded machine gets the diagnosis in its own expected.toml."""
 
 import re
 import shutil
@@ -16,6 +16,7 @@ from unslow.commands._formats import render
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.commands import line_for_reader
 from unslow.facts.knob import Knob
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.judge.findings import changes_nothing
 from unslow.think.judge.judge import diagnose
@@ -47,12 +48,12 @@ def texts(folder):
             for width in WIDTHS}  # fmt: skip
 
 
-def test_what_is_shown_is_as_stored(folder):
+def test_the_shown_diagnosis_is_as_stored(folder):
     found = difference("diagnose", folder.name, of_machine(folder.name), most=40)
     assert not found, f"\n{found}"
 
 
-def test_the_verdict_and_the_first_cause(folder):
+def test_verdict_and_first_cause_are_as_expected(folder):
     want, report = expected(folder), judged(folder)
     found = [f.cause for f in report.findings]
     consequences = report.findings[0].explains if report.findings else ()
@@ -74,13 +75,13 @@ def test_a_healthy_machine_has_no_findings(folder):
     assert judged(folder).findings == ()
 
 
-def test_no_fix_sets_what_is_set_already(folder):
+def test_no_fix_sets_what_is_already_set(folder):
     snapshot = recorded(folder)
     cases = list(snapshot.cases())
     for subject in diagnosed(folder.name).subjects:
         fixes = [fix for finding in subject.findings for fix in finding.fixes]
         changes = [Knob(fix.knob).to(fix.value) for fix in fixes]
-        assert not [change for change in changes if changes_nothing(cases[subject.number], change)]
+        assert not [change for change in changes if changes_nothing(CaseView(cases[subject.number]), change)]
 
 
 SLOW_8B = [
@@ -91,7 +92,7 @@ SLOW_8B = [
 
 
 @pytest.mark.parametrize("folder", SLOW_8B, indirect=True, ids=lambda p: p.name)
-def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
+def test_the_achievable_speed_is_that_of_the_healthy_machine(folder):
     report = judged(folder)
     if not report.findings:
         pytest.skip("no cause is known for this machine yet")
@@ -100,7 +101,7 @@ def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
     assert achievable == pytest.approx(healthy, rel=0.3)
 
 
-def test_symptoms_are_counted_with_their_cause(folder):
+def test_symptoms_have_no_cost_of_their_own(folder):
     report = judged(folder)
     explained = {e for f in report.findings for e in f.explains}
     assert all(f.cost is None for f in report.findings if f.cause in explained)
@@ -120,8 +121,8 @@ def test_the_budget_sums_to_the_measured_time(folder):
         assert "unexplained" in [b.part for b in token]
 
 
-def test_every_command_stands_whole_in_the_text(folder, texts):
-    """A line to copy is never broken, however narrow the terminal: a shell runs the half of a command too."""
+def test_no_command_is_wrapped_at_any_width(folder, texts):
+    """A shell would run half of a wrapped command."""
     lines = {
         line.strip()
         for subject in diagnosed(folder.name).subjects
@@ -135,7 +136,7 @@ def test_every_command_stands_whole_in_the_text(folder, texts):
         assert lines <= {line.strip() for line in text.split("\n")}, width
 
 
-def test_no_text_speaks_python(folder, texts):
+def test_no_text_contains_python_values(folder, texts):
     assert not python_in(texts[WIDTHS[-1]])
     assert not python_in(render(diagnosed(folder.name), "markdown", width=100, color=False, everything=True))
 
@@ -145,8 +146,8 @@ QUIET = ["healthy_full_gpu", "gpu_layers_set_too_low", "spill_other_process_hold
 
 
 @pytest.mark.parametrize("name", QUIET)
-def test_the_same_without_the_lines_that_newer_builds_hide(name, tmp_path):
-    """At its default verbosity llama-server prints no load lines; what the process holds on the GPU tells enough."""
+def test_the_diagnosis_is_the_same_without_hidden_load_lines(name, tmp_path):
+    """At default verbosity llama-server prints no load lines; VRAM held by the process is enough."""
     folder = MACHINES[0].parent / f"h200_llama_server_{name}"
     quiet = shutil.copytree(folder, tmp_path / name)
     lines = (quiet / "server.log").read_text().splitlines()
@@ -156,10 +157,10 @@ def test_the_same_without_the_lines_that_newer_builds_hide(name, tmp_path):
     assert (report.findings[0].cause if report.findings else "") == want["first_cause"]
 
 
-def test_hidden_lines_and_a_large_cache_are_not_taken_for_a_full_gpu(tmp_path):
+def test_hidden_load_lines_and_a_large_cache_leave_placement_undetermined(tmp_path):
     quiet = shutil.copytree(MACHINES[0].parent / "h200_llama_server_context_pinned_spill", tmp_path / "q")
     lines = (quiet / "server.log").read_text().splitlines()
     (quiet / "server.log").write_text("\n".join(line for line in lines if not HIDDEN.match(line)))
     report = judged(quiet)
-    assert "where the weights lie" in [c.because for c in report.cannot_tell]
+    assert "where the weights are" in [c.because for c in report.cannot_tell]
     assert not report.expected.as_configured

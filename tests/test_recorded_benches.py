@@ -1,4 +1,4 @@
-"""Benchmarks and diagnoses made on an H200 while it was watched: whoever replays them gets the same answers."""
+"""Benchmarks and diagnoses recorded on an H200 under sampling replay to the same answers."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import pytest
 
 from unslow.facts.bench import DECODE, DECODE_AT_4K, PREFILL, TOGETHER, Bench, Pass, parse_bench
 from unslow.facts.snapshot import parse_snapshot
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import diagnose
 from unslow.think.stats.comparison import compare_benches
 from unslow.think.stats.depth import Reading, expectation_of, judge_depths
@@ -35,7 +36,7 @@ def snapshot(name: str):
         ("cache_outgrows_vram", "cliff", (16000, 17000)),
     ],
 )
-def test_cliffs_and_honest_slopes_are_told_apart(name, verdict, knee):
+def test_cliffs_are_distinguished_from_slopes(name, verdict, knee):
     recorded = bench(name)
     (sweep,) = recorded.sweeps
     rates = [(done, rate) for done in recorded.passes if done.round and (rate := decode_rate(done))]
@@ -49,7 +50,9 @@ def test_cliffs_and_honest_slopes_are_told_apart(name, verdict, knee):
         for done, rate in rates
     ]
     (case,) = snapshot("healthy").cases()
-    curve = judge_depths(readings, expectation_of(case, max(depths)), {point.at: point.seen for point in sweep.points})
+    curve = judge_depths(
+        readings, expectation_of(CaseView(case), max(depths)), {point.at: point.seen for point in sweep.points}
+    )
     assert curve.verdict == verdict == sweep.verdict
     if knee:
         assert knee[0] < (curve.knee or 0) < knee[1]
@@ -64,7 +67,7 @@ def test_cliffs_and_honest_slopes_are_told_apart(name, verdict, knee):
         ("ngl20", "slow", "gpu_layers_set_too_low"),
     ],
 )
-def test_a_gpu_that_was_watched_is_judged_by_what_was_seen_under_load(name, verdict, first):
+def test_a_sampled_gpu_is_judged_by_its_samples_under_load(name, verdict, first):
     seen = snapshot(name)
     (gpu,) = seen.subjects[0].run.gpus.need()
     assert gpu.samples > 10
@@ -80,7 +83,7 @@ def test_a_gpu_that_was_watched_is_judged_by_what_was_seen_under_load(name, verd
     }
 
 
-def test_figures_are_made_from_the_requests_again():
+def test_figures_are_recalculated_from_the_requests():
     recorded = bench("standard")
     again = figures_of(recorded.passes)
     assert again.figures.keys() == recorded.figures.keys()
@@ -89,7 +92,7 @@ def test_figures_are_made_from_the_requests_again():
     assert again.figures[DECODE_AT_4K].median < again.figures[DECODE].median < again.figures[PREFILL].median
 
 
-def test_a_neighbour_on_the_gpu_is_found_by_comparing():
+def test_another_load_on_the_gpu_shows_in_the_comparison():
     found = compare_benches(bench("shared"), bench("after"))
     assert found.verdict == "faster"
     assert compare_benches(bench("after"), bench("shared")).verdict == "slower"
@@ -104,7 +107,7 @@ def test_the_phases_of_a_request_show_in_the_telemetry():
     assert telemetry.got_hz == pytest.approx(10, rel=0.01)
 
 
-def test_many_users_are_faster_together_than_one():
+def test_sixteen_users_get_over_three_times_the_throughput_of_one():
     points = {point.at: point for point in bench("users").sweeps[0].points}
     assert points[16].figures[TOGETHER].median > 3 * points[1].figures[TOGETHER].median
     assert points[16].expected[TOGETHER] == pytest.approx(points[16].figures[TOGETHER].median, rel=0.25)

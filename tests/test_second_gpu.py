@@ -1,4 +1,4 @@
-"""One more GPU that the runtime does not use changes no diagnosis, whatever it is and whoever works on it."""
+"""A second GPU that the runtime does not use changes no diagnosis."""
 
 import tomllib
 from pathlib import Path
@@ -17,7 +17,7 @@ TURNS = [(folder, KINDS[number % len(KINDS)]) for number, folder in enumerate(ON
 
 
 @pytest.mark.parametrize(("folder", "kind"), TURNS, ids=lambda p: getattr(p, "name", p))
-def test_a_gpu_that_is_not_used_changes_nothing(folder: Path, kind: str) -> None:
+def test_an_unused_second_gpu_does_not_change_the_diagnosis(folder: Path, kind: str) -> None:
     snapshot = recorded(folder)
     if not all(tells_its_gpu(case) for case in snapshot.cases()):
         pytest.skip("no fact says which GPU the runtime has")
@@ -31,6 +31,6 @@ def test_a_gpu_that_is_not_used_changes_nothing(folder: Path, kind: str) -> None
     assert set(found) <= allowed | {"weights_spill_to_ram", "context_larger_than_needed"}
 
 
-def test_most_recordings_of_one_gpu_are_fit_for_it() -> None:
+def test_most_one_gpu_recordings_name_their_gpu() -> None:
     told = [m for m in ONE_GPU if all(tells_its_gpu(case) for case in recorded(m).cases())]
     assert len(told) > len(ONE_GPU) / 2

@@ -1,4 +1,4 @@
-"""The lab's headers must be GGUF files that our own reader reads back as the model that was meant."""
+"""Generated GGUF headers of the lab are read back as the intended model."""
 
 import runpy
 from pathlib import Path
@@ -14,7 +14,7 @@ SCRIPT = runpy.run_path(str(Path(__file__).parents[1] / "lab" / "write_headers.p
 
 
 @pytest.mark.parametrize("stem", ["smollm2-135m", "granite-4.0-h-tiny", "deepseek-v2-lite"])
-def test_a_header_reads_back(stem, tmp_path):
+def test_a_generated_header_reads_back(stem, tmp_path):
     path = tmp_path / "made_up.gguf"
     size = SCRIPT["write_header"](well_known()[stem], "Q4_K_M", path)
     made, read = made_up(well_known()[stem], "Q4_K_M"), blueprint(read_gguf(LiveSystem(), str(path)))

@@ -19,7 +19,7 @@ from lab.built_machines.shapes import (
 from lab.built_machines.sources import DEFAULT_CONTEXT, MAC_SMALL, MAC_TAKEN, RELOADS, THINKING, WIRED
 
 from unslow.facts.run import Run
-from unslow.facts.values import measured, reported
+from unslow.facts.values import measured_fact, reported_fact
 
 M1_AIR = Mac(
     "Apple M1", "MacBookAir10,1", 8, 4, 4, 8, pressure=4, swap_used_mib=3400, free_gib=0.05, wired_gib=5.4,
@@ -111,7 +111,7 @@ def _large() -> tuple[Built, ...]:
 def _served() -> tuple[Built, ...]:
     every = tuple(Load(4096, 3.4, 12.0) for _ in range(6))
     turns = tuple(Load(4096, 8.2, 31.0) for _ in range(6))
-    thought = Run(thinking_tokens=reported(3000, "usage"), answer_tokens=reported(120, "usage"))
+    thought = Run(thinking_tokens=reported_fact(3000, "usage"), answer_tokens=reported_fact(120, "usage"))
     qwen = App("mac", "qwen3:32b", "qwen3", "32.8B", compute=_compute(M4_MAX))
     away = App("mac", variables=(("OLLAMA_KEEP_ALIVE", "0s"),), compute=_compute(M4_MINI))
     return (
@@ -162,5 +162,5 @@ def _on_app(  # noqa: PLR0913 (each is a figure of its own)
     )  # fmt: skip
     world = with_app(mac(machine), app or App("mac", compute=_compute(machine)), server, loads)
     known = {name: getattr(run, name) for name in ("thinking_tokens", "answer_tokens")}
-    speed = measured(tokens_per_s, "three completions")
+    speed = measured_fact(tokens_per_s, "three completions")
     return snapshot(world, Run(decode_tokens_per_s=speed, **known), url=URL)

@@ -20,7 +20,7 @@ from lab.built_machines.world import World
 
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import Run
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 AVX512 = f"{FLAGS} avx512f avx512bw avx512vl avx512_vnni"
 LLAMA_8B_Q8 = Shape(
@@ -173,7 +173,7 @@ def _on_windows_drive(seconds: float) -> Write:
 
 def _loaded(run: Run, seconds: float) -> Run:
     return Run(
-        **{name: getattr(run, name) for name in run.__struct_fields__} | {"load_s": measured(seconds, "its log")}
+        **{name: getattr(run, name) for name in run.__struct_fields__} | {"load_s": measured_fact(seconds, "its log")}
     )
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from lab.built_machines.sources import Source
@@ -12,18 +12,19 @@ from lab.built_machines.world import World
 
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.commands.diagnose.target import collect, with_machine, with_subjects
+from unslow.facts.machine import Facts
 from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import Known
 from unslow.look.runtimes._gguf_process import read_log
-from unslow.look.runtimes.llama_cpp.urls import with_log
+from unslow.look.runtimes.llama_cpp import with_log
 from unslow.look.system.recorded import Recorder
 
 MACHINES = Path(__file__).parents[2] / "tests" / "machines"
 SNAPSHOT = "snapshot.json"
-T = TypeVar("T", Run, Model, Runtime)
+T = TypeVar("T", bound=Facts)
 
 
 Write = Callable[[Path], None]
@@ -117,5 +118,7 @@ def _at(world: World, seen: Snapshot, url: str, log: str) -> tuple[Subject, ...]
 
 def _joined(seen: T, told: T) -> T:
     """What was seen, with what is known besides."""
-    known = {name: fact for name in told.__struct_fields__ if isinstance(fact := getattr(told, name), Known)}
-    return msgspec.structs.replace(seen, **known)
+    facts = {name: getattr(told, name) for name in told.__struct_fields__}
+    known: dict[str, Any] = {name: fact for name, fact in facts.items() if isinstance(fact, Known)}
+    groups = {name: _joined(getattr(seen, name), group) for name, group in facts.items() if isinstance(group, Facts)}
+    return msgspec.structs.replace(seen, **known, **groups)

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from unslow.facts.model import Model
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 
 
 class Checkpoint(NamedTuple):
@@ -28,7 +28,7 @@ class Checkpoint(NamedTuple):
             "kv_heads": self.kv_heads, "key_length": self.head_width, "value_length": self.head_width,
             "vocabulary": self.vocabulary, "experts": 0, "experts_used": 0,
         }  # fmt: skip
-        known: dict[str, Any] = {name: reported(value, "config.json") for name, value in facts.items()}
+        known: dict[str, Any] = {name: reported_fact(value, "config.json") for name, value in facts.items()}
         return Model(**known)
 
 

@@ -9,7 +9,7 @@ from lab.built_machines.linux import Cpu, Memory, linux
 from lab.built_machines.nvidia import HW_THERMAL, Card
 
 from unslow.facts.run import Completion, GpuUnderLoad, Run, Traffic
-from unslow.facts.values import Known, measured
+from unslow.facts.values import Known, measured_fact
 
 RIG = Memory(64, 48)
 SERVER = Memory(512, 460)
@@ -64,15 +64,16 @@ def started(engine: Engine, gpus: int, weights_gib: float, cache_gib: float, tok
 
 def loads(*cards: Card, busy: float = 0.95, **changed: Any) -> Known[tuple[GpuUnderLoad, ...]]:
     """The GPUs while tokens were generated."""
-    return measured(
+    return measured_fact(
         tuple(
             GpuUnderLoad(
-                index=n, samples=40, busy=measured(busy, "sampled"), clock_hz=measured(card.mhz * 1e6, "sampled"),
-                temperature_max_c=measured(float(card.celsius), "sampled"),
-                power_max_w=measured(float(card.watts), "sampled"),
-                event_reasons=measured(["hw_thermal_slowdown"] if card.reasons & HW_THERMAL else [], "sampled"),
-                pcie_generation_max_seen=measured(card.generation, "sampled"),
-                pcie_width_max_seen=measured(card.width, "sampled"),
+                index=n, samples=40, busy=measured_fact(busy, "sampled"),
+                clock_hz=measured_fact(card.mhz * 1e6, "sampled"),
+                temperature_max_c=measured_fact(float(card.celsius), "sampled"),
+                power_max_w=measured_fact(float(card.watts), "sampled"),
+                event_reasons=measured_fact(["hw_thermal_slowdown"] if card.reasons & HW_THERMAL else [], "sampled"),
+                pcie_generation_max_seen=measured_fact(card.generation, "sampled"),
+                pcie_width_max_seen=measured_fact(card.width, "sampled"),
                 **changed,
             )
             for n, card in enumerate(cards)
@@ -88,21 +89,21 @@ def asked(tokens_per_s: float, prompt_s: float = 0.08, prompt: int = 420, **more
         client_first_token_s=prompt_s + 0.003, client_total_s=prompt_s + 0.004 + 199 / tokens_per_s,
     )  # fmt: skip
     return Run(
-        completions=measured((one,) * 3, "three completions"),
-        decode_tokens_per_s=measured(tokens_per_s, "three completions"),
-        depth_tokens=measured(prompt + 100, "three completions"),
-        time_to_first_token_s=measured(prompt_s + 0.003, "three completions"), **more,
+        completions=measured_fact((one,) * 3, "three completions"),
+        decode_tokens_per_s=measured_fact(tokens_per_s, "three completions"),
+        depth_tokens=measured_fact(prompt + 100, "three completions"),
+        time_to_first_token_s=measured_fact(prompt_s + 0.003, "three completions"), **more,
     )  # fmt: skip
 
 
 def watched(running: float, waiting: float, all_tokens: float, preemptions: int = 0, cache: float = 0.5) -> Run:
     """A busy server that was only watched."""
     seen = Traffic(
-        seconds=10.0, looks=20, running=running, waiting=waiting, tokens_per_s=measured(all_tokens, METRICS),
-        preemptions=measured(preemptions, METRICS), cache_used=measured(cache, METRICS),
-        each_tokens_per_s=measured(all_tokens / running, METRICS), each_among=running,
+        seconds=10.0, looks=20, running=running, waiting=waiting, tokens_per_s=measured_fact(all_tokens, METRICS),
+        preemptions=measured_fact(preemptions, METRICS), cache_used=measured_fact(cache, METRICS),
+        each_tokens_per_s=measured_fact(all_tokens / running, METRICS), each_among=running,
     )  # fmt: skip
-    return Run(traffic=measured(seen, "20 looks at /metrics"))
+    return Run(traffic=measured_fact(seen, "20 looks at /metrics"))
 
 
 def on(engine: Engine, cards: tuple[Card, ...], checkpoint: Checkpoint, run: Run, memory: Memory = SERVER) -> Write:

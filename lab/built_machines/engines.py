@@ -41,7 +41,7 @@ from lab.built_machines.linux import Cpu, linux
 from lab.built_machines.nvidia import HW_THERMAL, nvml
 from lab.built_machines.parts import RTX_3060, RTX_3090, RTX_4090
 
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 UNTUNED = "{0} quantization is not fully optimized yet. The speed can be slower than non-quantized models."
 NO_FP8 = (
@@ -206,7 +206,7 @@ def _settings() -> tuple[Built, ...]:
                 eager,
                 (alone,),
                 LLAMA_1B,
-                asked(95.0, 0.03, gpus=loads(alone, busy=0.3), own_cpus=measured(1.2, "sampled")),
+                asked(95.0, 0.03, gpus=loads(alone, busy=0.3), own_cpus=measured_fact(1.2, "sampled")),
             ),
         ),
         Built(
@@ -249,5 +249,5 @@ def _tabby() -> Write:
         http={f"GET {url}/v1/models": json.dumps(listed)},
         asks={"nvml": nvml(5100, "/opt/tabby/venv/bin/python", card, card)},
     )
-    run = asked(17.5, 0.6, gpus=loads(card, card, busy=0.52), own_cpus=measured(1.0, "sampled"))
+    run = asked(17.5, 0.6, gpus=loads(card, card, busy=0.52), own_cpus=measured_fact(1.0, "sampled"))
     return snapshot(world, run, model=checkpoint.model(), url=url)

@@ -10,8 +10,8 @@ from lab.built_machines.sources import LAUNCHES
 
 from unslow.facts.model import Model
 from unslow.facts.run import GpuUnderLoad, Run
-from unslow.facts.runtime import Runtime
-from unslow.facts.values import measured, reported
+from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.values import measured_fact, reported_fact
 
 PID = 4100
 URL = "http://127.0.0.1:5000"
@@ -46,13 +46,15 @@ def _exllama(tokens_per_s: float, busy: float, memory_busy: float) -> Write:
         http={f"GET {URL}/v1/models": json.dumps(listed)}, asks={"nvml": nvml(PID, "/venv/bin/python3", card)}
     )
     under = GpuUnderLoad(
-        index=0, samples=20, busy=measured(busy, "sampled"), memory_busy=measured(memory_busy, "sampled"),
-        clock_hz=measured(1.41e9, "sampled"), event_reasons=measured([], "sampled"),
+        index=0, samples=20, busy=measured_fact(busy, "sampled"), memory_busy=measured_fact(memory_busy, "sampled"),
+        clock_hz=measured_fact(1.41e9, "sampled"), event_reasons=measured_fact([], "sampled"),
     )  # fmt: skip
     run = Run(
-        decode_tokens_per_s=measured(tokens_per_s, "three completions"), own_cpus=measured(1.0, "sampled"),
-        gpus=measured((under,), "sampled"), depth_tokens=measured(200, "three completions"),
+        decode_tokens_per_s=measured_fact(tokens_per_s, "three completions"), own_cpus=measured_fact(1.0, "sampled"),
+        gpus=measured_fact((under,), "sampled"), depth_tokens=measured_fact(200, "three completions"),
     )  # fmt: skip
-    known: dict[str, Any] = {name: reported(value, "config.json") for name, value in LLAMA_13B.items()}
-    runtime = Runtime(name=reported("exllamav2", "command"), pid=reported(PID, "command"))
+    known: dict[str, Any] = {name: reported_fact(value, "config.json") for name, value in LLAMA_13B.items()}
+    runtime = Runtime(
+        name=reported_fact("exllamav2", "command"), process=ServerProcess(pid=reported_fact(PID, "command"))
+    )
     return snapshot(world, run, model=Model(**known), runtime=runtime, url=URL)

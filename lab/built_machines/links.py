@@ -8,7 +8,7 @@ from lab.built_machines.shapes import QWEN_32B
 from lab.built_machines.sources import LINK_ASLEEP, RISER
 
 from unslow.facts.run import LongPrompt, Run
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 
 def machines() -> tuple[Built, ...]:
@@ -40,5 +40,5 @@ def machines() -> tuple[Built, ...]:
 
 def _read(card: Card, server: Server, tokens: int, seconds: float) -> Write:
     """The machine with a long prompt timed."""
-    prompt = measured(LongPrompt(tokens=tokens, seconds=seconds), "a prompt that fills several micro-batches")
+    prompt = measured_fact(LongPrompt(tokens=tokens, seconds=seconds), "a prompt that fills several micro-batches")
     return snapshot(one_card(card, server), Run(long_prompt=prompt))

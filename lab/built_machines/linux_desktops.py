@@ -15,7 +15,7 @@ from lab.built_machines.sources import APU, CONTAINER, GTT_LIMIT, NO_GFX, PARTIA
 from lab.built_machines.world import World
 
 from unslow.facts.run import Run
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 ONCE = (Load(4096, 3.1, 6.0),)
 RX_6600 = AmdCard(
@@ -195,4 +195,4 @@ def _host_only(world: World, shape: Shape, tokens_per_s: float, remark: str, gib
 
 
 def _measured(world: World, tokens_per_s: float) -> Write:
-    return snapshot(world, Run(decode_tokens_per_s=measured(tokens_per_s, "three completions")))
+    return snapshot(world, Run(decode_tokens_per_s=measured_fact(tokens_per_s, "three completions")))

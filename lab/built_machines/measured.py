@@ -7,7 +7,7 @@ from lab.built_machines.parts import watched
 
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, measured, not_found
+from unslow.facts.values import Fact, measured_fact, not_found
 
 SOURCE = "median of 3 completions"
 
@@ -41,20 +41,20 @@ def measured_run(answer: Answer, own_cpus: float, others: Others = Others(), **h
     )  # fmt: skip
     figures = {"busy_cpus": own_cpus + others.cpus, "own_cpus": own_cpus, "others_cpus": others.cpus} | host
     return Run(
-        completions=measured((done,) * 3, URL),
-        decode_tokens_per_s=measured(answer.tokens_per_s, f"{SOURCE}, server clock"),
-        prefill_tokens_per_s=measured(128 / answer.prompt_s, SOURCE),
-        time_to_first_token_s=measured(first, f"{SOURCE}, client clock"),
-        client_decode_tokens_per_s=measured((answer.tokens - 1) / (last - first), f"{SOURCE}, client clock"),
-        depth_tokens=measured(128 + answer.tokens // 2, URL),
-        own_cpus=measured(own_cpus, "/proc/PID/stat while generating"),
-        others_cpus=measured(others.cpus, "/proc/stat and /proc/PID/stat while generating"),
-        busiest_others=measured(list(others.busiest), "/proc/PID/stat while generating"),
-        waiting_for_cpu_s_per_token=measured(others.waiting_s, "/proc/PID/task/*/schedstat while generating"),
+        completions=measured_fact((done,) * 3, URL),
+        decode_tokens_per_s=measured_fact(answer.tokens_per_s, f"{SOURCE}, server clock"),
+        prefill_tokens_per_s=measured_fact(128 / answer.prompt_s, SOURCE),
+        time_to_first_token_s=measured_fact(first, f"{SOURCE}, client clock"),
+        client_decode_tokens_per_s=measured_fact((answer.tokens - 1) / (last - first), f"{SOURCE}, client clock"),
+        depth_tokens=measured_fact(128 + answer.tokens // 2, URL),
+        own_cpus=measured_fact(own_cpus, "/proc/PID/stat while generating"),
+        others_cpus=measured_fact(others.cpus, "/proc/stat and /proc/PID/stat while generating"),
+        busiest_others=measured_fact(list(others.busiest), "/proc/PID/stat while generating"),
+        waiting_for_cpu_s_per_token=measured_fact(others.waiting_s, "/proc/PID/task/*/schedstat while generating"),
         cpu_throttled_fraction=_throttled(host.get("cpu_throttled_share")),
         telemetry=watched(**figures),
     )
 
 
 def _throttled(share: float | None) -> Fact[float]:
-    return measured(share, "cpu.stat") if share is not None else not_found("no CPU quota is set")
+    return measured_fact(share, "cpu.stat") if share is not None else not_found("no CPU quota is set")

@@ -22,7 +22,7 @@ from lab.built_machines.sources import GTT, LONG_CONTEXT, SYSMEM, TOO_LARGE, WIR
 from lab.built_machines.windows import Adapter, windows
 
 from unslow.facts.run import AtDepth, Run
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 METAL_WARNING = (
     "ggml_metal_log_allocated_size: warning: current allocated size is greater than the recommended max "
@@ -98,7 +98,9 @@ def _windows() -> tuple[Built, ...]:
 def _falling() -> Run:
     depths = (AtDepth(depth_tokens=128, tokens_per_s=42.0), AtDepth(depth_tokens=16384, tokens_per_s=4.0))
     return Run(
-        depths=measured(depths, TRIED), decode_tokens_per_s=measured(4.0, TRIED), depth_tokens=measured(16384, TRIED)
+        depths=measured_fact(depths, TRIED),
+        decode_tokens_per_s=measured_fact(4.0, TRIED),
+        depth_tokens=measured_fact(16384, TRIED),
     )
 
 

@@ -22,7 +22,7 @@ from lab.built_machines.shapes import LLAMA_8B, Shape
 from lab.built_machines.world import World
 
 from unslow.facts.run import PhaseTelemetry, SamplerCost, Stat, Telemetry
-from unslow.facts.values import Known, measured
+from unslow.facts.values import Known, measured_fact
 
 CUDA_FEATURES = f"CUDA : ARCHS = 500,610,700,750,800,860,890 | USE_GRAPHS = 1 | {CPU_FEATURES}"
 DESKTOP = Memory(64, 48, 1, 42.0, 21.0)
@@ -97,7 +97,7 @@ def watched(**host: float) -> Known[Telemetry]:
     decode = PhaseTelemetry(phase="decode", seconds=10.0, samples=40, host=stats)
     cost = SamplerCost(seconds_per_sample=1e-4, slowest_sample_s=1e-3, cpus=0.01)
     seen = Telemetry(seconds=10.0, samples=40, asked_hz=4.0, got_hz=4.0, cost=cost, phases=(decode,))
-    return measured(seen, "sampled while it generated")
+    return measured_fact(seen, "sampled while it generated")
 
 
 def elsewhere(world: World, server: Server) -> World:

@@ -13,8 +13,8 @@ from lab.built_machines.vllm import PID as VLLM
 from lab.built_machines.vllm import Serving, llama_8b, serve_vllm
 
 from unslow.facts.run import Earlier, Run, Traffic
-from unslow.facts.runtime import AllocationFailure, Runtime
-from unslow.facts.values import measured, reported
+from unslow.facts.runtime import AllocationFailure, Runtime, RuntimeMemory
+from unslow.facts.values import measured_fact, reported_fact
 
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has a total capacity of 23.64 GiB of which {free} GiB is "
@@ -44,16 +44,16 @@ def _vllm() -> tuple[Built, ...]:
             "vllm_preemptions", "kv_cache_preemption",
             "vLLM on an RTX 4090 with a full KV cache: 17 requests thrown out in ten seconds while 31 wait", PREEMPTED,
             _serving(full, Traffic(
-                seconds=10.0, looks=20, running=24.0, waiting=31.0, tokens_per_s=measured(460.0, METRICS),
-                preemptions=measured(17, METRICS), cache_used=measured(0.998, METRICS),
+                seconds=10.0, looks=20, running=24.0, waiting=31.0, tokens_per_s=measured_fact(460.0, METRICS),
+                preemptions=measured_fact(17, METRICS), cache_used=measured_fact(0.998, METRICS),
             )), also=("queueing",),
         ),
         Built(
             "vllm_busy_without_preemption", "",
             "the same with room in its cache: 24 requests at once, none waits, none is thrown out", PREEMPTED,
             _serving(busy, Traffic(
-                seconds=10.0, looks=20, running=24.0, waiting=0.0, tokens_per_s=measured(1000.0, METRICS),
-                preemptions=measured(0, METRICS), cache_used=measured(0.61, METRICS),
+                seconds=10.0, looks=20, running=24.0, waiting=0.0, tokens_per_s=measured_fact(1000.0, METRICS),
+                preemptions=measured_fact(0, METRICS), cache_used=measured_fact(0.61, METRICS),
             )), "normal",
         ),
         Built(
@@ -61,8 +61,8 @@ def _vllm() -> tuple[Built, ...]:
             "vLLM that was told to answer eight at a time, with 22 more waiting and a cache that is a quarter full",
             COUNTERS,
             _serving(queue, Traffic(
-                seconds=10.0, looks=20, running=8.0, waiting=22.0, tokens_per_s=measured(410.0, METRICS),
-                preemptions=measured(0, METRICS), cache_used=measured(0.24, METRICS),
+                seconds=10.0, looks=20, running=8.0, waiting=22.0, tokens_per_s=measured_fact(410.0, METRICS),
+                preemptions=measured_fact(0, METRICS), cache_used=measured_fact(0.24, METRICS),
             )), also=("gpu_underused_by_one_stream",),
         ),
     )  # fmt: skip
@@ -73,7 +73,7 @@ def _serving(serving: Serving, traffic: Traffic) -> Write:
     world = serve_vllm(linux(Cpu(fast=16), SERVER), serving).add(
         asks={"nvml": nvml(VLLM + 1, "VLLM::EngineCore", card)}
     )
-    run = Run(traffic=measured(traffic, "20 looks at /metrics"))
+    run = Run(traffic=measured_fact(traffic, "20 looks at /metrics"))
     return snapshot(world, run, model=llama_8b(BF16_BYTES, "bfloat16"))
 
 
@@ -99,7 +99,7 @@ def _quantised(serving: Serving, tokens_per_s: float) -> Write:
     world = serve_vllm(linux(Cpu(fast=16), SERVER), serving).add(
         asks={"nvml": nvml(VLLM + 1, "VLLM::EngineCore", card)}
     )
-    run = Run(decode_tokens_per_s=measured(tokens_per_s, "three completions"))
+    run = Run(decode_tokens_per_s=measured_fact(tokens_per_s, "three completions"))
     return snapshot(world, run, model=llama_8b(AWQ_BYTES, "AWQ"))
 
 
@@ -130,7 +130,7 @@ def _on_ollama(card: Card, server: Server, loads: tuple[Load, ...]) -> Write:
     world = serve_ollama(linux(memory=DESKTOP), server._replace(context=loads[-1].context), loads)
     world.add(asks={"nvml": nvml(CHILD, "/usr/lib/ollama/llama-server", used)})
     speed = server.answered[0].tokens_per_s
-    return snapshot(world, Run(decode_tokens_per_s=measured(speed, "three completions")))
+    return snapshot(world, Run(decode_tokens_per_s=measured_fact(speed, "three completions")))
 
 
 def _fragmented() -> tuple[Built, ...]:
@@ -159,10 +159,12 @@ def _failing(message: str) -> Write:
         asks={"nvml": nvml(VLLM + 1, "VLLM::EngineCore", card)}
     )
     failure = AllocationFailure(
-        device="CUDA0", what="unknown", asked_bytes=reported(2104533975, "log"), message=message
+        device="CUDA0", what="unknown", asked_bytes=reported_fact(2104533975, "log"), message=message
     )
     world.http.clear()
-    runtime = Runtime(state=reported("failed", "log"), allocation_failure=reported(failure, "log"))
+    runtime = Runtime(
+        state=reported_fact("failed", "log"), memory=RuntimeMemory(allocation_failure=reported_fact(failure, "log"))
+    )
     return snapshot(world, model=llama_8b(BF16_BYTES, "bfloat16"), runtime=runtime)
 
 
@@ -179,23 +181,23 @@ def _users() -> tuple[Built, ...]:
             "thinking_before_a_short_answer", "answer_is_mostly_thinking",
             "1900 tokens of thinking before 60 of the answer, at the speed that the card gives", THINKING,
             snapshot(one_card(RTX_4090, server), Run(
-                thinking_tokens=reported(1900, "usage"), answer_tokens=reported(60, "usage"),
+                thinking_tokens=reported_fact(1900, "usage"), answer_tokens=reported_fact(60, "usage"),
             )), "slow",
         ),
         Built(
             "little_thinking", "", "40 tokens of thinking before 300 of the answer", THINKING,
             snapshot(one_card(RTX_4090, server), Run(
-                thinking_tokens=reported(40, "usage"), answer_tokens=reported(300, "usage"),
+                thinking_tokens=reported_fact(40, "usage"), answer_tokens=reported_fact(300, "usage"),
             )), "normal",
         ),
         Built(
             "slower_since_another_build", "runtime_version_regressed",
             "131 tokens per second with build 9800, 72 with 9999, and nothing else changed", REGRESSED,
-            snapshot(one_card(RTX_4090, slower), Run(earlier=reported(earlier, "history"))),
+            snapshot(one_card(RTX_4090, slower), Run(earlier=reported_fact(earlier, "history"))),
         ),
         Built(
             "slower_since_several_changes", "",
             "the same speeds, and the context was changed as well: nothing can be proven", REGRESSED,
-            snapshot(one_card(RTX_4090, slower), Run(earlier=reported(also, "history"))),
+            snapshot(one_card(RTX_4090, slower), Run(earlier=reported_fact(also, "history"))),
         ),
     )  # fmt: skip

@@ -20,8 +20,8 @@ from lab.built_machines.sources import (
 )
 
 from unslow.facts.model import Model
-from unslow.facts.run import AtDepth, GpuUnderLoad, LongPrompt, Route, Run, Tried, Turn
-from unslow.facts.values import measured, reported
+from unslow.facts.run import AtDepth, GpuUnderLoad, LongPrompt, Route, Run, TrialInTurns, Turn
+from unslow.facts.values import measured_fact, reported_fact
 
 RYZEN = Cpu()
 TRIED = "in turns"
@@ -70,7 +70,9 @@ def _on_the_gpu() -> tuple[Built, ...]:
     )
     deep = (AtDepth(depth_tokens=128, tokens_per_s=118.0), AtDepth(depth_tokens=16384, tokens_per_s=41.0))
     slow = Run(
-        depths=measured(deep, TRIED), decode_tokens_per_s=measured(41.0, TRIED), depth_tokens=measured(16384, TRIED)
+        depths=measured_fact(deep, TRIED),
+        decode_tokens_per_s=measured_fact(41.0, TRIED),
+        depth_tokens=measured_fact(16384, TRIED),
     )
     return (
         Built(
@@ -103,9 +105,9 @@ def _on_the_gpu() -> tuple[Built, ...]:
 def _tiny() -> tuple[Built, ...]:
     starved = RTX_4090._replace(busy=13, mhz=2700, watts=70, celsius=40)
     server = on_card(RTX_4090, SMOLLM_135M, answered=answers(92.0, 512, 0.03), busy=True)
-    under = GpuUnderLoad(index=0, samples=20, busy=measured(0.13, TRIED), clock_hz=measured(2.7e9, TRIED))
-    slow = Run(own_cpus=measured(1.0, TRIED), gpus=measured((under,), TRIED))
-    fast = Run(own_cpus=measured(0.9, TRIED))
+    under = GpuUnderLoad(index=0, samples=20, busy=measured_fact(0.13, TRIED), clock_hz=measured_fact(2.7e9, TRIED))
+    slow = Run(own_cpus=measured_fact(1.0, TRIED), gpus=measured_fact((under,), TRIED))
+    fast = Run(own_cpus=measured_fact(0.9, TRIED))
     return (
         Built(
             "rtx_4090_tiny_model_round_trips", "cpu_round_trip_bound",
@@ -133,16 +135,16 @@ def _prompts() -> tuple[Built, ...]:
     return (
         Built(
             "rtx_4090_ubatch_16", "prefill_batch_too_small", "-ub 16: a long prompt at 1400 tokens per second",
-            SERVER_FLAGS, snapshot(one_card(RTX_4090, small), Run(long_prompt=measured(long, TRIED))),
+            SERVER_FLAGS, snapshot(one_card(RTX_4090, small), Run(long_prompt=measured_fact(long, TRIED))),
         ),
         Built(
             "rtx_4090_prompts_read_again", "prompt_reprocessed",
             "three turns of a conversation of 4000 tokens, each computed anew", REPROCESSED,
-            snapshot(one_card(RTX_4090, usual), Run(turns=measured(again, TRIED))),
+            snapshot(one_card(RTX_4090, usual), Run(turns=measured_fact(again, TRIED))),
         ),
         Built(
             "rtx_4090_prompts_kept", "", "the same turns with only the new tokens computed", REPROCESSED,
-            snapshot(one_card(RTX_4090, usual), Run(turns=measured(kept, TRIED))), "normal",
+            snapshot(one_card(RTX_4090, usual), Run(turns=measured_fact(kept, TRIED))), "normal",
         ),
     )  # fmt: skip
 
@@ -153,7 +155,7 @@ def _kept(turn: Turn) -> Turn:
 
 def _users() -> tuple[Built, ...]:
     sorting = on_card(RTX_4090, answered=answers(61.0), args=("--top-k", "0"))
-    tried = Tried(changed="the likeliest token taken", as_set_tokens_per_s=61.0, changed_tokens_per_s=130.0)
+    tried = TrialInTurns(changed="the likeliest token taken", as_set_tokens_per_s=61.0, changed_tokens_per_s=130.0)
     usual = on_card(RTX_4090, answered=answers(131.0, 512, 0.07))
     slow = (Route(host="localhost", seconds=2.03), Route(host="127.0.0.1", seconds=0.004))
     fast = (Route(host="localhost", seconds=0.005), Route(host="127.0.0.1", seconds=0.004))
@@ -161,16 +163,16 @@ def _users() -> tuple[Built, ...]:
         Built(
             "rtx_4090_whole_vocabulary_sorted", "sampling_on_cpu",
             "--top-k 0: 61 tokens per second, 130 with the likeliest token taken", SERVER_FLAGS,
-            snapshot(one_card(RTX_4090, sorting), Run(plain_sampling=measured(tried, TRIED))),
+            snapshot(one_card(RTX_4090, sorting), Run(plain_sampling=measured_fact(tried, TRIED))),
         ),
         Built(
             "localhost_waits_for_ipv6", "client_overhead",
             "every connection by the name localhost waits two seconds before it is tried by IPv4", LOCALHOST,
-            snapshot(one_card(RTX_4090, usual), Run(routes=measured(slow, TRIED))),
+            snapshot(one_card(RTX_4090, usual), Run(routes=measured_fact(slow, TRIED))),
         ),
         Built(
             "localhost_answers_at_once", "", "the same with both names answering at once", LOCALHOST,
-            snapshot(one_card(RTX_4090, usual), Run(routes=measured(fast, TRIED))), "normal",
+            snapshot(one_card(RTX_4090, usual), Run(routes=measured_fact(fast, TRIED))), "normal",
         ),
     )  # fmt: skip
 
@@ -212,7 +214,7 @@ def _in_quota(threads: int, tokens_per_s: float, throttled: float) -> Write:
         world.files[f"/sys/fs/cgroup/{group}/cpu.stat"] = (
             f"usage_usec 900000000\nnr_periods 1000\nnr_throttled {stopped}\nthrottled_usec {stopped * 80000}\n"
         )
-    return snapshot(world, Run(cpu_throttled_fraction=measured(throttled, "cpu.stat")))
+    return snapshot(world, Run(cpu_throttled_fraction=measured_fact(throttled, "cpu.stat")))
 
 
 def _too_large(tokens_per_s: float) -> Write:
@@ -240,5 +242,5 @@ def _on_hdd(seconds: float) -> Write:
         links={"/sys/dev/block/8:1": "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/block/sda/sda1"},
     )
     world.links["/sys/class/block/sda1"] = "/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/block/sda/sda1"
-    path = Model(path=reported("/home/user/.cache/llama-3.1-8b.gguf", "command line"))
-    return snapshot(world, Run(load_s=measured(seconds, "the start of the server")), model=path)
+    path = Model(path=reported_fact("/home/user/.cache/llama-3.1-8b.gguf", "command line"))
+    return snapshot(world, Run(load_s=measured_fact(seconds, "the start of the server")), model=path)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from lab.built_machines.world import World
 
 from unslow.facts.model import Model
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 
 PID = 2100
 URL = "http://127.0.0.1:8000"
@@ -78,5 +78,5 @@ def llama_8b(weights_bytes: int, quant: str) -> Model:
         "heads": 32, "kv_heads": 8, "key_length": 128, "value_length": 128, "vocabulary": 128256, "experts": 0,
         "experts_used": 0,
     }  # fmt: skip
-    known: dict[str, Any] = {name: reported(value, "config.json") for name, value in facts.items()}
+    known: dict[str, Any] = {name: reported_fact(value, "config.json") for name, value in facts.items()}
     return Model(**known)

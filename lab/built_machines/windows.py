@@ -6,6 +6,7 @@ from typing import NamedTuple
 from lab.built_machines.world import World
 
 from unslow.facts.values import GIB, MIB
+from unslow.look.logs.windows import powershell_command
 from unslow.look.probes import windows_gpu, windows_machine
 
 VENDORS = {"NVIDIA": 4318, "AMD": 4098, "Intel": 32902}
@@ -50,7 +51,10 @@ def windows(*adapters: Adapter, pid: int = 9120, memory_gib: int = 32) -> World:
             for luid, a in zip(luids, adapters, strict=True)
         ],
     }
-    commands = {windows_gpu.COMMAND: gpus, windows_machine.COMMAND: _machine(memory_gib)}
+    commands = {
+        powershell_command(windows_gpu.OBJECTS): gpus,
+        powershell_command(windows_machine.OBJECTS): _machine(memory_gib),
+    }
     return World(
         commands={" ".join(words): json.dumps(answer) for words, answer in commands.items()},
         asks={"sys.platform": "win32", "home": "C:\\Users\\user"},

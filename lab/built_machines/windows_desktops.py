@@ -15,7 +15,7 @@ from lab.built_machines.windows import Adapter, windows
 from lab.built_machines.world import World
 
 from unslow.facts.run import Run
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 
 PID = 9120
 NO_GPU = (
@@ -108,7 +108,7 @@ def _others() -> tuple[Built, ...]:
             "LM Studio with all layers of a 14B model on an RTX 4060 of 8 GB: 3.6 GiB of them in shared GPU memory",
             SYSMEM, snapshot(
                 _lm_studio(windows(spilled, pid=PID), QWEN_14B, RTX_4060),
-                Run(decode_tokens_per_s=measured(4.1, "three completions")), url=LM_URL,
+                Run(decode_tokens_per_s=measured_fact(4.1, "three completions")), url=LM_URL,
             ),
         ),
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _amd() -> tuple[Built, ...]:
     app = App("windows", compute=NO_GPU, share=0.0, variables=(("OLLAMA_VULKAN", "0"),), remarks=(refused,))
     server = Server(LLAMA_8B, (), answers(6.9, 512, 9.0), system="Windows x86_64", cpus=16, context=4096)
     world = with_app(windows(Adapter("AMD Radeon RX 6700 XT", "AMD", 12, 700, 120)), app, server, ONCE)
-    speed = Run(decode_tokens_per_s=measured(6.9, "three completions"))
+    speed = Run(decode_tokens_per_s=measured_fact(6.9, "three completions"))
     return (
         Built(
             "windows_rx_6700_xt_without_rocblas", "gpu_architecture_unsupported",
@@ -177,7 +177,7 @@ def _on_app(  # noqa: PLR0913 (each is a figure of its own)
     whole = app if app.compute else app._replace(compute=_compute(card))
     world = with_app(windows(adapter, pid=PID), whole, server, loads)
     world.add(asks={"nvml": _unlisted(card._replace(used_mib=used + 500))})
-    return snapshot(world, Run(decode_tokens_per_s=measured(tokens_per_s, "three completions")), url=URL)
+    return snapshot(world, Run(decode_tokens_per_s=measured_fact(tokens_per_s, "three completions")), url=URL)
 
 
 def _unlisted(card: Card, program: str = OLLAMA) -> dict[str, Any]:

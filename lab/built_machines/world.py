@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, Line, Live, LookError
+from unslow.look.system import Answer, FinishedCommand, Line, Live, LookError
 
 TICK_S = 0.1
 """What passes between two looks at the clock."""
@@ -66,8 +66,8 @@ class World:
     def read_link(self, path: str) -> str:
         return str(self._get(self.links, path))
 
-    def run(self, command: Sequence[str], timeout_s: float = 0) -> Finished:  # noqa: ARG002 (the door's signature)
-        return Finished(0, self._get(self.commands, " ".join(command)), "")
+    def run(self, command: Sequence[str], timeout_s: float = 0) -> FinishedCommand:  # noqa: ARG002 (the door's signature)
+        return FinishedCommand(0, self._get(self.commands, " ".join(command)), "")
 
     def request(
         self,

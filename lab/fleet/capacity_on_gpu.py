@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.fleet.capacity.limits import DOUBT, At, beyond
+from unslow.fleet.capacity.limits import DOUBT, At, extrapolate
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl")
@@ -58,7 +58,7 @@ def predicted(steps_of: Mapping[str, Mapping[int, float]], doubt: float = DOUBT)
     for model, steps in steps_of.items():
         loads = sorted(steps)
         for kept in range(FEWEST, len(loads)):
-            known = beyond([_at(load, steps[load]) for load in loads[:kept]])._replace(doubt=doubt)
+            known = extrapolate([_at(load, steps[load]) for load in loads[:kept]])._replace(doubt=doubt)
             for load in loads[kept:]:
                 times = load / loads[kept - 1]
                 if times in TIMES:

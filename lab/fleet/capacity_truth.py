@@ -21,9 +21,9 @@ from lab.fleet.capacity_load import Level, level, llama_server
 from lab.fleet.prometheus import Scrape, program, started
 
 from unslow.fleet.capacity.curves import Grid, curve_queries, moments_of
-from unslow.fleet.capacity.limits import LikeInstances, Moment, beyond, gaps_of
+from unslow.fleet.capacity.limits import InstanceGroup, Moment, extrapolate, gaps_of
 from unslow.fleet.capacity.report import Goal
-from unslow.fleet.capacity.users import served
+from unslow.fleet.capacity.users import instance_capacity
 from unslow.fleet.prometheus.answers import AnsweredCurves
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.prometheus.connection import Access
@@ -95,9 +95,9 @@ def compare(taken: dict[str, Any], place: int = -1) -> Compared:
     before = [moment for one in levels[:place] for moment in _moments(taken, one)]
     truth = gaps_of(_moments(taken, levels[place]))[-1]
     speed = 1 / truth.mid_s
-    low, mid, high = beyond(gaps_of(before)).seconds(truth.requests)
-    like = LikeInstances(runtime="llama.cpp", model="", devices="", instances=1, moments=tuple(before))
-    limit = served(like, Goal(tokens_per_s=speed)).limit
+    low, mid, high = extrapolate(gaps_of(before)).seconds(truth.requests)
+    like = InstanceGroup(runtime="llama.cpp", model="", devices="", instances=1, moments=tuple(before))
+    limit = instance_capacity(like, Goal(tokens_per_s=speed)).limit
     reached = (limit.low, limit.mid, limit.high) if limit else (0.0, 0.0, 0.0)
     return Compared(truth.requests, (1 / high, 1 / mid, 1 / low), speed, reached)
 

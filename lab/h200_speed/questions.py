@@ -6,12 +6,10 @@ from lab.h200_speed.models import named
 
 from unslow.catalog.devices import find_device
 from unslow.facts.model import Blueprint
-from unslow.think.physics.chip import Chip, SpeedSetting
+from unslow.think.physics.chip import Chip, SpeedSetting, type_class_of_model
 from unslow.think.physics.placement import element_bytes
-from unslow.think.physics.weight_types import type_class_of_model
-from unslow.think.speed.chips import core_flops_per_s, gpu_chip, host_chip
 from unslow.think.speed.load import model_load, totals
-from unslow.think.speed.question import Host, SpeedQuestion
+from unslow.think.speed.question import Host, SpeedQuestion, core_flops_per_s, gpu_chip, host_chip
 from unslow.think.speed.rows import on_gpu, placed_on_host
 
 DEVICE, FAMILY = "H200 SXM", "hopper"

@@ -11,7 +11,7 @@ from lab.launch_lines.truth import compared, truth_of
 
 from unslow.facts.snapshot import Subject
 from unslow.look.engine import engine_version, start_engine
-from unslow.look.runtimes.llama_cpp import urls
+from unslow.look.runtimes import llama_cpp
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import INDEX, Recorder
 
@@ -45,7 +45,7 @@ def look_at(server: str, model: str, line: Line, folder: Path, records: Path | N
     for contradiction in subject.contradictions:
         print(f"  contradiction: {contradiction}")
     if place:
-        kept = {"pid": subject.runtime.pid.need(), "truth": truth}
+        kept = {"pid": subject.runtime.process.pid.need(), "truth": truth}
         (place / "truth.json").write_text(json.dumps(kept, indent=1) + "\n")
     return good
 
@@ -54,7 +54,7 @@ def look_at_embedded(model: str) -> bool:
     """The same for the engine that comes with unslow, which always tells what it decided."""
     system = LiveSystem()
     with start_engine(system, model, context=2048, threads=1) as engine:
-        subject = urls.read_embedded(
+        subject = llama_cpp.read_embedded(
             system, engine.url, engine.pid, engine_version(), engine.log_path, str(Path(model).resolve())
         )
         truth = truth_of(Path(engine.log_path).read_text(errors="replace"))

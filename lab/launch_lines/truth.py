@@ -43,7 +43,7 @@ def compared(runtime: Runtime, truth: dict[str, Any]) -> list[tuple[str, str, st
     """A row for each fact: its name, what is known of it, from what, and whether it is true."""
     rows = []
     for name in sorted(truth):
-        fact = getattr(runtime, name)
+        fact = runtime.fact(name)
         known = fact.value if isinstance(fact, Known) else None
         harmless = [known, truth[name]] in _HARMLESS.get(name, [])
         verdict = (

@@ -91,7 +91,7 @@ def runs_of(model: str | None, command: str | None, plan: Plan) -> Iterator[Run]
     groups = [[one] for one in wanted] if plan.restart else [wanted]
     done = 0
     for group in groups:
-        with own.started({}) as bencher:
+        with own.start({}) as bencher:
             for turn, kind in group:
                 _show(done, len(wanted), time.monotonic() - began)
                 yield _run(bencher, turn, kind, plan)

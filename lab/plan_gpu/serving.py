@@ -93,7 +93,7 @@ def _load(server: "subprocess.Popen[Any]", url: str, until: float) -> None:
             if get(url, "/health")[0] == HEALTHY:
                 return
         time.sleep(0.05)
-    raise OSError("it did not load")
+    raise OSError("It did not load")
 
 
 def _trouble(row: dict[str, Any], text: str) -> dict[str, Any]:

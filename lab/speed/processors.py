@@ -13,14 +13,12 @@ from unslow.catalog.architectures import made_up_shapes
 from unslow.catalog.device_names import find_cpu
 from unslow.catalog.devices import Device
 from unslow.facts.machine import Cpu
-from unslow.facts.values import GB, reported
-from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
-from unslow.think.physics.chip import SpeedSetting
+from unslow.facts.values import GB, reported_fact
+from unslow.think.case.physics import has_tiles, is_server, multiplies_wide
+from unslow.think.physics.chip import SpeedSetting, type_class_of_model
 from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY
-from unslow.think.physics.weight_types import type_class_of_model
-from unslow.think.speed.chips import core_flops_per_s, host_chip
 from unslow.think.speed.load import model_load, totals
-from unslow.think.speed.question import Host, SpeedQuestion, prompt_terms, step_terms
+from unslow.think.speed.question import Host, SpeedQuestion, core_flops_per_s, host_chip, prompt_terms, step_terms
 from unslow.think.speed.rows import CPU, PREFILL
 
 FILE = "cpu_speed_learning.jsonl"
@@ -51,7 +49,7 @@ def question(line: dict[str, Any]) -> SpeedQuestion:
     """What a line asks, with the bandwidth that its threads were given."""
     plan = named(f"{MODELS[line['shape']]}@{line['quant']}").blueprint
     cpu = line["cpu"]
-    known, facts = platform(cpu), Cpu(instruction_sets=reported(cpu["vectors"], FILE))
+    known, facts = platform(cpu), Cpu(instruction_sets=reported_fact(cpu["vectors"], FILE))
     chip = host_chip(statistics.median(line["memory"]) * GB, float(line["threads"]), core_flops_per_s(known.clock_hz))
     setting = SpeedSetting(
         "cpu",

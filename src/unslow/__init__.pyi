@@ -1,4 +1,4 @@
-# written by docs/generate.py
+# written by `make docs`
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -94,25 +94,25 @@ def choose(
     host_price: float | str | None = 0.0,
     progress: Progress | None = None,
 ) -> ChoiceReport:
-    """Which card, pair of cards or machine to buy for a model, with reasons, runners-up and what was refused.
+    """Which card, pair of cards or machine to buy for a model, with reasons, runners-up and rejected ones.
 
-    model: well-known name, file, URL or stored model
-    quant: for a name with no file (default: as published, else Q4_K_M)
-    context: tokens that are in the context: 8192 (default) or 32k
-    users: conversations at once, each with such a context (default: 1)
-    prompt: tokens of the prompt whose reading is predicted (default: 512)
-    kv_type: of keys and values (default: f16)
-    price: of one device: "RTX 3090=700"; may be repeated
-    prices: a file with [prices], [rents], [apis], currency and electricity
-    currency: of your prices (default: USD; shipped prices count in USD alone)
-    budget: what may be paid (default: anything)
-    goal: of each conversation, at the low end: "20 tok/s" (default: the fastest)
-    quant_least: the coarsest quant that will do (default: Q4_K_M)
-    have: what is there already, or here: alone, and with one more beside it
-    among: only these, or those of a maker: apple; may be repeated
-    partly: also what holds only a part of the model, the rest on the host
-    host_price: of a computer around new cards (default: there is one)
-    progress: is told what is being done; None for silence
+    model: model name, file, URL or stored model
+    quant: quant, for a model name without a file (default: as published, else Q4_K_M)
+    context: tokens in the context: 8192 (default) or 32k
+    users: concurrent conversations, each with this context (default: 1)
+    prompt: prompt tokens for the prefill prediction (default: 512)
+    kv_type: KV cache type (default: f16)
+    price: price of one device: "RTX 3090=700"; repeatable
+    prices: TOML file with [prices], [rents], [apis], currency and electricity
+    currency: currency of your prices (default: USD; built-in prices apply to USD only)
+    budget: maximum price (default: none)
+    goal: minimum speed per conversation: "20 tok/s" (default: the fastest)
+    quant_least: the smallest acceptable quant (default: Q4_K_M)
+    have: hardware you own, or `here`: rated alone and with one more device
+    among: only these devices, or a vendor's: apple; repeatable
+    partly: include devices that hold only part of the model, the rest in host memory
+    host_price: price of a computer for new cards (default: you have one)
+    progress: called with each progress message; None for none
     """
 
 def collect(
@@ -121,11 +121,11 @@ def collect(
     bandwidth: bool = True,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Everything that can be seen of this machine and its runtimes without sending a prompt; keys are not in it.
+    """All visible facts about this machine and its runtimes, without sending a prompt and without keys.
 
-    target: a recording folder to read instead of this machine
-    bandwidth: measure the memory bandwidth (half a second)
-    progress: is told what is being done; None for silence
+    target: recording folder to read instead of this machine
+    bandwidth: measure memory bandwidth (half a second)
+    progress: called with each progress message; None for none
     """
 
 def cost(
@@ -154,33 +154,33 @@ def cost(
     api: str | Sequence[str] | None = (),
     progress: Progress | None = None,
 ) -> CostReport:
-    """What a million tokens cost on hardware of your own, rented, or from an API, and when owning pays.
+    """What a million tokens cost on your own hardware, rented, or from an API, and when owning pays off.
 
-    How much it is used has to be said in one of three ways: tokens_per_day, hours_per_day or utilisation.
+    Give the usage in one of three ways: tokens_per_day, hours_per_day or utilisation.
 
-    model: well-known name, file, URL or stored model
-    quant: for a name with no file (default: as published, else Q4_K_M)
-    context: tokens that are in the context: 8192 (default) or 32k
-    users: conversations at once, each with such a context (default: 1)
-    prompt: tokens of the prompt whose reading is predicted (default: 512)
-    kv_type: of keys and values (default: f16)
-    price: of one device: "RTX 3090=700"; may be repeated
-    prices: a file with [prices], [rents], [apis], currency and electricity
-    currency: of your prices (default: USD; shipped prices count in USD alone)
-    device: to own: RTX 3090, 2x RTX 3090, here; may be repeated
-    tokens_per_day: that are generated: 200000, 200k or 2m
-    hours_per_day: that the first device works
-    utilisation: of the day that the first device works: 0.2
-    prompt_ratio: prompt tokens that are read for each generated one (default: 3)
-    electricity: of a kWh (default: 0.30, which is assumed)
-    years: that it is used (default: 3)
-    resale: what it sells for then (default: 0)
-    watts: measured while it works (default: its TDP)
-    power_share: of the TDP that it draws while it works (default: 1)
-    host_price: of a computer around a card (default: there is one)
-    rent: by the hour: "H100=2.5/h"
-    api: of a million tokens: "0.5/1.5 per M"
-    progress: is told what is being done; None for silence
+    model: model name, file, URL or stored model
+    quant: quant, for a model name without a file (default: as published, else Q4_K_M)
+    context: tokens in the context: 8192 (default) or 32k
+    users: concurrent conversations, each with this context (default: 1)
+    prompt: prompt tokens for the prefill prediction (default: 512)
+    kv_type: KV cache type (default: f16)
+    price: price of one device: "RTX 3090=700"; repeatable
+    prices: TOML file with [prices], [rents], [apis], currency and electricity
+    currency: currency of your prices (default: USD; built-in prices apply to USD only)
+    device: device to own: RTX 3090, 2x RTX 3090, here; repeatable
+    tokens_per_day: generated tokens per day: 200000, 200k or 2m
+    hours_per_day: hours per day that the first device is busy
+    utilisation: share of the day that the first device is busy: 0.2
+    prompt_ratio: prompt tokens per generated token (default: 3)
+    electricity: price per kWh (default: 0.30, assumed)
+    years: years of use (default: 3)
+    resale: resale price after that (default: 0)
+    watts: measured power under load (default: its TDP)
+    power_share: share of the TDP drawn under load (default: 1)
+    host_price: price of a host computer (default: you have one)
+    rent: hourly rent: "H100=2.5/h"
+    api: price per million tokens, input/output: "0.5/1.5 per M"
+    progress: called with each progress message; None for none
     """
 
 def devices(
@@ -201,23 +201,23 @@ def devices(
     sort: Literal["speed", "price", "value", "watts", "memory", "name"] | None = None,
     progress: Progress | None = None,
 ) -> DevicesReport:
-    """Devices side by side: memory, bandwidth, price, watts; with a model also whether it fits and how fast it is.
+    """Devices side by side: memory, bandwidth, price, watts; with a model also fit and speed.
 
-    names: a device, several of a kind (2x ...), or here
-    model: well-known name, file, URL or stored model
-    quant: for a name with no file (default: as published, else Q4_K_M)
-    context: tokens that are in the context: 8192 (default) or 32k
-    users: conversations at once, each with such a context (default: 1)
-    prompt: tokens of the prompt whose reading is predicted (default: 512)
-    kv_type: of keys and values (default: f16)
-    price: of one device: "RTX 3090=700"; may be repeated
-    prices: a file with [prices], [rents], [apis], currency and electricity
-    currency: of your prices (default: USD; shipped prices count in USD alone)
-    all: every GPU and every machine with one memory
-    vendor: those of a maker: nvidia, amd, apple, intel
-    min_memory: those with as much memory: 24GB
-    sort: speed, price, value (price per tok/s), watts, memory or name
-    progress: is told what is being done; None for silence
+    names: a device, several (2x ...), or `here`
+    model: model name, file, URL or stored model
+    quant: quant, for a model name without a file (default: as published, else Q4_K_M)
+    context: tokens in the context: 8192 (default) or 32k
+    users: concurrent conversations, each with this context (default: 1)
+    prompt: prompt tokens for the prefill prediction (default: 512)
+    kv_type: KV cache type (default: f16)
+    price: price of one device: "RTX 3090=700"; repeatable
+    prices: TOML file with [prices], [rents], [apis], currency and electricity
+    currency: currency of your prices (default: USD; built-in prices apply to USD only)
+    all: all GPUs and machines with unified memory
+    vendor: only this vendor: nvidia, amd, apple, intel
+    min_memory: only devices with at least this memory: 24GB
+    sort: sort by speed, price, value (price per tok/s), watts, memory or name
+    progress: called with each progress message; None for none
     """
 
 def diagnose(
@@ -237,22 +237,22 @@ def diagnose(
 ) -> Report:
     """Why inference is slow here, proved, and what this hardware should give.
 
-    Without `passive` a few prompts are sent to the server that is found; one that is busy is only observed. With
-    nothing running, the embedded engine is measured on a made-up model. Ctrl-C ends the measuring and gives the report
-    so far; a second one is a KeyboardInterrupt.
+    Without `passive` it sends a few prompts to the server; a busy one is only observed. With nothing running, it
+    measures the embedded engine on a synthetic model. Ctrl-C stops measuring and returns the report so far; a second
+    one is a KeyboardInterrupt.
 
     target: URL, process id, snapshot or recording folder
-    passive: send no prompt to any runtime and start none; only read
-    quick: be done in about 10 seconds; the default is 60 at most
-    thorough: take up to 300 seconds, and try more
-    seconds: be done in so many seconds at most
-    goal: the speed that you want, in tokens per second
-    context: the context length that you need
-    api_key: for a server that asks for one (or UNSLOW_API_KEY)
-    log: the server's log, where it can't be found
-    evict: measure even if a chat must then read its prompt again
-    model: the made-up model for the embedded engine, such as llama_1b
-    progress: is told what is being done; None for silence
+    passive: only observe: send no prompt and start nothing
+    quick: finish in about 10 seconds (default: at most 60)
+    thorough: measure more, for up to 300 seconds
+    seconds: finish within this many seconds
+    goal: the speed you want, in tokens per second
+    context: the context length you need
+    api_key: API key for the server (or UNSLOW_API_KEY)
+    log: the server's log file, if it is not found automatically
+    evict: measure even if it evicts a conversation's prompt cache
+    model: synthetic model for the embedded engine, such as llama_1b
+    progress: called with each progress message; None for none
     """
 
 def diagnose_fleet(
@@ -280,23 +280,23 @@ def diagnose_fleet(
     Only the address that is given is asked, and as often for ten instances as for ten thousand. Where an answer was
     not whole, `complete` is False and `statements` say what is missing.
 
-    prometheus: its address (or UNSLOW_PROMETHEUS_URL)
-    username: for basic authentication
-    password_file: the password for it (or UNSLOW_PROMETHEUS_PASSWORD)
-    token_file: a bearer token (or UNSLOW_PROMETHEUS_TOKEN)
+    prometheus: address of Prometheus (or UNSLOW_PROMETHEUS_URL)
+    username: user for basic authentication
+    password_file: password for it (or UNSLOW_PROMETHEUS_PASSWORD)
+    token_file: bearer token (or UNSLOW_PROMETHEUS_TOKEN)
     header: sent with every query: "X-Scope-OrgID: team-a"; repeatable
-    ca_file: certificates of authorities to trust, instead of the system's
-    cert: a certificate of our own, where the server asks for one
-    key: its key, where that is in a file of its own
-    insecure: don't check the server's certificate
-    timeout: the most that one query may take (default: 30s)
-    window: the time that is judged, until now (default: 15m)
-    compare: how long ago it is compared with, or none (default: 1d)
+    ca_file: CA certificates to trust instead of the system's
+    cert: client certificate
+    key: key of the client certificate, if in its own file
+    insecure: do not verify the server's certificate
+    timeout: timeout of one query (default: 30s)
+    window: time range to diagnose, up to now (default: 15m)
+    compare: age of the baseline to compare with, or none (default: 1d)
     match: only series with these labels: 'cluster="a",env=~"prod.*"'
-    engines: the same of the engines' series alone: 'namespace="llm"'
-    join: labels that belong together, where the usual ones don't: host=machine
-    workers: processes that judge (default: one for each processor)
-    progress: is told what is being done; None for silence
+    engines: the same for the engines' series only: 'namespace="llm"'
+    join: labels to join on, if the default ones do not match: host=machine
+    workers: worker processes (default: one per CPU)
+    progress: called with each progress message; None for none
     """
 
 def fit(
@@ -325,31 +325,31 @@ def fit(
     op_offload: bool = True,
     gpu_memory_utilization: float | None = None,
 ) -> FitReport:
-    """Whether a model fits: what it asks of each device, byte by byte, and what would fit.
+    """Whether a model fits: the memory it needs on each device, byte by byte, and what would fit.
 
-    model: file, folder, URL, stored model or well-known name
-    device: RTX 4090, 2x H100, M3 Max 64GB, 24GB, cpu, or auto for this machine's (default); may be repeated
-    ram: the host's memory, where it is not this machine's: 64GB
-    quant: the quant to fit, for a name with no file (default: as published, else Q4_K_M)
-    runtime: llama_cpp (default), ollama (of its own models), vllm or transformers
-    margin: to stay free on each device (default: 1GiB)
-    context: all tokens, for all slots together (Ollama: for each); 0 for all that the model was trained for (default: 8192; vLLM: the longest that fits)
-    parallel: slots (default: llama-server's 4 with one cache for all, else 1)
-    kv_unified: one cache for all slots
-    kv_type: of keys, and of values unless --kv-type-v is given (default: f16)
-    kv_type_v: of values
-    kv_offload: keep the cache with its layer, or on the host (-nkvo)
-    swa_full: sliding-window layers keep the whole context
-    gpu_layers: layers on the GPUs, the output counted as one (default: all)
-    n_cpu_moe: experts of the first N layers stay on the host
-    override_tensor: such as exps=CPU
-    tensor_split: shares of several GPUs (default: by free memory)
+    model: file, folder, URL, stored model or model name
+    device: RTX 4090, 2x H100, M3 Max 64GB, 24GB, cpu, or auto for this machine's (default); repeatable
+    ram: host memory, if not this machine's: 64GB
+    quant: quant, for a model name without a file (default: as published, else Q4_K_M)
+    runtime: llama_cpp (default), ollama (its own models only), vllm or transformers
+    margin: memory to keep free on each device (default: 1GiB)
+    context: context length, shared by all slots (Ollama: per slot); 0 for the model's trained limit (default: 8192; vLLM: the longest that fits)
+    parallel: slots (default: llama-server's 4 with a unified cache, else 1)
+    kv_unified: one KV cache shared by all slots
+    kv_type: KV cache type; of keys only if --kv-type-v is given (default: f16)
+    kv_type_v: KV cache type of the values
+    kv_offload: keep the KV cache with its layer, or in host memory (-nkvo)
+    swa_full: sliding-window layers cache the whole context
+    gpu_layers: GPU layers, the output layer included (default: all)
+    n_cpu_moe: keep the experts of the first N layers in host memory
+    override_tensor: tensor override such as exps=CPU
+    tensor_split: share of each GPU (default: by free memory)
     batch: logical batch (default: 2048)
-    ubatch: what is computed at once (default: 512)
-    outputs: tokens with logits in a batch: a server's slots (default), 0 for all
-    flash_attention: (default: auto)
-    op_offload: GPUs compute long prompts with the host's weights
-    gpu_memory_utilization: vLLM's (default: 0.92, as since vLLM 0.20)
+    ubatch: micro-batch (default: 512)
+    outputs: tokens with logits per batch: the slots (default), 0 for all
+    flash_attention: flash attention (default: auto)
+    op_offload: prefill on the GPU with weights from host memory
+    gpu_memory_utilization: as in vLLM (default: 0.92, as of vLLM 0.20)
     """
 
 def fleet_capacity(
@@ -376,23 +376,23 @@ def fleet_capacity(
 
     What was measured and what is simulated beyond it are told apart by `basis`.
 
-    prometheus: its address (or UNSLOW_PROMETHEUS_URL)
-    username: for basic authentication
-    password_file: the password for it (or UNSLOW_PROMETHEUS_PASSWORD)
-    token_file: a bearer token (or UNSLOW_PROMETHEUS_TOKEN)
+    prometheus: address of Prometheus (or UNSLOW_PROMETHEUS_URL)
+    username: user for basic authentication
+    password_file: password for it (or UNSLOW_PROMETHEUS_PASSWORD)
+    token_file: bearer token (or UNSLOW_PROMETHEUS_TOKEN)
     header: sent with every query: "X-Scope-OrgID: team-a"; repeatable
-    ca_file: certificates of authorities to trust, instead of the system's
-    cert: a certificate of our own, where the server asks for one
-    key: its key, where that is in a file of its own
-    insecure: don't check the server's certificate
-    timeout: the most that one query may take (default: 30s)
+    ca_file: CA certificates to trust instead of the system's
+    cert: client certificate
+    key: key of the client certificate, if in its own file
+    insecure: do not verify the server's certificate
+    timeout: timeout of one query (default: 30s)
     match: only series with these labels: 'cluster="a",env=~"prod.*"'
-    engines: the same of the engines' series alone: 'namespace="llm"'
-    join: labels that belong together, where the usual ones don't: host=machine
-    goal: capacity: what each user must get (default: "20 tok/s")
-    first_token: capacity: the longest that a user may wait for a first token
+    engines: the same for the engines' series only: 'namespace="llm"'
+    join: labels to join on, if the default ones do not match: host=machine
+    goal: capacity: minimum speed per user (default: "20 tok/s")
+    first_token: capacity: maximum time to first token
     span: capacity: how far back to measure (default: 24h)
-    progress: is told what is being done; None for silence
+    progress: called with each progress message; None for none
     """
 
 def models(
@@ -402,8 +402,8 @@ def models(
 ) -> Inventory:
     """The models on this machine, in every tool's store; only their headers are read.
 
-    where: further folders or files to look at
-    progress: is told what is being done; None for silence
+    where: more folders or files to search
+    progress: called with each progress message; None for none
     """
 
 def plan(
@@ -428,27 +428,27 @@ def plan(
     draft: str | None = None,
     progress: Progress | None = None,
 ) -> PlanReport:
-    """The best settings for what runs, or for a model, each with its gain and what it costs; nothing is changed.
+    """The best settings for a running server or a model, each with its gain and its cost; changes nothing.
 
-    model: what runs (default: here), or a model
-    goal: most of (default: speed)
-    context: tokens that a conversation has room for (default: as now, else 8192)
-    prompt: new tokens of a usual request (default: as seen, else 512)
-    kept: tokens of the conversation that are in the cache already (default: 0)
-    answer: tokens of a usual answer (default: 256)
-    this_work_only: longer prompts and conversations may get slower than now
-    users: conversations at a time (default: as it has slots for, else 1)
-    least_speed: floor of speed
-    worst_perplexity: floor of quality: how much worse than in 16 bits it may predict (default: as the file)
-    device: RTX 4090, 2x H100, cpu, or auto for this machine's (default); may be repeated
-    ram: the host's memory, where it is not this machine's: 64GB
-    ram_bandwidth: what the host's memory delivers: 80GB/s
-    threads: cores of the host (default: all of them)
-    runtime: of a MODEL: llama.cpp (default), ollama, lm_studio, vllm, transformers
-    quant: the quant, for a name with no file
-    margin: to stay free on each GPU (default: 256MiB)
-    draft: a small model of the same family that guesses ahead
-    progress: is told what is being done; None for silence
+    model: a running server (default: on this machine), or a model
+    goal: what to maximize (default: speed)
+    context: context length per conversation (default: as now, else 8192)
+    prompt: prompt tokens of a typical request (default: as observed, else 512)
+    kept: tokens already in the KV cache (default: 0)
+    answer: generated tokens of a typical request (default: 256)
+    this_work_only: allow longer prompts and conversations to get slower than now
+    users: concurrent conversations (default: the number of slots, else 1)
+    least_speed: minimum speed
+    worst_perplexity: maximum quality loss: perplexity increase over 16 bits (default: as the file)
+    device: RTX 4090, 2x H100, cpu, or auto for this machine's (default); repeatable
+    ram: host memory, if not this machine's: 64GB
+    ram_bandwidth: host memory bandwidth: 80GB/s
+    threads: host cores (default: all)
+    runtime: for a MODEL: llama.cpp (default), ollama, lm_studio, vllm, transformers
+    quant: quant, for a model name without a file
+    margin: memory to keep free on each GPU (default: 256MiB)
+    draft: draft model: a small model of the same family
+    progress: called with each progress message; None for none
     """
 
 def predict(
@@ -477,34 +477,33 @@ def predict(
     draft_tokens: int | str | None = 4,
     acceptance: float | None = None,
 ) -> PredictionReport:
-    """How fast a model should be: answers, prompts and the first token, each with an interval that holds four of five.
+    """How fast a model should be: decode, prefill and first token, each with an 80 % interval.
 
-    As many layers as fit lie on the GPU, the others on the host, unless gpu_layers says otherwise. Where nothing can be
-    told, `reason` says why.
+    It offloads as many layers as fit, unless gpu_layers says otherwise. Without a prediction, `reason` says why.
 
-    model: well-known name, file, URL or stored model
-    explain: the memory wall: what binds, batching, quant by quant
-    quant: for a name with no file (default: as published, else Q4_K_M)
-    device: RTX 4090, 2x H100, M3 Max 64GB, a processor, or auto for this machine's (default)
-    gpus: how many of that device (default: 1)
-    runtime: llama.cpp (default), ollama (of its own models), vllm or transformers
-    backend: cuda, rocm, metal, vulkan or cpu (default: by the device's maker)
-    ram_bandwidth: what the host's memory delivers: 80GB/s (default: measured here)
-    ram: the host's memory, where it is not this machine's: 64GB
-    threads: of the host (default: its cores)
-    context: tokens that are already in the context: 8192 or 128k (default: 0)
-    gpu_layers: layers on the GPUs, the output counted as one (default: auto)
-    cpu_moe: experts of the first N layers stay on the host
-    kv_type: of keys and values (default: f16)
-    split: of several GPUs: layer, row or tensor (default: layer; vLLM: tensor)
-    batch: conversations that are served at once (default: 1)
-    prompt: tokens of the prompt whose reading is predicted (default: 512)
-    ubatch: prompt tokens that are computed at once (default: 512)
-    flash_attention: attention in one kernel (default: on)
-    graphs: with CUDA graphs (default: on)
-    draft: a small model that drafts tokens
-    draft_tokens: how many at a time (default: 4)
-    acceptance: of drafted tokens that are right: 0.7
+    model: model name, file, URL or stored model
+    explain: explain what limits the speed: parts, batching, quants
+    quant: quant, for a model name without a file (default: as published, else Q4_K_M)
+    device: RTX 4090, 2x H100, M3 Max 64GB, a CPU, or auto for this machine's (default)
+    gpus: number of these devices (default: 1)
+    runtime: llama.cpp (default), ollama (its own models only), vllm or transformers
+    backend: cuda, rocm, metal, vulkan or cpu (default: by vendor)
+    ram_bandwidth: host memory bandwidth: 80GB/s (default: measured here)
+    ram: host memory, if not this machine's: 64GB
+    threads: host threads (default: its cores)
+    context: tokens already in the context: 8192 or 128k (default: 0)
+    gpu_layers: GPU layers, the output layer included (default: auto)
+    cpu_moe: keep the experts of the first N layers in host memory
+    kv_type: KV cache type (default: f16)
+    split: split across GPUs: layer, row or tensor (default: layer; vLLM: tensor)
+    batch: concurrent conversations (default: 1)
+    prompt: prompt tokens for the prefill prediction (default: 512)
+    ubatch: micro-batch (default: 512)
+    flash_attention: flash attention (default: on)
+    graphs: CUDA graphs (default: on)
+    draft: draft model
+    draft_tokens: drafted tokens per step (default: 4)
+    acceptance: acceptance rate of drafted tokens: 0.7
     """
 
 def tiers(
@@ -516,14 +515,14 @@ def tiers(
     rows: int | str | None = 5,
     progress: Progress | None = None,
 ) -> TiersReport:
-    """What can be run on how much memory: the largest well-known models that fit whole, and those that just don't.
+    """What each memory size can run: the largest known models that fit, and those that just do not.
 
-    memory: of cards (default: 8,12,16,24,32,48)
-    unified: that GPU and host share (default: 16,32,64,128)
-    context: tokens that must fit: 8192 (default) or 32k
-    quant_least: the coarsest quant that will do (default: Q4_K_M)
-    rows: models for each size (default: 5)
-    progress: is told what is being done; None for silence
+    memory: VRAM sizes in GB (default: 8,12,16,24,32,48)
+    unified: unified memory sizes in GB (default: 16,32,64,128)
+    context: context length that must fit: 8192 (default) or 32k
+    quant_least: the smallest acceptable quant (default: Q4_K_M)
+    rows: models per size (default: 5)
+    progress: called with each progress message; None for none
     """
 
 def view(
@@ -548,17 +547,17 @@ def view(
     It sends what `diagnose` sends. A panel that can't be drawn is None, and `missing` says why.
 
     target: URL, process id, snapshot or recording folder
-    passive: send no prompt to any runtime and start none; only read
-    quick: be done in about 10 seconds; the default is 60 at most
-    thorough: take up to 300 seconds, and try more
-    seconds: be done in so many seconds at most
-    goal: the speed that you want, in tokens per second
-    context: the context length that you need
-    api_key: for a server that asks for one (or UNSLOW_API_KEY)
-    log: the server's log, where it can't be found
-    evict: measure even if a chat must then read its prompt again
-    model: the made-up model for the embedded engine, such as llama_1b
+    passive: only observe: send no prompt and start nothing
+    quick: finish in about 10 seconds (default: at most 60)
+    thorough: measure more, for up to 300 seconds
+    seconds: finish within this many seconds
+    goal: the speed you want, in tokens per second
+    context: the context length you need
+    api_key: API key for the server (or UNSLOW_API_KEY)
+    log: the server's log file, if it is not found automatically
+    evict: measure even if it evicts a conversation's prompt cache
+    model: synthetic model for the embedded engine, such as llama_1b
     ready: also work out what each slider of the memory would say, which takes longer
     masked: without user names, home folders, hosts and serial numbers, for somebody else to see
-    progress: is told what is being done; None for silence
+    progress: called with each progress message; None for none
     """

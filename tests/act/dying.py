@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from unslow.act.changes import Changes, Planned
+from unslow.act.changes import Changes, PlannedChange
 from unslow.act.disk import Disk
 from unslow.act.journal import Journal, Journals
 from unslow.act.ollama import Ollama
@@ -35,23 +35,23 @@ def changes_in(folder: Path, before: Callable[[str, str], None] | None = None) -
     return journals, Changes(journals, disk, Ollama(LiveSystem(), disk))
 
 
-def apply_in(folder: Path, planned: Planned, before: Callable[[str, str], None] | None = None) -> Journal:
+def apply_in(folder: Path, planned: PlannedChange, before: Callable[[str, str], None] | None = None) -> Journal:
     journals, changes = changes_in(folder, before)
-    with journals.locked():
+    with journals.lock():
         changes.recover()
         return changes.apply(planned, AT, "0")
 
 
 def undo_in(folder: Path, before: Callable[[str, str], None] | None = None, *, force: bool = False) -> Journal:
     journals, changes = changes_in(folder, before)
-    with journals.locked():
+    with journals.lock():
         changes.recover()
         return changes.undo(journals.all()[-1], force=force)
 
 
 def recover_in(folder: Path, before: Callable[[str, str], None] | None = None) -> list[str]:
     journals, changes = changes_in(folder, before)
-    with journals.locked():
+    with journals.lock():
         return changes.recover()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from dying import Counted, apply_in, changes_in, dies, picture, recover_in, steps_until_it_lives, undo_in
 
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.facts.errors import UserError
 
 OLD, NEW, CONF = b"#!/bin/sh\nllama-server -c 32768\n" * 40, b"#!/bin/sh\nllama-server -c 8192\n" * 40, b"[Service]\n"
@@ -31,9 +31,9 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def planned(home: Path) -> Planned:
+def planned(home: Path) -> PlannedChange:
     unit = home / "units" / "llama.service.d" / "deep" / "90-unslow.conf"
-    return Planned("two files", (Edit(str(home / "start"), OLD, NEW), Edit(str(unit), None, CONF)))
+    return PlannedChange("two files", (Edit(str(home / "start"), OLD, NEW), Edit(str(unit), None, CONF)))
 
 
 def is_new(home: Path) -> bool:
@@ -54,7 +54,7 @@ def no_scraps(home: Path) -> bool:
     return not [path for path in home.rglob("*") if "unslow-" in path.name]
 
 
-def test_a_change_is_made_and_taken_back_byte_for_byte(home, tmp_path):
+def test_a_change_is_applied_and_undone_byte_for_byte(home, tmp_path):
     before = picture(home)
     journal = apply_in(tmp_path / "journal", planned(home))
     assert journal.state == "done"
@@ -101,7 +101,7 @@ def test_dying_before_any_step_of_undo_loses_nothing(home, tmp_path):
         assert script in (OLD, NEW)
         said = recover_in(folder)
         assert is_new(home) or picture(home) == before, number
-        assert not said or "all is as before" in said[0]
+        assert not said or "everything is as before" in said[0]
         undo_in(folder)
         assert picture(home) == before, number
         folders.append(tmp_path / f"journal{number}")
@@ -111,8 +111,8 @@ def test_dying_before_any_step_of_undo_loses_nothing(home, tmp_path):
     assert picture(home) == before
 
 
-def test_dying_again_while_it_is_mended_loses_nothing(home, tmp_path):
-    """The worst moment of an apply, both files replaced and one of them taken back, and death at every step after."""
+def test_dying_again_during_recovery_loses_nothing(home, tmp_path):
+    """Starts at the worst moment of an apply: both files replaced, one of them already restored."""
     before = picture(home)
     counted = Counted()
     apply_in(tmp_path / "count", planned(home), counted)
@@ -130,7 +130,7 @@ def test_dying_again_while_it_is_mended_loses_nothing(home, tmp_path):
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EPERM])
-def test_an_error_at_any_step_of_apply_leaves_all_as_it_was(home, tmp_path, error):
+def test_an_error_at_any_step_of_apply_restores_everything(home, tmp_path, error):
     before, failed = picture(home), 0
     for number in range(1, 400):
         counted = Counted(number, lambda: _fail(error))
@@ -147,8 +147,8 @@ def test_an_error_at_any_step_of_apply_leaves_all_as_it_was(home, tmp_path, erro
     assert failed > 50
 
 
-def test_a_disk_that_stays_full_from_any_step_on(home, tmp_path):
-    """Nothing can be written any more, only removed and renamed: what was there is there again."""
+def test_a_disk_full_from_any_step_on_leaves_everything_as_before(home, tmp_path):
+    """Nothing can be written any more, only removed and renamed."""
     before, failed = picture(home), 0
     for number in range(1, 400):
         full = _FullFrom(number)
@@ -178,7 +178,7 @@ def _fail(number: int) -> None:
     raise OSError(number, os.strerror(number))
 
 
-def test_an_error_at_any_step_of_undo_can_be_tried_again(home, tmp_path):
+def test_an_undo_that_failed_at_any_step_can_be_repeated(home, tmp_path):
     before, failed = picture(home), 0
     for number in range(1, 400):
         folder = tmp_path / f"journal{number}"

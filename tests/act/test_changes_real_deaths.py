@@ -1,4 +1,4 @@
-"""Real kills, and a real full disk."""
+"""Apply and undo under real kills and on a real full disk."""
 
 import os
 import random
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from dying import apply_in, changes_in, child_dies, picture, recover_in, steps_until_it_lives, undo_in
 
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.facts.errors import UserError
 
 pytestmark = pytest.mark.real
@@ -29,8 +29,10 @@ while True:
 """
 
 
-def planned(home: Path) -> Planned:
-    return Planned("a", (Edit(str(home / "start.sh"), OLD, NEW), Edit(str(home / "x.d" / "u.conf"), None, b"x\n")))
+def planned(home: Path) -> PlannedChange:
+    return PlannedChange(
+        "a", (Edit(str(home / "start.sh"), OLD, NEW), Edit(str(home / "x.d" / "u.conf"), None, b"x\n"))
+    )
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
-def test_a_process_that_ends_itself_at_every_step(home, tmp_path):
+def test_a_process_killed_at_any_step_of_apply_is_recovered(home, tmp_path):
     before, number, folders = picture(home), 0, []
 
     def die(work, number: int) -> bool:
@@ -56,7 +58,7 @@ def test_a_process_that_ends_itself_at_every_step(home, tmp_path):
     assert number > 60
 
 
-def test_kill_9_at_random_moments_of_apply_and_undo(home, tmp_path):
+def test_sigkill_at_random_moments_of_apply_and_undo_is_recovered(home, tmp_path):
     before, random_moment, seen = picture(home), random.Random(8), set()
     paths = [str(Path(__file__).parent), *sys.path]
     for number in range(TRIES):
@@ -78,7 +80,7 @@ def test_kill_9_at_random_moments_of_apply_and_undo(home, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("kind", ["target", "journal", "both"])
-def test_a_disk_that_is_full(tmp_path, kind):
+def test_a_real_full_disk_leaves_everything_as_before(tmp_path, kind):
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], check=False).returncode:
@@ -113,8 +115,8 @@ def test_a_disk_that_is_full(tmp_path, kind):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("kind", ["target", "journal"])
-def test_a_disk_that_becomes_read_only(tmp_path, kind):
-    """As the kernel makes one whose device fails: before a change, and between the change and its end."""
+def test_a_disk_that_becomes_read_only_is_recovered(tmp_path, kind):
+    """As the kernel does when a device fails: before a change, and between the change and its end."""
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], check=False).returncode:
@@ -126,14 +128,14 @@ def test_a_disk_that_becomes_read_only(tmp_path, kind):
     before = picture(home / "home")
     try:
         _remount(small, "ro")
-        with pytest.raises(UserError, match=r"Read-only|can't be written"):
+        with pytest.raises(UserError, match=r"Read-only|not writable"):
             apply_in(journal, planned(home / "home"))
         assert picture(home / "home") == before
         _remount(small, "rw")
         apply_in(journal, planned(home / "home"))
         changed = picture(home / "home")
         _remount(small, "ro")
-        with pytest.raises(UserError, match=r"Read-only|can't be written"):
+        with pytest.raises(UserError, match=r"Read-only|not writable"):
             undo_in(journal)
         assert picture(home / "home") == changed
         _remount(small, "rw")

@@ -56,33 +56,33 @@ def check(command: str, new: list[str]) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_list_is_edited_and_every_other_byte_stays(form):
+def test_a_compose_command_list_is_edited_and_every_other_byte_stays(form):
     edited = check(FORMS[form], NEW)
     assert '"a\\"$$b"' in edited
     assert "32768" not in edited
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_a_text_is_edited_where_no_word_needs_quotes(form):
+def test_a_compose_command_string_is_edited_if_no_word_needs_quotes(form):
     assert "-c 8192" in check(TEXTS[form], TAME)
     with pytest.raises(NotUnderstoodError, match="quotes"):
         check(TEXTS[form], NEW)
 
 
-def test_the_lines_of_a_list():
+def test_block_list_items_keep_their_lines():
     assert check(FORMS["rows below"], TAME) == (
         '    command:\n    - -m\n    - /models/x.gguf\n    - --port\n    - \'8080\'\n    - "-c"\n    - "8192"\n'
         '    - "-ot"\n    - "exps=CPU"'
     )
 
 
-def test_the_first_words_can_go_too():
+def test_the_first_words_of_a_command_can_be_removed():
     text = 'services:\n  a:\n    command: ["-c", "1", "-m", "x"]\n'
     after = edited_compose(text, "a", ["p", "-c", "1", "-m", "x"], ["p", "-m", "x", "-c", "2"])
     assert after == 'services:\n  a:\n    command: ["-m", "x", "-c", "2"]\n'
 
 
-def test_services_are_found():
+def test_compose_services_are_listed():
     assert services(FRAME.format(command=FORMS["flow"])) == ["web", "llama"]
 
 
@@ -92,13 +92,13 @@ def test_services_are_found():
         ("    image: x", "no 'command'"),
         ("    command: *other", "starts with"),
         ("    command: &a [-m, x]", "starts with"),
-        ("    command: [-m, [x]]", "more than words"),
+        ("    command: [-m, [x]]", "more than plain words"),
         ("    command: [-m, /models/x.gguf", "closed|more than"),
-        ("    command:\n      - -m: x", "more than words"),
+        ("    command:\n      - -m: x", "more than plain words"),
         ("    command:\n      - >-\n        -m", "starts with|more than"),
         ("    command: -m /models/x.gguf\n      -c 32768 --port 8080", "several lines"),
         ("    command: sh -c '-m x'", "quotes"),
-        ("    command: [-m, /models/x.gguf, -c, '1', --port, '8080']", "not the one that runs"),
+        ("    command: [-m, /models/x.gguf, -c, '1', --port, '8080']", "not the running one"),
         ("    command: [-m, '$(x)', -c, '32768', --port, '8080']", "variable"),
         ("    command: []", "empty"),
         ("    command: [-m]\n    command: [-m]", "more than one"),
@@ -106,7 +106,7 @@ def test_services_are_found():
         ("    command: ['a]", "closed"),
     ],
 )
-def test_what_is_not_certain_is_not_edited(command, why):
+def test_an_uncertain_compose_command_is_not_edited(command, why):
     with pytest.raises(NotUnderstoodError, match=why):
         edited_compose(FRAME.format(command=command), "llama", OLD, NEW)
 
@@ -122,8 +122,8 @@ def test_what_is_not_certain_is_not_edited(command, why):
         "    labels: [\n      'as in@    here']",
     ],
 )
-def test_a_quoted_text_of_many_lines_is_no_command(text, wording):
-    """Docker compose reads each of these as one text, and a service without any command."""
+def test_a_command_inside_a_quoted_multi_line_text_is_not_edited(text, wording):
+    """Docker Compose reads each of these as one string, and a service without a command."""
     text = text.replace("@", "\n    command: [-m, /models/x.gguf, -c, 32768, --port, 8080]\n")
     for command in (text, f"{FORMS['flow']}\n{text}"):
         with pytest.raises(NotUnderstoodError) as caught:
@@ -143,19 +143,19 @@ def test_a_quoted_text_of_many_lines_is_no_command(text, wording):
         "    environment:\n      - A='b c\n      - B=\"",
     ],
 )
-def test_quotes_that_are_none_or_are_closed_are_in_nobodys_way(other):
+def test_closed_and_plain_quotes_elsewhere_do_not_prevent_an_edit(other):
     command = f"{other}\n{FORMS['flow']}"
     after = edited_compose(FRAME.format(command=command), "llama", OLD, NEW)
     assert after.count("8192") == 1
     assert other in after
 
 
-def test_another_program_is_not_started():
+def test_a_change_of_program_in_compose_is_refused():
     with pytest.raises(NotUnderstoodError, match="another program"):
         edited_compose(FRAME.format(command=FORMS["flow"]), "llama", OLD, ["/other", *NEW[1:]])
 
 
-def test_several_documents_are_not_edited():
+def test_several_yaml_documents_are_not_edited():
     text = FRAME.format(command=FORMS["flow"])
     assert edited_compose(f"---\n{text}", "llama", OLD, NEW)
     with pytest.raises(NotUnderstoodError, match="documents"):

@@ -1,4 +1,4 @@
-"""Deaths, full disks and refusing servers at every step of taking back a change with a model of Ollama in it."""
+"""Kills, full disks and refusing servers at every step of undoing a change with an Ollama model."""
 
 import errno
 import os
@@ -46,7 +46,7 @@ def test_dying_before_any_step_of_undo_ends_with_neither_file_nor_model(tmp_path
 
 
 @pytest.mark.parametrize("what", ["apply", "undo"])
-def test_a_full_disk_at_any_step_leaves_no_half_of_it(tmp_path, what):
+def test_a_full_disk_at_any_step_leaves_no_partial_change(tmp_path, what):
     with serve("ollama") as url:
         had, failed = models(url), 0
         for number in range(1, 300):
@@ -77,7 +77,7 @@ def _full() -> None:
 
 @pytest.mark.parametrize("fail", ["refused", "cut", "cut_at_once", "huge", "rubbish"])
 @pytest.mark.parametrize("done_first", [False, True])
-def test_a_server_that_does_not_delete_is_said_and_asked_again(tmp_path, fail, done_first):
+def test_a_failed_model_deletion_is_reported_and_can_be_repeated(tmp_path, fail, done_first):
     server = started("ollama", None, Behaviour(fail=fail, fail_at="/api/delete", done_first=done_first))
     with serving(server):
         had = models(server.url)
@@ -93,7 +93,7 @@ def test_a_server_that_does_not_delete_is_said_and_asked_again(tmp_path, fail, d
         assert models(server.url) == had
 
 
-def test_a_server_that_is_gone_is_said_and_nothing_is_taken_back_in_part(tmp_path):
+def test_an_unreachable_server_is_reported_and_nothing_is_partly_undone(tmp_path):
     with serve("ollama") as url:
         port = int(url.rpartition(":")[2])
         apply_in(tmp_path / "j", planned(url, tmp_path / "etc"))
@@ -107,7 +107,7 @@ def test_a_server_that_is_gone_is_said_and_nothing_is_taken_back_in_part(tmp_pat
     assert not (tmp_path / "etc").exists()
 
 
-def test_dying_at_any_step_of_a_forced_undo_keeps_what_others_wrote(tmp_path):
+def test_dying_at_any_step_of_a_forced_undo_keeps_foreign_edits(tmp_path):
     path, theirs = tmp_path / "home" / "start.sh", b"of somebody else\n" * 50
     path.parent.mkdir()
     folders: list[Path] = []

@@ -7,7 +7,7 @@ from lab.replay import serve
 from lab.replay.behaviour import Behaviour
 from lab.replay.server import serving, started
 
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.act.journal import ModelStep
 from unslow.act.ollama import checked_name
 from unslow.facts.errors import UserError
@@ -25,9 +25,9 @@ def models(url: str) -> dict[str, str]:
     return {model["name"]: model["digest"] for model in listed}
 
 
-def planned(url: str, folder: Path, parent: str = "qwen3:8b") -> Planned:
+def planned(url: str, folder: Path, parent: str = "qwen3:8b") -> PlannedChange:
     step = ModelStep(url=url, name="qwen3:8b-unslow", parent=parent, parameters={"num_ctx": 8192, "use_mmap": False})
-    return Planned(
+    return PlannedChange(
         "ollama", (Edit(str(folder / "ollama.service.d" / "90-unslow.conf"), None, b"[Service]\n"),), (step,)
     )
 
@@ -46,7 +46,7 @@ def test_a_model_is_derived_and_deleted_and_its_parent_stays(tmp_path):
         assert not (tmp_path / "etc").exists()
 
 
-def test_a_model_that_is_there_is_not_overwritten(tmp_path):
+def test_an_existing_model_is_not_overwritten(tmp_path):
     with serve("ollama") as url:
         apply_in(tmp_path / "j", planned(url, tmp_path / "etc"))
         again = planned(url, tmp_path / "other")
@@ -55,19 +55,19 @@ def test_a_model_that_is_there_is_not_overwritten(tmp_path):
         assert not (tmp_path / "other").exists()
 
 
-def test_a_parent_that_is_not_there_is_not_pulled(tmp_path):
+def test_a_missing_parent_model_is_not_pulled(tmp_path):
     server = started("ollama", None, Behaviour())
     with serving(server), pytest.raises(UserError, match="no model qwen3:99b"):
         apply_in(tmp_path / "j", planned(server.url, tmp_path / "etc", "qwen3:99b"))
     assert "POST /api/create" not in server.asked
 
 
-def test_a_model_that_somebody_made_anew_is_not_deleted(tmp_path):
+def test_a_model_recreated_by_the_user_is_not_deleted(tmp_path):
     with serve("ollama") as url:
         apply_in(tmp_path / "j", planned(url, tmp_path / "etc"))
         other = {"model": "qwen3:8b-unslow", "from": "qwen3:8b", "parameters": {"num_ctx": 1}}
         LiveSystem().request("POST", f"{url}/api/create", other)
-        with pytest.raises(UserError, match="somebody else"):
+        with pytest.raises(UserError, match="something else"):
             undo_in(tmp_path / "j")
         assert (tmp_path / "etc" / "ollama.service.d" / "90-unslow.conf").exists()
         undo_in(tmp_path / "j", force=True)
@@ -76,7 +76,7 @@ def test_a_model_that_somebody_made_anew_is_not_deleted(tmp_path):
 
 
 @pytest.mark.parametrize("fail", ["refused", "missing", "cut", "cut_at_once", "huge", "nested", "rubbish", "types"])
-def test_a_server_that_refuses_changes_nothing(tmp_path, fail):
+def test_a_server_that_refuses_to_create_changes_nothing(tmp_path, fail):
     before = picture(tmp_path)
     server = started("ollama", None, Behaviour(fail=fail, fail_at="/api/create"))
     with serving(server):
@@ -91,7 +91,7 @@ def test_a_server_that_refuses_changes_nothing(tmp_path, fail):
 
 
 @pytest.mark.parametrize("fail", ["cut", "cut_at_once", "huge"])
-def test_what_was_made_and_not_said_is_taken_back(tmp_path, fail):
+def test_a_model_created_without_confirmation_is_deleted_again(tmp_path, fail):
     server = started("ollama", None, Behaviour(fail=fail, fail_at="/api/create", done_first=True))
     with serving(server):
         had = models(server.url)
@@ -101,7 +101,7 @@ def test_what_was_made_and_not_said_is_taken_back(tmp_path, fail):
     assert not (tmp_path / "etc").exists()
 
 
-def test_dying_before_any_step_leaves_no_model_that_nobody_knows_of(tmp_path):
+def test_dying_before_any_step_leaves_no_untracked_model(tmp_path):
     with serve("ollama") as url:
         had, ends, folders = models(url), set(), []
 
@@ -120,7 +120,7 @@ def test_dying_before_any_step_leaves_no_model_that_nobody_knows_of(tmp_path):
         assert ends == {True, False}
 
 
-def test_a_change_whose_server_does_not_answer_is_mended_later(tmp_path):
+def test_a_change_with_an_unreachable_server_is_recovered_later(tmp_path):
     with serve("ollama") as url:
         port = int(url.rpartition(":")[2])
         counted = Counted()
@@ -128,13 +128,13 @@ def test_a_change_whose_server_does_not_answer_is_mended_later(tmp_path):
         undo_in(tmp_path / "count")
         after_asking = next(n for n, (what, _) in enumerate(counted.steps, 1) if what == "created model")
         assert dies(lambda count: apply_in(tmp_path / "j", planned(url, tmp_path / "etc"), count), after_asking)
-    assert "can't be mended yet" in recover_in(tmp_path / "j")[0]
+    assert "cannot be undone yet" in recover_in(tmp_path / "j")[0]
     with serve("ollama", port=port) as url:  # a new one, which has no such model
-        assert "took it back" in recover_in(tmp_path / "j")[0]
+        assert "undid it" in recover_in(tmp_path / "j")[0]
     assert not (tmp_path / "etc").exists()
 
 
-def test_names():
+def test_model_names_are_completed_derived_and_checked():
     assert full_name("qwen3") == "qwen3:latest"
     assert full_name("host:1/lib/qwen3") == "host:1/lib/qwen3:latest"
     assert derived_name("qwen3") == derived_name("qwen3:latest") == "qwen3-unslow"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from dying import Counted, apply_in, changes_in, picture, undo_in
 
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.act.disk import Disk, Looks
 from unslow.act.journal import Journals, default_folder
 from unslow.facts.errors import UserError
 
 
-def planned(path: Path, before: bytes | None = b"old\n", after: bytes = b"new\n") -> Planned:
-    return Planned("a file", (Edit(str(path), before, after),))
+def planned(path: Path, before: bytes | None = b"old\n", after: bytes = b"new\n") -> PlannedChange:
+    return PlannedChange("a file", (Edit(str(path), before, after),))
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ def refused(tmp_path: Path, path: Path, **what) -> str:
     return told.value.message
 
 
-def test_what_is_shown_is_what_is_there_or_nothing_happens(script, tmp_path):
+def test_a_file_changed_since_the_plan_is_not_edited(script, tmp_path):
     script.write_bytes(b"edited meanwhile\n")
     assert "changed since" in refused(tmp_path, script)
     assert "already" in refused(tmp_path, script, before=b"edited meanwhile\n", after=b"edited meanwhile\n")
 
 
-def test_the_disk_that_is_full_is_named(script, tmp_path):
+def test_the_full_disk_is_named(script, tmp_path):
     def full(what: str, path: str) -> None:
         if what == "write" and path.endswith(".new") and "start.sh" in path:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -49,17 +49,17 @@ def test_the_disk_that_is_full_is_named(script, tmp_path):
     assert script.read_bytes() == b"old\n"
 
 
-def test_a_file_with_two_names_is_not_parted_from_the_other(script, tmp_path):
+def test_a_file_with_hard_links_is_not_edited(script, tmp_path):
     os.link(script, script.with_name("other"))
     assert "hard links" in refused(tmp_path, script)
 
 
-def test_a_read_only_file_is_left_alone(script, tmp_path):
+def test_a_read_only_file_is_not_edited(script, tmp_path):
     script.chmod(0o555)
     assert "read-only" in refused(tmp_path, script)
 
 
-def test_what_is_no_file_is_left_alone(script, tmp_path):
+def test_a_pipe_or_large_file_is_not_edited(script, tmp_path):
     os.mkfifo(script.parent / "fifo")
     assert "regular" in refused(tmp_path, script.parent / "fifo")
     (script.parent / "large").write_bytes(b"x" * (1024**2 + 1))
@@ -78,14 +78,14 @@ def as_nobody(work) -> int:
             work()
             status = 0
         except UserError as error:
-            status = 7 if "belongs to another user" in error.message or "can't be written" in error.message else 4
+            status = 7 if "belongs to another user" in error.message or "not writable" in error.message else 4
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_files_and_folders_of_others_are_left_alone(tmp_path, request):
+def test_files_and_folders_of_other_users_are_not_edited(tmp_path, request):
     top = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
     request.addfinalizer(lambda: subprocess.run(["rm", "-rf", str(top)], check=True))
     top.chmod(0o777)
@@ -100,7 +100,7 @@ def test_files_and_folders_of_others_are_left_alone(tmp_path, request):
     assert seen == before
 
 
-def test_owner_mode_time_and_attributes_are_kept_and_given_back(script, tmp_path):
+def test_owner_mode_time_and_attributes_are_kept_and_restored(script, tmp_path):
     script.chmod(0o640)
     if os.geteuid() == 0:
         os.chown(script, 65534, 65534)
@@ -119,7 +119,7 @@ def test_owner_mode_time_and_attributes_are_kept_and_given_back(script, tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
-def test_an_immutable_file_is_left_alone(script, tmp_path):
+def test_an_immutable_file_is_not_edited(script, tmp_path):
     if subprocess.run(["chattr", "+i", str(script)], capture_output=True, check=False).returncode:
         pytest.skip("this file system knows no immutable files")
     try:
@@ -128,7 +128,7 @@ def test_an_immutable_file_is_left_alone(script, tmp_path):
         subprocess.run(["chattr", "-i", str(script)], check=True)
 
 
-def test_new_bytes_are_on_the_disk_before_they_have_the_name(script, tmp_path):
+def test_new_bytes_are_synced_before_the_rename(script, tmp_path):
     counted = Counted()
     apply_in(tmp_path / "j", planned(script), counted)
     steps = counted.steps
@@ -142,11 +142,11 @@ def test_new_bytes_are_on_the_disk_before_they_have_the_name(script, tmp_path):
     assert steps.index(("fsync", backup)) < rename
 
 
-def test_what_somebody_else_has_changed_is_not_undone_unless_forced(script, tmp_path):
+def test_a_foreign_edit_is_not_undone_unless_forced(script, tmp_path):
     before = picture(script.parent)
     apply_in(tmp_path / "j", planned(script))
     script.write_bytes(b"theirs\n")
-    with pytest.raises(UserError, match="somebody else") as told:
+    with pytest.raises(UserError, match="something else") as told:
         undo_in(tmp_path / "j")
     assert "--force" in told.value.hint
     assert script.read_bytes() == b"theirs\n"
@@ -155,16 +155,16 @@ def test_what_somebody_else_has_changed_is_not_undone_unless_forced(script, tmp_
     assert (tmp_path / "j" / journal.id / "theirs-0").read_bytes() == b"theirs\n"
 
 
-def test_a_file_that_was_deleted_is_somebody_elses_deed(script, tmp_path):
+def test_a_deleted_file_counts_as_a_foreign_edit(script, tmp_path):
     apply_in(tmp_path / "j", planned(script))
     script.unlink()
-    with pytest.raises(UserError, match="somebody else"):
+    with pytest.raises(UserError, match="something else"):
         undo_in(tmp_path / "j")
     undo_in(tmp_path / "j", force=True)
     assert script.read_bytes() == b"old\n"
 
 
-def test_a_folder_that_others_use_now_stays(tmp_path):
+def test_a_folder_with_other_files_is_not_removed(tmp_path):
     path = tmp_path / "unit.d" / "90-unslow.conf"
     apply_in(tmp_path / "j", planned(path, None))
     (path.parent / "other.conf").write_bytes(b"x")
@@ -172,7 +172,7 @@ def test_a_folder_that_others_use_now_stays(tmp_path):
     assert [p.name for p in path.parent.iterdir()] == ["other.conf"]
 
 
-def test_changes_on_top_of_each_other_are_taken_back_in_their_order(script, tmp_path):
+def test_stacked_changes_are_undone_in_reverse_order(script, tmp_path):
     apply_in(tmp_path / "j", planned(script))
     apply_in(tmp_path / "j", planned(script, b"new\n", b"newer\n"))
     journals, changes = changes_in(tmp_path / "j")
@@ -180,15 +180,15 @@ def test_changes_on_top_of_each_other_are_taken_back_in_their_order(script, tmp_
     assert (first.id, second.id) == ("20260102-030405-0000", "20260102-030405-0001")
     assert journals.new_id("2025-01-01T00:00:00") == "20260102-030405-0002"  # whatever the clock says
     assert journals.new_id("2027-01-01T00:00:00") == "20270101-000000-0000"
-    with journals.locked(), pytest.raises(UserError, match="somebody else"):
+    with journals.lock(), pytest.raises(UserError, match="something else"):
         changes.undo(first)
-    with journals.locked():
+    with journals.lock():
         changes.undo(second)
         changes.undo(first)
     assert script.read_bytes() == b"old\n"
 
 
-def test_a_damaged_copy_is_not_put_in_the_place_of_anything(script, tmp_path):
+def test_a_damaged_backup_is_not_restored(script, tmp_path):
     journal = apply_in(tmp_path / "j", planned(script))
     (tmp_path / "j" / journal.id / "before-0").write_bytes(b"ol")
     with pytest.raises(UserError, match="damaged"):
@@ -196,16 +196,16 @@ def test_a_damaged_copy_is_not_put_in_the_place_of_anything(script, tmp_path):
     assert script.read_bytes() == b"new\n"
 
 
-def test_a_journal_that_can_not_be_read_stops_nobody(script, tmp_path):
+def test_an_unreadable_journal_does_not_block_changes(script, tmp_path):
     journal = apply_in(tmp_path / "j", planned(script))
     (tmp_path / "j" / journal.id / "journal.json").write_bytes(b'{"id": 1')
     changes = changes_in(tmp_path / "j")[1]
-    assert "can't be read" in changes.recover()[0]
+    assert "cannot read" in changes.recover()[0]
     apply_in(tmp_path / "j", planned(script, b"new\n", b"newer\n"))
     assert script.read_bytes() == b"newer\n"
 
 
-def test_only_one_changes_something_at_a_time(script, tmp_path):
+def test_only_one_process_changes_files_at_a_time(script, tmp_path):
     (tmp_path / "j").mkdir()
     with (tmp_path / "j" / "lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -214,7 +214,7 @@ def test_only_one_changes_something_at_a_time(script, tmp_path):
     assert script.read_bytes() == b"new\n"
 
 
-def test_journals_are_where_state_is_kept_and_for_their_owner_only(script, tmp_path):
+def test_journals_are_in_the_state_folder_with_owner_only_permissions(script, tmp_path):
     assert default_folder({"XDG_STATE_HOME": "/s"}) == Path("/s/unslow/changes")
     assert default_folder({}, Path("/home/a")) == Path("/home/a/.local/state/unslow/changes")
     journal = apply_in(tmp_path / "j", planned(script))
@@ -223,14 +223,14 @@ def test_journals_are_where_state_is_kept_and_for_their_owner_only(script, tmp_p
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.iterdir())
 
 
-def test_a_folder_for_journals_that_can_not_be_made_is_said(tmp_path):
+def test_an_unwritable_journal_folder_is_a_user_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError) as told, Journals(tmp_path / "file" / "j", Disk()).locked():
+    with pytest.raises(UserError) as told, Journals(tmp_path / "file" / "j", Disk()).lock():
         pass
     assert "--journal" in told.value.hint
 
 
-def test_a_file_that_is_there_is_never_written_over_by_a_new_one(script):
+def test_a_new_file_never_overwrites_an_existing_one(script):
     with pytest.raises(FileExistsError):
         Disk().write_new(str(script), b"x", Looks(mode=0o600))
     assert script.read_bytes() == b"old\n"

@@ -1,4 +1,4 @@
-"""What systemd itself makes of a drop-in: the very words that were meant reach the program."""
+"""A real systemd passes exactly the intended words of a drop-in to the program."""
 
 import json
 import random
@@ -74,7 +74,7 @@ def recorded(system: Booted, folder: Path, name: str) -> dict:
 
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("words", WORDS)
-def test_the_program_gets_the_words_that_were_meant(systemd, folder, start, words):
+def test_systemd_passes_the_intended_words_to_the_program(systemd, folder, start, words):
     name = f"{start}-{words}".replace(" ", "_")
     text = unit(folder, name, STARTS[start])
     old = recorded(systemd, folder, name)["argv"]

@@ -37,7 +37,7 @@ def test_a_shell_reads_the_new_words_and_the_rest_of_the_script_stays(script):
     assert after[:start] == script[:start]
 
 
-def test_each_new_flag_has_a_line_where_flags_have_lines():
+def test_a_new_flag_gets_its_own_line_where_flags_have_lines():
     script = "exec /opt/llama-server \\\n    -m x \\\n    -c 1 >log 2>&1 &\nwait\n"
     after = edited_script(
         script, ["/opt/llama-server", "-m", "x", "-c", "1"], ["/opt/llama-server", "-m", "x", "-fa", "on"]
@@ -59,7 +59,7 @@ def test_a_redirection_between_words_stays(tmp_path):
     )
 
 
-def test_variables_are_given_and_taken_away_before_the_program():
+def test_variables_are_set_and_unset_before_the_program():
     after = edited_script("exec a -c 1\n", ["a", "-c", "1"], ["a", "-c", "2"], {"X": None, "Y": "b c"})
     assert after == "exec env -u X 'Y=b c' a -c 2\n"
     assert edited_script(after, ["a", "-c", "2"], ["a"]) == "exec env -u X 'Y=b c' a\n"
@@ -68,21 +68,21 @@ def test_variables_are_given_and_taken_away_before_the_program():
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("a -c 1\na -c 1\n", "several lines of it have"),
-        ("#!/bin/sh\r\na -c 1\r\n", "end as on Windows"),
+        ("a -c 1\na -c 1\n", "several lines have"),
+        ("#!/bin/sh\r\na -c 1\r\n", "Windows line endings"),
         ("echo do a -c 1\n", "no line"),
         ("a -c 2\n", "no line"),
         ("# a -c 1\n", "no line"),
         ('ARGS="-c 1"\na $ARGS\n', "no line"),
         ('a "$@"\n', "no line"),
         ("a -c $(nproc)\n", "no line"),
-        ("cat <<E\na -c 1\nE\n", "text of its own"),
-        ('a -c "1\n', "not closed"),
+        ("cat <<E\na -c 1\nE\n", "here-document"),
+        ('a -c "1\n', "unclosed"),
         ("a " * 40_000, "too long"),
-        ("a -c '1'>log", "without a blank"),
+        ("a -c '1'>log", "without a space"),
     ],
 )
-def test_what_is_not_certain_is_not_edited(script, why):
+def test_an_uncertain_script_is_not_edited(script, why):
     with pytest.raises(NotUnderstoodError, match=why):
         edited_script(script, ["a", "-c", "1"], ["a"])
 
@@ -105,24 +105,24 @@ COMMAND = "llama-server -c 1 # it's\n"
         f"echo \\\n{USAGE}",
     ],
 )
-def test_a_quoted_text_of_many_lines_is_no_command(text):
-    """Each of these holds a line with the very words; a shell starts nothing from it, and only the last is edited."""
+def test_a_command_inside_a_quoted_multi_line_text_is_not_edited(text):
+    """Each text contains the command line; a shell starts nothing from it, and only the real command is edited."""
     old, new = ["llama-server", "-c", "1"], ["llama-server", "-c", "2"]
     watched = f"function llama-server {{ echo STARTED; }}\n{text}"
     done = subprocess.run(["bash", "-c", watched], capture_output=True, text=True, check=True)
     assert "STARTED" not in done.stdout
-    with pytest.raises(NotUnderstoodError, match=r"quoted text|no line"):
+    with pytest.raises(NotUnderstoodError, match=r"quoted string|no line"):
         edited_script(text, old, new)
     assert edited_script(text + COMMAND, old, new) == text + COMMAND.replace("-c 1", "-c 2")
     assert edited_script(COMMAND + text, old, new) == COMMAND.replace("-c 1", "-c 2") + text
 
 
-def test_a_quote_that_is_never_closed_is_not_edited():
-    with pytest.raises(NotUnderstoodError, match="not closed"):
+def test_an_unclosed_quote_is_not_edited():
+    with pytest.raises(NotUnderstoodError, match="an unclosed quote"):
         edited_script("echo 'x\nllama-server -c 1\n", ["llama-server", "-c", "1"], ["llama-server"])
 
 
-def test_a_word_of_many_lines_is_one_word():
+def test_a_multi_line_word_is_one_word():
     script = "llama-server --grammar 'root ::= a\nllama-server -c 1\n' -c 1\n"
     old = ["llama-server", "--grammar", "root ::= a\nllama-server -c 1\n", "-c", "1"]
     assert edited_script(script, old, [*old[:-1], "2"]) == script[:-2] + "2\n"

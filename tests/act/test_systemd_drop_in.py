@@ -35,13 +35,13 @@ NEW = ["/bin/echo", "-m", "/models/my model.gguf", "--api-key", "secret-of-mine"
 FILES = [UnitFile("/usr/lib/systemd/system/llama@.service", UNIT)]
 
 
-def test_kept_words_stay_as_the_unit_has_them_so_no_key_is_written():
+def test_unchanged_words_keep_the_units_spelling_without_expanding_keys():
     text = drop_in(FILES, OLD, NEW, {})
     command = 'ExecStart=-/bin/echo -m "/models/my model.gguf" --api-key ${KEY} --port %i -c 8192'
     assert text == f"{HEAD}\n[Service]\nExecStart=\n{command}\n"
 
 
-def test_the_drop_in_is_read_by_systemd_itself(tmp_path: Path):
+def test_systemd_analyze_accepts_the_drop_in(tmp_path: Path):
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze here")
     unit, plain = tmp_path / "llama.service", UNIT.replace("%i", "8080")
@@ -59,37 +59,37 @@ def verified(unit: Path) -> str:
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF), max_size=10), max_size=6))
-def test_any_words_are_read_as_they_were_written(words):
+def test_words_written_for_a_unit_are_read_back(words):
     line = " ".join(["/bin/echo", *(in_unit(word, dollars="$$") for word in words)])
     assert all_fit(words_of(line), ["/bin/echo", *words])
     assert not any(word.pattern for word in words_of(line))
 
 
-def test_the_last_files_win_and_an_empty_setting_clears():
+def test_the_last_exec_start_wins_and_an_empty_one_clears():
     files = [*FILES, UnitFile("/etc/a/override.conf", "[Service]\nExecStart=\nExecStart=/bin/true -c 1\n")]
     assert [word.value for word in exec_start(files).words] == ["/bin/true", "-c", "1"]
     again = [*files, UnitFile("x", "[Unit]\nExecStart=/ignored\n[Service]\nExecStart=/bin/false\n")]
-    with pytest.raises(NotUnderstoodError, match="2 lines"):
+    with pytest.raises(NotUnderstoodError, match="2 ExecStart lines"):
         exec_start(again)
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("@/bin/echo other -c 1", "another name"),
+        ("@/bin/echo other -c 1", "renames"),
         ("/bin/a -c 1 ; /bin/b", "several commands"),
-        ('/bin/a "-c', "not closed"),
+        ('/bin/a "-c', "unclosed"),
         ("/bin/a \\x41", "escape"),
-        ("/bin/sh -c 'exec /bin/a'", "not the command line"),
-        ("/bin/a $ARGS", "not the command line"),
+        ("/bin/sh -c 'exec /bin/a'", "not the running command line"),
+        ("/bin/a $ARGS", "not the running command line"),
     ],
 )
-def test_what_is_not_certain_is_not_written(line, why):
+def test_an_uncertain_exec_start_is_not_edited(line, why):
     with pytest.raises(NotUnderstoodError, match=why):
         drop_in([UnitFile("", f"[Service]\nExecStart={line}\n")], ["/bin/a", "-c", "1"], ["/bin/a"], {})
 
 
-def test_without_variables_a_dollar_stays_one():
+def test_a_dollar_is_literal_with_a_colon_prefix():
     files = [UnitFile("", "[Service]\nExecStart=:/bin/a $X\n")]
     text = drop_in(files, ["/bin/a", "$X"], ["/bin/a", "$X", "$Y"], {})
     assert "ExecStart=:/bin/a $X $Y\n" in text
@@ -101,7 +101,7 @@ def test_a_control_character_is_refused():
             drop_in([UnitFile("", "[Service]\nExecStart=/bin/a\n")], ["/bin/a"], words, variables)
 
 
-def test_its_name_comes_after_those_that_would_overrule_it():
+def test_the_drop_in_name_sorts_after_those_that_would_override_it():
     harmless = UnitFile("/etc/x/override.conf", "[Service]\nNice=5\n")
     rival = UnitFile("/etc/x/override.conf", "[Service]\nExecStart=\nExecStart=/bin/a\n")
     last = UnitFile("/etc/x/zzz.conf", rival.text)
@@ -114,7 +114,7 @@ def test_its_name_comes_after_those_that_would_overrule_it():
         drop_in_name([*FILES, last], {}, command=True)
 
 
-def test_variables_of_an_earlier_change_stay_unless_they_are_set_anew():
+def test_variables_of_an_earlier_change_stay_unless_set_again():
     earlier = drop_in(FILES, OLD, NEW, {"A": "1", "B": "2", "C": None})
     files = [*FILES, UnitFile(f"/etc/x/{NAME}", earlier)]
     text = drop_in(files, NEW, [*NEW, "-fa", "on"], {"B": "3"}, earlier)
@@ -127,7 +127,7 @@ def test_variables_of_an_earlier_change_stay_unless_they_are_set_anew():
     assert "ExecStart=-/bin/echo" in only
 
 
-def test_a_line_that_ends_in_two_backslashes_does_not_go_on():
+def test_a_line_ending_in_two_backslashes_is_not_continued():
     assert service_settings("[Service]\nEnvironment=X=a\\\\\nExecStart=/a \\\n -b\n") == [
         ("Environment", "X=a\\\\"),
         ("ExecStart", "/a   -b"),

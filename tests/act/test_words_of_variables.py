@@ -27,7 +27,7 @@ WAYS = [in_script, in_unit, in_compose]
 
 
 @pytest.mark.parametrize("edited", WAYS)
-def test_a_word_that_may_be_of_the_variable_before_it_is_not_edited(edited):
+def test_a_word_that_may_belong_to_the_previous_variable_is_not_edited(edited):
     with pytest.raises(NotUnderstoodError, match="several words"):
         edited("llama-server -m x $T $MORE", OLD, [*OLD[:4], "2"])
     with pytest.raises(NotUnderstoodError, match="several words"):
@@ -35,7 +35,7 @@ def test_a_word_that_may_be_of_the_variable_before_it_is_not_edited(edited):
 
 
 @pytest.mark.parametrize("edited", WAYS)
-def test_all_of_them_may_go_and_words_beside_them_may_change(edited):
+def test_adjacent_variables_can_be_removed_together_and_their_neighbours_edited(edited):
     assert "$T" not in edited("llama-server -m x $T $MORE", OLD, OLD[:3])
     assert "$T $MORE -ub 64" in edited("llama-server -m x $T $MORE", OLD, [*OLD, "-ub", "64"])
     assert "y" in edited("llama-server -m x $T $MORE", OLD, ["llama-server", "-m", "y", "-t", "4"])
@@ -46,7 +46,7 @@ def test_variables_between_flags_are_one_word_each(edited):
     assert "-m $M -t 2" in edited("llama-server -m $M -t $T", OLD, [*OLD[:4], "2"])
 
 
-def test_variables_in_quotes_are_one_word_each():
+def test_quoted_variables_are_one_word_each():
     after = edited_script('llama-server -m x "$T" "$MORE"\n', OLD, [*OLD[:4], "2"])
     assert after == 'llama-server -m x "$T" 2\n'
     listed = "services:\n  a:\n    command: [llama-server, -m, x, $T, $MORE]\n"
@@ -54,18 +54,18 @@ def test_variables_in_quotes_are_one_word_each():
     assert "${T} 2" in in_unit("llama-server -m x ${T} ${MORE}", OLD, [*OLD[:4], "2"])
 
 
-def test_a_shell_makes_both_of_one_variable():
-    """What the refusal is for: the words fit one for one, and the second variable is empty."""
+def test_one_shell_variable_can_expand_to_two_words():
+    """Why the edit is refused: the words match one for one, but the second variable is empty."""
     script = TWO.format("$T", "$MORE").replace("llama-server", "echo llama-server")
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout.split() == OLD
 
 
-def test_words_are_unsure_only_beside_each_other():
+def test_only_adjacent_variables_are_ambiguous():
     words = simple_commands("run -a $A $B -c $C", 0)[0]
     assert unsure_words(words, ["run", "-a", "1", "2", "-c", "3"]) == {2, 3}
 
 
-def test_a_variable_at_the_start_of_a_compose_command_may_be_the_program(wording):
+def test_a_leading_variable_of_a_compose_command_may_be_the_program(wording):
     with pytest.raises(NotUnderstoodError) as error:
         in_compose("$SERVER $T -c 1", ["llama-server", "-t", "4", "-c", "1"], ["llama-server", "-c", "1"])
     wording(str(error.value))

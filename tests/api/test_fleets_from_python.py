@@ -1,10 +1,10 @@
-"""A fleet from Python: the report of the command, nothing printed, and the same refusals."""
+"""Fleets from Python: the report of the command, nothing printed, and the same errors."""
 
 import inspect
 import json
 
 import pytest
-from docs.documented import documented
+from docs._build.docstrings import docstring_of
 from lab.fleet.bed import healthy, sent_bed
 from lab.fleet.faults import with_fault
 from real_prometheus import prometheus_program
@@ -18,7 +18,7 @@ OF_COMMANDS = {"help", "action", "format", "output", "quiet", "exit_zero", "inst
 """Where output goes, and what other actions take."""
 
 
-def test_a_fleet_is_judged_and_shown(tmp_path, capsys):
+def test_a_fleet_is_diagnosed_from_python_without_output(tmp_path, capsys):
     instances = [healthy(0), with_fault(healthy(2), "thermal")]
     with sent_bed(prometheus_program(), tmp_path, instances) as prometheus:
         report = unslow.diagnose_fleet(prometheus.url, compare="none", workers=1)
@@ -32,7 +32,7 @@ def test_a_fleet_is_judged_and_shown(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_without_an_address_it_says_what_to_give(monkeypatch, wording):
+def test_without_an_address_the_error_says_what_to_give(monkeypatch, wording):
     monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
     for ask in (unslow.diagnose_fleet, unslow.fleet_capacity):
         with pytest.raises(unslow.UserError) as caught:
@@ -43,10 +43,10 @@ def test_without_an_address_it_says_what_to_give(monkeypatch, wording):
     wording(str(caught.value))
 
 
-def test_whatever_the_command_takes_the_functions_take():
+def test_fleet_functions_take_what_the_command_takes():
     command = command_parser("fleet")
     flags = {action.dest for action in command._actions} - OF_COMMANDS
     asks = (unslow.diagnose_fleet, unslow.fleet_capacity)
-    taken = {one.name for ask in asks for one in documented(ask).arguments} - {"progress"}
+    taken = {one.name for ask in asks for one in docstring_of(ask).arguments} - {"progress"}
     assert flags == taken
     assert all(not inspect.signature(ask).parameters["insecure"].default for ask in asks)

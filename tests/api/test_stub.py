@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from docs.stub import stub
+from docs._build.stub import stub
 
 import unslow
 
 
-def test_the_stub_is_that_of_the_functions():
+def test_the_stub_matches_the_functions():
     assert Path(unslow.__file__).with_suffix(".pyi").read_text("utf-8") == stub(), "run `make docs`"

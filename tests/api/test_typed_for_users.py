@@ -1,4 +1,4 @@
-"""A program of somebody else, checked as strictly as mypy can."""
+"""A user's program, checked by strict mypy."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ unslow.diagnoze()
 
 
 @pytest.mark.real
-def test_types_reach_whoever_uses_it(tmp_path):
+def test_types_reach_the_users_program(tmp_path):
     (tmp_path / "good.py").write_text(GOOD, "utf-8")
     (tmp_path / "bad.py").write_text(BAD, "utf-8")
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\n", "utf-8")

@@ -7,7 +7,7 @@ import pytest
 from tests.market_day import MarketDay
 
 from unslow.buy.cost import CostReport, WayShown, cost
-from unslow.buy.rigs import named_amount, two_amounts
+from unslow.buy.rigs import api_amounts, named_amount
 from unslow.buy.tiers import TierShown, tiers
 from unslow.commands._buyer import parse_amount, parse_goal
 from unslow.commands.cost import CostRequest
@@ -25,7 +25,7 @@ def way(report: CostReport, how: str) -> WayShown:
     return next(found for found in report.ways if found.how == how)
 
 
-def test_own_rent_and_api_of_the_same_tokens() -> None:
+def test_own_rent_and_api_are_priced_for_the_same_tokens() -> None:
     report = asked()
     assert report.use.tokens_per_day == 200_000
     mine = way(report, "own")
@@ -39,7 +39,7 @@ def test_own_rent_and_api_of_the_same_tokens() -> None:
     assert per_million == sorted(per_million)
 
 
-def test_yours_win_over_shipped_ones() -> None:
+def test_user_rents_and_apis_replace_builtin_ones() -> None:
     report = asked(price=["RTX 3090=500"], rent=["H100 SXM=2/h"], api=["mine=1/2 per M"], electricity="0.1", years="2")
     assert way(report, "own").capital_per_month == pytest.approx(1000 / 24)
     assert {found.name for found in report.ways if found.how == "rent"} == {"H100 SXM"}
@@ -48,7 +48,7 @@ def test_yours_win_over_shipped_ones() -> None:
     assert not any("assumed" in text and "kWh" in text for text in report.assumptions)
 
 
-def test_a_file_of_prices_is_read(tmp_path: Path) -> None:
+def test_prices_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     text = 'currency = "EUR"\nelectricity = 0.4\n[prices]\n"RTX 3090" = 600\n[rents]\n"H100" = 3\n[apis]\nx = "1/2"\n'
     file.write_text(text, "utf-8")
@@ -62,14 +62,14 @@ def test_a_file_of_prices_is_read(tmp_path: Path) -> None:
             asked(prices=str(file))
 
 
-def test_hours_and_shares_are_of_the_first_device() -> None:
+def test_hours_per_day_and_utilisation_refer_to_the_first_device() -> None:
     hours = asked(tokens_per_day=None, hours_per_day="6")
     share = asked(tokens_per_day=None, utilisation="0.25")
     assert way(hours, "own").busy_share == pytest.approx(0.25)
     assert share.use.tokens_per_day == pytest.approx(hours.use.tokens_per_day)
 
 
-def test_a_device_that_can_not_make_so_many() -> None:
+def test_device_with_too_little_throughput_is_not_enough() -> None:
     mine = way(asked(tokens_per_day="20m"), "own")
     assert mine.enough is False
     assert "at most" in mine.reason
@@ -83,19 +83,19 @@ def test_a_device_that_can_not_make_so_many() -> None:
         {"years": "0"}, {"electricity": "cheap"}, {"resale": "2600"},
     ],
 )  # fmt: skip
-def test_what_can_not_be_asked_is_said_of_costs(flags: dict[str, Any]) -> None:
+def test_invalid_cost_request_is_a_user_error_with_a_hint(flags: dict[str, Any]) -> None:
     with pytest.raises(UserError) as error:
         asked(**flags)
     assert error.value.hint
 
 
-def test_amounts_as_people_write_them() -> None:
+def test_price_amounts_are_parsed_in_common_notations() -> None:
     assert [parse_amount(text) for text in ("700", "1,499", "$1.5k", "2m", "99.5 EUR")] == [700, 1499, 1500, 2e6, 99.5]
     assert [parse_goal(text) for text in ("20 tok/s", "20", "12.5 t/s", "20 tokens per second")] == [20, 20, 12.5, 20]
     assert named_amount("RTX 3090 = 700", "--price") == ("RTX 3090", 700)
     assert named_amount("H100=2.5/h", "--rent") == ("H100", 2.5)
-    assert two_amounts("0.5/1.5 per M") == ("", 0.5, 1.5)
-    assert two_amounts("mine=2") == ("mine", 2, 2)
+    assert api_amounts("0.5/1.5 per M") == ("", 0.5, 1.5)
+    assert api_amounts("mine=2") == ("mine", 2, 2)
 
 
 def tier(size: int, **flags: Any) -> TierShown:
@@ -103,7 +103,7 @@ def tier(size: int, **flags: Any) -> TierShown:
     return found
 
 
-def test_a_tier_has_what_fits_and_what_just_does_not() -> None:
+def test_tier_lists_models_that_fit_and_near_misses() -> None:
     small = tier(8)
     assert small.memory_bytes == 8 * GIB
     assert small.device
@@ -113,7 +113,7 @@ def test_a_tier_has_what_fits_and_what_just_does_not() -> None:
     assert all(missed.lacks_bytes > 0 for missed in small.misses)
 
 
-def test_70b_in_4_bits_needs_48_gb_and_not_24() -> None:
+def test_70b_in_4_bits_fits_in_48_gb_but_not_24() -> None:
     assert not any(run.parameters > 60e9 for run in tier(24, rows="1").runs)
     large = next(run for run in tier(48).runs if run.model == "Llama-3.3-70B")
     assert large.quant.startswith("Q4")
@@ -121,7 +121,7 @@ def test_70b_in_4_bits_needs_48_gb_and_not_24() -> None:
 
 
 @pytest.mark.real
-def test_every_tier_within_seconds() -> None:
+def test_all_tiers_are_computed_within_seconds() -> None:
     report = tiers(MarketDay(), TiersRequest())
     assert len(report.tiers) == 10
     largest = [one.runs[0].parameters for one in report.tiers if not one.unified]
@@ -131,7 +131,7 @@ def test_every_tier_within_seconds() -> None:
     assert finer.runs[0].quant == "Q8_0"
 
 
-def test_a_tier_names_the_later_version_and_nothing_of_few_tokens_before_others() -> None:
+def test_tier_prefers_newer_versions_and_long_context_models() -> None:
     names = [run.model for run in tier(12, rows="4").runs]
     assert "Qwen3-14B" in names
     assert not {"Qwen2.5-14B", "StarCoder2-15B", "Moonlight-16B-A3B"} & set(names)
@@ -139,7 +139,7 @@ def test_a_tier_names_the_later_version_and_nothing_of_few_tokens_before_others(
     assert not any("host" in missed.would_fit for missed in shared.misses)  # it is the same memory
 
 
-def test_a_size_without_a_card_has_no_speed_and_a_shared_one_is_smaller() -> None:
+def test_size_without_a_device_has_no_speed_and_unified_holds_less() -> None:
     odd = tier(7, rows="1")
     assert (odd.device, odd.bytes_per_s) == ("", None)
     assert odd.runs[0].tokens_per_s is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.buy.devices import notes_on, ordered
+from unslow.buy.devices import notes_on, sort_rigs
 from unslow.buy.report import BuyerPrices, Fits, PriceShown, RigShown, SpeedShown
 from unslow.think.speed.report import RateShown
 
@@ -34,17 +34,17 @@ RIGS = [rig("b", 10, 500, 300), rig("a", 40, 4000, 100, "partly"), rig("c", None
         ("", "bac"),
     ],
 )  # fmt: skip
-def test_an_order_puts_what_is_not_known_last(order: str, names: str) -> None:
-    assert "".join(found.name for found in ordered(RIGS, order)) == names
+def test_sorting_puts_unknown_values_last(order: str, names: str) -> None:
+    assert "".join(found.name for found in sort_rigs(RIGS, order)) == names
 
 
-def test_notes_say_what_prices_are_worth(wording) -> None:
+def test_notes_explain_price_kinds_and_currency(wording) -> None:
     wording(notes_on(RIGS, BuyerPrices({}), has_model=True), tells=("70 GB/s", "TDP", "--price"))
     euros = wording(notes_on(RIGS, BuyerPrices({}, "EUR"), has_model=False), tells="EUR")
     assert not any("TDP" in note for note in euros)
 
 
-def test_a_price_that_was_seen_names_its_source_once(wording) -> None:
+def test_seen_price_source_is_noted_once(wording) -> None:
     seen = PriceShown(amount=1, currency="USD", kind="used", date="2026-01-01", source="a page", old=True)
     both = [RigShown(**{**{f: getattr(r, f) for f in r.__struct_fields__}, "price": seen}) for r in RIGS]
     notes = [note for note in notes_on(both, BuyerPrices({}), has_model=False) if "a page" in note]

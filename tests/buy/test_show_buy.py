@@ -52,7 +52,7 @@ def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_json_has_its_schema(name: str) -> None:
+def test_json_output_names_its_schema(name: str) -> None:
     render, report = ANSWERS[name]
     assert json.loads(render(report, "json", width=80, color=False))["schema"] == report.schema
 
@@ -73,25 +73,25 @@ def test_a_choice_shows_reasons_and_runners_up(wording) -> None:
     assert "→  RTX 3090" in text
     wording(text, about="tok/s at the low end")
     wording(text, about="RTX 3060")
-    assert "Refused" in text
+    assert "Ruled out" in text
 
 
-def test_no_choice_says_what_would_have_to_give(wording) -> None:
+def test_no_choice_shows_alternatives(wording) -> None:
     text = render_choose(NOTHING, "terminal", width=100, color=False)
-    wording(text, tells=("NOTHING", "2 conversations"))
+    wording(text, tells=("NOTHING", "2 concurrent requests"))
     bare = ChoiceReport(
         unslow_version="0", asked=NOTHING.asked, budget=None, currency="USD", goal_tokens_per_s=None
     )  # fmt: skip
     wording(render_choose(bare, "terminal", width=80, color=False))
 
 
-def test_costs_show_break_even_and_what_is_missing(wording) -> None:
+def test_cost_report_shows_break_even_and_missing_prices(wording) -> None:
     text = render_cost(COST, "terminal", width=120, color=False)
     wording(text, about="--price")
     wording(text, about="API DeepInfra,")
 
 
-def test_a_table_spares_columns_before_it_cuts_names() -> None:
+def test_table_drops_spare_columns_before_cutting_names() -> None:
     columns = (Column("NAME", right=False), Column("A"), Column("B", spare=1))
     console = TextConsole(width=40, color=False)
     console.print(table_of(columns, [("a" * 30, "12345", "12345678901234567890")], 40))
@@ -101,20 +101,20 @@ def test_a_table_spares_columns_before_it_cuts_names() -> None:
     assert console.text.splitlines()[-1] == "a" * 23 + "…  12345  1234567"
 
 
-def test_short_names_leave_their_room_to_the_others() -> None:
+def test_short_names_leave_width_to_other_columns() -> None:
     columns = (Column("N", right=False), Column("PRICE", right=False))
     console = TextConsole(width=40, color=False)
     console.print(table_of(columns, [("abc", "1" * 34)], 40))
     assert console.text.splitlines()[-1] == "abc  " + "1" * 34
 
 
-def test_further_lines_of_a_point_stand_below_its_first_word() -> None:
+def test_wrapped_list_items_are_indented() -> None:
     console = TextConsole(width=40, color=False)
     console.print(item("word " * 10))
     assert [len(line) - len(line.lstrip(" ·")) for line in console.text.splitlines()] == [4, 4]
 
 
-def test_amounts_have_as_many_digits_as_are_worth_reading() -> None:
+def test_amounts_are_rounded_by_magnitude() -> None:
     assert [money_words(amount) for amount in (None, 0.0, 0.625, 12.34, 1999.5)] == ["?", "0", "0.62", "12.3", "2,000"]
     assert [memory_words(size) for size in (None, int(23.54 * 2**30), 128 * 2**30)] == ["?", "23.5", "128"]
 

@@ -1,10 +1,10 @@
-"""The layouts must be sound by themselves: every name they use means something, and every part exists."""
+"""Architecture layouts are sound: every name they use is defined, and every part exists."""
 
 import msgspec
 import pytest
 
 from unslow.catalog import entries
-from unslow.catalog.architectures import Group, Layout, _whole, layouts
+from unslow.catalog.architectures import Group, Layout, _merge_parts, layouts
 from unslow.catalog.models import Shape
 from unslow.think.blueprints import names_in
 
@@ -20,7 +20,7 @@ def expressions_of(layout):
 
 
 @pytest.mark.parametrize("architecture", layouts())
-def test_an_expression_asks_only_for_what_a_shape_or_the_layout_can_tell(architecture):
+def test_layout_expressions_use_only_names_of_the_shape_or_the_layout(architecture):
     layout = layouts()[architecture]
     asked = {name for text in expressions_of(layout) for name in names_in(text)}
     # `recurrent` and `routed` are the layout's to define; where it does not, no layer is
@@ -28,14 +28,14 @@ def test_an_expression_asks_only_for_what_a_shape_or_the_layout_can_tell(archite
 
 
 @pytest.mark.parametrize("architecture", layouts())
-def test_a_layout_names_the_source_that_was_read_and_the_tables_that_every_model_has(architecture):
+def test_a_layout_names_its_source_and_has_token_table_and_block_count(architecture):
     layout = layouts()[architecture]
     assert layout.source.startswith("src/models/")
     assert "token_embd.weight" in {name for group in layout.groups for name in group.tensors}
     assert layout.metadata["block_count"] == "layers"
 
 
-def test_every_part_is_used():
+def test_every_layout_part_is_used():
     used = {
         part
         for folder in ("layouts", "layouts/parts")
@@ -45,7 +45,7 @@ def test_every_part_is_used():
     assert set(entries("layouts/parts", Layout)) == used
 
 
-def test_what_a_layout_says_itself_counts_over_its_parts():
+def test_a_layout_overrides_its_parts():
     part = Layout(
         numbers={"a": "1", "b": "2"},
         metadata={"key": 1, "other": 2},
@@ -58,7 +58,7 @@ def test_what_a_layout_says_itself_counts_over_its_parts():
         metadata={"key": 5},
         groups=(Group({"changed": "b"}, "a"),),
     )
-    whole = _whole(own, {"part": part})
+    whole = _merge_parts(own, {"part": part})
     assert whole.numbers == {"a": "1", "b": "3"}
     assert whole.metadata == {"key": 5, "other": 2}
     assert whole.groups == (Group({"kept": "a"}), Group({"changed": "b"}, "a"))

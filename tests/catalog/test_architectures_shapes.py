@@ -1,4 +1,4 @@
-"""Shapes hang together and have the parameters that their sources state."""
+"""Shapes are consistent and have the parameters that their sources state."""
 
 import re
 
@@ -10,7 +10,7 @@ from unslow.look.engine.made_up_models import planned_tensors
 
 
 @pytest.mark.parametrize("name", made_up_shapes())
-def test_a_shape_hangs_together(name):
+def test_a_shape_is_consistent(name):
     shape = made_up_shapes()[name]
     assert shape.heads % shape.kv_heads == 0
     assert shape.experts_used <= shape.experts

@@ -1,4 +1,4 @@
-"""The vocabulary of bug reports is data: it must load, name facts that exist, and read any line in bounded time."""
+"""The vocabulary of bug reports is data: it loads, names existing facts, and reads any line in bounded time."""
 
 import re
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from unslow.facts.runtime import Runtime
 
 PLACES = {
     "runtime": Runtime,
+    **{f"runtime.{group}": type(getattr(Runtime(), group)) for group in Runtime.__struct_fields__},
     "model": Model,
     "run": Run,
     "machine.cpu": Cpu,
@@ -52,34 +53,34 @@ def repeats(tree: Any, inside: int = 1) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", patterns())
-def test_no_pattern_repeats_within_an_endless_repeat(name):
+def test_no_pattern_nests_unbounded_repeats(name):
     pattern = patterns()[name]
     for most, inside in repeats(_parser.parse(pattern.pattern)):
         assert min(most, inside) < 200, "an endless repeat of an endless repeat reads a line for ever"
 
 
-def test_the_check_sees_what_it_looks_for():
+def test_the_repeat_check_finds_nested_unbounded_repeats():
     assert any(min(pair) >= 200 for pair in repeats(_parser.parse(r"(?:\w+ ?)*x")))
 
 
 @pytest.mark.parametrize("phrase", bug_reports.number_phrases(), ids=lambda phrase: phrase.path)
-def test_numbers_name_facts_that_exist(phrase):
+def test_number_phrases_name_existing_facts(phrase):
     place, _, name = phrase.path.rpartition(".")
     assert name in PLACES[place].__struct_fields__
 
 
-def test_patterns_are_on_small_letters():
+def test_patterns_are_lowercase():
     for name, pattern in patterns().items():
         plain = re.sub(r"\\.|\(\?P<\w+>", "", pattern.pattern)
         assert plain == plain.lower(), name
 
 
-def test_every_topic_that_is_seen_can_be_said():
+def test_every_topic_has_a_phrase():
     said = bug_reports.remark_phrases().keys() | bug_reports.difference_phrases().keys()
     assert set(Topic) == said
 
 
-def test_the_longer_name_of_a_runtime_is_tried_first():
+def test_longer_runtime_names_are_tried_first():
     words = [word for word, _ in bug_reports.runtime_words()]
     assert words.index("llama-cpp-python") < words.index("llamacpp")
     assert words == sorted(words, key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""What the tables of published measurements call their hardware must lead to the device that was measured."""
+"""Hardware names in tables of published measurements lead to the measured device."""
 
 import csv
 from pathlib import Path
@@ -118,19 +118,19 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("text", "name"), MEANT.items())
-def test_the_device_of_a_row(text: str, name: str) -> None:
+def test_a_table_name_finds_its_device(text: str, name: str) -> None:
     device = find_written(text)
     assert device is not None
     assert device.name == name
 
 
 @pytest.mark.parametrize(("text", "names"), SEVERAL.items())
-def test_several_devices_of_a_row(text: str, names: list[str]) -> None:
+def test_a_table_name_of_several_devices_finds_all(text: str, names: list[str]) -> None:
     assert [meant.device.name for meant in devices_written(text)] == names
     assert find_written(text) is None
 
 
-def test_every_row_names_a_device_but_those_known_to_name_none() -> None:
+def test_every_measurement_row_names_a_device_except_known_ones() -> None:
     with MEASUREMENTS.open(encoding="utf-8") as file:
         written = {row["hardware"] for row in csv.DictReader(file)}
     assert {text for text in written if not devices_written(text)} == UNKNOWN
@@ -150,7 +150,7 @@ def test_every_row_names_a_device_but_those_known_to_name_none() -> None:
         ("RTX 4090 (24GB)", "RTX 4090", 1),
     ],
 )
-def test_how_many_devices(text: str, name: str, how_many: int) -> None:
+def test_device_counts_are_parsed(text: str, name: str, how_many: int) -> None:
     assert [(meant.device.name, meant.how_many) for meant in devices_written(text)] == [(name, how_many)]
 
 
@@ -158,7 +158,7 @@ VENDORS = {"NVIDIA": ("NVIDIA ", "NVIDIA GeForce ", "Nvidia "), "AMD": ("AMD ", 
 
 
 @pytest.mark.parametrize("device", all_gpus(), ids=lambda d: d.name)
-def test_names_with_the_vendor_before_and_the_memory_behind(device) -> None:
+def test_names_with_vendor_prefix_and_memory_suffix_find_the_device(device) -> None:
     texts = [device.name, device.name.upper(), *(prefix + device.name for prefix in VENDORS.get(device.vendor, ()))]
     sizes = {size >> 30 for size in (device.memory_bytes, *device.memory_sizes_bytes) if size}
     texts += [form.format(text=device.name, size=size) for size in sizes for form in FORMS if " GB" not in device.name]
@@ -202,12 +202,12 @@ FORMS = ("{text} {size}GB", "{text} ({size}GB)", "{text} {size} GB (Q4_K_M, 32K)
         ("Raspberry Pi 400 Rev 1.0", "CPU Raspberry Pi 4 LPDDR4-3200"),
     ],
 )
-def test_the_memory_of_a_processor(model_name: str, platform: str) -> None:
+def test_a_cpu_model_finds_its_memory_platform(model_name: str, platform: str) -> None:
     found = find_cpu(model_name)
     assert found is not None
     assert found.name == platform
 
 
 @pytest.mark.parametrize("model_name", ["", "Intel(R) Pentium(R) 4 CPU 3.00GHz", "QEMU Virtual CPU version 2.5+"])
-def test_a_processor_that_nobody_knows(model_name: str) -> None:
+def test_an_unknown_cpu_has_no_platform(model_name: str) -> None:
     assert find_cpu(model_name) is None

@@ -1,4 +1,4 @@
-"""Every string that a driver reports must lead to the right card, or to none."""
+"""Every string that a driver reports leads to the right device, or to none."""
 
 import pytest
 
@@ -177,7 +177,7 @@ METAL = [
 
 
 @pytest.mark.parametrize(("reported", "memory_gib", "name"), NVIDIA_SMI + ROCM_AND_VULKAN + LSPCI + METAL)
-def test_what_drivers_report(reported, memory_gib, name):
+def test_reported_driver_names_find_their_device(reported, memory_gib, name):
     found = find_device(reported, memory_gib * GIB)
     assert found is not None
     assert found.name == name
@@ -192,19 +192,19 @@ def test_what_drivers_report(reported, memory_gib, name):
         *("AMD Radeon RX 7900", "AMD Radeon RX 6800 XTX", "NVIDIA driver 580", "NVIDIA GeForce 210", "Apple M9"),
     ],
 )
-def test_what_nobody_knows(reported):
+def test_unknown_driver_names_find_no_device(reported):
     assert find_device(reported) is None
 
 
 @pytest.mark.parametrize("reported", ["Orin (nvgpu)", "gfx1100", "Radeon RX 7900 XT/7900 XTX", "RTX 3090 and RTX 4090"])
-def test_names_of_several_devices_mean_none_of_them_without_a_memory(reported):
+def test_ambiguous_names_without_memory_find_no_device(reported):
     assert find_device(reported) is None
 
 
-def test_a_long_name_takes_no_longer_than_a_short_one():
+def test_a_very_long_name_is_looked_up_in_bounded_time():
     assert find_device("RTX 3090 " + "x(" * 500_000) is not None
     assert find_device("9" * 500_000) is None
 
 
-def test_processors_are_found_without_parsing_the_rest():
+def test_processors_are_loaded_without_the_other_devices():
     assert all_processors() == tuple(device for device in all_devices() if device.kind == "cpu")

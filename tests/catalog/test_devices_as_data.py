@@ -1,4 +1,4 @@
-"""Every number has a source, and those that can be computed from one another agree."""
+"""Every number has a source, and numbers that can be calculated from each other agree."""
 
 import csv
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_every_number_has_a_source(device: Device) -> None:
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda r: r["name"])
-def test_every_device_of_the_table_is_found_by_its_name(row: dict[str, str]) -> None:
+def test_every_device_of_the_table_is_found_with_matching_numbers(row: dict[str, str]) -> None:
     device = find_written(row["name"])
     assert device is not None
     columns = {
@@ -73,7 +73,7 @@ def test_different_rows_of_the_table_are_different_devices() -> None:
     assert len({device.name for device in found if device}) == len(found)
 
 
-def test_rates_are_within_what_such_chips_can_do() -> None:
+def test_rates_are_physically_plausible() -> None:
     for d in all_gpus():
         assert 2e10 < d.memory_bytes_per_s < 1e13, d.name
         assert d.fp16_acc32_flops_per_s <= d.fp16_flops_per_s, d.name
@@ -82,7 +82,7 @@ def test_rates_are_within_what_such_chips_can_do() -> None:
             assert d.fp16_flops_per_s / (d.units * d.clock_hz) < 5000, d.name
 
 
-def test_geforce_cards_halve_their_rate_when_they_sum_in_fp32() -> None:
+def test_geforce_cards_halve_fp16_rate_with_fp32_accumulation() -> None:
     by_name = {d.name: d for d in all_gpus()}
     for name in ("RTX 2080 Ti", "RTX 3090", "RTX 4090", "RTX 5090", "RTX 4090 Laptop"):
         assert by_name[name].fp16_acc32_flops_per_s == pytest.approx(by_name[name].fp16_flops_per_s / 2, rel=0.01)
@@ -90,7 +90,7 @@ def test_geforce_cards_halve_their_rate_when_they_sum_in_fp32() -> None:
         assert by_name[name].fp16_acc32_flops_per_s == by_name[name].fp16_flops_per_s
 
 
-def test_chips_made_for_inference_have_published_results() -> None:
+def test_inference_asics_have_published_results() -> None:
     with_results = {d.name: d for d in all_devices() if d.results}
     assert {"Groq LPU v1", "Cerebras WSE-3", "Taalas HC1"} <= set(with_results)
     for device in with_results.values():
@@ -102,6 +102,6 @@ def test_only_a_chip_without_memory_has_no_bandwidth() -> None:
     assert [d.name for d in all_devices() if not d.memory_bytes_per_s] == ["Taalas HC1"]
 
 
-def test_names_read_without_the_rest_are_those_of_the_whole_file() -> None:
+def test_device_names_read_early_match_the_full_entries() -> None:
     short = [names for _, names in names_by_file()]
     assert short == [(d.name, *d.also) for d in all_devices() if d.kind != "cpu"]

@@ -1,4 +1,4 @@
-"""What people write must lead to the right card, or to an error; never to another card."""
+"""What people write leads to the right device or to an error, never to another device."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def names(text: str) -> list[str]:
         ("b580", "Arc B580"),
     ],
 )
-def test_one_device(text: str, name: str) -> None:
+def test_a_written_name_finds_one_device(text: str, name: str) -> None:
     assert names(text) == [name]
 
 
@@ -53,18 +53,18 @@ def test_one_device(text: str, name: str) -> None:
     ("text", "first"),
     [("M2", "Apple M2"), ("m2 ultra", "Apple M2 Ultra"), ("MacBook Pro M1 Max (32-core GPU) 64GB", "Apple M1 Max")],
 )
-def test_one_chip_of_several_core_counts(text: str, first: str) -> None:
+def test_variants_of_one_apple_chip_count_as_one_model(text: str, first: str) -> None:
     meant = devices_meant(parse_device_name(text).words)
     assert meant[0].name == first
     assert is_one_model(meant)
 
 
 @pytest.mark.parametrize("text", ["", "NVIDIA", "RTX", "PCIe", "RTX 3060 foo", "GTX 3090", "RTX 5090 Ti", "H200 x"])
-def test_no_device(text: str) -> None:
+def test_an_incomplete_or_wrong_name_finds_no_device(text: str) -> None:
     assert names(text) == []
 
 
-def test_sizes_are_not_part_of_the_name() -> None:
+def test_memory_sizes_are_not_part_of_the_name() -> None:
     assert parse_device_name("A100-SXM4-80GB").sizes == ("80gb",)
     assert parse_device_name("M3 Max 64 GB").sizes == ("64 gb",)
     assert parse_device_name("RTX 4090 24G GDDR6X").words == {"rtx", "4090"}
@@ -78,7 +78,7 @@ def test_every_device_is_found_by_its_own_name() -> None:
         assert len({d.vendor for d in meant}) == 1
 
 
-def test_near_devices_have_the_same_number_or_one_like_it() -> None:
+def test_near_devices_share_the_model_number() -> None:
     def near(text: str) -> list[str]:
         return [d.name for d in near_devices(parse_device_name(text).words)]
 
@@ -89,21 +89,21 @@ def test_near_devices_have_the_same_number_or_one_like_it() -> None:
     assert near("1" * 2000) == []
 
 
-def test_a_driver_reports_at_most_what_the_label_says() -> None:
+def test_driver_memory_is_at_most_the_label() -> None:
     for device in all_devices():
         if device.driver_bytes:
             assert 0.88 * device.memory_bytes < device.driver_bytes <= device.memory_bytes, device.name
             assert device.driver_source, device.name
 
 
-def test_memory_settles_which_chip_a_mac_has() -> None:
+def test_memory_size_selects_the_apple_chip_variant() -> None:
     slower, faster = find_device("Apple M3 Max", 36 * GIB), find_device("Apple M3 Max", 64 * GIB)
     assert slower is not None
     assert faster is not None
     assert (slower.memory_bytes_per_s, faster.memory_bytes_per_s) == (3e11, 4e11)
 
 
-def test_every_unified_device_has_a_rule_for_its_share() -> None:
+def test_every_unified_device_has_a_rule_for_its_gpu_share() -> None:
     for device in all_devices():
-        if device.unified:
+        if device.is_unified:
             assert 0.6 < unified_memory(device.vendor).gpu_bytes(64 * GIB) / (64 * GIB) <= 1

@@ -36,7 +36,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize(("name", "family"), FAMILIES.items())
-def test_the_family_of_a_name(name, family):
+def test_a_gpu_name_finds_its_family(name, family):
     assert find_gpu_family(name) == gpu_families()[family]
 
 
@@ -44,16 +44,16 @@ def test_the_family_of_a_name(name, family):
     "name",
     ["NVIDIA GeForce RTX 4090", "Quadro RTX 6000", "GTX 1080", "GT 1030", "Radeon Pro Vega 48", "Radeon HD 7970"],
 )
-def test_other_cards_are_of_none_that_is_described(name):
+def test_cards_outside_the_described_families_have_none(name):
     assert find_gpu_family(name) is None
 
 
-def test_families_agree_with_the_datasheets():
-    """A pattern is for cards without one: where there is one, it says the same of the memory and the maker."""
+def test_gpu_families_agree_with_datasheets():
+    """Families are for cards without a datasheet; where both exist, vendor and memory kind match."""
     found = [(d, find_gpu_family(d.name)) for d in all_devices() if d.kind in {"gpu", "unified"}]
     known = [(d, f) for d, f in found if f]
     assert known
-    assert [d.name for d, f in known if f.vendor != d.vendor or f.unified != d.unified] == []
+    assert [d.name for d, f in known if f.vendor != d.vendor or f.unified != d.is_unified] == []
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_families_agree_with_the_datasheets():
         ("Cortex-A76", {"NEON"}),
     ],
 )
-def test_what_every_cpu_of_a_name_can_do(name, sets):
+def test_a_cpu_name_finds_its_instruction_sets(name, sets):
     family = find_cpu_family(name)
     assert (set(family.instruction_sets) if family else None) == sets
 
 
-def test_the_pattern_that_says_most_wins():
+def test_the_most_specific_family_pattern_wins():
     patterns = [("GTX 7??", "many"), ("GTX 750*", "few"), ("780M", "bare"), ("GTX 7??M", "mobile")]
     assert best_fit("GTX 750 Ti", patterns) == "few"
     assert best_fit("GTX 780M", patterns) == "mobile"
@@ -85,7 +85,7 @@ def test_the_pattern_that_says_most_wins():
     assert best_fit("RTX 7500", patterns) is None
 
 
-def test_the_maker_that_a_name_names():
+def test_the_vendor_is_found_from_a_name():
     assert vendor_of("RTX 9090") == "NVIDIA"
     assert vendor_of("Radeon Something") == "AMD"
     assert vendor_of("a card") == ""

@@ -1,4 +1,4 @@
-"""What was learned of speeds: the file itself, and how it is written."""
+"""The learned speed factors: the file itself, and how it is written."""
 
 import math
 
@@ -12,7 +12,7 @@ from unslow.catalog.learned_speed import LearnedSpeed, Spread, learned_speed, sp
 GROUPS = ("dense gpu", "deep context", "moe", "several gpus", "partial offload", "prefill", "cpu only")
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_learned_speed_survives_writing() -> None:
     one = LearnedSpeed(
         made_by='a "test"',
         measurements="2 configurations on 1 devices",
@@ -23,11 +23,11 @@ def test_what_is_written_is_read_again() -> None:
     assert msgspec.convert(tomli.loads(as_toml(one)), LearnedSpeed) == one
 
 
-def test_the_file_is_as_it_is_written() -> None:
+def test_the_learned_speed_file_is_as_written() -> None:
     assert msgspec.convert(tomli.loads(as_toml(learned_speed())), LearnedSpeed) == learned_speed()
 
 
-def test_every_spread_holds_the_prediction_itself() -> None:
+def test_every_spread_contains_one() -> None:
     for name, spread in learned_speed().spreads.items():
         assert 0 < spread.low <= 1 <= spread.high, name
         assert spread.configurations >= spread.devices >= 1, name
@@ -35,7 +35,7 @@ def test_every_spread_holds_the_prediction_itself() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_group_has_a_spread(group: str) -> None:
+def test_every_group_has_a_spread_and_backends_refine_it(group: str) -> None:
     whole = learned_speed().spreads[group]
     assert spread_of(group, "a backend that nobody measured") == whole
     for name, spread in learned_speed().spreads.items():
@@ -45,12 +45,12 @@ def test_every_group_has_a_spread(group: str) -> None:
             assert spread.configurations <= whole.configurations
 
 
-def test_factors_are_logarithms_of_what_can_be() -> None:
-    """From a tenth of a nanosecond (for each number that is sent on) to a thousandfold."""
+def test_factors_are_logarithms_of_plausible_values() -> None:
+    """From a tenth of a nanosecond (per number sent) to a factor of 1000."""
     for name, log in learned_speed().factors.items():
         assert math.log(1e-11) < log < math.log(1e3), name
 
 
-def test_families_are_named_for_every_backend_on_gpus() -> None:
+def test_chip_families_are_listed_for_every_gpu_backend() -> None:
     assert {"cuda", "rocm", "metal", "vulkan"} <= learned_speed().chips.keys()
     assert all(learned_speed().chips.values())

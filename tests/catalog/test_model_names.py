@@ -1,4 +1,4 @@
-"""However people write a model's name, it must lead to that model, to a choice, or to names that are near."""
+"""However a model's name is written, it leads to that model, to a choice, or to similar names."""
 
 import pytest
 
@@ -35,36 +35,36 @@ from unslow.facts.errors import UserError
         ("qwen3-embedding:0.6b", "Qwen3-Embedding-0.6B"),
     ],
 )
-def test_a_name_as_people_write_it(written, name):
+def test_written_model_names_find_their_model(written, name):
     assert find_model(written).name == name
 
 
 @pytest.mark.parametrize("stem", well_known())
-def test_every_name_of_a_model_leads_to_it(stem):
+def test_every_name_of_a_model_finds_it(stem):
     model = well_known()[stem]
     assert all(find_model(name) is model for name in (stem, *model.names))
     assert all(find_model(name.upper().replace("-", "_")) is model for name in model.names)
 
 
-def test_no_name_means_two_models():
+def test_no_name_belongs_to_two_models():
     assert [stems for stems in _by_name().values() if len(stems) > 1] == []
 
 
-def test_a_family_is_a_choice(wording):
+def test_a_family_name_lists_the_choices(wording):
     with pytest.raises(UserError) as error:
         find_model("kimi")
     wording(error.value.message, tells="Kimi-K2, Kimi-K2-Thinking, Kimi-Linear-48B-A3B")
 
 
-def test_the_names_that_are_read_without_the_numbers_are_all_names():
+def test_model_names_read_early_match_the_full_entries():
     assert all_names() == {stem: model.names for stem, model in well_known().items()}
 
 
-def test_no_name_of_a_model_carries_a_quant():
+def test_no_model_name_contains_a_quant():
     assert [name for names in all_names().values() for name in names if split_quant(name)[1]] == []
 
 
-def test_sizes_come_in_order_and_the_newest_of_a_family_first():
+def test_models_are_listed_by_size_and_newest_family_first():
     sizes = [m.name for m in listed_models("gemma3")]
     assert sizes == ["Gemma-3-270M", "Gemma-3-1B", "Gemma-3-4B", "Gemma-3-12B", "Gemma-3-27B"]
     names = [m.name for m in listed_models("llama 70b")]
@@ -77,7 +77,7 @@ def test_sizes_come_in_order_and_the_newest_of_a_family_first():
     assert listed_models("::") == []
 
 
-def test_a_long_choice_says_how_to_see_it_all():
+def test_a_long_choice_says_how_to_list_all():
     with pytest.raises(UserError) as caught:
         find_model("qwen")
     assert "Qwen3.8-27B" in caught.value.message
@@ -91,13 +91,13 @@ def test_a_long_choice_says_how_to_see_it_all():
         ("nomic-embed-text", "an encoder"),
         ("nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0", "an encoder"),
         ("bge-m3:567m", "an encoder"),
-        ("llama3.2-vision:11b", "within the language model"),
-        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "within the language model"),
-        ("llava:7b", "no numbers"),
+        ("llama3.2-vision:11b", "inside the language model"),
+        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "inside the language model"),
+        ("llava:7b", "not in the catalogue"),
         ("gpt-4o", "no weights"),
     ],
 )
-def test_names_that_the_catalogue_has_no_numbers_of_are_told_so(written, said):
+def test_known_names_without_catalog_entry_say_why(written, said):
     with pytest.raises(UserError, match=said):
         find_model(written)
 
@@ -105,7 +105,7 @@ def test_names_that_the_catalogue_has_no_numbers_of_are_told_so(written, said):
 @pytest.mark.parametrize(
     ("written", "near"), [("llama-3.1-9b", "Llama-3.1-8B"), ("qwen3-8", "Qwen3-8B"), ("gemma-2-26b", "Gemma-2-27B")]
 )
-def test_an_unknown_name_is_answered_with_near_ones(written, near):
+def test_an_unknown_model_suggests_similar_names(written, near):
     with pytest.raises(UserError) as caught:
         find_model(written)
     assert near in caught.value.hint
@@ -117,7 +117,7 @@ def test_nonsense_is_an_unknown_model(written):
         find_model(written)
 
 
-def test_an_unknown_name_says_so_as_text_too(wording):
+def test_the_error_text_of_an_unknown_model_is_its_message(wording):
     with pytest.raises(UserError) as error:
         find_model("nobody-knows-9000")
     assert str(error.value) == wording(error.value.message, tells="'nobody-knows-9000'")

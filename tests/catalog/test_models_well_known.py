@@ -1,11 +1,11 @@
-"""Entries that contradict themselves are found here; wrong numbers by the parameter counts they lead to."""
+"""Model entries are consistent; wrong numbers show in the resulting parameter counts."""
 
 import msgspec
 import pytest
 
 from unslow.catalog import entries
 from unslow.catalog.architectures import layouts
-from unslow.catalog.models import Shape, _Entry, _whole, well_known
+from unslow.catalog.models import Shape, _complete_entry, _Entry, well_known
 from unslow.think.blueprints import names_in
 
 
@@ -17,7 +17,7 @@ def asked_by(layout):
 
 
 @pytest.mark.parametrize("stem", well_known())
-def test_an_entry_is_whole(stem):
+def test_a_model_entry_is_complete(stem):
     model = well_known()[stem]
     assert model.architecture in layouts()
     assert model.source
@@ -28,22 +28,22 @@ def test_an_entry_is_whole(stem):
 
 
 @pytest.mark.parametrize("stem", well_known())
-def test_every_number_of_an_entry_means_something_to_its_architecture(stem):
+def test_every_number_of_an_entry_is_used_by_its_architecture(stem):
     model = well_known()[stem]
     stated = {name for name, value in msgspec.structs.asdict(model.shape).items() if value is not None}
     assert stated <= asked_by(layouts()[model.architecture])
 
 
-def test_the_numbers_of_an_entry_that_is_like_another_are_its_own_where_it_states_them():
+def test_an_entry_based_on_another_overrides_its_numbers():
     shape = {"layers": 2, "width": 4, "vocabulary": 8, "context_trained": 16}
     base = _Entry(("Base",), "somewhere", 7, architecture="llama", shape=shape)
     other = _Entry(("Other",), "elsewhere", like="base", shape={"context_trained": 32})
-    model = _whole(other, base)
+    model = _complete_entry(other, base)
     assert model.shape == Shape(layers=2, width=4, vocabulary=8, context_trained=32)
     assert (model.architecture, model.parameters, model.name) == ("llama", 7, "Other")
 
 
-def test_an_entry_is_not_like_one_that_is_like_another():
+def test_entries_are_based_on_another_at_most_once():
     found = entries("models", _Entry)
     for entry in found.values():
         assert not entry.like or not found[entry.like].like

@@ -1,4 +1,4 @@
-"""Shipped prices: every one names something of the catalogue, and says when and where it was seen."""
+"""Shipped prices name a device or model of the catalog, with date and source."""
 
 import re
 
@@ -24,7 +24,7 @@ def test_every_price_is_dated_and_sourced() -> None:
         assert found.prices, found.seller
 
 
-def test_a_rent_is_by_the_hour_and_a_price_of_a_device_is_not() -> None:
+def test_rents_devices_and_apis_have_plausible_prices() -> None:
     for price in all_prices():
         if price.kind == "api":
             assert not price.usd
@@ -33,7 +33,7 @@ def test_a_rent_is_by_the_hour_and_a_price_of_a_device_is_not() -> None:
             assert (0.05 < price.usd < 20) if price.kind == "rent" else (50 < price.usd < 50_000), price
 
 
-def test_what_was_seen_goes_before_what_the_maker_asked() -> None:
+def test_an_observed_price_wins_over_the_launch_price() -> None:
     seen = shop_price(device("RTX 3090"))
     assert seen is not None
     assert (seen.kind, seen.usd) == ("used", 700)
@@ -43,7 +43,7 @@ def test_what_was_seen_goes_before_what_the_maker_asked() -> None:
     assert shop_price(device("H200 NVL")) is None
 
 
-def test_rents_and_apis_are_found_by_name_the_cheapest_first() -> None:
+def test_rents_and_apis_are_found_cheapest_first() -> None:
     rents = rents_of("H100 SXM")
     assert len(rents) >= 3
     assert [r.usd for r in rents] == sorted(r.usd for r in rents)

@@ -1,4 +1,4 @@
-"""The catalogue of exporters: what it promises to whoever reads a fleet."""
+"""The catalog of Prometheus exporters keeps the contract that the fleet relies on."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ NAMED = [(name, quantity) for name, one in exporters().items() for quantity in o
 
 
 @pytest.mark.parametrize(("name", "quantity"), NAMED)
-def test_every_reading_is_a_quantity_with_expressions_that_can_be_narrowed(name, quantity):
+def test_every_reading_is_a_known_quantity_with_a_narrowable_expression(name, quantity):
     one = exporters()[name]
     fold, *texts = one.readings[quantity]
     assert fold in ("sum", "avg", "max", "min", "count", "")
@@ -38,7 +38,7 @@ def test_every_reading_is_a_quantity_with_expressions_that_can_be_narrowed(name,
 
 
 @pytest.mark.parametrize("name", exporters())
-def test_an_exporter_has_a_source_and_an_anchor_and_compares_what_it_reads(name):
+def test_every_exporter_has_source_anchor_and_labels(name):
     one = exporters()[name]
     assert one.source
     assert re.fullmatch(r"[a-zA-Z_:][a-zA-Z0-9_:]*", one.anchor)
@@ -52,7 +52,7 @@ def test_an_exporter_has_a_source_and_an_anchor_and_compares_what_it_reads(name)
         assert not set(one.own) & {*one.labels["index"], *one.labels["identity"], *one.labels.get("part", ())}
 
 
-def test_a_sum_has_its_count_by_the_same_metrics():
+def test_every_sum_has_a_count_of_the_same_metrics():
     for name, one in exporters().items():
         for quantity, (_, *texts) in one.readings.items():
             if quantity.endswith("_sum"):
@@ -60,19 +60,19 @@ def test_a_sum_has_its_count_by_the_same_metrics():
                 assert [text.replace("_sum{", "_count{") for text in texts] == counts, f"{name}: {quantity}"
 
 
-def test_every_reading_is_asked_for():
+def test_every_reading_is_queried():
     asked = {(of, word) for _, of, words, _ in PACKS for word in words.split()}
     told = {(one.of, quantity) for one in exporters().values() for quantity in one.readings if one.of != "pods"}
     assert told <= asked
 
 
 @pytest.mark.parametrize("name", [*ENGINE, *GPU, *HOST])
-def test_every_quantity_is_of_use(name):
-    """What nobody reads is not asked for: a reading of ten thousand instances costs a second."""
+def test_every_quantity_is_used_by_the_fleet(name):
+    """A reading of ten thousand instances costs a second: unused ones are not queried."""
     assert any(f'"{name}"' in text for text in READERS)
 
 
-def test_anchors_tell_exporters_apart():
+def test_anchors_are_unique_per_exporter():
     anchors = [one.anchor for one in exporters().values()]
     assert len(set(anchors)) == len(anchors)
     assert {one.runtime for one in exporters_of("engine").values()} == {"vLLM", "llama.cpp", "SGLang", "TGI", "Ollama"}

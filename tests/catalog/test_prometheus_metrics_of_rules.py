@@ -1,4 +1,4 @@
-"""Rules and dashboard name only metrics that an exporter of the catalogue has, or that are recorded."""
+"""Rules and dashboard use only metrics of a catalogued exporter or recorded ones."""
 
 import inspect
 import json
@@ -32,23 +32,23 @@ KNOWN = (
 RULES = [rule for group in rule_groups() for rule in group.rules]
 
 
-def test_the_names_are_found():
+def test_metric_names_are_extracted_from_expressions():
     assert names('rate(vllm:a_total{x="gpu_b"}[5m]) / on (gpu_id) unslow:c:d') == {"vllm:a_total", "unslow:c:d"}
 
 
-def test_rules_read_what_there_is():
+def test_rules_use_only_known_metrics():
     unknown = {name for rule in RULES for name in names(rule.expr)} - KNOWN
     assert not unknown
 
 
-def test_the_dashboard_reads_what_there_is():
+def test_the_dashboard_uses_only_known_metrics():
     board = json.loads(dashboard_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
     assert asked
     assert not {name for expr in asked for name in names(expr)} - KNOWN
 
 
-def test_trials_feed_what_the_rules_read():
+def test_rule_tests_feed_only_metrics_that_rules_use():
     read = {name for rule in RULES for name in names(rule.expr)} | {"up"}
     fed = {series.partition("{")[0] for test in rule_tests() for series in test.series}
     assert fed

@@ -1,4 +1,4 @@
-"""The published figures are whole, each has a source, and none says that fewer bits of a family are better."""
+"""Published quality figures are complete and sourced, and fewer bits of a family are never better."""
 
 from itertools import pairwise, product
 
@@ -47,7 +47,7 @@ def test_every_perplexity_has_a_baseline():
         assert row.ppl is not None or row.increase is not None or row.kl is not None
 
 
-def test_every_row_names_what_the_catalogue_knows():
+def test_every_row_names_a_known_quant_or_cache_type():
     for row in (figure.row for figure in figures()):
         assert bool(row.quant) != bool(row.keys or row.values)
         if row.quant:
@@ -56,14 +56,14 @@ def test_every_row_names_what_the_catalogue_knows():
             assert {t.upper() for t in (row.keys, row.values) if t not in NOT_CACHE_TYPES_OF_GGML} <= {"", *quants()}
 
 
-def test_numbers_are_what_such_numbers_can_be():
+def test_quality_figures_are_plausible():
     for figure in figures():
         assert figure.increase is None or 0 <= figure.increase < 20
         assert figure.kl is None or 0 < figure.kl < 3
         assert figure.row.kl_999 is None or figure.kl < figure.row.kl_999
 
 
-def test_what_came_out_below_nothing_costs_nothing():
+def test_a_perplexity_below_the_baseline_counts_as_zero_increase():
     table = tables()["cache_qwen35_35b"]
     q8_0 = next(r for r in table.rows if r.keys == "q8_0")
     assert q8_0.ppl < table.ppl_full
@@ -71,7 +71,7 @@ def test_what_came_out_below_nothing_costs_nothing():
 
 
 @pytest.mark.parametrize("part", ["weights", "keys", "values", "cache"])
-def test_every_part_was_measured_by_somebody(part):
+def test_weights_keys_values_and_cache_have_measurements(part):
     assert any(figure.part == part for figure in figures())
 
 
@@ -94,7 +94,7 @@ def test_fewer_bits_of_a_family_cost_more(family):
 
 
 @pytest.mark.parametrize("name", cache_exceptions())
-def test_every_warning_has_a_source_and_models_that_exist(name):
+def test_every_cache_warning_has_a_source_and_known_architectures(name):
     warning = cache_exceptions()[name]
     assert "https://" in warning.source
     assert set(warning.architectures) - WITHOUT_A_LAYOUT <= set(layouts())

@@ -1,4 +1,4 @@
-"""The quant that a name carries is found, whoever wrote the name, and nothing else is taken for one."""
+"""The quant in a model name is found, and nothing else is mistaken for one."""
 
 import pytest
 
@@ -31,5 +31,5 @@ from unslow.catalog.quants import split_quant
         ("", "", ""),
     ],
 )
-def test_a_name_and_its_quant(name, bare, quant):
+def test_a_name_is_split_into_model_and_quant(name, bare, quant):
     assert split_quant(name) == (bare, quant)

@@ -6,13 +6,13 @@ from unslow.facts.errors import UserError
 NOT_MADE_BY_LLAMA_QUANTIZE = {"NVFP4"}
 
 
-def test_every_file_type_that_llama_quantize_makes_is_a_mix():
+def test_every_file_type_of_llama_quantize_is_a_mix():
     made = {f.name for f, _ in file_types().values()} - NOT_MADE_BY_LLAMA_QUANTIZE
     assert made == {m.name for m in mixes().values() if not m.like}
 
 
 @pytest.mark.parametrize("name", mixes())
-def test_types_are_types(name):
+def test_mixes_use_existing_types(name):
     mix = mixes()[name]
     named = {mix.output, mix.main, mix.token_table, mix.tables, *(rule.type for rule in mix.rules)} - {""}
     assert named <= set(quants())
@@ -35,14 +35,14 @@ def test_types_are_types(name):
         ("Q2_K - Medium", "Q2_K"),
     ],
 )
-def test_a_word_finds_its_mix(word, name):
+def test_a_written_quant_finds_its_mix(word, name):
     assert find_mix(word).name == name
 
 
 @pytest.mark.parametrize(
     "name", [f.label for f, _ in file_types().values() if f.name not in NOT_MADE_BY_LLAMA_QUANTIZE]
 )
-def test_what_llama_cpp_prints_finds_the_mix(name):
+def test_labels_of_llama_cpp_find_their_mix(name):
     assert find_mix(name).file_type[0].label == name
 
 
@@ -51,19 +51,19 @@ def test_what_llama_cpp_prints_finds_the_mix(name):
     [
         ("UD-Q4_K_XL", "publisher's own mix", "Q4_K"),
         ("ud-iq2_xxs", "publisher's own mix", "IQ2_XXS"),
-        ("NVFP4", "the publisher's choice", "file"),
+        ("NVFP4", "the publisher decides", "file"),
         ("Q4_K_N", "no quant 'Q4_K_N'", "Q4_K_M"),
         ("Q9", "no quant 'Q9'", "Q"),
         ("", "no quant ''", "Q4_K_M"),
     ],
 )
-def test_a_word_that_means_no_mix_gets_a_sentence(word, message, hint):
+def test_a_quant_that_is_not_a_mix_is_a_user_error(word, message, hint):
     with pytest.raises(UserError, match=message) as raised:
         find_mix(word)
     assert hint in raised.value.hint
 
 
-def test_usual_mixes_go_down():
+def test_mixes_are_ordered_from_large_to_small():
     bits = [m.bits_per_weight for m in mixes_from_large_to_small()]
     assert bits == sorted(bits, reverse=True)
     names = [m.name for m in mixes_from_large_to_small()]
@@ -71,13 +71,13 @@ def test_usual_mixes_go_down():
     assert names.index("Q8_0") < names.index("Q6_K") < names.index("Q4_K_M") < names.index("Q2_K")
 
 
-def test_a_change_of_tables_inherits_the_rest():
+def test_a_mix_with_other_tables_inherits_the_rest():
     assert mixes()["Q4_K_L"].rules == mixes()["Q4_K_M"].rules
     assert mixes()["Q4_K_L"].file_type[0].id == 15
     assert mixes()["Q4_K_L"].main_type.name == "Q4_K"
 
 
-def test_groups_of_an_architecture_are_its_own():
+def test_architectures_add_their_own_sensitive_groups():
     everywhere = set(sensitive("llama"))
     assert everywhere < set(sensitive("glm5-next"))
     assert {g.stored for g in sensitive("gpt-oss")} == {"", "MXFP4"}

@@ -1,4 +1,4 @@
-"""Commands that people are asked to run: each gives facts that exist, for runtimes that have a name in facts."""
+"""Commands that users are asked to run: each gives existing facts, for known runtimes."""
 
 import typing
 
@@ -28,25 +28,25 @@ def _group(kind: object) -> type:
 
 
 @pytest.mark.parametrize("command", askable_commands(), ids=lambda command: command.command)
-def test_a_command_gives_facts_that_exist(command):
+def test_an_askable_command_gives_existing_facts(command):
     assert command.gives
     assert all(kind_at(path) for path in command.gives)
 
 
-def test_the_check_sees_a_wrong_name():
+def test_an_unknown_fact_path_is_a_key_error():
     with pytest.raises(KeyError):
         kind_at("runtime.no_such_fact")
 
 
 @pytest.mark.parametrize("command", askable_commands(), ids=lambda command: command.command)
-def test_where_it_makes_sense(command):
+def test_askable_commands_name_known_runtimes_systems_and_vendors(command):
     names = {name for _, name in runtime_words()} | {"llama.cpp"}
     assert set(command.runtimes) <= names
     assert set(command.systems) <= {"Linux", "Windows", "macOS"}
     assert set(command.vendors) <= {"NVIDIA", "AMD", "Intel", "Apple"}
 
 
-def test_each_stands_on_one_line():
+def test_askable_commands_are_unique_single_lines():
     assert all("\n" not in command.command and "\n" not in command.why for command in askable_commands())
     said = [command.command for command in askable_commands()]
     assert len(said) == len(set(said))

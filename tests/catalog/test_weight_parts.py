@@ -1,4 +1,4 @@
-"""Weights by role: from a model's numbers, and from the names and sizes of its tensors."""
+"""Weights by role, from a model's numbers and from its tensors."""
 
 import pytest
 
@@ -72,19 +72,19 @@ def test_tensors_and_numbers_give_the_same_parts():
         ("something.nobody.knows", (8, Role.WHOLE)),
     ],
 )
-def test_names_of_both_worlds_are_known(name, place):
+def test_gguf_and_hf_tensor_names_have_their_role(name, place):
     part = parts_of_tensors([Tensor(name, "BF16", (1,), 2)], 8)[0]
     assert (part.layer, part.role) == place
 
 
-def test_quantised_weights_leave_tables_and_norms_alone():
+def test_quantization_leaves_tables_and_norms_unquantized():
     plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plain_storage(2), packed_storage(find_scheme("W4A16"))))
     assert small[-1, Role.EMBEDDING] == plain[-1, Role.EMBEDDING]
     assert small[0, Role.WHOLE] == plain[0, Role.WHOLE]
     assert small[0, Role.EXPERTS] == pytest.approx(plain[0, Role.EXPERTS] * 0.515625 / 2, rel=1e-5)
 
 
-def test_experts_alone_may_be_quantised():
+def test_mxfp4_quantizes_experts_only():
     plain, small = (by_role(parts_of_shape(SMALL, s)) for s in (plain_storage(2), packed_storage(find_scheme("MXFP4"))))
     assert small[0, Role.QUERY] == plain[0, Role.QUERY]
     assert small[0, Role.EXPERTS] < plain[0, Role.EXPERTS] / 3
@@ -103,5 +103,5 @@ def test_experts_alone_may_be_quantised():
     ],
     ids=["Llama-3.1-8B", "Qwen3-30B-A3B", "DeepSeek-V2-Lite"],
 )  # fmt: skip
-def test_published_counts_of_parameters_are_met(shape, parameters):
+def test_shapes_have_their_published_parameter_counts(shape, parameters):
     assert total_bytes(parts_of_shape(shape, plain_storage(2))) == 2 * parameters

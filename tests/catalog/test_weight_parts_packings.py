@@ -1,4 +1,4 @@
-"""Sizes of packed matrices, against what the real packages made (recorded by lab/check_packings.py) or spell out."""
+"""Sizes of packed matrices match the real packages (recorded by lab/check_packings.py) or their sources."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ JSON_OF_THE_STATE = "weight.quant_state"  # bitsandbytes writes some text beside
 
 
 @pytest.mark.parametrize("words", REAL)
-def test_arrays_are_as_large_as_the_package_makes_them(words):
+def test_packed_arrays_have_the_size_that_the_package_makes(words):
     found = find_scheme(words)
     for shape, real in REAL[words].items():
         rows, columns = map(int, shape.split("x"))
@@ -32,19 +32,19 @@ def test_arrays_are_as_large_as_the_package_makes_them(words):
         ("GPTQ 8bit 32g", {"qweight": 1024 * 4096, "qzeros": 128 * 1024, "scales": 128 * 2048, "g_idx": 4096}),
     ],
 )
-def test_gptq_has_the_shapes_of_its_constructor(words, arrays):
-    """In words of 32 bits."""
+def test_gptq_arrays_have_the_shapes_of_its_constructor(words, arrays):
+    """In 32-bit words."""
     found = find_scheme(words)
     assert {a.name: array_bytes(found, a, 4096, 4096) // 4 for a in found.packing.arrays} == arrays
 
 
-def test_a_whole_row_may_be_a_group():
+def test_a_gptq_group_may_be_a_whole_row():
     scales = scheme("GPTQ", 4, -1)
     assert packed_bytes(scales, 4096, 11008) == (11008 // 8 * 4096 + 4096 // 8 + 4096 // 2 + 11008) * 4
 
 
-def test_blocks_of_fp8_are_counted_in_both_directions():
-    """The smallest matrix of DeepSeek-V3 that has one: kv_a_proj_with_mqa, 576 rows of 7168."""
+def test_fp8_blocks_are_counted_in_both_directions():
+    """The smallest matrix of DeepSeek-V3 with FP8 blocks: kv_a_proj_with_mqa, 576 x 7168."""
     assert packed_bytes(find_scheme("FP8 block"), 576, 7168) == 576 * 7168 + 5 * 56 * 4
 
 
@@ -52,12 +52,12 @@ def test_torchao_pads_rows():
     assert packed_bytes(find_scheme("torchao int4"), 320, 1280) == 320 * 2048 // 2 + 320 * 16 * 4
 
 
-def test_exl3_has_a_number_for_each_input_and_output():
+def test_exl3_has_a_scale_for_each_input_and_output():
     assert packed_bytes(find_scheme("EXL3 4bpw"), 4096, 11008) == 4096 * 11008 // 2 + 2 * (4096 + 11008)
 
 
 @pytest.mark.parametrize("name", packings())
-def test_bits_are_near_the_label(name):
+def test_packed_bits_are_near_the_label(name):
     found = scheme(name)
     bits = packed_bytes(found, 4096, 4096) * 8 / 4096**2
     assert found.bits <= bits <= found.bits * 1.13
@@ -80,7 +80,7 @@ def test_bits_are_near_the_label(name):
         ("fp8", "FP8 per channel", 8, -1),
     ],
 )
-def test_words_find_a_scheme(words, name, bits, group):
+def test_a_written_quant_finds_its_packing_scheme(words, name, bits, group):
     found = find_scheme(words)
     assert (found.packing.name, found.bits, found.group) == (name, bits, group)
 
@@ -96,7 +96,7 @@ def test_words_find_a_scheme(words, name, bits, group):
         ("9" * 9999 + "g", "no quant", "AWQ"),
     ],
 )
-def test_words_that_mean_nothing_are_told_apart(words, message, hint):
+def test_an_unknown_packing_scheme_is_a_user_error(words, message, hint):
     with pytest.raises(UserError, match=message) as raised:
         find_scheme(words)
     assert hint in raised.value.hint

@@ -9,7 +9,7 @@ from plans import option, plan, written
 
 from unslow.__main__ import main
 from unslow.commands.apply.changes import shown_diff
-from unslow.commands.apply.prepare import restarted
+from unslow.commands.apply.prepare import restart_server
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 
@@ -31,13 +31,13 @@ def run(*words: str) -> int:
     return main([str(word) for word in words])
 
 
-def test_a_derived_model_is_shown_made_listed_and_taken_back(ollama_plan, tmp_path, capsys):
+def test_derived_model_is_previewed_created_listed_and_removed(ollama_plan, tmp_path, capsys):
     with serve("ollama") as url:
         common = ("--target", url, "--journal", tmp_path / "j")
         assert run("apply", ollama_plan, *common, "--dry-run") == 0
         shown = capsys.readouterr().out
         assert "WOULD CHANGE" in shown
-        assert f"make the model {DERIVED} from qwen3:8b, which stays" in " ".join(shown.split())
+        assert f"create the model {DERIVED} from qwen3:8b (kept)" in " ".join(shown.split())
         assert names(url) == ["qwen3:8b"]
         assert run("apply", ollama_plan, *common, "--yes", "--json") == 0
         report = json.loads(capsys.readouterr().out)
@@ -47,13 +47,13 @@ def test_a_derived_model_is_shown_made_listed_and_taken_back(ollama_plan, tmp_pa
         assert run("undo", "--list", "--journal", tmp_path / "j") == 0
         assert report["change"] in capsys.readouterr().out
         assert run("undo", report["change"], "--yes", "--journal", tmp_path / "j") == 0
-        assert "TAKEN BACK" in capsys.readouterr().out
+        assert "UNDONE" in capsys.readouterr().out
         assert names(url) == ["qwen3:8b"]
         assert run("undo", "--yes", "--journal", tmp_path / "j", "--json") == 0
         assert json.loads(capsys.readouterr().out)["outcome"] == "nothing"
 
 
-def test_a_second_one_is_refused_with_the_way_out(ollama_plan, tmp_path, capsys):
+def test_second_derived_model_needs_another_name(ollama_plan, tmp_path, capsys):
     with serve("ollama") as url:
         common = ("--target", url, "--journal", tmp_path / "j", "--yes")
         assert run("apply", ollama_plan, *common) == 0
@@ -65,7 +65,7 @@ def test_a_second_one_is_refused_with_the_way_out(ollama_plan, tmp_path, capsys)
         assert names(url) == ["qwen3:8b", DERIVED, "mine:latest"]
 
 
-def test_without_a_terminal_or_a_yes_nothing_happens(ollama_plan, tmp_path, capsys, monkeypatch):
+def test_nothing_is_changed_without_a_terminal_or_yes(ollama_plan, tmp_path, capsys, monkeypatch):
     with serve("ollama") as url:
         monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
         assert run("apply", ollama_plan, "--target", url, "--journal", tmp_path / "j") == 2
@@ -83,7 +83,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_server_that_refuses_is_said_and_nothing_is_changed(ollama_plan, tmp_path, capsys):
+def test_refused_creation_is_reported_and_nothing_is_changed(ollama_plan, tmp_path, capsys):
     with serve("ollama", fail="refused", fail_at="/api/create") as url:
         assert run("apply", ollama_plan, "--target", url, "--journal", tmp_path / "j", "--yes") == 2
         told = capsys.readouterr().err
@@ -91,7 +91,7 @@ def test_a_server_that_refuses_is_said_and_nothing_is_changed(ollama_plan, tmp_p
         assert "nothing was changed" in told
 
 
-def test_for_what_does_not_run_the_lines_are_printed(tmp_path, capsys):
+def test_plan_for_a_server_that_is_not_running_prints_commands(tmp_path, capsys):
     report = plan("koboldcpp", "m", option("short", context_length=4096))
     assert run("apply", written(tmp_path, report), "--journal", tmp_path / "j") == 0
     shown = capsys.readouterr().out
@@ -100,32 +100,32 @@ def test_for_what_does_not_run_the_lines_are_printed(tmp_path, capsys):
     assert not (tmp_path / "j").exists()
 
 
-def test_a_plan_of_which_a_part_can_not_be_had_is_not_applied_in_part(tmp_path, capsys):
+def test_plan_with_an_unavailable_part_is_not_applied_in_part(tmp_path, capsys):
     report = plan("ollama", "qwen3:8b", option("short", context_length=8192, model_file="qwen3:8b-q3_K_M"))
     with serve("ollama") as url:
         assert run("apply", written(tmp_path, report), "--target", url, "--yes", "--journal", tmp_path / "j") == 0
         shown = capsys.readouterr().out
         assert "BY HAND" in shown
-        assert "left out: model_file = qwen3:8b-q3_K_M" in shown
+        assert "not included: model_file = qwen3:8b-q3_K_M" in shown
         assert names(url) == ["qwen3:8b"]
     assert not (tmp_path / "j").exists()
 
 
-def test_a_plan_for_another_runtime_is_not_applied(ollama_plan, tmp_path, capsys, wording):
+def test_plan_for_another_runtime_is_refused(ollama_plan, tmp_path, capsys, wording):
     with serve("lm_studio") as url:
         assert run("apply", ollama_plan, "--target", url, "--yes", "--journal", tmp_path / "j") == 2
     wording(capsys.readouterr().err, tells="ollama")
     assert run("apply", ollama_plan, "--target", "no server") == 2
 
 
-def test_wrong_words_are_told(ollama_plan, tmp_path, capsys):
+def test_invalid_arguments_are_user_errors(ollama_plan, tmp_path, capsys):
     assert run("apply", str(tmp_path / "none.json")) == 2
     assert run("apply", ollama_plan, "--format", "xml") == 2
     assert run("undo", "0000", "--journal", tmp_path / "j") == 2
     assert "undo --list" in capsys.readouterr().err
 
 
-def test_no_key_is_shown():
+def test_diff_hides_keys():
     before = b'export LLAMA_API_KEY="abc-secret"\nserver --api-key abcdefgh-secret -c 1\n'
     listed = b'command:\n  - "--api-key"\n  - "abcdefgh-secret"\n  - -c\n'
     for text in (before, listed):
@@ -135,10 +135,10 @@ def test_no_key_is_shown():
     assert "No newline" in shown_diff(b"a", b"b\n", "x")
 
 
-def test_a_restart_that_fails_is_said_and_the_change_stays():
-    restarted(["true"])
+def test_failed_restart_is_reported_with_undo():
+    restart_server(["true"])
     silent, loud = ["sh -c 'exit 3'"], ["sh -c 'echo broken >&2; exit 1'"]
     for lines in (["false-no-such-program"], silent, loud, ["by hand: start it again"]):
         with pytest.raises(UserError) as told:
-            restarted(lines)
+            restart_server(lines)
         assert "unslow undo" in told.value.hint

@@ -1,4 +1,4 @@
-"""The command from its words to its exit status, against replayed servers over real HTTP."""
+"""`unslow bench` from its arguments to its exit status, against replayed servers over real HTTP."""
 
 import json
 import signal
@@ -32,7 +32,7 @@ def as_json(capsys, *words):
 
 
 @pytest.mark.parametrize(("replayed", "model"), [("ollama", "qwen3"), ("lm_studio", ""), ("vllm", "")])
-def test_the_same_figures_come_from_every_runtime(capsys, replayed, model):
+def test_every_runtime_gives_the_same_figures(capsys, replayed, model):
     with serve(replayed, tokens_per_s=FAST) as url:
         status, found = as_json(capsys, url, *QUICK, "--model", model, "--hz", "0")
     assert status == 0
@@ -47,7 +47,7 @@ def test_the_same_figures_come_from_every_runtime(capsys, replayed, model):
     assert not found.get("failures")
 
 
-def test_it_is_kept_listed_compared_exported_and_forgotten(capsys, data):
+def test_benchmark_is_stored_listed_compared_exported_and_removed(capsys, data):
     with serve("ollama", tokens_per_s=FAST) as url:
         words = (url, *OLLAMA, "--hz", "0")
         _, first = as_json(capsys, *words, "--label", "before", "-o", str(data / "b.json"))
@@ -68,7 +68,7 @@ def test_it_is_kept_listed_compared_exported_and_forgotten(capsys, data):
 @pytest.mark.parametrize(
     ("condition", "status"), [("decode > 1", 0), ("decode > 1000000", 1), ("decode >= 0.7 * last", 3)]
 )
-def test_a_gate_passes_fails_or_can_not_tell(capsys, condition, status):
+def test_requirement_sets_the_exit_status(capsys, condition, status):
     with serve("ollama", tokens_per_s=FAST) as url:
         found = as_json(capsys, url, *OLLAMA, "--hz", "0", "--require", condition)
     assert found[0] == status
@@ -76,7 +76,7 @@ def test_a_gate_passes_fails_or_can_not_tell(capsys, condition, status):
     assert requirement["because"]
 
 
-def test_a_person_sees_figures_notes_and_the_gate(capsys):
+def test_terminal_shows_figures_notes_and_requirements(capsys):
     with serve("ollama", tokens_per_s=FAST) as url:
         status, said = bench(capsys, url, *OLLAMA, "--require", "ttft < 60 s")
     assert status == 0
@@ -88,7 +88,7 @@ def test_a_person_sees_figures_notes_and_the_gate(capsys):
     assert "left" in said.err
 
 
-def test_the_series_is_written(capsys, data):
+def test_series_is_written_as_csv(capsys, data):
     with serve("ollama", tokens_per_s=FAST) as url:
         words = (url, *OLLAMA, "--hz", "20", "-q")
         assert bench(capsys, *words, "--series", str(data / "s.csv"))[0] == 0
@@ -100,33 +100,33 @@ def test_the_series_is_written(capsys, data):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["nothing.gguf"], "nothing that runs"),
+        (["nothing.gguf"], "not a running server"),
         (["http://127.0.0.1:9"], "nothing listens"),
-        (["--sweep", "colour"], "is no sweep"),
-        (["--sweep", "users=-1"], "is no sweep"),
-        (["--sweep", "users=1e9"], "is no sweep"),
-        (["--sweep", "users=" + ",".join("1" * 100)], "too much"),
-        (["http://127.0.0.1:9", "--sweep", "threads"], "server of its own"),
-        (["--require", "decode is good"], "is no comparison"),
+        (["--sweep", "colour"], "is not a sweep"),
+        (["--sweep", "users=-1"], "is not a sweep"),
+        (["--sweep", "users=1e9"], "is not a sweep"),
+        (["--sweep", "users=" + ",".join("1" * 100)], "too many values"),
+        (["http://127.0.0.1:9", "--sweep", "threads"], "so unslow has to start one"),
+        (["--require", "decode is good"], "is not a comparison"),
         (["--repeats", "-1"], "must be between"),
         (["--repeats", "0"], "must be between"),
         (["--tokens", "0"], "must be between"),
         (["--compare", "nobody"], "no benchmark 'nobody'"),
         (["--hz", "1000"], "must be between"),
         (["--format", "xml"], "no format"),
-        (["--list", "--sweep", "users"], "apart from measuring"),
+        (["--list", "--sweep", "users"], "cannot be combined"),
         (["--forget", "nobody"], "no benchmark"),
-        (["--series", "samples.txt"], "neither .csv nor .arrow"),
-        (["--output", "/no/such/folder/b.json"], "no file can be written there"),
-        (["--export", "/"], "no file can be written there"),
+        (["--series", "samples.txt"], "must end in .csv or .arrow"),
+        (["--output", "/no/such/folder/b.json"], "not writable"),
+        (["--export", "/"], "not writable"),
         (["--import", "nowhere.json"], "nowhere.json"),
-        (["--model", "a.gguf", "--command", "llama-server"], "make no sense"),
-        (["http://127.0.0.1:9", "--command", "llama-server"], "runs already"),
+        (["--model", "a.gguf", "--command", "llama-server"], "mutually exclusive"),
+        (["http://127.0.0.1:9", "--command", "llama-server"], "mutually exclusive"),
         (["--command", "no-such-server -m x.gguf"], "no-such-server"),
-        (["--sweep", "threads", "--sweep", "users"], "ask for them apart"),
+        (["--sweep", "threads", "--sweep", "users"], "run them separately"),
     ],
 )
-def test_nonsense_is_a_line_and_a_hint(capsys, words, told):
+def test_invalid_arguments_are_one_line_with_a_hint(capsys, words, told):
     status, said = bench(capsys, *words)
     assert status == 2
     assert told in said.err
@@ -135,7 +135,7 @@ def test_nonsense_is_a_line_and_a_hint(capsys, words, told):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
-def test_a_file_that_can_not_be_written_does_not_cost_the_result(capsys):
+def test_unwritable_output_does_not_lose_the_result(capsys):
     with serve("ollama", tokens_per_s=FAST) as url:
         status, said = bench(capsys, url, *OLLAMA, "--hz", "0", "--output", "/dev/full")
     assert status == 2
@@ -143,14 +143,14 @@ def test_a_file_that_can_not_be_written_does_not_cost_the_result(capsys):
     assert "/dev/full: No space left on device" in said.err
 
 
-def test_what_can_not_be_compared_does_not_pass(capsys):
+def test_comparison_without_an_earlier_benchmark_exits_3(capsys):
     with serve("ollama", tokens_per_s=FAST) as url:
         status, said = bench(capsys, url, *OLLAMA, "--hz", "0", "--compare", "LAST")
     assert status == 3
     assert "no earlier quick benchmark" in said.err
 
 
-def test_a_sweep_that_can_not_be_done_does_not_cost_those_before_it(capsys, wording):
+def test_impossible_sweep_does_not_lose_earlier_sweeps(capsys, wording):
     with serve("ollama", tokens_per_s=FAST) as url:
         words = (url, *OLLAMA, "--hz", "0", "--sweep", "turns=2", "--sweep", "users=5000")
         status, found = as_json(capsys, *words)
@@ -168,7 +168,7 @@ def test_two_servers_are_asked_in_turns(capsys):
     assert len({done["round"] for done in found["passes"]}) == 7
 
 
-def test_a_server_that_only_fails_is_no_benchmark(capsys):
+def test_server_that_always_fails_exits_2(capsys):
     with serve("ollama", tokens_per_s=FAST, fail="cut_at_once") as url:
         status, said = bench(capsys, url, *OLLAMA, "--hz", "0")
     assert status == 2
@@ -176,7 +176,7 @@ def test_a_server_that_only_fails_is_no_benchmark(capsys):
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_a_limit_of_time_keep_what_was_measured(capsys, monkeypatch, which):
+def test_interrupt_and_sigterm_keep_what_was_measured(capsys, monkeypatch, which):
     ask, asked = Bencher.ask, []
 
     def interrupted(bencher, wanted):
@@ -199,4 +199,4 @@ def test_ctrl_c_and_a_limit_of_time_keep_what_was_measured(capsys, monkeypatch, 
     assert len(found["passes"]) == 8
     assert found["figures"]["decode_tokens_per_s"]["count"] == 2
     assert f"{found['id']}" in bench(capsys, "--list")[1].out
-    assert "stopped" in bench(capsys, "--list")[1].out
+    assert "interrupted" in bench(capsys, "--list")[1].out

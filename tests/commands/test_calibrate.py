@@ -1,4 +1,4 @@
-"""Calibrating: the embedded engine on tiny models for real, and a running server's one factor."""
+"""Calibrating: the embedded engine on tiny models, and the scale factor of a running server."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from unslow.commands.calibrate.calibration import (
     _device,
     calibrate_embedded,
     calibration_of,
-    checked,
+    check_calibration,
     disturbance,
     forget_calibrations,
     list_calibrations,
@@ -22,11 +22,11 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.stored_json import dump_stored
-from unslow.facts.values import measured, not_found, reported
-from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, Rounds
+from unslow.facts.values import measured_fact, not_found, reported_fact
+from unslow.look.bench.calibration import Limits, ModelTimes, ModelToMeasure, Rounds
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.kernel.processors import CpuUse
-from unslow.look.stored.calibrations import CalibrationStore
+from unslow.look.stored import CalibrationStore
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
@@ -43,7 +43,7 @@ def calibration(tmp_path_factory):
     return calibrate_embedded(SYSTEM, CalibrateRequest(anyway=True, threads=1), Quiet(), guests, limits)
 
 
-def test_the_embedded_engine_is_calibrated(calibration):
+def test_embedded_engine_is_calibrated(calibration):
     assert calibration.engine == "embedded llama.cpp"
     assert (calibration.backend, calibration.threads) == ("cpu", 1)
     assert calibration.rates
@@ -54,7 +54,7 @@ def test_the_embedded_engine_is_calibrated(calibration):
     assert parse_calibration(dump_stored(calibration), "x") == calibration
 
 
-def test_kept_listed_and_forgotten(calibration, tmp_path, wording):
+def test_calibrations_are_stored_listed_and_removed(calibration, tmp_path, wording):
     store = CalibrationStore(tmp_path)
     assert list_calibrations(SYSTEM, Quiet(), store).calibrations == ()
     store.save(calibration)
@@ -73,17 +73,19 @@ def test_kept_listed_and_forgotten(calibration, tmp_path, wording):
     wording(str(caught.value))
 
 
-def test_a_calibration_of_another_machine_does_not_hold(calibration, tmp_path, wording):
+def test_calibration_of_another_machine_is_stale(calibration, tmp_path, wording):
     store = CalibrationStore(tmp_path)
     store.save(msgspec.structs.replace(calibration, machine=msgspec.structs.replace(calibration.machine, cpu="Z80")))
     (one,) = list_calibrations(SYSTEM, Quiet(), store).calibrations
     wording(one.stale)
 
 
-def test_a_busy_machine_is_not_calibrated(monkeypatch, wording):
+def test_busy_machine_is_not_calibrated(monkeypatch, wording):
     busy = Machine(
-        cpu=Cpu(logical_cpus=reported(2, "x")),
-        load=Load(busy_cpus=measured(1.2, "x"), busiest=measured([BusyProcess(pid=1, name="cc1", cpus=1.2)], "x")),
+        cpu=Cpu(logical_cpus=reported_fact(2, "x")),
+        load=Load(
+            busy_cpus=measured_fact(1.2, "x"), busiest=measured_fact([BusyProcess(pid=1, name="cc1", cpus=1.2)], "x")
+        ),
     )
     monkeypatch.setattr("unslow.commands.calibrate.calibration.read_machine", lambda _system: (busy, ()))
     with pytest.raises(UserError) as error:
@@ -92,8 +94,8 @@ def test_a_busy_machine_is_not_calibrated(monkeypatch, wording):
     assert "--anyway" in error.value.hint
 
 
-def test_what_disturbed_it_is_noted(calibration, wording):
-    one = Measured(ModelToMeasure("x", "x"), (0.01, 0.01, 0.01), (), 3, 0, 8)
+def test_disturbances_are_noted(calibration, wording):
+    one = ModelTimes(ModelToMeasure("x", "x"), (0.01, 0.01, 0.01), (), 3, 0, 8)
     calm = msgspec.structs.replace(calibration.rates, error=0.01)
     assert disturbance(Rounds([one], None), calm) == ""
     use = CpuUse(1.0, 2.0, [BusyProcess(pid=1, name="cc1", cpus=1.0)])
@@ -106,12 +108,12 @@ def test_what_disturbed_it_is_noted(calibration, wording):
 @pytest.mark.parametrize(
     "flags", [{"threads": 0}, {"threads": 4, "target": "http://127.0.0.1:1"}, {"target": "seen.json"}]
 )
-def test_flags_that_make_no_sense(flags):
+def test_invalid_flags_are_refused(flags):
     with pytest.raises(UserError):
         CalibrateRequest.from_flags(flags)
 
 
-def test_a_running_server_gives_one_factor():
+def test_running_server_gives_one_scale_factor():
     snapshot = read_stored(str(MACHINES / "h200_llama_server_healthy_8b"))
     found = calibration_of(_named(snapshot))
     assert (found.backend, found.rates) == ("gpu", None)
@@ -122,7 +124,7 @@ def test_a_running_server_gives_one_factor():
     assert found.scale.measured_decode_s == pytest.approx(1 / speed)
 
 
-def test_a_server_that_was_not_measured_gives_none(wording):
+def test_server_that_was_not_measured_gives_no_calibration(wording):
     snapshot = read_stored(str(MACHINES / "h200_llama_server_healthy_8b"))
     (subject,) = snapshot.subjects
     idle = msgspec.structs.replace(subject.run, decode_tokens_per_s=not_found("it is busy with 2 requests", "wait"))
@@ -137,26 +139,26 @@ def test_a_server_that_was_not_measured_gives_none(wording):
         wording(str(caught.value))
 
 
-def test_a_slow_server_is_not_taken_for_a_normal_one(wording):
+def test_unexpectedly_slow_server_is_refused_without_anyway(wording):
     found = calibration_of(_named(read_stored(str(MACHINES / "h200_llama_server_healthy_8b"))))
-    assert checked(found, anyway=False) == found
+    assert check_calibration(found, anyway=False) == found
     slow = msgspec.structs.replace(
         found, scale=msgspec.structs.replace(found.scale, measured_decode_s=3 * found.scale.expected_decode_s)
     )
     with pytest.raises(UserError) as caught:
-        checked(slow, anyway=False)
+        check_calibration(slow, anyway=False)
     wording(str(caught.value), tells="3.0")
-    assert checked(slow, anyway=True) == slow
+    assert check_calibration(slow, anyway=True) == slow
 
 
 def _named(snapshot):
     """The snapshot with a processor that has a name: a folder of logs does not tell it."""
-    cpu = msgspec.structs.replace(snapshot.machine.cpu, model=reported("Xeon", "test"))
+    cpu = msgspec.structs.replace(snapshot.machine.cpu, model=reported_fact("Xeon", "test"))
     return msgspec.structs.replace(snapshot, machine=msgspec.structs.replace(snapshot.machine, cpu=cpu))
 
 
-def test_the_device_of_a_server_is_the_card_and_not_the_processors_own():
-    card = Gpu(index=0, name=reported("RTX 4060", "x"))
-    chip = Gpu(index=1, name=reported("Intel UHD 770", "x"), kind=reported("integrated", "x"))
-    assert _device(Machine(gpus=reported((card, chip), "x")), Runtime()) == "RTX 4060"
-    assert _device(Machine(gpus=reported((chip,), "x")), Runtime()) == "Intel UHD 770"
+def test_device_of_a_server_is_the_discrete_gpu():
+    card = Gpu(index=0, name=reported_fact("RTX 4060", "x"))
+    chip = Gpu(index=1, name=reported_fact("Intel UHD 770", "x"), kind=reported_fact("integrated", "x"))
+    assert _device(Machine(gpus=reported_fact((card, chip), "x")), Runtime()) == "RTX 4060"
+    assert _device(Machine(gpus=reported_fact((chip,), "x")), Runtime()) == "Intel UHD 770"

@@ -27,17 +27,19 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         ("-ngl 33 for a 70B puts everything on the GPU", 1, "IMPOSSIBLE"),
     ],
 )
-def test_exit_status_and_verdict(capsys: pytest.CaptureFixture[str], claim: str, status: int, word: str) -> None:
+def test_exit_status_follows_the_verdict(
+    capsys: pytest.CaptureFixture[str], claim: str, status: int, word: str
+) -> None:
     got, out, err = run(capsys, claim)
     assert (got, err) == (status, "")
     assert out.startswith(f" {word} ")
 
 
-def test_words_need_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_claim_needs_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *CLAIM.split())[0] == 1
 
 
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_subject_and_arithmetic(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, CLAIM, "--json")
     shown = json.loads(out)
     assert (status, shown["schema"], shown["verdict"]) == (1, "unslow.check/1", "impossible")
@@ -46,7 +48,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(claim["arithmetic"]) == 3
 
 
-def test_a_file_is_judged_sentence_by_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_file_is_judged_sentence_by_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = tmp_path / "guide.md"
     text.write_text(f"# Speeds\n\n{CLAIM}. Qwen3-8B Q6_K on an RTX 5090 reaches 161 tok/s.\n", "utf-8")
     status, out, _ = run(capsys, "--file", str(text))
@@ -57,7 +59,7 @@ def test_a_file_is_judged_sentence_by_sentence(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("flags", [["-"], ["--file", "-"]])
-def test_standard_input(flags: list[str]) -> None:
+def test_claim_is_read_from_standard_input(flags: list[str]) -> None:
     words = [sys.executable, "-m", "unslow", "check", *flags]
     done = subprocess.run(words, input=CLAIM.encode(), capture_output=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -67,43 +69,41 @@ def test_standard_input(flags: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([""], "which claim"),
-        ([], "which claim"),
-        (["hello"], "nothing in that can be judged"),
-        (["a" * 5000], "too long"),
-        (["\x00\x01"], "no text"),
+        ([""], "no claim given"),
+        ([], "no claim given"),
+        (["hello"], "nothing to check"),
+        (["a" * 5000], "at most 2,000 characters"),
+        (["\x00\x01"], "not a text"),
         (["--file", "/no/such/file"], "/no/such/file"),
-        ([CLAIM, "--file", "x"], "give one of them"),
+        ([CLAIM, "--file", "x"], "give only one of them"),
         ([CLAIM, "--format", "xml"], "xml"),
     ],
 )
-def test_bad_input_is_a_line_and_a_hint(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
+def test_invalid_input_is_one_line_with_a_hint(capsys: pytest.CaptureFixture[str], words: list[str], says: str) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert says in err
     assert "hint:" in err
 
 
-def test_a_binary_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_binary_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "x.bin").write_bytes(b"GGUF\0\1\2" * 100)
     status, _, err = run(capsys, "--file", str(tmp_path / "x.bin"))
     assert status == 2
-    assert "is no text" in err
+    assert "is not text" in err
 
 
-def test_without_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_standard_input_exits_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert run(capsys, "-")[0] == 2
 
 
-def test_bytes_that_are_no_text_on_standard_input(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_binary_standard_input_exits_2(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\x00" * 50)))
     assert run(capsys, "-")[0] == 2
 
 
-def test_what_was_pasted_drives_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_escape_sequences_of_a_claim_are_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
     claim = f"{CLAIM} \x1b]52;c;eA==\x07\x9b2J\u202e"
     for words in ([claim], [claim, "--json"]):
         _, out, err = run(capsys, *words)

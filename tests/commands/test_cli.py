@@ -1,7 +1,8 @@
-"""The command line as a person uses it: what it prints, and how it exits."""
+"""The command line: what it prints, and how it exits."""
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 from unslow import __version__
 from unslow.__main__ import main
-from unslow.commands._diagnosis_options import FORMATS
 from unslow.commands._dispatch import commands, first_line, parse_words
+from unslow.commands._formats import FORMATS
 from unslow.commands._output import ProgressBar
 from unslow.fleet.settings import Address, ExporterSettings
 
@@ -26,21 +27,20 @@ def run(capsys, *words: str) -> tuple[int, str, str]:
     return status, out.out, out.err
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert run(capsys, "--version") == (0, f"unslow {__version__}\n", "")
 
 
 def test_help_lists_every_command(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert all(name in text for name in commands())
+    status, text, _ = run(capsys, "--help")
+    assert status == 0
+    assert sorted(re.findall(r"^  (\w+) +[A-Z]", text, re.MULTILINE)) == sorted(commands())
     assert "exit status" in text
+    assert "\nother:" not in text
 
 
 @pytest.mark.parametrize("name", list(commands()))
-def test_every_command_has_examples(name, capsys):
+def test_every_command_has_examples_in_its_help(name, capsys):
     with pytest.raises(SystemExit):
         main([name, "--help"])
     text = capsys.readouterr().out
@@ -48,13 +48,13 @@ def test_every_command_has_examples(name, capsys):
     assert "exit status of every command: 0 fine" in text
 
 
-def test_exit_status_tells_the_verdict(capsys):
+def test_exit_status_follows_the_verdict(capsys):
     assert run(capsys, "diagnose", HEALTHY)[0] == 0
     assert run(capsys, "diagnose", SLOW)[0] == 1
     assert run(capsys, SLOW)[0] == 1
 
 
-def test_json_on_a_recorded_machine(capsys):
+def test_json_report_of_a_recorded_machine(capsys):
     status, out, _ = run(capsys, "diagnose", SLOW, "--json")
     report = json.loads(out)
     assert status == 1
@@ -64,7 +64,7 @@ def test_json_on_a_recorded_machine(capsys):
     assert "-ngl" not in finding["fixes"][0]["commands"][-1]
 
 
-def test_a_snapshot_gives_the_same_report_as_its_folder(capsys, tmp_path):
+def test_saved_snapshot_gives_the_same_report_as_its_folder(capsys, tmp_path):
     saved = str(tmp_path / "seen.json")
     _, first, _ = run(capsys, SLOW, "--json", "--save", saved)
     _, second, _ = run(capsys, saved, "--json")
@@ -73,11 +73,11 @@ def test_a_snapshot_gives_the_same_report_as_its_folder(capsys, tmp_path):
     assert first["subjects"][0]["expected"] == second["subjects"][0]["expected"]
 
 
-def test_a_goal_is_answered(capsys, wording):
+def test_goal_is_answered_in_the_report(capsys, wording):
     wording(run(capsys, HEALTHY, "--goal", "500")[1].replace("\n  ", " "), about="500 tok/s")
 
 
-def test_explain(capsys):
+def test_explain_lists_causes_and_shows_one(capsys):
     status, out, _ = run(capsys, "explain")
     assert status == 0
     assert "weights_spill_to_ram" in out
@@ -90,22 +90,22 @@ def test_explain(capsys):
     ("words", "message", "hint"),
     [
         (["diagnose", "/no/such/file"], "no such file", "TARGET"),
-        (["diagnos"], "is no command", "diagnose"),
-        (["explain", "weights_spill"], "no cause", "weights_spill_to_ram"),
-        (["diagnose", "--format", "xml", HEALTHY], "no format", "terminal"),
+        (["diagnos"], "is not a command", "diagnose"),
+        (["explain", "weights_spill"], "unknown cause", "weights_spill_to_ram"),
+        (["diagnose", "--format", "xml", HEALTHY], "unknown format", "terminal"),
         (["diagnose", "ftp://host"], "not a URL", "http://"),
         (["diagnose", "http://a b"], "not a URL", "llama-server"),
-        (["diagnose", ""], "names nothing", "TARGET"),
+        (["diagnose", ""], "is empty", "TARGET"),
         (["diagnose", "/dev/zero"], "not a file", "TARGET"),
         (["diagnose", "http://127.0.0.1:1"], "nothing listens", "llama-server"),
-        (["diagnose", "999999999"], "no process", "unslow"),
-        (["diagnose", HEALTHY, "--goal", "-3"], "--goal must be between", "the speed that you want"),
-        (["diagnose", HEALTHY, "--save", "/no/such/folder/x"], "/no/such/folder/x", "written"),
-        (["collect", "-o", "/no/such/folder/x", HEALTHY], "/no/such/folder/x", "written"),
-        (["collect", "-o", "x", "http://127.0.0.1"], "collect looks", "diagnose"),
+        (["diagnose", "999999999"], "does not exist", "unslow"),
+        (["diagnose", HEALTHY, "--goal", "-3"], "--goal must be between", "the speed you want"),
+        (["diagnose", HEALTHY, "--save", "/no/such/folder/x"], "/no/such/folder/x", "writable"),
+        (["collect", "-o", "/no/such/folder/x", HEALTHY], "/no/such/folder/x", "writable"),
+        (["collect", "-o", "x", "http://127.0.0.1"], "collect reads", "diagnose"),
     ],
 )
-def test_bad_input_is_a_line_and_a_hint(words, message, hint, capsys):
+def test_invalid_input_is_one_line_with_a_hint(words, message, hint, capsys):
     status, out, err = run(capsys, *words, *([] if words[0] != "diagnose" else ["-q"]))
     assert status == 2
     assert out == ""
@@ -116,7 +116,7 @@ def test_bad_input_is_a_line_and_a_hint(words, message, hint, capsys):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"schema": "unslow.snapshot/1", "machine": 3}', "\0" * 1000])
-def test_a_hostile_snapshot(text, tmp_path, capsys):
+def test_invalid_snapshot_exits_2(text, tmp_path, capsys):
     path = tmp_path / "bad.json"
     path.write_text(text)
     status, _, err = run(capsys, "diagnose", str(path))
@@ -124,7 +124,7 @@ def test_a_hostile_snapshot(text, tmp_path, capsys):
     assert "hint:" in err
 
 
-def test_a_reader_that_leaves_early_is_no_error():
+def test_closed_pipe_is_not_an_error():
     command = f"{sys.executable} -m unslow diagnose {SLOW} --json | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
@@ -133,7 +133,7 @@ def test_a_reader_that_leaves_early_is_no_error():
 @pytest.mark.parametrize(
     ("ending", "message"), [("> /dev/full", "standard output"), (">&-", "no standard output"), ("2>&- >/dev/null", "")]
 )
-def test_outputs_that_can_not_be_written(ending, message):
+def test_unwritable_output_is_reported_without_a_traceback(ending, message):
     command = f"{sys.executable} -m unslow diagnose {SLOW} {ending}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
@@ -141,7 +141,7 @@ def test_outputs_that_can_not_be_written(ending, message):
     assert done.returncode == (2 if message else 1)
 
 
-def test_a_terminal_without_unicode(tmp_path):
+def test_output_works_in_an_ascii_terminal(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "unslow", "diagnose", SLOW], capture_output=True, check=False,
         env={"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"},
@@ -161,7 +161,7 @@ def test_help_names_every_format(command, capsys):
 
 
 @pytest.mark.parametrize(("columns", "width"), [("80", 80), ("60", 60), ("", 100), ("0", 100), ("wide", 100)])
-def test_a_pipe_is_as_wide_as_columns_says(columns, width, capsys, monkeypatch):
+def test_piped_output_uses_columns_as_width(columns, width, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     out = run(capsys, "diagnose", SLOW)[1]
     longest = max(len(line) for line in out.splitlines() if "--" not in line)  # commands are not broken
@@ -169,16 +169,16 @@ def test_a_pipe_is_as_wide_as_columns_says(columns, width, capsys, monkeypatch):
     assert longest > width - 15
 
 
-def test_an_address_without_a_scheme(capsys, wording):
+def test_address_without_a_scheme_is_a_url(capsys, wording):
     status, _, err = run(capsys, "127.0.0.1:9", "--passive", "-q")
     assert status == 2
     wording(err, tells="http://127.0.0.1:9")
 
 
-def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
+def test_password_in_a_url_is_not_shown(capsys):
     status, _, err = run(capsys, "http://bob:canary-password@127.0.0.1:9", "--passive")
     assert status == 2
-    assert "are not used" in err
+    assert "are ignored" in err
     assert "canary-password" not in err
 
 
@@ -189,11 +189,11 @@ def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
         (["fit", "qwen3-8b", "--jsn"], "unknown option --jsn; did you mean --json?"),
         (["fit", "qwen3-8b", "--contxt", "4096"], "unknown option --contxt; did you mean --context?"),
         (["fit", "qwen3-8b", "--devic", "24GB"], "unknown option --devic; did you mean --device?"),
-        (["fit", "qwen3-8b", "another"], "'another' is one argument too many"),
+        (["fit", "qwen3-8b", "another"], "'another' is an extra argument"),
         (["fit", "qwen3-8b", "--context"], "argument -c/--context: expected one argument"),
     ],
 )
-def test_an_unknown_option_is_told_by_its_command_with_the_nearest_one(words, says, capsys, wording):
+def test_unknown_option_suggests_the_nearest_one(words, says, capsys, wording):
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert says in err
@@ -201,24 +201,24 @@ def test_an_unknown_option_is_told_by_its_command_with_the_nearest_one(words, sa
 
 
 @pytest.mark.parametrize("name", commands())
-def test_the_first_line_of_a_file_is_the_first_line_of_its_help(name):
+def test_help_summary_is_the_first_docstring_line(name):
     module = importlib.import_module(f"unslow.commands.{name}")
     assert first_line(name) == module.__doc__.splitlines()[0]
 
 
-def test_only_the_command_that_runs_is_imported():
+def test_only_the_running_command_is_imported():
     code = "import sys; from unslow.__main__ import main; main(['explain', 'cpu_contended']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name for name in done.stdout.splitlines()[-1].split() if name.startswith("unslow.commands.")}
     assert {name.split(".")[2] for name in loaded} & set(commands()) == {"explain"}
 
 
-def test_the_exporter_takes_a_port_as_the_page_does():
+def test_exporter_accepts_port():
     _, asked = parse_words(["exporter", "--port", "9977"])
     assert ExporterSettings.of(asked).listen == Address("127.0.0.1", 9977)
 
 
-def test_what_is_being_done_and_a_bug_do_not_drive_the_terminal(capsys, monkeypatch):
+def test_progress_and_tracebacks_send_no_escape_sequences(capsys, monkeypatch):
     with ProgressBar() as progress:
         progress.say("\x1b]0;PWN\x07 said")
         progress.step("\x1b[2J done", 0.5)

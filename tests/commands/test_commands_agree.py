@@ -1,4 +1,4 @@
-"""Every verb prints the same line for the same change: each knob of each runtime, as they are found."""
+"""Every verb prints the same command for the same change: each knob of each runtime."""
 
 import shlex
 from functools import cache
@@ -6,11 +6,10 @@ from functools import cache
 import msgspec
 import pytest
 
-from unslow.commands._command_lines import commands_for
-from unslow.commands._fix_commands import spelled_subject
+from unslow.commands._command_lines import commands_for, subject_with_fix_commands
 from unslow.commands.apply import ApplyRequest, prepare
 from unslow.commands.fit import FitRequest, gguf, safetensors
-from unslow.commands.fit import fitted as fit
+from unslow.commands.fit import fit_model as fit
 from unslow.commands.plan.planner import Speller
 from unslow.commands.tune.search import line_of as tuned_line
 from unslow.facts.commands import Place, parse_line
@@ -18,14 +17,15 @@ from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Subject
-from unslow.facts.values import NOT_LOOKED, reported
+from unslow.facts.values import NOT_LOOKED, reported_fact
 from unslow.look.command_writer.starters import shell_line
 from unslow.look.runtimes import lookers
 from unslow.look.system.live import LiveSystem
 from unslow.page.what_if.memory_view import AskedSettings
-from unslow.page.what_if.running import line_of as page_line
+from unslow.page.what_if.running import command_lines as page_line
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, PlanReport, QualityShown
 from unslow.think.report import Finding, Fix
 from unslow.think.stats.tuning_candidates import Candidate
@@ -43,20 +43,20 @@ COMMANDS = {
     "MLX-LM": "mlx_lm.server --model org/a --decode-concurrency 32 --draft-model org/d",
 }
 """What starts each server that is told its settings on a command line."""
-MODEL = Model(name=reported("org/a", "x"), path=reported("/m/a.gguf", "x"), layers=reported(32, "x"))
+MODEL = Model(name=reported_fact("org/a", "x"), path=reported_fact("/m/a.gguf", "x"), layers=reported_fact(32, "x"))
 PLACES = {
     "in a shell": {},
-    "in a service": {"unit": reported("server.service", "x")},
-    "in compose": {"container": reported("docker compose", "x")},
+    "in a service": {"unit": reported_fact("server.service", "x")},
+    "in compose": {"container": reported_fact("docker compose", "x")},
     "unseen": {"command": NOT_LOOKED},
-    "with variables": {"environment": reported({"LLAMA_ARG_THREADS": "8", "CUDA_VISIBLE_DEVICES": "-1"}, "x")},
+    "with variables": {"environment": reported_fact({"LLAMA_ARG_THREADS": "8", "CUDA_VISIBLE_DEVICES": "-1"}, "x")},
 }
 
 
 def running(name: str, place: str) -> Case:
     command = COMMANDS.get(name)
-    facts = {"command": reported(command.split(), "x") if command else NOT_LOOKED, "slots": reported(4, "x")}
-    return Case(runtime=Runtime(name=reported(name, "x"), **{**facts, **PLACES[place]}), model=MODEL)
+    facts = {"command": reported_fact(command.split(), "x") if command else NOT_LOOKED, "slots": reported_fact(4, "x")}
+    return Case(runtime=Runtime().with_facts(name=reported_fact(name, "x"), **{**facts, **PLACES[place]}), model=MODEL)
 
 
 @cache
@@ -65,7 +65,7 @@ def every_change(name: str) -> list[Change]:
     case = running(name, "in a shell")
     told: dict[tuple[object, ...], Change] = {}
     for change in [knob.to(value) for knob in Knob for value in VALUES]:
-        commands = commands_for([change], case)
+        commands = commands_for([change], CaseView(case))
         told.setdefault((change.knob, commands.lines, bool(commands.left_out)), change)
     return list(told.values())
 
@@ -75,7 +75,9 @@ def diagnosed(changes: list[Change], case: Case) -> list[tuple[str, ...] | None]
     fixes = (Fix(knob=change.knob.value, value=change.value, why="") for change in changes)
     whole = Finding(cause="x", title="", confidence=1.0, because="", evidence=())
     findings = tuple(msgspec.structs.replace(whole, fixes=(fix,)) for fix in fixes)
-    told = spelled_subject(msgspec.structs.replace(judge(case, brief=True), findings=findings), case).findings
+    told = subject_with_fix_commands(
+        msgspec.structs.replace(judge(CaseView(case), brief=True), findings=findings), CaseView(case)
+    ).findings
     return [None if f.fixes[0].why else f.fixes[0].commands for f in told]
 
 
@@ -87,15 +89,15 @@ def option(changes: list[Change]) -> OptionShown:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
-def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
+def test_diagnose_plan_and_edit_print_the_same_commands(looker, place):
     case, changes = running(looker.NAME, place), every_change(looker.NAME)
     told, plan = diagnosed(changes, case), Speller(case.runtime, case.model, fresh=False)
     for change, lines in zip(changes, told, strict=True):
-        commands = commands_for([change], case)
+        commands = commands_for([change], CaseView(case))
         assert lines in (None, (*commands.short, *commands.lines)), change
         if plan.has_line and not (change.knob is Knob.MODEL_FILE and "." not in str(change.value)):
             assert plan.commands(option([change])).lines == commands.lines, change
-        changed = commands.argv != tuple(case.runtime.command.value_or([])) or commands.environment
+        changed = commands.argv != tuple(case.runtime.process.command.value_or([])) or commands.environment
         if looker.NAME in COMMANDS and commands.argv and changed and place in ("in a shell", "with variables"):
             assert shell_line(commands.argv, commands.environment) in commands.lines, change
         if looker.NAME in COMMANDS and place != "unseen" and not commands.lines:
@@ -104,7 +106,7 @@ def test_a_diagnosis_a_plan_and_an_edit_say_the_same(looker, place):
 
 
 @pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
-def test_what_apply_leaves_to_a_person_are_the_lines_of_a_diagnosis(looker, monkeypatch):
+def test_apply_prints_the_commands_of_a_diagnosis(looker, monkeypatch):
     case = running(looker.NAME, "in a shell")
     monkeypatch.setattr(prepare, "running_server", lambda *_: Subject(runtime=case.runtime, model=case.model))
     goal = GoalShown(aim="speed", context=1, prompt_tokens=1, kept_tokens=0, answer_tokens=1, users=1)
@@ -113,14 +115,14 @@ def test_what_apply_leaves_to_a_person_are_the_lines_of_a_diagnosis(looker, monk
     for change in every_change(looker.NAME):
         if change.knob is Knob.MODEL_FILE:  # which is not there
             continue
-        report = prepare.prepared(
+        report = prepare.prepare_change(
             LiveSystem(), msgspec.structs.replace(plan, options=(option([change]),)), ApplyRequest()
         ).report
-        assert report.lines == commands_for([change], case).lines, change
+        assert report.lines == commands_for([change], CaseView(case)).lines, change
 
 
-def test_tune_starts_a_server_by_the_line_of_a_plan():
-    model = Model(path=reported("/m/a.gguf", "given"))
+def test_tune_starts_servers_with_the_command_of_a_plan():
+    model = Model(path=reported_fact("/m/a.gguf", "given"))
     plan, started = Speller(Runtime(), model, fresh=True, name="llama_cpp"), 0
     for change in every_change("llama.cpp"):
         candidate = Candidate("x", "neighbour", option([change]).settings)
@@ -150,7 +152,7 @@ def test_tune_starts_a_server_by_the_line_of_a_plan():
         ),
     ],
 )
-def test_what_fits_is_started_as_a_plan_would_start_it(asked, module, monkeypatch):
+def test_fit_prints_the_command_of_a_plan(asked, module, monkeypatch):
     seen = []
 
     def noted(changes, case, **named):
@@ -171,7 +173,7 @@ def test_what_fits_is_started_as_a_plan_would_start_it(asked, module, monkeypatc
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("looker", lookers(), ids=lambda looker: looker.NAME)
-def test_every_slider_of_the_page_changes_a_line_as_a_diagnosis_does(looker, place):
+def test_page_sliders_change_the_command_like_a_diagnosis(looker, place):
     now = AskedSettings(context=16384, gpu_layers=10, kv_type="f16", quant="Q4_K_M", slots=4)
     moved: dict[str, list[Change]] = {
         "gpu_layers": [Knob.GPU_LAYERS.to(20)],
@@ -185,8 +187,8 @@ def test_every_slider_of_the_page_changes_a_line_as_a_diagnosis_does(looker, pla
         settings = Settings(context=32768 if slider == "context" else 16384)
         kind = "Q8_0" if slider == "kv_type" else "F16"
         settings = settings._replace(key_type=kind, value_type=kind, gpu_layers=20 if slider == "gpu_layers" else -1)
-        line = page_line(case, now, now._replace(**{slider: value}), settings)
-        assert line == "\n".join(commands_for(changes, case).lines), slider
+        line = page_line(CaseView(case), now, now._replace(**{slider: value}), settings)
+        assert line == "\n".join(commands_for(changes, CaseView(case)).lines), slider
         if len(changes) == 1:
             (lines,) = diagnosed(changes, case)
             assert lines is None or line in ("\n".join(lines[-n:]) for n in range(len(lines) + 1)), slider

@@ -1,4 +1,4 @@
-"""The command from its words to its end, against a stand-in on loopback, and against the real programs."""
+"""`unslow exporter` from its arguments to its end, against a replayed server and against the real programs."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def read(text: str, parse) -> dict[str, list]:
     return found
 
 
-def test_once_to_standard_output(server, capsys, monkeypatch):
+def test_once_writes_openmetrics_to_standard_output(server, capsys, monkeypatch):
     monkeypatch.setattr(exporter, "WATCH_S", 2.6)
     assert dispatch(["exporter", f"127.0.0.1:{server.server_port}", "--once", "-q"]) == 0
     text = capsys.readouterr().out
@@ -80,7 +80,7 @@ def test_once_to_standard_output(server, capsys, monkeypatch):
     assert server.prompts == 0, "it only looks"
 
 
-def test_once_to_a_file_for_the_node_exporter(server, tmp_path, monkeypatch):
+def test_once_writes_a_file_for_the_node_exporter(server, tmp_path, monkeypatch):
     monkeypatch.setattr(exporter, "WATCH_S", 0.1)
     path = tmp_path / "unslow.prom"
     assert dispatch(["exporter", f"127.0.0.1:{server.server_port}", "--once", "-q", "-o", str(path)]) == 0
@@ -89,7 +89,7 @@ def test_once_to_a_file_for_the_node_exporter(server, tmp_path, monkeypatch):
     assert [one.name for one in tmp_path.iterdir()] == ["unslow.prom"]
 
 
-def test_a_look_that_fails_is_said_in_the_file_too(tmp_path, capsys):
+def test_failed_look_is_written_to_the_file(tmp_path, capsys):
     path = tmp_path / "unslow.prom"
     path.write_text("unslow_look_success 1\n")
     assert dispatch(["exporter", "127.0.0.1:1", "--once", "-q", "-o", str(path)]) == 2
@@ -122,7 +122,7 @@ def waited(url: str, wanted: str, seconds: float) -> str:
     return text
 
 
-def test_served_until_a_polite_kill(server):
+def test_exporter_serves_until_sigterm(server):
     with exporting(f"127.0.0.1:{server.server_port}", "--every", "10s") as (url, program):
         began_s = time.monotonic()
         first = fetched(url)
@@ -136,7 +136,7 @@ def test_served_until_a_polite_kill(server):
 
 
 @pytest.mark.real
-def test_a_real_prometheus_takes_it(server, tmp_path):
+def test_real_prometheus_scrapes_the_exporter(server, tmp_path):
     with exporting(f"127.0.0.1:{server.server_port}", "--every", "10s") as (url, _program):
         target = url.removeprefix("http://").removesuffix("/metrics")
         jobs = {"job_name": "unslow", "scrape_interval": "1s", "static_configs": [{"targets": [target]}]}
@@ -148,7 +148,7 @@ def test_a_real_prometheus_takes_it(server, tmp_path):
 
 
 @pytest.mark.real
-def test_a_real_node_exporter_takes_the_file(server, tmp_path):
+def test_real_node_exporter_reads_the_file(server, tmp_path):
     assert dispatch(["exporter", f"127.0.0.1:{server.server_port}", "--once", "-q", "-o", f"{tmp_path}/u.prom"]) == 0
     port = free_port()
     words = [node_exporter(), f"--web.listen-address=127.0.0.1:{port}", "--collector.disable-defaults"]

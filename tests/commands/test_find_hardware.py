@@ -1,4 +1,4 @@
-"""Where a model runs: devices by name, and this machine, recorded or real."""
+"""Where a model runs: named devices, and this machine, recorded or real."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from unslow.commands.predict.speeds import answer
 from unslow.facts.calibration import Calibration, Rates, TypeRate
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu
-from unslow.facts.values import Unknown, reported
+from unslow.facts.values import Unknown, reported_fact
 from unslow.look.probes import read_machine
-from unslow.look.stored.calibrations import default_store
+from unslow.look.stored import default_store
 from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem
@@ -30,7 +30,7 @@ def hardware(system: System | None = None, **flags: object) -> Hardware | Unknow
     )
 
 
-def test_a_recorded_machine_with_a_gpu(wording) -> None:
+def test_recorded_machine_gives_its_gpu(wording) -> None:
     found = hardware(RecordedSystem(MACHINES / "h200_live_healthy"))
     assert isinstance(found, Hardware)
     assert (found.device.name, found.device_count, len(found.rooms)) == ("H200 SXM", 1, 1)
@@ -40,7 +40,7 @@ def test_a_recorded_machine_with_a_gpu(wording) -> None:
     wording(str(caught.value))
 
 
-def test_several_devices_of_one_kind() -> None:
+def test_counted_devices_give_one_room_each() -> None:
     found = hardware(devices=["2x RTX 3090"])
     assert isinstance(found, Hardware)
     assert (found.device.name, found.device_count, len(found.rooms)) == ("RTX 3090", 2, 2)
@@ -49,7 +49,7 @@ def test_several_devices_of_one_kind() -> None:
     assert also.rooms == found.rooms
 
 
-def test_unlike_gpus_of_this_machine_are_a_place_for_who_can_use_them() -> None:
+def test_mixed_gpus_are_returned_only_on_request() -> None:
     request, name = HardwareRequest(), "built_rtx_3090_and_p40_uneven_split"
     found = find_hardware(RecordedSystem(MACHINES / name), request, unlike=True)
     assert isinstance(found, Hardware)
@@ -58,17 +58,17 @@ def test_unlike_gpus_of_this_machine_are_a_place_for_who_can_use_them() -> None:
     assert isinstance(find_hardware(RecordedSystem(MACHINES / name), request), Unknown)
 
 
-def test_a_device_with_an_unknown_size_of_memory_is_taken_to_be_large_enough() -> None:
+def test_device_with_unknown_memory_size_is_assumed_to_fit() -> None:
     found = hardware(devices=["M3 Max"])
     assert isinstance(found, Hardware)
     assert found.rooms == ()
-    assert "taken to fit" in found.notes[0]
+    assert "assuming that the model fits" in found.notes[0]
     sized = hardware(devices=["M3 Max 64GB"])
     assert isinstance(sized, Hardware)
     assert len(sized.rooms) == 1
 
 
-def test_a_calibration_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_calibration_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("UNSLOW_DATA_DIR", str(tmp_path))
     system = LiveSystem()
     rates = Rates(
@@ -96,49 +96,49 @@ def test_a_calibration_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, 
     assert any("not used" in note and "threads" in note for note in other.notes)
 
 
-def test_a_count_is_said_once() -> None:
+def test_contradicting_counts_are_refused() -> None:
     with pytest.raises(UserError, match="contradict"):
         hardware(devices=["2x RTX 3090"], gpus="4")
     assert isinstance(hardware(devices=["2x RTX 3090"], gpus="2"), Hardware)
 
 
-def test_the_device_is_the_one_whose_memory_is_taken() -> None:
+def test_device_matches_the_chosen_memory_variant() -> None:
     found = hardware(devices=["GTX 1060"])
     assert isinstance(found, Hardware)
     assert found.device.name == found.rooms[0].name
     assert "there is also" in found.notes[0]
 
 
-def test_what_is_published_of_a_chip_that_is_not_predicted() -> None:
+def test_unpredictable_chip_gives_its_published_speed() -> None:
     found = hardware(devices=["Taalas HC1"])
     assert isinstance(found, Unknown)
     assert "17,000 tok/s" in found.why
 
 
-def test_a_maker_s_name_leads_to_its_chip() -> None:
+def test_vendor_name_suggests_its_chip() -> None:
     with pytest.raises(UserError) as error:
         hardware(devices=["Groq"])
     assert "Groq LPU" in error.value.hint
 
 
-def test_vllm_does_not_run_on_apple_s_gpus(wording) -> None:
+def test_vllm_is_refused_on_apple_gpus(wording) -> None:
     with pytest.raises(UserError) as caught:
         hardware(devices=["M3 Ultra"], runtime="vllm")
     wording(str(caught.value), tells="vLLM")
 
 
-def test_the_host_of_a_shared_memory_reads_it_too() -> None:
+def test_host_of_unified_memory_shares_its_bandwidth() -> None:
     mac, desktop = hardware(devices=["M3 Max 48GB"]), hardware(devices=["RTX 4090"])
     assert isinstance(mac, Hardware)
     assert isinstance(desktop, Hardware)
     assert 2 * mac.processors.bytes_per_s == mac.device.memory_bytes_per_s > 2 * desktop.processors.bytes_per_s
 
 
-def test_a_part_of_the_processor_beside_a_card_is_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integrated_gpu_beside_a_discrete_one_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = MACHINES / "h200_live_healthy"
     machine, outcomes = read_machine(RecordedSystem(recorded))
-    chip = Gpu(index=1, name=reported("Intel UHD 770", "x"), kind=reported("integrated", "x"))
-    both = msgspec.structs.replace(machine, gpus=reported((*machine.gpus.need(), chip), "x"))
+    chip = Gpu(index=1, name=reported_fact("Intel UHD 770", "x"), kind=reported_fact("integrated", "x"))
+    both = msgspec.structs.replace(machine, gpus=reported_fact((*machine.gpus.need(), chip), "x"))
     monkeypatch.setattr("unslow.commands._hardware.read_machine", lambda _system: (both, outcomes))
     found = hardware(RecordedSystem(recorded))
     assert isinstance(found, Hardware)

@@ -17,7 +17,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return status, out.out, out.err
 
 
-def test_a_model_that_fits_and_one_that_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_status_is_0_for_fits_and_1_for_partly(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, HEADER, "--device", "RTX 4090")
     assert (status, err) == (0, "")
     assert "FITS" in out
@@ -26,7 +26,7 @@ def test_a_model_that_fits_and_one_that_does_not(capsys: pytest.CaptureFixture[s
     assert "FITS PARTLY" in out
 
 
-def test_json_as_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_reach_the_json_report(capsys: pytest.CaptureFixture[str]) -> None:
     words = "--runtime llama_cpp --device H200 --context 16384 --kv-type q8_0 --ubatch 2048 --parallel 4"
     flags = f"{words} --kv-unified --flash-attention on --gpu-layers 20 --json".split()
     status, out, _ = run(capsys, HEADER, *flags)
@@ -41,7 +41,7 @@ def test_json_as_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["host"]["weights_bytes"] > 10**9
 
 
-def test_a_header_on_standard_input() -> None:
+def test_header_is_read_from_standard_input() -> None:
     words = [sys.executable, "-m", "unslow", "fit", "-", "--device", "24GB", "--json"]
     with Path(HEADER).open("rb") as file:
         done = subprocess.run(words, stdin=file, capture_output=True, timeout=60, check=False)
@@ -57,7 +57,7 @@ def test_a_header_on_standard_input() -> None:
         [HEADER, "--format", "xml"], [HEADER, "--margin", "much"],
     ],
 )  # fmt: skip
-def test_bad_questions(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_invalid_arguments_exit_2_with_a_hint(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     status, out, err = run(capsys, *words)
     assert status == 2
     assert out == ""
@@ -65,7 +65,7 @@ def test_bad_questions(capsys: pytest.CaptureFixture[str], words: list[str]) -> 
     assert "Traceback" not in err
 
 
-def test_the_well_known_models_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_catalog_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--list", "qwen3")
     assert status == 0
     assert "Qwen3-30B-A3B" in out
@@ -74,7 +74,7 @@ def test_the_well_known_models_can_be_listed(capsys: pytest.CaptureFixture[str])
     assert len(json.loads(out)) > 200
 
 
-def test_no_model_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_model_suggests_list(capsys: pytest.CaptureFixture[str]) -> None:
     status, _, err = run(capsys)
     assert status == 2
     assert "--list" in err

@@ -64,11 +64,11 @@ def _check_agreement(question: tuple[str, str, str, str, int]) -> None:
 @example(("DeepSeek-MoE-16B", "Q8_0", "RTX 5080", "8GB", 8192))
 @example(("Llama-3.1-8B", "Q8_0", "RTX 3060", "1GB", 8192))
 @example(("Granite-3.1-3B-A800M", "Q8_0", "2x GTX 1650", "1GB", 8192))
-def test_they_agree_on_whether_it_runs(question: tuple[str, str, str, str, int]) -> None:
+def test_fit_predict_and_plan_agree_whether_a_model_runs(question: tuple[str, str, str, str, int]) -> None:
     _check_agreement(question)
 
 
-def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which(wording) -> None:
+def test_model_that_needs_other_settings_fits_partly_and_names_them(wording) -> None:
     place: dict[str, Any] = {"device": "RTX 4070", "ram": "32GB", "quant": "Q3_K_M"}
     fit = unslow.fit("Llama-3.1-Nemotron-70B", context=65_536, **place)
     assert fit.verdict == "partly"
@@ -85,7 +85,7 @@ def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which(wor
 @given(question=_questions(100, 130e9))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @example(("Qwen3.6-35B-A3B", "Q3_K_M", "RTX 3060", "4.98GB", 8192))  # fits with the smallest micro-batch alone
-def test_they_agree_on_any_model(question: tuple[str, str, str, str, int]) -> None:
+def test_fit_predict_and_plan_agree_on_any_model(question: tuple[str, str, str, str, int]) -> None:
     """Takes a quarter of an hour."""
     _check_agreement(question)
 
@@ -98,7 +98,7 @@ def test_they_agree_on_any_model(question: tuple[str, str, str, str, int]) -> No
         ("llama-3.3-70b", "Q8_0", "RTX 4090", "64GB", "-ngl 24"),
     ],
 )
-def test_more_than_the_ram_and_less_than_both_fits_partly(
+def test_model_between_ram_and_ram_plus_vram_fits_partly(
     model: str, quant: str | None, device: str, ram: str, flag: str
 ) -> None:
     fit = unslow.fit(model, device=device, ram=ram, quant=quant)
@@ -107,13 +107,13 @@ def test_more_than_the_ram_and_less_than_both_fits_partly(
     assert any(flag in way.command for way in fit.ways)
 
 
-def test_a_quantised_cache_comes_before_few_bits_and_these_come_last() -> None:
+def test_quantized_cache_is_offered_before_small_quants() -> None:
     long = unslow.fit("qwen2.5-14b", context=32_768, device="RTX 3060")
     assert [way.what.split()[0] for way in long.ways] == ["a", "a", "Q3_K_M", "35"]
-    assert "in a q8_0 cache" in long.ways[1].what
+    assert "with a q8_0 KV cache" in long.ways[1].what
     large = unslow.fit("llama-3.3-70b", quant="Q4_K_M", device="RTX 4090")
     assert [way.what.split()[0] for way in large.ways] == ["42", "IQ2_XXS"]
 
 
-def test_what_does_not_fit_gets_no_command() -> None:
+def test_model_that_does_not_fit_gets_no_command() -> None:
     assert unslow.fit("llama-3.3-70b", device="cpu", ram="16GB").command == ""

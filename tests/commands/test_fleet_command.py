@@ -1,4 +1,4 @@
-"""`unslow fleet` from its words to its exit status."""
+"""`unslow fleet` from its arguments to its exit status."""
 
 import json
 import re
@@ -84,7 +84,7 @@ class AbsurdHandler(Handler):
 
 
 @pytest.mark.parametrize("value", ["1e308", "9" * 300, "1e19", "NaN", "+Inf", "1e-320", "3"])
-def test_figures_that_no_fleet_has(value, capsys):
+def test_absurd_metric_values_are_not_printed(value, capsys):
     handler = type("Absurd", (AbsurdHandler,), {"value": value})
     with serving(handler) as server:
         dispatch(["fleet", "--prometheus", url_of(server), "-q", "--all"])
@@ -97,16 +97,16 @@ def url_of(server: ThreadingHTTPServer) -> str:
     return f"http://127.0.0.1:{server.server_address[1]}"
 
 
-def test_a_fleet_of_nobody_can_not_be_told(empty, capsys):
+def test_empty_fleet_exits_3(empty, capsys):
     assert dispatch(["fleet", "--prometheus", url_of(empty), "--header", "X-Scope-OrgID: team-a"]) == 3
     out, err = capsys.readouterr()
-    assert "no series of a runtime" in out
-    assert f"asking {url_of(empty)}" in err
+    assert "series of a supported runtime" in out
+    assert f"querying {url_of(empty)}" in err
     assert "0 instances" in err
     assert all(headers["X-Scope-OrgID"] == "team-a" for _, headers in empty.asked)
 
 
-def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monkeypatch, tmp_path: Path, capsys):
+def test_url_comes_from_the_environment_and_exit_zero_exits_0(empty, monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setenv("UNSLOW_PROMETHEUS_URL", url_of(empty))
     file = tmp_path / "fleet.json"
     assert dispatch(["fleet", "--json", "-o", str(file), "--exit-zero", "-q"]) == 0
@@ -121,9 +121,9 @@ def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no Prometheus is named"),
+        ([], "no Prometheus given"),
         (["--prometheus", "ftp://x"], "not an http://"),
-        (["--prometheus", "http://127.0.0.1:9", "--window", "soon"], "--window 'soon' is no span"),
+        (["--prometheus", "http://127.0.0.1:9", "--window", "soon"], "--window must be a duration"),
         (["--prometheus", "http://127.0.0.1:9", "--format", "html"], "no format 'html'"),
         (["--prometheus", "http://127.0.0.1:9", "--top", "-1"], "--top must be at least 0 (got -1)"),
         (["--prometheus", "http://127.0.0.1:9", "--save", "x.json"], "--instance KEY"),
@@ -136,7 +136,7 @@ def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monke
         (["rules", "--json"], "rules have one format"),
     ],
 )
-def test_what_is_asked_wrongly_is_one_line_and_a_hint(words, said, capsys, monkeypatch):
+def test_invalid_arguments_are_one_line_with_a_hint(words, said, capsys, monkeypatch):
     monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
     assert dispatch(["fleet", *words]) == 2
     err = capsys.readouterr().err
@@ -145,18 +145,18 @@ def test_what_is_asked_wrongly_is_one_line_and_a_hint(words, said, capsys, monke
     assert "Traceback" not in err
 
 
-def test_an_instance_that_is_not_there(empty, capsys):
+def test_unknown_instance_is_refused(empty, capsys):
     assert dispatch(["fleet", "--prometheus", url_of(empty), "--instance", "gpu-1", "-q"]) == 2
     assert "no instance 'gpu-1'" in capsys.readouterr().err
 
 
-def test_the_queries_need_no_server(capsys, monkeypatch):
+def test_queries_need_no_server(capsys, monkeypatch):
     monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
     assert dispatch(["fleet", "queries", "--window", "1h"]) == 0
     assert "vllm:num_requests_running[3600s]" in capsys.readouterr().out
 
 
-def test_rules_and_a_dashboard_are_written_whole(tmp_path: Path, capsys):
+def test_rules_and_dashboard_are_written_to_files(tmp_path: Path, capsys):
     rules, dashboard = tmp_path / "rules.yml", tmp_path / "dashboard.json"
     assert dispatch(["fleet", "rules", "-o", str(rules)]) == 0
     assert dispatch(["fleet", "dashboard", "-o", str(dashboard)]) == 0
@@ -166,7 +166,7 @@ def test_rules_and_a_dashboard_are_written_whole(tmp_path: Path, capsys):
 
 
 @pytest.mark.real
-def test_a_real_prometheus_over_a_hot_gpu_and_one_that_is_well(tmp_path: Path, capsys):
+def test_real_prometheus_shows_the_throttled_gpu(tmp_path: Path, capsys):
     from lab.fleet.bed import bed, fleet
 
     with bed(prometheus_program(), tmp_path, fleet(["thermal"])) as running:

@@ -1,4 +1,4 @@
-"""What a user may send to a stranger, as the commands write it beside a server whose log tells secrets."""
+"""Files that a user may share, written beside a server whose log contains secrets."""
 
 import json
 import os
@@ -19,7 +19,7 @@ PLANTED = {
     "a chat": '{"messages": [{"role": "user", "content": "should I leave wolfgang\\nor stay"}]}',
     "an answer": 'srv  update_slots: response: {"content":"you should leave walrusman","tokens":[1,2]}',
     "a prompt of Ollama": 'level=DEBUG msg="chat request" prompt="<|user|>\\nmy tumour is ottersized"',
-    "a bearer token": "Authorization: Bearer hunter2secretbearer99",
+    "bearer token": "Authorization: Bearer hunter2secretbearer99",
     "a token": "hf_AbCdEfGhIjKlMnOpQrStUvWx12345678",
     "a key": 'api_key="plantedkey-4711-geheim"',
     "a user on a removable disk": "common_init: loading /media/bobplanted/disk/model.gguf",
@@ -107,9 +107,9 @@ def told_server(folder: Path, host: str, log_file: Path | None) -> Iterator[None
 @pytest.mark.parametrize(
     ("host", "log"),
     [("127.0.0.1", "server.log"), ("127.0.0.1", ""), ("151.101.1.69", "server.log")],
-    ids=["a log file", "standard output", "an address of the internet, which is not asked"],
+    ids=["a log file", "standard output", "public address that is not contacted"],
 )
-def test_nothing_planted_leaves_the_machine(host, log, tmp_path, monkeypatch, capsys):
+def test_no_secret_is_in_snapshots_recordings_or_reports(host, log, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "server").mkdir()
     with told_server(tmp_path / "server", host, tmp_path / "server" / log if log else None):

@@ -7,7 +7,7 @@ def run_without_the_sdk(*words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_without_the_extra_it_says_how_to_get_it():
+def test_missing_mcp_package_says_how_to_install_it():
     done = run_without_the_sdk("mcp")
     assert (done.returncode, done.stdout) == (2, "")
     assert "needs the package mcp, version 2" in done.stderr

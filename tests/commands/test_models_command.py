@@ -11,15 +11,15 @@ def run(capsys, *words):
     return status, out.out, out.err
 
 
-def test_an_empty_machine_says_where_it_looked(capsys, tmp_path, monkeypatch):
+def test_empty_machine_names_the_searched_folders(capsys, tmp_path, monkeypatch):
     home(tmp_path, monkeypatch)
     status, out, err = run(capsys)
     assert (status, err) == (0, "")
-    assert "No models were found." in out
+    assert "No models found." in out
     assert f"{tmp_path}/.ollama/models:notthere" in "".join(out.split())
 
 
-def test_the_list(capsys, tmp_path, monkeypatch):
+def test_models_of_every_folder_are_listed(capsys, tmp_path, monkeypatch):
     real = extracted(tmp_path)
     home(tmp_path / "home", monkeypatch, HF_HOME=str(real / "hf"))
     status, out, err = run(capsys, str(real / "ggufs"))
@@ -29,7 +29,7 @@ def test_the_list(capsys, tmp_path, monkeypatch):
     assert "acme/tiny-llama@" in run(capsys, "--all")[1]
 
 
-def test_json(capsys, tmp_path, monkeypatch):
+def test_json_lists_models(capsys, tmp_path, monkeypatch):
     real = extracted(tmp_path)
     home(tmp_path / "home", monkeypatch)
     status, out, _ = run(capsys, str(real / "ggufs" / "embed.gguf"), "--json")
@@ -38,7 +38,7 @@ def test_json(capsys, tmp_path, monkeypatch):
     assert (model["name"], model["kind"], model["parameters"]) == ("embed", "embedding", 512)
 
 
-def test_bad_input(capsys, tmp_path, monkeypatch):
+def test_invalid_arguments_exit_2_with_a_hint(capsys, tmp_path, monkeypatch):
     home(tmp_path, monkeypatch)
     for words, message in ((["/no/such/place"], "no such file or folder"), (["--format", "xml"], "no format 'xml'")):
         status, out, err = run(capsys, *words)

@@ -20,16 +20,16 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
     return status, out.out, out.err
 
 
-def test_a_case_from_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_give_one_prediction(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "llama-3.3-70b", "--quant", "Q4_K_M", "--device", "RTX 4090")
     assert (status, err) == (0, "")
-    assert "as much as fits" in out
+    assert "as many as fit" in out
     assert "80 % interval" in out
     assert "host memory reads" in out
     assert "configurations on" in out
 
 
-def test_every_flag_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_flag_is_accepted_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = "--quant Q8_0 --gpus 2 --depth 8192 --gpu-layers auto --kv-type q8_0 --runtime llama.cpp --backend cuda"
     more = "--split tensor --prompt 2048 --ubatch 1024 --no-flash-attention --no-graphs --threads 8 --json"
     draft = "--ram-bandwidth 80GB/s --draft qwen3-0.6b --draft-tokens 4 --acceptance 0.7 --explain"
@@ -43,7 +43,7 @@ def test_every_flag_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgspec.json.decode(out, type=PredictionReport).explain
 
 
-def test_what_it_can_not_tell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unpredictable_device_exits_3(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "qwen3-8b", "--device", "24GB")
     assert (status, err) == (3, "")
     assert "CAN'T TELL" in out
@@ -59,14 +59,14 @@ def test_what_it_can_not_tell(capsys: pytest.CaptureFixture[str]) -> None:
         ["qwen3-8b", "--format", "xml"], ["qwen3-8b", "--ram-bandwidth", "fast"], ["--csv", "/tmp"], ["--csv", ""],
     ],
 )  # fmt: skip
-def test_bad_questions(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_invalid_arguments_exit_2_with_a_hint(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert "hint:" in err
     assert "Traceback" not in err
 
 
-def test_a_table_from_a_pipe_to_a_pipe() -> None:
+def test_table_is_read_from_and_written_to_pipes() -> None:
     words = [sys.executable, "-m", "unslow", "predict", "--csv", "-"]
     done = subprocess.run(words, input=TABLE, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
@@ -76,7 +76,7 @@ def test_a_table_from_a_pipe_to_a_pipe() -> None:
     assert "1 of 2 rows predicted" in done.stderr
 
 
-def test_a_table_of_which_nothing_is_known(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_table_without_predictions_exits_3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text("model,hardware,test\nnobody,RTX 4090,tg128\n")
     status, _, _ = run(capsys, "--csv", str(source), "--out", str(tmp_path / "out.csv"))
@@ -96,7 +96,9 @@ def test_a_table_of_which_nothing_is_known(capsys: pytest.CaptureFixture[str], t
         (["--acceptance", "0"], "--acceptance"),
     ],
 )
-def test_a_table_takes_no_settings(capsys: pytest.CaptureFixture[str], words: list[str], said: str, wording) -> None:
+def test_table_excludes_other_settings(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str, wording
+) -> None:
     status, _, err = run(capsys, "--csv", "-", *words)
     assert status == 2
     wording(err, tells=said)

@@ -1,4 +1,4 @@
-"""`unslow report` as a person types it."""
+"""`unslow report` from its arguments to its files."""
 
 import pytest
 from recorded_machines import MACHINES
@@ -8,7 +8,7 @@ from unslow.__main__ import main
 SLOW = str(MACHINES / "h200_llama_server_gpu_layers_set_too_low")
 
 
-def test_it_writes_a_page_and_says_where(tmp_path, monkeypatch, capsys):
+def test_report_writes_a_page_and_says_where(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["report", SLOW]) == 0
     page = (tmp_path / "unslow-report.html").read_text()
@@ -21,14 +21,14 @@ def test_it_writes_a_page_and_says_where(tmp_path, monkeypatch, capsys):
     assert "masked" in out.err
 
 
-def test_standard_output_gets_the_report_alone(capsysbinary):
+def test_standard_output_contains_only_the_report(capsysbinary):
     assert main(["report", SLOW, "-o", "-", "--format", "markdown", "-q"]) == 0
     out = capsysbinary.readouterr()
-    assert b"### It is slow, and this is why" in out.out
+    assert b"### Slow, and why" in out.out
     assert out.err == b""
 
 
-def test_diagnose_has_the_page_as_a_format(capsys):
+def test_diagnose_supports_html(capsys):
     assert main(["diagnose", SLOW, "--format", "html", "-q"]) == 1
     assert capsys.readouterr().out.startswith("<!doctype html>")
 
@@ -36,12 +36,12 @@ def test_diagnose_has_the_page_as_a_format(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--format", "pdf"], "there is no format 'pdf'"),
+        (["--format", "pdf"], "unknown report format 'pdf'"),
         (["--bench", "not-there.json"], "not-there.json"),
         (["--verify", "not-there.json"], "not-there.json"),
-        (["-o", "not/there/page.html"], "there is no folder"),
+        (["-o", "not/there/page.html"], "not/there does not exist"),
     ],
 )
-def test_what_can_not_be_done_is_told_before_anything_is_measured(words, said, capsys):
+def test_invalid_arguments_are_refused_before_measuring(words, said, capsys):
     assert main(["report", "http://127.0.0.1:9", *words]) == 2
     assert said in capsys.readouterr().err

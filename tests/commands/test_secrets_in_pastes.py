@@ -1,11 +1,11 @@
-"""Secrets in every form that people paste, through every format and the file that is kept."""
+"""Secrets in every pasted form, through every format and the saved file."""
 
 from pathlib import Path
 
 import pytest
 
 from unslow.__main__ import main
-from unslow.commands._diagnosis_options import FORMATS
+from unslow.commands._formats import FORMATS
 
 PASTE = """llama-server -m a.gguf -ngl 10 --api-key "c4nary00 with c4nary01" --model-url https://u:c4nary02@hub/x.gguf
 load_tensors: offloaded 10/33 layers to GPU
@@ -24,7 +24,7 @@ Namespace(api_key=['c4nary19', 'c4nary20'], hf_token=c4nary21, enforce_eager=Tru
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_secret_of_a_paste_is_seen(form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_pasted_secrets_are_never_shown(form: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     paste, kept = tmp_path / "paste.txt", tmp_path / "kept.json"
     paste.write_text(PASTE.replace("\\\n", ""))
     assert main(["triage", str(paste), "--format", form, "--all", "--save", str(kept)]) in (0, 1, 3)

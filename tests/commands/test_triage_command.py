@@ -23,7 +23,7 @@ def slow(tmp_path: Path) -> str:
     return str(tmp_path / "report.txt")
 
 
-def test_a_file(capsys: pytest.CaptureFixture[str], slow: str) -> None:
+def test_file_is_triaged_with_line_references(capsys: pytest.CaptureFixture[str], slow: str) -> None:
     status, out, err = run(capsys, slow)
     assert status == 1
     assert out.startswith(" SLOW ")
@@ -33,7 +33,7 @@ def test_a_file(capsys: pytest.CaptureFixture[str], slow: str) -> None:
     assert run(capsys, slow, "-q")[2] == ""
 
 
-def test_standard_input_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_triaged_as_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SLOW.encode())))
     status, out, _ = run(capsys, "-", "--json", "-q")
     report = json.loads(out)
@@ -41,18 +41,18 @@ def test_standard_input_as_json(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert report["subjects"][0]["findings"][0]["cause"] == "runtime_version_regressed"
 
 
-def test_markdown(capsys: pytest.CaptureFixture[str], slow: str) -> None:
+def test_markdown_has_a_heading_and_shell_blocks(capsys: pytest.CaptureFixture[str], slow: str) -> None:
     _, out, _ = run(capsys, slow, "--format", "markdown", "-q")
-    assert out.startswith("### It is slow")
+    assert out.startswith("### Slow, and why")
     assert "```sh" in out
 
 
-def test_a_text_that_decides_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_text_without_evidence_exits_3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("It is slow. Help!")
     assert run(capsys, str(tmp_path / "a.txt"), "-q")[0] == 3
 
 
-def test_what_was_understood_can_be_kept(capsys: pytest.CaptureFixture[str], slow: str, tmp_path: Path) -> None:
+def test_saved_facts_can_be_diagnosed(capsys: pytest.CaptureFixture[str], slow: str, tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     run(capsys, slow, "-q", "--save", str(kept))
     snapshot = parse_snapshot(kept.read_bytes())
@@ -63,16 +63,20 @@ def test_what_was_understood_can_be_kept(capsys: pytest.CaptureFixture[str], slo
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(["no-such-file.log"], "No such file"), (["."], "is a folder"), (["x", "--format", "poem"], "no format 'poem'")],
+    [
+        (["no-such-file.log"], "No such file"),
+        (["."], "is a folder"),
+        (["x", "--format", "poem"], "unknown format 'poem'"),
+    ],
 )
-def test_wrong_words(capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
+def test_invalid_arguments_exit_2(capsys: pytest.CaptureFixture[str], words: list[str], told: str) -> None:
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert told in err
     assert "Traceback" not in err
 
 
-def test_an_empty_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_empty_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     status, _, err = run(capsys, str(tmp_path / "empty.log"))
     assert status == 2

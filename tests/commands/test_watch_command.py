@@ -1,4 +1,4 @@
-"""The command from its words to its exit status, against a stand-in on loopback."""
+"""`unslow watch` from its arguments to its exit status, against a replayed server on loopback."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
         thread.join()
 
 
-def test_lines_of_json(server, capsys):
+def test_json_prints_one_line_per_tick_and_sends_no_prompt(server, capsys):
     words = ["watch", f"127.0.0.1:{server.server_port}", "--json", "--once", "--interval", "0.2"]
     assert dispatch(words) == 0
     (line,) = capsys.readouterr().out.splitlines()
@@ -59,7 +59,7 @@ def test_lines_of_json(server, capsys):
     assert {method for method, _ in server.asked} == {"GET"}, "no prompt is sent"
 
 
-def test_a_line_at_every_interval_where_there_is_no_terminal(server, capsys):
+def test_piped_output_prints_a_line_per_interval(server, capsys):
     words = ["watch", f"127.0.0.1:{server.server_port}", "--seconds", "0.9", "--interval", "0.3"]
     assert dispatch(words) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -67,11 +67,11 @@ def test_a_line_at_every_interval_where_there_is_no_terminal(server, capsys):
     assert sum(" decode, " in line for line in lines) >= 2
 
 
-def test_a_server_that_is_not_there(capsys):
+def test_unreachable_server_exits_2(capsys):
     assert dispatch(["watch", "127.0.0.1:1"]) == 2
     assert "nothing listens there" in capsys.readouterr().err
 
 
-def test_an_interval_that_makes_no_sense(capsys, wording):
+def test_invalid_interval_is_refused(capsys, wording):
     assert dispatch(["watch", "--interval", "0"]) == 2
     wording(capsys.readouterr().err, tells=("--interval", "0.2", "3,600"))

@@ -1,4 +1,4 @@
-"""Every command line of a manifest, a unit or the image is one that the program takes, and reads as it was meant."""
+"""Every command line in a manifest, unit or image is accepted by the program and means what was intended."""
 
 import json
 import re
@@ -56,13 +56,13 @@ def in_image() -> dict[str, list[str]]:
 COMMANDS = {**in_manifests(), **in_units(), **in_image()}
 
 
-def test_all_are_found():
+def test_all_deployed_commands_are_found():
     commands = sorted(words[0] for words in COMMANDS.values())
     assert commands == ["exporter", "exporter", "exporter", "fleet", "fleet"]
 
 
 @pytest.mark.parametrize("where", COMMANDS)
-def test_the_program_takes_it(where):
+def test_deployed_commands_are_accepted_with_safe_settings(where):
     _, chosen = parse_words(COMMANDS[where])
     if COMMANDS[where][0] == "exporter":
         request = ExporterSettings.of(chosen)
@@ -74,18 +74,18 @@ def test_the_program_takes_it(where):
         assert chosen.format == "markdown"
 
 
-def test_a_renamed_flag_would_be_seen():
+def test_a_renamed_flag_would_be_noticed():
     with pytest.raises(UserError, match="--address"):
         parse_words(["exporter", "--address", "127.0.0.1:1"])
 
 
-def test_all_are_of_this_version():
+def test_deployed_images_have_this_version():
     texts = [path.read_text() for path in [*MANIFESTS, DOCKERFILE]]
     versions = {found for text in texts for found in re.findall(r"unslow:(\d[\w.]*)|newTag: (\S+)", text)}
     assert {one or other for one, other in versions} == {__version__}
 
 
-def test_the_image_has_what_is_pinned_and_runs_as_nobody():
+def test_the_image_is_pinned_and_runs_unprivileged():
     text = DOCKERFILE.read_text()
     assert "--constraint constraints.txt" in text
     assert re.search(r"^USER 65532:65532$", text, re.MULTILINE)

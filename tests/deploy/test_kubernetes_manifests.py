@@ -1,4 +1,4 @@
-"""The manifests by the official schemas of Kubernetes, and by what a careful administrator asks for."""
+"""The manifests against the official Kubernetes schemas and common security requirements."""
 
 import re
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 
 import kubernetes_validate
 import pytest
-from docs.exporter_series import bound
+from docs._build.exporter_series import bound
 from test_deploy_commands import DEPLOY, MANIFESTS, documents, ours
 
 from unslow.fleet.openmetrics import MOST_SUBJECTS
@@ -19,13 +19,13 @@ VERSIONS = ("1.28", "1.37")
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.stem)
-def test_the_official_schema(path, version):
+def test_manifests_match_the_official_schema(path, version):
     assert OFFICIAL[path]
     for document in OFFICIAL[path]:
         kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_a_wrong_field_would_be_seen():
+def test_a_wrong_field_would_be_noticed():
     (job,) = (d for d in documents(DEPLOY / "kubernetes" / "fleet-cronjob.yaml") if d["kind"] == "CronJob")
     job["spec"]["concurencyPolicy"] = "Forbid"
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -33,7 +33,7 @@ def test_a_wrong_field_would_be_seen():
 
 
 @pytest.mark.parametrize("path", [path for path in RESOURCES if ours(path)], ids=lambda path: path.stem)
-def test_our_containers_can_do_little(path):
+def test_our_containers_are_restricted(path):
     pods = [_pod(document) for document in documents(path) if document["kind"] in ("CronJob", "Deployment")]
     assert all(pod["automountServiceAccountToken"] is False for pod in pods)
     for one in ours(path):
@@ -51,7 +51,7 @@ def _pod(document: dict) -> dict:
     return (spec["jobTemplate"]["spec"] if document["kind"] == "CronJob" else spec)["template"]["spec"]
 
 
-def test_the_job_ends_and_does_not_overlap():
+def test_the_cron_job_has_a_deadline_and_does_not_overlap():
     (job,) = (d["spec"] for d in documents(DEPLOY / "kubernetes" / "fleet-cronjob.yaml") if d["kind"] == "CronJob")
     assert job["concurrencyPolicy"] == "Forbid"
     assert job["jobTemplate"]["spec"]["activeDeadlineSeconds"] < 3600
@@ -61,7 +61,7 @@ def test_the_job_ends_and_does_not_overlap():
     assert one["args"][one["args"].index("--token-file") + 1] == f"{mount['mountPath']}/token"
 
 
-def test_the_sidecar_takes_nothing_out_of_service():
+def test_the_sidecar_has_no_readiness_probe():
     (one,) = ours(DEPLOY / "kubernetes" / "vllm-with-exporter.yaml")
     assert "readinessProbe" not in one
     assert one["livenessProbe"]["httpGet"]["path"] == "/healthz"
@@ -69,7 +69,7 @@ def test_the_sidecar_takes_nothing_out_of_service():
     assert pod["shareProcessNamespace"]
 
 
-def test_the_sidecar_can_read_the_model_where_vllm_has_it():
+def test_the_sidecar_mounts_the_model_of_vllm():
     (pod,) = (_pod(d) for d in documents(DEPLOY / "kubernetes" / "vllm-with-exporter.yaml"))
     vllm, sidecar = pod["containers"]
     model = vllm["args"][vllm["args"].index("--model") + 1]
@@ -90,8 +90,8 @@ def test_ports_and_labels_agree():
     assert annotations["prometheus.io/port"] == str(ports["unslow"])
 
 
-def test_the_monitor_has_only_fields_that_the_operator_knows():
-    """The schema of the operator is not among the official ones: these are the fields of its API, v1."""
+def test_the_pod_monitor_has_only_known_fields():
+    """The operator's schema is not among the official ones: these are the fields of its API, v1."""
     (monitor,) = documents(DEPLOY / "kubernetes" / "podmonitor.yaml")
     assert monitor.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert monitor["spec"].keys() <= {"selector", "sampleLimit", "podMetricsEndpoints", "namespaceSelector"}
@@ -104,7 +104,7 @@ def test_the_monitor_has_only_fields_that_the_operator_knows():
 
 @pytest.mark.real
 @pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
-def test_kustomize_takes_it():
+def test_kustomize_accepts_the_manifests():
     done = subprocess.run(
         ["kubectl", "kustomize", str(DEPLOY / "kubernetes")], capture_output=True, text=True, timeout=60, check=False
     )

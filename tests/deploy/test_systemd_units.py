@@ -1,4 +1,4 @@
-"""The units by systemd's own checks, and started by a real systemd in namespaces of its own."""
+"""The units under systemd's own checks, and started by a real systemd in its own namespaces."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ def placed(folder: Path, program: str, environment: str = "") -> Path:
 
 
 @pytest.mark.skipif(not ANALYZE, reason="there is no systemd-analyze")
-def test_systemd_has_no_complaint(tmp_path):
+def test_systemd_analyze_verify_has_no_complaints(tmp_path):
     placed(tmp_path, f"{sys.executable} -m unslow")
     words = [ANALYZE, "verify", *(str(tmp_path / name) for name in NAMES)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
@@ -40,14 +40,14 @@ def test_systemd_has_no_complaint(tmp_path):
 
 @pytest.mark.skipif(not ANALYZE, reason="there is no systemd-analyze")
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(".service")])
-def test_little_is_exposed(name):
+def test_units_have_a_low_exposure_level(name):
     words = [ANALYZE, "security", "--offline=yes", str(UNITS / name)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     (level,) = re.findall(r"exposure level for \S+: ([\d.]+)", done.stdout)
     assert float(level) <= EXPOSED
 
 
-def test_what_it_looks_at_is_not_hidden_from_it():
+def test_the_exporter_unit_does_not_hide_what_it_reads():
     text = (UNITS / "unslow-exporter.service").read_text()
     for hides in (
         "ProtectProc=invisible",
@@ -88,7 +88,7 @@ def waited(system: real_systemd.Booted, url: str, wanted: str) -> str:
 
 @pytest.mark.real
 @pytest.mark.skipif(bool(real_systemd.missing()), reason=real_systemd.missing())
-def test_the_exporter_looks_with_all_its_rights_taken(system):
+def test_the_exporter_works_under_the_units_restrictions(system):
     system.run("systemctl", "start", "unslow-exporter")
     text = waited(system, "http://127.0.0.1:9877/metrics", "\nunslow_look_success 1\n")
     assert "\nunslow_look_success 1\n" in text
@@ -100,7 +100,7 @@ def test_the_exporter_looks_with_all_its_rights_taken(system):
 
 @pytest.mark.real
 @pytest.mark.skipif(bool(real_systemd.missing()), reason=real_systemd.missing())
-def test_the_report_of_the_fleet_is_written(system):
+def test_the_fleet_unit_writes_its_report(system):
     system.run("systemctl", "start", "prometheus")
     assert waited(system, "http://127.0.0.1:9090/-/ready", "Ready")
     done = system.done("systemctl", "start", "unslow-fleet")

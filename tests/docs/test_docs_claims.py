@@ -1,4 +1,4 @@
-"""What this project's own documentation says of speeds and sizes is possible, by its own arithmetic."""
+"""Speeds and sizes in the documentation are possible by the program's own calculation."""
 
 import tomllib
 from functools import cache
@@ -33,11 +33,11 @@ def test_every_speed_in_the_documentation_is_possible(name: str) -> None:
     assert not left
 
 
-def test_every_allowance_is_still_needed() -> None:
+def test_every_allowed_exception_is_still_needed() -> None:
     unused = [a["text"] for a in ALLOWED if not any(a["text"] in c for c in contested(TEXTS.get(a["file"], "")))]
     assert not unused
 
 
-def test_a_wrong_sentence_would_be_seen() -> None:
+def test_an_impossible_sentence_would_be_noticed() -> None:
     assert contested("It is quick. Llama 3.3 70B Q4_K_M runs on an RTX 4090 at 72 tok/s.")
     assert contested("| device | 70B Q4 |\n|---|---|\n| RTX 4090 | ~25 tok/s |")

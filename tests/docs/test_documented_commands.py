@@ -1,4 +1,4 @@
-"""Every command of the questions, the tutorial and the README is one that the program takes."""
+"""Every command in the questions, the tutorial and the README is accepted by the program."""
 
 import re
 import shlex
@@ -21,16 +21,16 @@ def commands(path: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
-def test_every_command_is_understood(path):
+def test_every_documented_command_is_accepted(path):
     for words in commands(path):
         assert parse_words(words), words
 
 
-def test_commands_are_found():
+def test_documented_commands_are_found():
     assert all(commands(path) for path in SOURCES if path.parent.name != "questions")
     assert ["watch"] in commands(ROOT / "docs" / "questions" / "gpu_busy_and_slow.md")
 
 
-def test_a_wrong_flag_would_be_seen():
+def test_a_wrong_flag_would_be_noticed():
     with pytest.raises(UserError, match="no-such-flag"):
         parse_words(["tiers", "--no-such-flag"])

@@ -1,4 +1,4 @@
-"""The page on how a diagnosis flows names what is there, in the order in which it is entered."""
+"""The page that follows a log line to the report shows what really happens, and names the steps in their order."""
 
 import json
 import re
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs._build.flow_page import RECORDING as FOLLOWED
+from docs._build.flow_page import followed_line
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "unslow"
@@ -38,20 +40,34 @@ def entered():
     return {(Path(path).relative_to(PACKAGE).as_posix(), name): n for n, (path, name) in enumerate(calls)}
 
 
-def test_the_page_has_all_its_steps():
+def test_the_flow_page_has_all_its_steps():
     assert len(ROWS) > 30
 
 
 @pytest.mark.parametrize(("path", "function"), [row for row in ROWS if row[0] != "__main__.py"])
-def test_every_step_is_entered(entered, path, function):
+def test_every_step_of_the_flow_page_runs(entered, path, function):
     assert (path, function) in entered
 
 
-def test_steps_stand_in_the_order_in_which_they_are_entered(entered):
+def test_flow_steps_are_in_the_order_in_which_they_run(entered):
     steps = [row for row in ROWS if row[0] != "__main__.py"]
     assert steps == sorted(steps, key=lambda row: entered.get(row, 0))
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`(\w[\w/]*\.py)`", PAGE))))
-def test_every_file_is_there(path):
+def test_every_file_on_the_flow_page_exists(path):
     assert (PACKAGE / path).is_file()
+
+
+def test_followed_line_is_shown_as_it_is_at_each_station():
+    assert str(FOLLOWED.relative_to(ROOT)) == RECORDING
+    for name, text in followed_line().items():
+        _, _, block = PAGE.partition(f"<!-- {name}: written by `make docs` -->")
+        assert text.strip() in block.partition(f"<!-- /{name} -->")[0], f"{name}: run `make docs`"
+
+
+def test_number_in_the_log_is_the_number_in_the_report():
+    stations = followed_line()
+    free_mib = int(re.search(r"(\d+) MiB free", stations["log line"])[1])
+    assert json.loads(stations["evidence"])["value"] == free_mib * 2**20
+    assert f"{free_mib / 2**10:.1f} GiB" in stations["shown"]

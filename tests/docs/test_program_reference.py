@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from docs.program_reference import python_page, spelled, tools_page
+from docs._build.program_reference import python_page, tools_page, type_text
 
 import unslow
 
@@ -17,8 +17,8 @@ import unslow
         (unslow.Report, "Report"),
     ],
 )
-def test_types_are_written_as_people_write_them(kind, written):
-    assert spelled(kind) == written
+def test_types_are_shown_readably(kind, written):
+    assert type_text(kind) == written
 
 
 def test_every_public_name_is_on_the_page():
@@ -28,7 +28,7 @@ def test_every_public_name_is_on_the_page():
     assert "| `device` | `str` or `Sequence[str]` or `None` | `'auto'` | " in page
 
 
-def test_the_page_of_tools_keeps_what_changes_apart():
+def test_the_tools_page_separates_reading_from_changing_tools():
     reading, changing = tools_page().split("## With `--allow-apply` alone")
     assert "## `diagnose`" in reading
     assert "### `apply`" in changing

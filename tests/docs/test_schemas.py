@@ -1,4 +1,4 @@
-"""Every answer that programs read has its schema in the reference, and the index of the documentation names it."""
+"""Every JSON answer has its schema in the reference, named in the documentation index."""
 
 import json
 import re
@@ -19,18 +19,18 @@ NAMES = sorted(WRITTEN - {"exporter"})
 """The exporter's address is one line, and no report."""
 
 
-def test_answers_are_found():
+def test_all_answers_with_schemas_are_found():
     assert {"apply", "undo", "verify", "tune", "plan", "report"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_answer_has_a_schema_that_the_index_names(name):
+def test_an_answer_has_a_schema_named_in_the_index(name):
     assert json.loads((REFERENCE / f"{name}.schema.json").read_text("utf-8"))["$defs"]
     assert f"reference/{name}.schema.json" in (ROOT / "docs" / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("report", [ApplyReport, UndoReport, VerifyReport, TuneReport])
-def test_the_schema_has_the_fields_of_the_answer(report):
+def test_a_schema_has_the_fields_of_its_answer(report):
     name = report.__name__.removesuffix("Report").lower()
     written = json.loads((REFERENCE / f"{name}.schema.json").read_text("utf-8"))
     (own,) = (part for key, part in written["$defs"].items() if key.endswith(report.__name__))

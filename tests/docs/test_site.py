@@ -1,4 +1,4 @@
-"""The documentation hangs together: links, navigation, pictures, and no request to anybody."""
+"""The documentation site is consistent: links, navigation, pictures, and no external requests."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_every_link_leads_to_a_file(path):
     assert not [link for link in links(path) if not (path.parent / link.partition("#")[0]).exists()]
 
 
-def test_a_broken_link_would_be_seen(tmp_path):
+def test_a_broken_link_would_be_noticed(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("See [there](nowhere.md) and [here](https://example.org), not `[so](x.md)`.")
     assert links(page) == ["nowhere.md"]
@@ -55,13 +55,13 @@ def test_the_navigation_names_every_page_once():
     assert set(names) == written - left_out
 
 
-def test_the_parts_of_the_site_are_there():
+def test_the_site_has_its_sections():
     assert [next(iter(part)) for part in settings()["nav"]] == [
         "Start", "How to", "Questions", "Explanation", "Reference", "Contributing",
     ]  # fmt: skip
 
 
-def test_the_site_asks_nobody():
+def test_the_site_makes_no_external_requests():
     theme, extra = settings()["theme"], settings()["extra"]
     assert theme["font"] is False
     assert "analytics" not in extra
@@ -74,7 +74,7 @@ def pictures() -> list[tuple[Path, str, str]]:
     return [(page, *found) for page in [*PAGES, *TOP] for found in PICTURE.findall(page.read_text("utf-8"))]
 
 
-def test_pictures_are_there_small_and_described():
+def test_pictures_exist_are_small_and_have_alt_text():
     shown = pictures()
     assert len(shown) >= 5
     for page, words, address in shown:
@@ -84,7 +84,7 @@ def test_pictures_are_there_small_and_described():
         assert len(words) > SHORTEST_WORDS, f"{page.name}: {address} has no words"
 
 
-def test_every_picture_is_used_and_fetches_nothing():
+def test_every_picture_is_used_and_loads_nothing():
     used = {(page.parent / address).resolve() for page, _, address in pictures()}
     kept = {path.resolve() for path in (DOCS / "images").iterdir()}
     assert kept == {path for path in used if path.is_relative_to(DOCS / "images")}

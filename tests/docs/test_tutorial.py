@@ -1,4 +1,4 @@
-"""The tutorial's steps, run as they stand there: a server is made slow, diagnosed, fixed, and compared."""
+"""The tutorial's steps, run as written: a server is made slow, diagnosed, fixed, and compared."""
 
 import os
 import re
@@ -14,7 +14,7 @@ STEPS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
 SECONDS = 600
 
 
-def test_the_tutorial_has_its_steps_and_shows_what_they_print():
+def test_the_tutorial_has_its_steps_and_their_output():
     first, *_, last = STEPS
     assert "make run" in first
     assert last == "kill %1 %2\n"
@@ -24,7 +24,7 @@ def test_the_tutorial_has_its_steps_and_shows_what_they_print():
 
 
 @pytest.mark.real
-def test_the_steps_run(tmp_path):
+def test_the_tutorial_steps_run(tmp_path):
     slow, why, fixed, proof, end = STEPS[1:]
     script = "\n".join(["set -m", slow, why.replace("--log", "--quick --log"), fixed, proof, end])
     folder = str(Path(sys.executable).parent)

@@ -4,7 +4,7 @@ from unslow.facts.commands import Line, Place, labelled_line, line_for_reader, p
 
 
 @pytest.mark.parametrize("place", [place for place in Place if place not in (Place.SHELL, Place.FLAG)])
-def test_a_labelled_line_is_found_again(place):
+def test_a_labelled_line_is_parsed_back(place):
     assert parse_line(labelled_line(place, "do it")) == Line(place, "do it")
 
 
@@ -19,11 +19,11 @@ def test_a_labelled_line_is_found_again(place):
         ("OMP_NUM_THREADS=4 python x.py", Place.SHELL),
     ],
 )
-def test_without_a_label_it_is_a_flag_or_for_a_shell(text, place):
+def test_an_unlabelled_line_is_a_flag_or_a_shell_command(text, place):
     assert parse_line(text) == Line(place, text)
 
 
-def test_a_text_of_many_lines_stands_under_its_label():
+def test_a_multi_line_text_follows_its_label():
     assert (
         line_for_reader(labelled_line(Place.PYTHON, "import torch\nprint(1)")) == "in Python:\nimport torch\nprint(1)"
     )

@@ -1,4 +1,4 @@
-"""YAML that a strict reader takes back as the same data."""
+"""YAML output that a strict reader parses to the same data."""
 
 import yaml
 from hypothesis import given, settings
@@ -19,11 +19,11 @@ DATA = st.recursive(
 
 @settings(max_examples=40)
 @given(st.dictionaries(TEXT, DATA, min_size=1, max_size=3))
-def test_what_is_written_is_read_back(data: dict[str, object]):
+def test_yaml_output_is_read_back(data: dict[str, object]):
     assert yaml.safe_load(as_yaml(data)) == data
 
 
-def test_lines_stay_lines():
+def test_multi_line_strings_become_yaml_blocks():
     assert as_yaml({"expr": "a\nand b"}) == "expr: |-\n  a\n  and b\n"
     assert yaml.safe_load(as_yaml({"x": [{"expr": "a\n  and b", "for": "1m"}]})) == {
         "x": [{"expr": "a\n  and b", "for": "1m"}]

@@ -1,12 +1,12 @@
-"""What leaves the machine names nobody."""
+"""Exported data contains no user names and no secrets."""
 
 import pytest
 
-from unslow.facts.masking import keyless, masked, masked_command, masked_environment, masked_text
+from unslow.facts.masking import keyless, mask_snapshot, masked_command, masked_environment, masked_text
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ from unslow.facts.values import reported
         ("http://[2a00:1450:4001:80b::200e]:8080/", "1450"),
     ],
 )
-def test_names_and_keys_are_gone(text, gone):
+def test_user_names_and_keys_are_masked(text, gone):
     assert gone not in masked_text(text)
     assert masked_text(masked_text(text)) == masked_text(text)
 
@@ -74,7 +74,7 @@ def test_names_and_keys_are_gone(text, gone):
         "--max-tokens 512 --tokenizer mistral",
     ],
 )
-def test_what_names_nobody_stays(text):
+def test_ordinary_text_is_not_masked(text):
     assert masked_text(text) == text
 
 
@@ -133,16 +133,16 @@ IN_TEXT = [
 
 
 @pytest.mark.parametrize("text", IN_TEXT)
-def test_a_key_is_gone_in_every_form_that_people_paste(text):
+def test_a_key_is_masked_in_every_pasted_form(text):
     assert KEY not in masked_text(text)
     assert masked_text(masked_text(text)) == masked_text(text)
 
 
-def test_half_a_key_is_not_left():
+def test_a_key_is_masked_completely():
     assert masked_text(f"--api-key {KEY}")[:14] == "--api-key mask"
 
 
-def test_secrets_and_prompts_on_a_command_line():
+def test_secrets_and_prompts_on_a_command_line_are_masked():
     words = [
         "llama-server",
         "--api-key",
@@ -171,40 +171,42 @@ def test_secrets_and_prompts_on_a_command_line():
         "llama-server --model-url https://u:cAnary9Key7@box/m.gguf --x 1",
     ],
 )
-def test_every_key_of_a_command_line(words):
+def test_every_key_of_a_command_line_is_masked(words):
     shown = masked_command(words.split())
     assert KEY not in " ".join(shown)
     assert shown[-1] in ("--enforce-eager", "1")
 
 
-def test_facts_for_their_owner_lose_keys_and_keep_names():
-    runtime = Runtime(
-        command=reported(["vllm", "serve", "/home/eve/m", "--api-key", "a", KEY, "--port", "1"], "/proc/1/cmdline"),
-        environment=reported({"OLLAMA_HOST": f"http://me:{KEY}@box"}, "/proc/1/environ"),
+def test_keyless_facts_lose_keys_and_keep_names():
+    runtime = Runtime().with_facts(
+        command=reported_fact(
+            ["vllm", "serve", "/home/eve/m", "--api-key", "a", KEY, "--port", "1"], "/proc/1/cmdline"
+        ),
+        environment=reported_fact({"OLLAMA_HOST": f"http://me:{KEY}@box"}, "/proc/1/environ"),
     )
     snapshot = Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime),))
     clean = keyless(snapshot)
     assert KEY not in dump_snapshot(clean).decode()
     shown = ["vllm", "serve", "/home/eve/m", "--api-key", "masked", "masked", "--port", "1"]
-    assert clean.subjects[0].runtime.command.need() == shown
+    assert clean.subjects[0].runtime.process.command.need() == shown
     assert keyless(clean) is clean
 
 
-def test_secret_variables():
+def test_secret_variables_are_masked():
     assert masked_environment({"HF_TOKEN": "x", "CUDA_VISIBLE_DEVICES": "0"}) == {
         "HF_TOKEN": "masked",
         "CUDA_VISIBLE_DEVICES": "0",
     }
 
 
-def test_a_whole_snapshot():
-    runtime = Runtime(
-        command=reported(["llama-server", "--api-key", "hush", "-m", "/home/eve/m.gguf"], "/proc/1/cmdline"),
-        environment=reported({"LLAMA_API_KEY": "hush", "LLAMA_ARG_MODEL": "/home/eve/m.gguf"}, "/proc/1/environ"),
+def test_a_snapshot_is_masked():
+    runtime = Runtime().with_facts(
+        command=reported_fact(["llama-server", "--api-key", "hush", "-m", "/home/eve/m.gguf"], "/proc/1/cmdline"),
+        environment=reported_fact({"LLAMA_API_KEY": "hush", "LLAMA_ARG_MODEL": "/home/eve/m.gguf"}, "/proc/1/environ"),
     )
-    model = Model(path=reported("/home/eve/m.gguf", "-m"))
+    model = Model(path=reported_fact("/home/eve/m.gguf", "-m"))
     text = dump_snapshot(
-        masked(Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime, model=model),)))
+        mask_snapshot(Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime, model=model),)))
     ).decode()
     assert "eve" not in text
     assert "hush" not in text

@@ -1,4 +1,4 @@
-"""Prompts, names, secrets and addresses in the forms in which logs and configurations hold them; and what stays."""
+"""Prompts, names, secrets and addresses as logs and configurations contain them; and what must stay."""
 
 import time
 
@@ -151,32 +151,32 @@ def _checked(text: str, *gone: str) -> None:
 
 @pytest.mark.parametrize("form", IS)
 @pytest.mark.parametrize("name", SECRET_NAMES)
-def test_secrets_by_their_names(name: str, form: str) -> None:
+def test_secrets_are_masked_by_their_names(name: str, form: str) -> None:
     _checked(form.format(name, SECRET), SECRET)
 
 
 @pytest.mark.parametrize("text", TOKENS)
-def test_secrets_by_their_looks(text: str) -> None:
+def test_secrets_are_masked_by_their_form(text: str) -> None:
     _checked(f"before {text} after", SECRET)
 
 
 @pytest.mark.parametrize("text", PROMPTS)
-def test_prompts_and_answers(text: str) -> None:
+def test_prompts_and_completions_are_masked(text: str) -> None:
     _checked(f"load: before\n{text}\nload: after", ASKED, ASKED.split()[1])
     assert masked_text(f"load: before\n{text}\nload: after").endswith("load: after"), "the log goes on"
 
 
 @pytest.mark.parametrize("text", NAMES)
-def test_names_in_paths(text: str) -> None:
+def test_user_names_in_paths_are_masked(text: str) -> None:
     _checked(text, NAME)
 
 
 @pytest.mark.parametrize("text", ADDRESSES)
-def test_addresses_of_the_open_internet(text: str) -> None:
+def test_public_ip_addresses_are_masked(text: str) -> None:
     _checked(text, IPV4, IPV6, "203.0.113")
 
 
-def test_an_address_alone_is_one_on_a_command_line() -> None:
+def test_a_public_address_on_a_command_line_is_masked() -> None:
     assert masked_command(["x", "--host", IPV4, "--rpc", "10.0.0.2:50052"])[2:] == [
         "masked-ip",
         "--rpc",
@@ -287,7 +287,7 @@ SEEDS = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_time_grows_with_the_length_alone(seed: str) -> None:
+def test_masking_time_is_linear_in_the_length(seed: str) -> None:
     def took_s(length: int) -> float:
         text, start_s = (seed * length)[:length], time.process_time()
         masked_text(text)

@@ -1,12 +1,16 @@
 from unslow.facts.machine import Cpu, Disk, Gpu, Machine
 from unslow.facts.merge import overlaid
-from unslow.facts.values import failed, reported
+from unslow.facts.values import failed_fact, reported_fact
 
 
-def test_looks_add_up():
-    first = Machine(cpu=Cpu(sockets=reported(1, "a")), disks=(Disk(path="/"),), gpus=reported((Gpu(index=0),), "nvml"))
+def test_facts_of_two_looks_are_combined():
+    first = Machine(
+        cpu=Cpu(sockets=reported_fact(1, "a")), disks=(Disk(path="/"),), gpus=reported_fact((Gpu(index=0),), "nvml")
+    )
     second = Machine(
-        cpu=Cpu(physical_cores=reported(8, "b")), disks=(Disk(path="/x"),), gpus=reported((Gpu(index=1),), "amd")
+        cpu=Cpu(physical_cores=reported_fact(8, "b")),
+        disks=(Disk(path="/x"),),
+        gpus=reported_fact((Gpu(index=1),), "amd"),
     )
     both = overlaid(first, second)
     assert both.cpu.sockets.need() == 1
@@ -16,17 +20,18 @@ def test_looks_add_up():
     assert both.gpus.source == "nvml, amd"
 
 
-def test_a_failed_look_does_not_undo_a_good_one():
-    good, bad = Cpu(sockets=reported(1, "a")), Cpu(sockets=failed("no"))
+def test_a_failed_look_does_not_replace_a_known_fact():
+    good, bad = Cpu(sockets=reported_fact(1, "a")), Cpu(sockets=failed_fact("no"))
     assert overlaid(good, bad).sockets.need() == 1
     assert overlaid(bad, good).sockets.need() == 1
 
 
-def test_of_two_alike_only_one_is_the_gpu_that_a_program_names():
-    """A server that may see one of two cards names it; the driver lists both."""
-    named = Machine(gpus=reported((Gpu(index=0, name=reported("NVIDIA H200", "log")),), "log"))
+def test_a_named_gpu_is_matched_to_only_one_of_two_identical_gpus():
+    """A server that sees one of two GPUs names it; the driver lists both."""
+    named = Machine(gpus=reported_fact((Gpu(index=0, name=reported_fact("NVIDIA H200", "log")),), "log"))
     both = tuple(
-        Gpu(index=n, name=reported("NVIDIA H200", "smi"), bus_id=reported(f"00000000:0{n}:00.0", "smi")) for n in (1, 2)
+        Gpu(index=n, name=reported_fact("NVIDIA H200", "smi"), bus_id=reported_fact(f"00000000:0{n}:00.0", "smi"))
+        for n in (1, 2)
     )
-    gpus = overlaid(named, Machine(gpus=reported(both, "smi"))).gpus.need()
+    gpus = overlaid(named, Machine(gpus=reported_fact(both, "smi"))).gpus.need()
     assert [gpu.bus_id.need() for gpu in gpus] == ["00000000:01:00.0", "00000000:02:00.0"]

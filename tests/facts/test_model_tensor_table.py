@@ -1,4 +1,4 @@
-"""The list of tensors as it is recorded: small, and the same again after that."""
+"""The recorded tensor list: small, and identical after decoding."""
 
 import msgspec
 import pytest
@@ -20,12 +20,12 @@ TENSORS = st.builds(Tensor, NAMES, st.sampled_from(["F32", "Q4_K"]), SHAPES, st.
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(TENSORS, max_size=12))
-def test_what_was_packed_is_unpacked(tensors):
+def test_a_packed_tensor_table_is_unpacked_identically(tensors):
     table = msgspec.json.decode(msgspec.json.encode(packed_tensors(tensors)), type=Table)
     assert unpacked_tensors(table) == tensors
 
 
-def test_layers_that_are_alike_are_written_once():
+def test_identical_layers_are_written_once():
     layer = [("attn_q", (8192, 8192)), ("attn_k", (8192, 1024)), ("ffn_up", (8192, 28672)), ("ffn_down", (28672, 8192))]
     layers = [Tensor(f"blk.{n}.{name}.weight", "Q4_K", shape, 1) for n in range(500) for name, shape in layer]
     tensors = [Tensor("token_embd.weight", "Q4_K", (8192, 128256), 1), *layers]
@@ -36,6 +36,6 @@ def test_layers_that_are_alike_are_written_once():
 @pytest.mark.parametrize(
     "table", [Table([], [(0, 1)]), Table([[]], [(-1, 0)]), Table([[Tensor("", "", (), 0)] * 300], [(0, 0)] * 300)]
 )
-def test_a_table_that_was_edited_is_refused(table):
-    with pytest.raises(ValueError, match="does not fit"):
+def test_an_edited_tensor_table_is_refused(table):
+    with pytest.raises(ValueError, match="does not match"):
         unpacked_tensors(table)

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from unslow.fleet.prometheus.answers import Answered, Series
+from unslow.fleet.prometheus.answers import QueryAnswer, Series
 
 ANSWERS = Path(__file__).parent / "answers"
 
@@ -19,5 +19,5 @@ class Recorded:
     def instant(self, query, at=None, about=""):
         self.asked.append(about)
         if about in self.failing:
-            return Answered([], "query timed out")
-        return Answered([Series(dict(labels), value) for labels, value in self.answers.get(about, ())])
+            return QueryAnswer([], "query timed out")
+        return QueryAnswer([Series(dict(labels), value) for labels, value in self.answers.get(about, ())])

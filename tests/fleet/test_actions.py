@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from fleet_members import gpu, member
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Silent
 from unslow.commands.fleet import FleetRequest as FleetAsked
 from unslow.facts.errors import UserError
@@ -30,7 +30,7 @@ def report(*members: Member, statements: tuple[Statement, ...] = ()) -> FleetRep
     return report_on(fleet, REQUEST, Silent(), time.monotonic())
 
 
-def test_the_slow_one_comes_first_with_its_command():
+def test_slow_instance_is_first_with_its_fix_command():
     found = report(named("a", member()), named("b", member(HOT, token_gap_s=0.03)), named("c", member()))
     assert found.instances[0].key == "b"
     assert found.verdicts["slow"] == 1
@@ -40,27 +40,27 @@ def test_the_slow_one_comes_first_with_its_command():
     assert fleet_exit_status(found) == 1
 
 
-def test_a_command_of_the_runtime_is_in_the_report():
+def test_fix_names_a_vllm_flag():
     full = report(named("a", member(preemptions=400.0, cache_used=0.97, waiting=6.0, queue_s=4.0, first_token_s=4.3)))
     commands = [command for fix in full.instances[0].findings[0].fixes for command in fix.commands]
     assert any("--kv-cache-dtype fp8" in command for command in commands)
 
 
-def test_how_it_ends():
+def test_fleet_exit_status_by_verdict():
     assert fleet_exit_status(report(named("a", member()))) == 0
     assert fleet_exit_status(report()) == 3
     assert fleet_exit_status(report(named("a", member(about={"model": "inhouse"})))) == 3
     assert fleet_exit_status(report(named("a", member()), named("b", member(about={"model": "inhouse"})))) == 0
 
 
-def test_an_answer_that_is_not_whole_is_said_to_be():
+def test_incomplete_response_marks_the_report_incomplete():
     partial = Statement(kind="partial", text="a store did not answer")
     assert report(named("a", member()), statements=(partial,)).complete is False
     note = Statement(kind="note", text="1 engine started anew within the window")
     assert report(named("a", member()), statements=(note,)).complete is True
 
 
-def test_one_is_found_by_its_key_or_a_part_of_it():
+def test_instance_is_found_by_key_or_part_of_it():
     fleet = [named(key, member()) for key in ("llm/pod-1", "llm/pod-12", "gpu-7:8000")]
     assert member_named(fleet, "llm/pod-1").key == "llm/pod-1"
     assert member_named(fleet, "gpu-7").key == "gpu-7:8000"
@@ -76,19 +76,19 @@ def test_one_is_found_by_its_key_or_a_part_of_it():
 
 
 @pytest.mark.parametrize("form", ["terminal", "json", "markdown"])
-def test_every_query_can_be_read(form):
+def test_queries_text_has_window_and_matchers(form):
     text = queries_text(FleetAsked.from_flags({"window": "30m", "match": 'cluster="a"', "format": form}))
     assert "vllm:num_requests_running" in text
     assert "[1800s]" in text
     assert "cluster=" in text
 
 
-def test_queries_have_no_other_format():
+def test_unknown_queries_format_is_refused():
     with pytest.raises(UserError):
         queries_text(FleetAsked.from_flags({"format": "html"}))
 
 
-def test_a_snapshot_is_kept_where_it_is_asked_for(tmp_path: Path):
+def test_saved_instance_snapshot_gives_the_same_finding(tmp_path: Path):
     from unslow.commands.diagnose.look import diagnose_target
     from unslow.commands.diagnose.target import save
     from unslow.fleet.snapshots import snapshot_of

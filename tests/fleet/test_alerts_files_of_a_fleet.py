@@ -12,7 +12,7 @@ RUNBOOKS = {
 }
 
 
-def test_every_runbook_leads_to_a_page():
+def test_every_runbook_url_has_a_page():
     page = (DOCS / "how_to" / "alerts.md").read_text("utf-8")
     for runbook in RUNBOOKS:
         path, _, anchor = runbook.partition("#")
@@ -20,13 +20,13 @@ def test_every_runbook_leads_to_a_page():
         assert not anchor or f'<a id="{anchor}"></a>' in page, runbook
 
 
-def test_the_page_has_a_place_for_every_block():
+def test_alerts_page_has_every_generated_block():
     page = (DOCS / "how_to" / "alerts.md").read_text("utf-8")
     for name, text in alert_blocks().items():
-        assert f"<!-- {name}: written by docs/generate.py -->" in page
+        assert f"<!-- {name}: written by `make docs` -->" in page
         assert text.startswith("| ")
         assert len({row.count(" | ") for row in text.splitlines() if not row.startswith("|---")}) == 1, name
 
 
-def test_causes_that_nobody_is_told_of_are_named():
+def test_causes_without_an_alert_are_listed():
     assert set(re.findall(r"\[`(\w+)`\]", alert_blocks()["not alerted"])) == set(not_alerted())

@@ -75,7 +75,7 @@ def _firing(one: Bed) -> dict[str, set[str]]:
 
 
 @pytest.mark.real
-def test_each_fault_has_its_alert_and_nobody_else_has_one(tmp_path: Path):
+def test_each_injected_fault_fires_only_its_own_alert(tmp_path: Path):
     instances = _instances()
     must = {one.host.name: MUST[one.fault] for one in instances if one.fault in MUST}
     may = {one.host.name: MAY[one.fault] for one in instances if one.fault in MAY}

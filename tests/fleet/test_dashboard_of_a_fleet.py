@@ -21,7 +21,7 @@ NOTED = [note["expr"] for note in BOARD["annotations"]["list"]]
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
-def test_ids_are_unique():
+def test_panel_ids_are_unique():
     ids = [panel["id"] for panel in PANELS]
     assert len(ids) == len(set(ids)) > 30
 
@@ -38,7 +38,7 @@ def _cells(place: dict[str, int]) -> set[tuple[int, int]]:
     return set(itertools.product(columns, range(place["y"], place["y"] + place["h"])))
 
 
-def test_every_query_is_promql(tmp_path: Path):
+def test_every_dashboard_query_is_valid_promql(tmp_path: Path):
     rules = [
         {"record": "x:y:z", "expr": _VARIABLE.sub(".*", expr), "labels": {"n": f"q{n}"}}
         for n, expr in enumerate(QUERIES + NOTED)
@@ -51,7 +51,7 @@ def test_every_query_is_promql(tmp_path: Path):
     assert f"{len(QUERIES + NOTED)} rules found" in done.stdout
 
 
-def test_only_variables_that_there_are():
+def test_queries_use_only_defined_variables():
     there = {variable["name"] for variable in BOARD["templating"]["list"]}
     used = set(
         _VARIABLE.findall(
@@ -63,12 +63,12 @@ def test_only_variables_that_there_are():
     assert all(panel["datasource"]["uid"] == "${datasource}" for panel in PANELS if "targets" in panel)
 
 
-def test_a_line_for_each_of_ten_thousand_is_nowhere():
+def test_no_panel_draws_one_line_per_instance():
     bounded = re.compile(r"^(?:topk|bottomk|count|sum|avg|max|quantile)\b")
     assert all(bounded.match(expr) for expr in QUERIES)
 
 
-def test_each_cause_leads_to_its_page():
+def test_each_cause_links_to_its_page():
     text = next(panel["options"]["content"] for panel in PANELS if panel["type"] == "text")
     assert all(
         f"${{pages:raw}}reference/causes/{name}.html" in text and cause.title in text
@@ -82,12 +82,12 @@ def test_each_cause_leads_to_its_page():
     assert all(link[0]["url"] == "${pages:raw}reference/causes/${__value.raw}.html" for link in links)
 
 
-def test_the_pages_can_be_somewhere_else():
+def test_documentation_address_is_configurable():
     variables = json.loads(dashboard_text("https://docs.example.org/"))["templating"]["list"]
     assert next(v for v in variables if v["name"] == "pages")["query"] == "https://docs.example.org/"
 
 
-def test_an_alert_begins_at_the_line_of_its_panel():
+def test_panel_threshold_equals_the_alert_threshold():
     rules, panels = fleet_files()[RULE_FILE], {panel["title"]: panel for panel in PANELS}
     drawn = {title: p["fieldConfig"]["defaults"]["thresholds"] for title, p in panels.items() if _has_line(p)}
     assert len(drawn) == 9
@@ -104,15 +104,15 @@ def _has_line(panel: dict[str, Any]) -> bool:
     return "thresholds" in panel.get("fieldConfig", {}).get("defaults", {})
 
 
-def test_a_panel_says_where_it_needs_the_exporter_on_the_machine():
+def test_panels_that_need_unslow_exporter_say_so():
     needs = [panel for panel in PANELS if "`unslow exporter`" in panel.get("description", "")]
     told = {p["title"]: [re.search(r"\bunslow_\w", t["expr"]) for t in p.get("targets", [])] for p in PANELS}
     assert [panel["title"] for panel in needs] == [title for title, own in told.items() if own and all(own)]
     without = [panel["title"] for panel in PANELS if panel.get("targets") and panel not in needs]
-    assert "Tokens a second below the peers', the most" in without
+    assert "Tok/s below the peers, highest" in without
     assert len(without) > len(needs) > 5
 
 
-def test_instances_are_those_of_the_chosen_models():
+def test_instance_variable_depends_on_the_model_variable():
     instance = next(v for v in BOARD["templating"]["list"] if v["name"] == "instance")
     assert 'model=~"$model"' in instance["definition"]

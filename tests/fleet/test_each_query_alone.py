@@ -1,4 +1,4 @@
-"""Each query refused alone: what it would have told is missing, and nobody is well, ill or cleared because of that."""
+"""Each query refused alone: its readings are missing, and no verdict or finding changes because of that."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ from tests.real_prometheus import prometheus_program
 
 from unslow.facts.errors import UserError
 from unslow.fleet.members import read_members
-from unslow.fleet.prometheus.answers import Answered, Series
+from unslow.fleet.prometheus.answers import QueryAnswer, Series
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.prometheus.connection import Access
 from unslow.fleet.queries import PACKS, Options
 from unslow.fleet.snapshots import snapshot_of
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
 OPTIONS = Options(compare_s=BEFORE_S)
@@ -28,8 +29,8 @@ class Tape:
 
     def instant(self, query, at=None, about=""):
         if about == self.refused:
-            return Answered([], failure="it took too long")
-        told = self.answers.get(about) or Answered([])
+            return QueryAnswer([], failure="it took too long")
+        told = self.answers.get(about) or QueryAnswer([])
         return told._replace(series=[Series(dict(labels), value) for labels, value in told.series])
 
 
@@ -58,7 +59,7 @@ def said(tape):
 
 
 def said_of(member):
-    report = judge(next(snapshot_of(member).cases()))
+    report = judge(CaseView(next(snapshot_of(member).cases())))
     causes = (frozenset(one.cause for one in told) for told in (report.findings, report.ruled_out))
     return Said(report.verdict, *causes)
 
@@ -82,7 +83,7 @@ def truth(tape):
     return told
 
 
-def test_every_query_but_the_targets_may_fail(tape, truth):
+def test_any_query_except_targets_may_fail(tape, truth):
     asked = [name for name in tape.answers if name != "targets"]
     assert {name for name, of, *_ in PACKS if of != "own"} - {"busy", "settings"} <= set(asked)
     wrong = {name: difference for name in asked if (difference := worse(truth, refused(tape, name)))}
@@ -94,7 +95,7 @@ def refused(tape, name):
 
 
 def worse(truth, told):
-    """What is claimed without the answer and not with it: a verdict, a cause, or that there is none."""
+    """What is claimed without the response and not with it: a verdict, a finding, or a ruled-out cause."""
     return {
         key: (one, truth[key])
         for key, one in told.items()
@@ -104,6 +105,6 @@ def worse(truth, told):
     } | dict.fromkeys(truth.keys() ^ told.keys())
 
 
-def test_without_the_targets_there_is_no_fleet(tape):
-    with pytest.raises(UserError, match="which engines"):
+def test_failed_targets_query_is_a_user_error(tape):
+    with pytest.raises(UserError, match="could not list the engines"):
         refused(tape, "targets")

@@ -60,7 +60,7 @@ def causes(known: dict[str, list]) -> set[str]:
     return {one.labels["cause"] for one in known["unslow_finding"] if one.value == 1}
 
 
-def test_too_many_threads_are_found_and_no_others():
+def test_real_server_with_too_many_threads_has_only_that_finding():
     threads = 4 * (os.cpu_count() or 1)
     with served(MODEL, "-t", str(threads)) as (target, _server), load(target.url):
         time.sleep(1)
@@ -74,7 +74,7 @@ def test_too_many_threads_are_found_and_no_others():
     assert speeds[0] < speeds[1]
 
 
-def test_measuring_where_it_is_allowed():
+def test_measure_every_measures_an_idle_server():
     with served(MODEL, "-np", "2") as (target, _server):
         looker = Looker(
             LiveSystem(),

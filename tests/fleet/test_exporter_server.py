@@ -1,4 +1,4 @@
-"""The HTTP side: dialects, states, and those who should not be answered."""
+"""The HTTP side: dialects, health states and refused requests."""
 
 import http.client
 import socket
@@ -60,7 +60,7 @@ def asked(server: ExporterServer, path: str, method: str = "GET", **headers: str
         ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
     ],
 )
-def test_each_gets_its_dialect(server, accept, kind):
+def test_response_dialect_follows_the_accept_header(server, accept, kind):
     answer = asked(server, "/metrics", Accept=accept)
     assert (answer.status, answer.headers["Content-Type"]) == (200, kind)
     assert answer.body.endswith("# EOF\n") == kind.startswith("application")
@@ -79,18 +79,18 @@ def test_each_gets_its_dialect(server, accept, kind):
         (";;;,,,=", "text"),
     ],
 )
-def test_which_dialect(accept, dialect):
+def test_dialect_for_accept_header(accept, dialect):
     assert dialect_for(accept) == dialect
 
 
-def test_states(server, state):
+def test_healthz_and_readyz_report_their_state(server, state):
     assert (asked(server, "/healthz").status, asked(server, "/readyz").status) == (200, 200)
     state.well = state.ready = False
     assert (asked(server, "/healthz").status, asked(server, "/readyz").status) == (503, 503)
     assert asked(server, "/metrics").status == 200, "a scrape is answered all the same"
 
 
-def test_other_paths_and_methods(server):
+def test_unknown_paths_and_methods_are_refused(server):
     assert asked(server, "/nothing").status == 404
     assert asked(server, "/metrics", "POST").status == 501
     assert "/metrics" in asked(server, "/").body
@@ -99,14 +99,14 @@ def test_other_paths_and_methods(server):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:9877", "192.168.0.7", "[", ""])
-def test_a_page_that_bends_a_name_to_loopback_is_refused(server, host):
+def test_dns_rebinding_host_is_refused(server, host):
     assert asked(server, "/metrics", Host=host).status == 403
     assert asked(server, "/metrics", Host="localhost:1").status == 200
 
 
 @pytest.mark.parametrize("holders", [MOST_CONNECTIONS, 200])
-def test_silent_connections_keep_nobody_out(server, holders):
-    """They come again whenever they are dropped, as somebody would who means it."""
+def test_idle_connections_do_not_block_others(server, holders):
+    """Dropped clients reconnect, as an attacker would."""
     going, there = Event(), []
 
     def hold() -> None:
@@ -134,7 +134,7 @@ def test_silent_connections_keep_nobody_out(server, holders):
             thread.join()
 
 
-def test_a_port_that_is_taken(server, wording):
+def test_port_in_use_is_a_user_error(server, wording):
     with pytest.raises(UserError, match=f"127.0.0.1:{server.server_port}") as raised:
         ExporterServer(Address("127.0.0.1", server.server_port), server.answers)
     wording(raised.value.message.partition(": ")[2])
@@ -147,7 +147,7 @@ def drips(line: socket.socket, seconds: float) -> None:
         time.sleep(0.02)
 
 
-def test_whoever_drips_is_hung_up_on(server, monkeypatch):
+def test_slow_request_is_disconnected(server, monkeypatch):
     """A byte now and then keeps any timeout of single reads from ever being over."""
     monkeypatch.setattr(Handler, "timeout", 0.2)
     with socket.create_connection(("127.0.0.1", server.server_port), 2.0) as line:

@@ -32,7 +32,7 @@ def _weaker() -> dict[str, str]:
 WEAKER = _weaker()
 
 
-def test_there_are_guards():
+def test_guards_are_found_in_the_rules():
     assert len(WEAKER) > 20
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from unslow.fleet.labels import plain, port_of, quick_key, short, without_port
+from unslow.fleet.labels import plain_label, port_of, quick_key, short_name, without_port
 
 
-def test_the_same_values_under_other_names_are_other_labels():
+def test_quick_key_includes_label_names():
     assert quick_key({"namespace": "a", "pod": "b"}) != quick_key({"node": "a", "pod": "b"})
 
 
@@ -20,14 +20,14 @@ def test_the_same_values_under_other_names_are_other_labels():
         ("", "", ""),
     ],
 )
-def test_hosts_and_ports(instance, host, port):
+def test_host_and_port_are_split(instance, host, port):
     assert (without_port(instance), port_of(instance)) == (host, port)
 
 
-def test_short_names_are_of_names_only():
-    assert short("gpu-01.example.com") == "gpu-01"
-    assert short("10.0.0.1") == ""
-    assert short("gpu-01") == ""
+def test_short_names_exclude_ip_addresses():
+    assert short_name("gpu-01.example.com") == "gpu-01"
+    assert short_name("10.0.0.1") == ""
+    assert short_name("gpu-01") == ""
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_short_names_are_of_names_only():
         *((name, name) for name in ("NVIDIA L4", "meta-llama/Llama-3.1-8B", "disk-01:8000", "keyhole/vllm-0", "a b")),
     ],
 )
-def test_a_label_shows_neither_passwords_nor_what_a_terminal_obeys(written, shown):
-    assert plain(written) == shown
+def test_shown_label_masks_secrets_and_control_characters(written, shown):
+    assert plain_label(written) == shown

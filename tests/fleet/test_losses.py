@@ -8,19 +8,20 @@ from judged_fleets import BUSY, PREEMPTS, QUEUE, WINDOW_S, judged, named, report
 from recorded_machines import first_case
 
 from unslow.facts.run import Run
-from unslow.facts.values import NOT_LOOKED, not_found, reported
-from unslow.fleet.judging import judged_instance
+from unslow.facts.values import NOT_LOOKED, not_found, reported_fact
+from unslow.fleet.judging import judge_instance
 from unslow.fleet.losses import NOBODY_ASKED, loss_of
-from unslow.think.case.prediction import DECODE
+from unslow.think.case.speed import DECODE
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
-from unslow.think.report import Cost, Expected, Finding, Range
+from unslow.think.report import Cost, Expectation, Finding, Range
 
 HOURS = WINDOW_S / 3600
 
 
 def lost(name, **traffic):
     case = with_traffic(first_case(name), **traffic)
-    return loss_of(case, judge(case), WINDOW_S)
+    return loss_of(CaseView(case), judge(CaseView(case)), WINDOW_S)
 
 
 def finding(cause="eager_mode", phase="decode", cost=None, **more):
@@ -30,7 +31,7 @@ def finding(cause="eager_mode", phase="decode", cost=None, **more):
 def judged_so(verdict="slow", rate=20.0, best=(35.0, 40.0, 45.0), findings=(), phase="decode"):
     """The report on the busy vLLM, had it been judged so."""
     low, mid, high = best or (0.0, 0.0, 0.0)
-    expected = Expected(achievable={DECODE: Range(low=low, mid=mid, high=high)} if best else {}, because="no size")
+    expected = Expectation(achievable={DECODE: Range(low=low, mid=mid, high=high)} if best else {}, because="no size")
     measured = {DECODE: rate} if rate else {}
     return msgspec.structs.replace(
         report_on(BUSY), verdict=verdict, phase=phase, measured=measured, expected=expected, findings=findings
@@ -38,24 +39,24 @@ def judged_so(verdict="slow", rate=20.0, best=(35.0, 40.0, 45.0), findings=(), p
 
 
 def loss_so(report, by_itself=(), **traffic):
-    case = with_traffic(first_case(BUSY), **{"tokens_per_s": reported(480.0, "test"), **traffic})
-    return loss_of(case, report, WINDOW_S, by_itself)
+    case = with_traffic(first_case(BUSY), **{"tokens_per_s": reported_fact(480.0, "test"), **traffic})
+    return loss_of(CaseView(case), report, WINDOW_S, by_itself)
 
 
-def test_a_healthy_one_loses_nothing():
+def test_normal_instance_loses_nothing():
     found = lost(BUSY)
     assert found.loss.tokens_per_s == found.loss.gpu_hours == 0.0
     assert found.by_cause == {}
 
 
-def test_an_idle_one_has_idle_hours_and_no_loss():
-    loss = lost(BUSY, running=0.0, each_among=0.0, tokens_per_s=reported(0.0, "test")).loss
+def test_idle_instance_has_idle_gpu_hours_and_no_loss():
+    loss = lost(BUSY, running=0.0, each_among=0.0, tokens_per_s=reported_fact(0.0, "test")).loss
     assert loss.idle_gpu_hours == pytest.approx(HOURS)
     assert not loss.gpu_hours
 
 
-def test_one_that_nobody_asks_and_that_cannot_be_judged_loses_nothing():
-    nobody = {"running": 0.0, "each_among": 0.0, "tokens_per_s": reported(0.0, "test"), "waiting": 0.0}
+def test_undetermined_idle_instance_loses_nothing():
+    nobody = {"running": 0.0, "each_among": 0.0, "tokens_per_s": reported_fact(0.0, "test"), "waiting": 0.0}
     found = loss_so(judged_so("cannot_tell", rate=None), **nobody).loss
     assert (found.tokens_per_s, found.gpu_hours, found.because) == (0.0, 0.0, NOBODY_ASKED)
     stuck = loss_so(judged_so("cannot_tell", rate=None), **nobody | {"waiting": 3.0}).loss
@@ -63,22 +64,22 @@ def test_one_that_nobody_asks_and_that_cannot_be_judged_loses_nothing():
     assert stuck.because != NOBODY_ASKED
 
 
-def test_one_without_a_speed_says_that_it_was_not_measured(wording):
+def test_missing_speed_is_stated_as_not_measured(wording):
     unseen = not_found("its tokens are too few to tell a speed")
     case = with_traffic(first_case(BUSY), each_tokens_per_s=unseen, running=0.1)
-    runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=NOT_LOOKED)
+    runtime = case.runtime.with_facts(decode_tokens_per_s=NOT_LOOKED)
     watched = msgspec.structs.replace(case, runtime=runtime, run=Run(traffic=case.run.traffic))
-    because = loss_of(watched, judged_so("cannot_tell", rate=None), WINDOW_S).loss.because
+    because = loss_of(CaseView(watched), judged_so("cannot_tell", rate=None), WINDOW_S).loss.because
     wording(because)
 
 
-def test_one_that_works_a_quarter_of_the_time_is_idle_for_the_rest():
+def test_quarter_load_leaves_three_quarters_idle_gpu_hours():
     assert loss_so(judged_so("normal", rate=80.0), running=6.0, each_among=24.0).loss.idle_gpu_hours == pytest.approx(
         0.75 * HOURS
     )
 
 
-def test_slower_than_it_could_be_by_half_loses_as_much_as_it_gives():
+def test_half_the_achievable_speed_loses_as_much_as_it_generates():
     found = loss_so(judged_so(rate=20.0, findings=(finding(cost=Cost(seconds=0.02, per="token")),)))
     assert found.loss.tokens_per_s == pytest.approx(480.0)
     assert found.loss.gpu_hours == pytest.approx(HOURS / 2)
@@ -87,23 +88,23 @@ def test_slower_than_it_could_be_by_half_loses_as_much_as_it_gives():
     }  # fmt: skip
 
 
-def test_within_the_interval_only_what_the_price_says_is_lost():
+def test_within_the_interval_only_the_cause_cost_is_lost():
     found = loss_so(judged_so(rate=36.0, findings=(finding(cost=Cost(seconds=1 / 36 - 1 / 38, per="token")),)))
     assert found.loss.tokens_per_s == pytest.approx(480.0 * (38 / 36 - 1))
 
 
-def test_what_no_price_explains_is_of_what_its_own_exporter_names():
+def test_unexplained_loss_goes_to_the_exporter_cause():
     assert set(loss_so(judged_so(), ("eager_mode", "swapping")).by_cause) == {"eager_mode"}
 
 
-def test_a_speedup_stands_in_for_a_price_and_is_held_to_what_is_achievable():
+def test_speedup_replaces_a_missing_cost_up_to_achievable():
     found = loss_so(judged_so(rate=36.0, findings=(finding(speedup=3.0),)))
     assert found.loss.tokens_per_s == pytest.approx(480.0 * (40 / 36 - 1))
     without = loss_so(judged_so(rate=36.0, best=None, findings=(finding(speedup=1.5),)))
     assert without.loss.tokens_per_s == pytest.approx(240.0)
 
 
-def test_requests_that_wait_would_share_the_steps_of_those_in_work():
+def test_waiting_requests_are_counted_at_the_larger_batch():
     found = lost(QUEUE)
     report = report_on(QUEUE)
     alone = 22.0 * report.expected.achievable[DECODE].mid
@@ -111,33 +112,33 @@ def test_requests_that_wait_would_share_the_steps_of_those_in_work():
     assert set(found.by_cause) == {"queueing"}
 
 
-def test_without_a_queue_that_is_slow_waiting_is_no_loss(wording):
+def test_waiting_without_a_queue_finding_is_not_a_loss(wording):
     assert loss_so(judged_so(rate=39.0), waiting=50.0).loss.tokens_per_s == 0.0
     wording(loss_so(judged_so(rate=39.0)).loss.because)
 
 
-def test_throwing_out_slows_answers_too():
+def test_preemption_also_slows_decode():
     found = lost(PREEMPTS)
     assert set(found.by_cause) == {"kv_cache_preemption"}
     assert sum(found.by_cause.values()) == pytest.approx(found.loss.tokens_per_s)
 
 
-def test_waiting_is_counted_though_the_speed_has_no_norm():
+def test_waiting_is_counted_without_an_expected_speed():
     queued = judged_so(best=None, rate=None, phase="queue", findings=(finding("queueing", "queue"),))
     found = loss_so(queued, waiting=3.0, running=24.0)
     assert 0.8 * 3 * 480 / 24 < found.loss.tokens_per_s < 3 * 480 / 24
     assert "only" in found.loss.because
 
 
-def test_time_lost_to_prompts_is_a_share_of_all_time():
+def test_prefill_loss_is_a_share_of_all_time():
     slow = judged_so(
         rate=41.0, findings=(finding("prefill_batch_too_small", "prefill", Cost(seconds=0.001, per="prompt_token")),)
     )
-    found = loss_so(slow, prompt_tokens_per_s=reported(200.0, "test"))
+    found = loss_so(slow, prompt_tokens_per_s=reported_fact(200.0, "test"))
     assert found.by_cause == {"prefill_batch_too_small": pytest.approx(480 * 0.2 / 0.8)}
 
 
-def test_time_lost_to_loading_is_a_share_of_each_request():
+def test_load_loss_is_a_share_of_each_request():
     reloads = finding("model_reloads_between_requests", "load", Cost(seconds=6.4, per="request"))
     found = loss_so(judged_so(rate=41.0, findings=(reloads,)), running=24.0)
     come_per_s = 480.0 / 256
@@ -151,41 +152,43 @@ def test_time_lost_to_loading_is_a_share_of_each_request():
         (judged_so("cannot_tell"), {}, "no size"),
         (judged_so("failed"), {}, "does not load"),
         (judged_so(best=None), {}, "no size"),
-        (judged_so(), {"tokens_per_s": NOT_LOOKED}, "not known"),
+        (judged_so(), {"tokens_per_s": NOT_LOOKED}, "unknown"),
     ],
 )
-def test_what_cannot_be_told_says_why(report, traffic, because):
+def test_unknown_loss_states_the_reason(report, traffic, because):
     found = loss_so(report, **traffic)
     assert found.loss.tokens_per_s is None
     assert because in found.loss.because
     assert found.by_cause == {}
 
 
-def test_one_that_does_not_load_holds_its_gpus_for_nothing():
+def test_failed_load_loses_all_its_gpu_hours():
     assert loss_so(judged_so("failed")).loss.gpu_hours == pytest.approx(HOURS)
 
 
-def test_one_that_sleeps_is_idle_whatever_it_did_before():
+def test_sleeping_instance_is_idle():
     case = first_case(BUSY)
-    asleep = msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, state=reported("asleep", "t")))
-    assert loss_of(asleep, judged_so("normal"), WINDOW_S).loss.idle_gpu_hours == pytest.approx(HOURS)
+    asleep = msgspec.structs.replace(
+        case, runtime=msgspec.structs.replace(case.runtime, state=reported_fact("asleep", "t"))
+    )
+    assert loss_of(CaseView(asleep), judged_so("normal"), WINDOW_S).loss.idle_gpu_hours == pytest.approx(HOURS)
 
 
-def test_without_a_gpu_no_gpu_hours_are_lost():
+def test_cpu_instance_loses_no_gpu_hours():
     cpu = judged("built_laptop_cpu_healthy").instance
     assert cpu.gpus == 0
     assert cpu.lost.gpu_hours == 0.0
 
 
-def test_gpus_that_nobody_counted_have_no_hours():
+def test_unknown_gpu_count_gives_no_gpu_hours():
     case = first_case(BUSY)
     unseen = msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, gpus=NOT_LOOKED))
-    alone = msgspec.structs.replace(unseen, runtime=msgspec.structs.replace(unseen.runtime, tensor_parallel=NOT_LOOKED))
+    alone = msgspec.structs.replace(unseen, runtime=unseen.runtime.with_facts(tensor_parallel=NOT_LOOKED))
     several = msgspec.structs.replace(
-        unseen, runtime=msgspec.structs.replace(unseen.runtime, tensor_parallel=reported(4, "test"))
+        unseen, runtime=unseen.runtime.with_facts(tensor_parallel=reported_fact(4, "test"))
     )
-    assert judged_instance(named("one"), alone, judged_so()).instance.lost.gpu_hours is None
-    assert judged_instance(named("one"), several, judged_so()).instance.gpus == 4
+    assert judge_instance(named("one"), CaseView(alone), judged_so()).instance.lost.gpu_hours is None
+    assert judge_instance(named("one"), CaseView(several), judged_so()).instance.gpus == 4
 
 
 PRICES = st.one_of(
@@ -193,7 +196,7 @@ PRICES = st.one_of(
 )
 TRAFFIC = st.fixed_dictionaries({
     "running": st.floats(0, 1e4), "waiting": st.floats(0, 1e5), "each_among": st.floats(0, 1e4),
-    "tokens_per_s": st.floats(0, 1e6).map(lambda rate: reported(rate, "test")),
+    "tokens_per_s": st.floats(0, 1e6).map(lambda rate: reported_fact(rate, "test")),
 })  # fmt: skip
 RATES = st.one_of(st.none(), st.floats(0.01, 1e4))
 PHASES = st.sampled_from(("decode", "prefill", "queue", "load"))
@@ -202,7 +205,7 @@ VERDICTS = st.sampled_from(("slow", "normal", "failed", "cannot_tell"))
 
 @settings(max_examples=60)
 @given(VERDICTS, RATES, RATES, PHASES, PRICES, TRAFFIC)
-def test_losses_are_bounded_and_are_shared_without_rest(verdict, rate, mid, phase, cost, traffic):
+def test_losses_are_bounded_and_causes_sum_to_the_loss(verdict, rate, mid, phase, cost, traffic):
     best = None if mid is None else (0.8 * mid, mid, 1.2 * mid)
     report = judged_so(verdict, rate, best, (finding(phase=phase, cost=cost),), phase)
     loss, taken = loss_so(report, **traffic)

@@ -22,7 +22,7 @@ def test_three_real_targets_are_two_engines_on_one_host():
     assert vllm.host is llama.host
 
 
-def test_vllm_says_how_it_is_set_up():
+def test_vllm_settings_are_read():
     vllm, _ = read_members(Recorded("three_targets"), OPTIONS).members
     assert vllm.info["num_gpu_blocks"] == "20"
     assert vllm.info["kv_cache_size_tokens"] == "2560"
@@ -32,7 +32,7 @@ def test_vllm_says_how_it_is_set_up():
     assert vllm.engine["running_before"].value == 8
 
 
-def test_llama_server_is_read_by_its_counters():
+def test_llama_server_speed_comes_from_its_counters():
     _, llama = read_members(Recorded("three_targets"), OPTIONS).members
     assert llama.engine["tokens_counted"].value > 200
     assert 20 < llama.engine["decode_tokens_per_busy_s"].value < 500
@@ -40,7 +40,7 @@ def test_llama_server_is_read_by_its_counters():
     assert llama.engine["running_spread"].value < 1
 
 
-def test_few_tokens_tell_no_speed():
+def test_few_tokens_give_no_speed():
     llama = {"instance": "127.0.0.1:18612", "job": "llama", "model": "SmolLM2-135M"}
     counted = {"llama_cpp.decode_tokens.0": 12.0, "llama_cpp.decode_busy_s.0": 0.1}
     few = [[{**llama, "unslow_is": mark}, value] for mark, value in counted.items()]
@@ -48,7 +48,7 @@ def test_few_tokens_tell_no_speed():
     assert "decode_tokens_per_busy_s" not in llama.engine
 
 
-def test_what_was_not_asked_for_is_told(wording):
+def test_missing_gpu_exporter_is_stated(wording):
     found = read_members(Recorded("three_targets"), OPTIONS)
     wording(found.members[0].missing["gpus"])
     assert [(one.kind, one.instances) for one in found.statements] == [("duplicates", 1), ("missing", 2)]
@@ -60,7 +60,7 @@ def test_a_constant_number_of_queries_is_asked():
     assert len(prometheus.asked) == len(set(prometheus.asked)) == 22
 
 
-def test_questions_are_asked_in_the_order_in_which_their_answers_are_needed(monkeypatch):
+def test_queries_are_sent_in_the_order_of_use(monkeypatch):
     """Else answers would be kept in memory until somebody wants them."""
     prometheus, wanted, answer = Recorded("three_targets"), [], Asking.answer
     prometheus.answers["there"] = [[{"__name__": one.anchor}, 1.0] for one in exporters().values()]
@@ -74,28 +74,28 @@ def test_questions_are_asked_in_the_order_in_which_their_answers_are_needed(monk
     assert prometheus.asked == ["there", *wanted] == [query.name for query in all_queries(OPTIONS)]
 
 
-def test_a_query_without_an_answer_is_told_and_nothing_is_made_up():
+def test_failed_query_is_stated_and_its_readings_missing():
     found = read_members(Recorded("three_targets", failing=("load", "host_memory")), OPTIONS)
     vllm, _ = found.members
     assert "running" not in vllm.engine
     assert vllm.engine["waiting"].value == 4
-    assert vllm.missing["engine"] == "not answered: load"
-    assert vllm.missing["host"] == "not answered: host_memory"
+    assert vllm.missing["engine"] == "query failed: load"
+    assert vllm.missing["host"] == "query failed: host_memory"
     assert not any("not answered" in one.text for one in found.statements)
 
 
-def test_without_the_engines_there_is_nothing_to_read():
+def test_failed_engine_query_is_a_user_error():
     with pytest.raises(UserError, match="query timed out"):
         read_members(Recorded("three_targets", failing=("targets",)), OPTIONS)
 
 
-def test_where_nobody_counts_what_there_is_everything_is_asked_for(wording):
+def test_failed_count_query_asks_every_exporter(wording):
     known, found = (read_members(Recorded("three_targets", failing=failing), OPTIONS) for failing in ((), ("there",)))
     assert [one.engine for one in found.members] == [one.engine for one in known.members]
     wording(found.members[0].missing["gpus"])
 
 
-def test_without_a_word_on_restarts_nothing_that_was_counted_is_believed(wording):
+def test_unknown_restarts_discard_counter_readings(wording):
     """Two targets that write one series look like a speed, unless somebody says how often the counters fell."""
     vllm, _ = read_members(Recorded("three_targets", failing=("starts",)), OPTIONS).members
     assert "generated_tokens_per_s" not in vllm.engine
@@ -104,14 +104,14 @@ def test_without_a_word_on_restarts_nothing_that_was_counted_is_believed(wording
     wording(vllm.doubts[0])
 
 
-def test_two_engines_that_start_all_the_time_under_the_same_labels_are_not_believed():
+def test_repeated_counter_resets_discard_counter_readings():
     labels = {"instance": "127.0.0.1:18611", "job": "vllm", "unslow_is": "starts"}
     vllm, _ = read_members(Recorded("three_targets", {"starts": [[labels, 12.0]]}), OPTIONS).members
     assert "generated_tokens_per_s" not in vllm.engine
     assert "12 times" in vllm.doubts[0]
 
 
-def test_a_router_that_speaks_of_engines_is_none():
+def test_router_metrics_are_not_an_engine():
     recorded = Recorded("three_targets")
     router = {"instance": "router:80", "job": "router", "server": "http://a:8000"}
     recorded.answers["targets"] = [
@@ -122,7 +122,7 @@ def test_a_router_that_speaks_of_engines_is_none():
     assert len(read_members(recorded, OPTIONS).members) == 2
 
 
-def test_labels_that_anybody_may_write_are_shown_plainly():
+def test_hostile_labels_are_sanitised():
     recorded = Recorded("three_targets")
     evil = {"instance": "\x1b[2Jhost:1", "job": "x" * 5000, "model": "a\nb"}
     recorded.answers["targets"] = [[{**evil, "unslow_is": "llama_cpp.samples"}, 30.0]]
@@ -132,7 +132,7 @@ def test_labels_that_anybody_may_write_are_shown_plainly():
     assert max(map(len, member.labels.values())) <= 120
 
 
-def test_an_old_sample_is_a_doubt(wording):
+def test_old_newest_sample_is_a_doubt(wording):
     recorded = Recorded("three_targets")
     recorded.answers["targets"] = [
         [labels, 200.0 if labels["unslow_is"].endswith("age") else value]

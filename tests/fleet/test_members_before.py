@@ -1,17 +1,17 @@
-"""What an engine was: the pods of its workload stand for it, those of another cluster do not."""
+"""The past of an engine: earlier pods of its workload count, those of another cluster do not."""
 
 import pytest
 
 from unslow.fleet.engines import Engine, Past
 from unslow.fleet.member import engine_readings
 from unslow.fleet.members import Before
-from unslow.fleet.prometheus.answers import Answered
+from unslow.fleet.prometheus.answers import QueryAnswer
 from unslow.fleet.queries import Labels
 
 
 class Silent:
     def answer(self, _):
-        return Answered([])
+        return QueryAnswer([])
 
 
 def pod(name, cluster="a", **labels):
@@ -31,7 +31,7 @@ def before(engine, *pasts):
     return found, engine_readings(engine.raw, 900.0)
 
 
-def test_the_pods_of_its_workload_are_taken_together_by_their_tokens():
+def test_earlier_pods_of_a_workload_are_averaged_by_tokens():
     engine = Engine("vLLM", pod("chat-7d9f8b6c5d-aaaaa"))
     others = (
         past(pod("chat-6c5d7d9f8b-bbbbb"), 2.0, 0.01, 300.0),
@@ -43,7 +43,7 @@ def test_the_pods_of_its_workload_are_taken_together_by_their_tokens():
     assert found.gone == {"llm/chat": 1}
 
 
-def test_another_cluster_has_the_same_names_and_another_past():
+def test_same_workload_in_another_cluster_has_its_own_past():
     engine = Engine("vLLM", pod("chat-7d9f8b6c5d-aaaaa", version="0.11"))
     far = past(pod("chat-6c5d7d9f8b-bbbbb", "b", version="0.9"), 2.0, 0.01, 300.0)
     found, told = before(engine, far)
@@ -55,7 +55,7 @@ def test_another_cluster_has_the_same_names_and_another_past():
     assert found.version(engine, None) == "0.10"
 
 
-def test_what_it_was_itself_goes_before_what_others_were():
+def test_own_past_wins_over_the_workload_past():
     engine = Engine("vLLM", pod("chat-0"))
     engine.raw = past(engine.labels, 1.0, 0.05, 100.0).raw
     _, told = before(engine, past(pod("chat-1"), 2.0, 0.01, 300.0))

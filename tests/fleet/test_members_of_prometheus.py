@@ -41,7 +41,7 @@ def said(found):
     return " | ".join(f"{one.kind}: {one.text}" for one in found.statements)
 
 
-def test_a_pod_has_its_own_gpu_its_node_its_limits_and_its_version(read):
+def test_pod_gets_its_gpu_node_limits_and_version(read):
     (member,) = read("kubernetes").members
     assert (member.key, member.model, member.host_name) == (f"llm/{NAME}", "llama", "gpu-01")
     (gpu,) = member.gpus
@@ -53,7 +53,7 @@ def test_a_pod_has_its_own_gpu_its_node_its_limits_and_its_version(read):
     assert (member.version, member.version_before) == ("0.10.1", "0.9.2")
 
 
-def test_a_new_version_is_compared_with_the_pods_before_it(read):
+def test_new_version_is_compared_with_earlier_pods(read):
     (member,) = read("kubernetes").members
     assert member.engine["token_gap_s"].value == pytest.approx(0.02)
     assert member.engine["token_gap_before_s"].value == pytest.approx(0.01)
@@ -61,7 +61,7 @@ def test_a_new_version_is_compared_with_the_pods_before_it(read):
     assert member.engine["running_before"].value == 4
 
 
-def test_bits_of_reasons_become_shares_and_clocks_are_those_of_work(read):
+def test_throttle_bits_become_shares_and_clocks_are_under_load(read):
     gpu = read("kubernetes").members[0].gpus[0]
     assert gpu.readings["thermal_throttled"].value == pytest.approx(0.5, abs=0.08)
     assert gpu.readings["power_throttled"].value == pytest.approx(0.5, abs=0.08)
@@ -69,22 +69,22 @@ def test_bits_of_reasons_become_shares_and_clocks_are_those_of_work(read):
     assert gpu.readings["busy"].value == pytest.approx(0.5, abs=0.05)
 
 
-def test_the_clock_of_a_gpu_that_rested_is_not_told_as_one_of_work(read):
+def test_idle_gpu_clock_is_not_a_clock_under_load(read):
     (member,) = read("resting").members
-    assert member.gpus[0].readings["clock_hz"] == (300e6, "DCGM_FI_DEV_SM_CLOCK, mean of 15 min")
+    assert member.gpus[0].readings["clock_hz"] == (300e6, "DCGM_FI_DEV_SM_CLOCK, mean over 15 min")
     assert "while busy" in read("kubernetes").members[0].gpus[0].readings["clock_hz"].source
     assert isinstance(snapshot_of(member).subjects[0].run.gpus.value[0].clock_hz, Unknown)
 
 
-def test_what_is_counted_is_told_with_its_source(read, wording):
+def test_counter_readings_name_their_source(read, wording):
     engine = read("alone").members[0].engine
     assert engine["generated_tokens_per_s"].value == pytest.approx(100.0)
     assert engine["tokens_counted"].value == pytest.approx(90_000, rel=0.01)
     wording(engine["token_gap_s"].source, tells="15 min")
-    assert engine["running"] == (4.0, "vllm:num_requests_running, mean of 15 min")
+    assert engine["running"] == (4.0, "vllm:num_requests_running, mean over 15 min")
 
 
-def test_engines_that_share_a_host_get_no_gpu_by_guessing(read, wording):
+def test_engines_sharing_a_host_get_no_guessed_gpus(read, wording):
     found = read("sharing")
     assert [member.gpus for member in found.members] == [(), ()]
     wording(found.members[0].missing["gpus"], tells=("2 engines", "gpu-01"))
@@ -92,18 +92,18 @@ def test_engines_that_share_a_host_get_no_gpu_by_guessing(read, wording):
     wording(said(found))
 
 
-def test_a_pod_on_a_node_whose_gpus_are_given_to_others_has_none_of_them(read, wording):
+def test_pod_without_assigned_gpus_gets_none_of_its_node(read, wording):
     (member,) = read("given_to_others").members
     assert member.gpus == ()
     wording(member.missing["gpus"], tells=("gpu-01", str(NAME)))
 
 
-def test_a_label_says_whose_a_gpu_is(read):
+def test_gpu_ids_label_assigns_gpus(read):
     members = read("shared_and_told").members
     assert [[gpu.index for gpu in member.gpus] for member in members] == [[1], [0]]
 
 
-def test_an_engine_alone_has_every_gpu_of_its_host(read, wording):
+def test_single_engine_gets_every_gpu_of_its_host(read, wording):
     (member,) = read("alone").members
     assert [gpu.index for gpu in member.gpus] == [0, 1]
     assert [*member.missing] == ["host"]
@@ -111,7 +111,7 @@ def test_an_engine_alone_has_every_gpu_of_its_host(read, wording):
 
 
 @pytest.mark.parametrize(("scenario", "words"), [("replicas", "Prometheus"), ("two_jobs", "job")])
-def test_an_engine_that_is_scraped_twice_counts_once(read, scenario, words, wording):
+def test_engine_scraped_twice_counts_once(read, scenario, words, wording):
     found = read(scenario)
     (member,) = found.members
     assert member.engine["generated_tokens_per_s"].value == pytest.approx(100.0)
@@ -125,7 +125,7 @@ def test_two_models_behind_one_address_are_two_engines(read):
     assert "duplicates" not in said(found)
 
 
-def test_parts_of_one_server_are_added_up(read):
+def test_data_parallel_ranks_are_summed(read):
     (member,) = read("data_parallel").members
     assert member.engine["generated_tokens_per_s"].value == pytest.approx(200.0)
     assert member.engine["running"].value == 8
@@ -133,20 +133,20 @@ def test_parts_of_one_server_are_added_up(read):
     assert member.engine["token_gap_s"].value == pytest.approx(0.02)
 
 
-def test_ranks_that_tell_the_same_are_not_added_up(read):
+def test_identical_tensor_parallel_ranks_are_not_summed(read):
     (member,) = read("sglang").members
     assert member.engine["running"].value == 6
     assert member.engine["cache_used"].value == pytest.approx(0.3)
     assert member.engine["generated_tokens_per_s"] == (
         pytest.approx(50.0),
-        "sglang:generation_tokens_total, a second over 15 min",
+        "sglang:generation_tokens_total, per second over 15 min",
     ), "streamed or not"
     assert member.engine["prompt_tokens_per_s"].value == pytest.approx(60.0), "those that were computed"
     assert member.engine["prompt_tokens"].value == pytest.approx(300.0)
     assert member.engine["answer_tokens"].value == pytest.approx(150.0)
 
 
-def test_counters_that_two_targets_write_are_not_believed(read, wording):
+def test_counters_written_by_two_targets_are_discarded(read, wording):
     found = read("falling")
     (member,) = found.members
     assert "generated_tokens_per_s" not in member.engine
@@ -156,7 +156,7 @@ def test_counters_that_two_targets_write_are_not_believed(read, wording):
     wording(said(found))
 
 
-def test_a_restart_is_told_and_counted_over(read, wording):
+def test_restart_is_stated_and_rates_stay_correct(read, wording):
     found = read("restarted")
     (member,) = found.members
     wording(member.doubts)
@@ -164,19 +164,19 @@ def test_a_restart_is_told_and_counted_over(read, wording):
     wording(said(found))
 
 
-def test_an_engine_that_went_away_is_told(read, wording):
+def test_engine_that_disappeared_is_stated(read, wording):
     found = read("gone")
     wording(found.members[0].doubts[0])
     wording(said(found))
 
 
-def test_an_engine_that_is_down_is_not_one_that_nobody_asks_any_more(read):
+def test_down_engine_differs_from_removed_engine(read):
     (down,), (gone,), (half,) = (read(name).members for name in ("went_down", "gone", "half"))
-    assert down.down.startswith("it is down: the last scrapes of it failed, and it was there for 5"), "half of it"
+    assert down.down.startswith("it is down: its last scrapes failed; up for 5"), "half of it"
     assert (gone.down, half.down) == ("", "")
 
 
-def test_an_engine_that_was_not_always_up_is_told(read, wording):
+def test_engine_with_failed_scrapes_is_stated(read, wording):
     found = read("half")
     assert found.members[0].engine["up"].value == pytest.approx(0.5, abs=0.05)
     wording(said(found))
@@ -195,13 +195,13 @@ def test_the_same_pod_in_two_clusters_is_two_engines_with_a_gpu_each(read):
     assert west.labels["cluster"] == "west"
 
 
-def test_older_names_are_read_too(read):
+def test_older_vllm_metric_names_are_read(read):
     engine = read("old_vllm").members[0].engine
-    assert engine["cache_used"] == (0.25, "vllm:gpu_cache_usage_perc, mean of 15 min")
+    assert engine["cache_used"] == (0.25, "vllm:gpu_cache_usage_perc, mean over 15 min")
     assert engine["token_gap_s"].value == pytest.approx(0.02)
 
 
-def test_engines_without_a_model_are_told_of_once(read, wording):
+def test_engines_without_a_model_are_stated_once(read, wording):
     found = read("nameless")
     labels = [one for one in found.statements if one.kind == "labels"]
     wording([one.text for one in labels])
@@ -210,7 +210,7 @@ def test_engines_without_a_model_are_told_of_once(read, wording):
     assert [member.model for member in read("nameless", join="model=instance").members] == ["a:1", "b:1"]
 
 
-def test_other_exporters_of_gpus_and_our_own(read):
+def test_other_gpu_exporters_and_unslow_exporter_are_read(read):
     box, only, red = read("others").members
     assert (box.gpus[0].name, box.gpus[0].driver, box.gpus[0].readings["power_throttled"].value) == (
         "NVIDIA L4",
@@ -229,30 +229,30 @@ def test_other_exporters_of_gpus_and_our_own(read):
     assert "unslow exporter" in only.missing["engine"]
 
 
-def test_engines_that_are_not_there_any_more_are_told(read, wording):
+def test_engines_gone_since_the_comparison_are_stated(read, wording):
     wording(said(read("was_there")), tells="24")
     assert "not there now" not in said(read("was_there", compare_s=0))
     assert all(one.such_as for one in read("was_there").statements if "not there now" in one.text)
 
 
-def test_nothing_is_said_where_nothing_is(read):
+def test_empty_prometheus_names_the_metrics_it_looked_for(read):
     found = read("no such scenario")
     assert found.members == []
     assert "vllm:num_requests_running" in found.statements[0].hint
 
 
-def test_more_than_may_be_read_is_an_error_before_it_is_read(server, wording):
+def test_too_many_series_are_refused_before_reading(server, wording):
     with Prometheus(Access(url=server)) as prometheus, pytest.raises(UserError) as error:
         read_members(prometheus, Options(most_series=5))
     wording(error.value.message, tells=" 5 ")
     assert "--match" in error.value.hint
-    assert prometheus.asked == 2
+    assert prometheus.queries_sent == 2
 
 
-def test_every_query_is_understood_and_their_number_does_not_depend_on_the_fleet(server):
+def test_queries_are_valid_and_constant_in_number(server):
     options = Options(match='scenario=~".+"', engines='job!=""', join="pod=my_pod,namespace=my_space")
     queries = all_queries(options)
     with Prometheus(Access(url=server)) as prometheus:
         assert [prometheus.instant(query.promql, about=query.name).failure for query in queries] == [""] * len(queries)
         read_members(prometheus, Options())
-    assert prometheus.asked == 1 + 2 * len(queries)
+    assert prometheus.queries_sent == 1 + 2 * len(queries)

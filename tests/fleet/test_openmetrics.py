@@ -24,12 +24,13 @@ from unslow.fleet.openmetrics import (
     device_of,
     exposition,
     families_text,
-    keyed,
     label_value,
+    subjects_by_key,
 )
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
-from unslow.think.judge.budget import OTHER
 from unslow.think.judge.judge import diagnose, judge
+from unslow.think.judge.pricing import OTHER
 from unslow.think.report import BudgetPart, Finding, Report, SubjectReport
 
 SLOW = "h200_llama_server_gpu_layers_set_too_low"
@@ -52,8 +53,8 @@ def report() -> Report:
 
 def subject(**changed) -> SubjectReport:
     case = cpu_case()
-    runtime = msgspec.structs.replace(case.runtime, url=r("http://127.0.0.1:8080"), version=r("b1234"))
-    return msgspec.structs.replace(judge(msgspec.structs.replace(case, runtime=runtime)), **changed)
+    runtime = case.runtime.with_facts(url=r("http://127.0.0.1:8080"), version=r("b1234"))
+    return msgspec.structs.replace(judge(CaseView(msgspec.structs.replace(case, runtime=runtime))), **changed)
 
 
 SERVER = subject()
@@ -65,7 +66,7 @@ def values(text: str, name: str) -> dict[tuple[str, ...], float]:
     return {tuple(sample.labels.values()): sample.value for sample in samples}
 
 
-def test_a_slow_server(report):
+def test_slow_server_metrics(report):
     text = exposition(report, STATE, "openmetrics", OWN)
     verdicts = values(text, "unslow_verdict")
     assert verdicts == {("llama.cpp", v): v == "slow" for v in ("slow", "normal", "failed", "cannot_tell")}
@@ -83,7 +84,7 @@ def test_a_slow_server(report):
     assert info == ("llama.cpp", "llama.cpp", "b9999-b21e4de", "llama8b", "Q4_K_M", "NVIDIA H200")
 
 
-def test_what_looking_tells(report):
+def test_look_state_metrics(report):
     text = exposition(report, STATE, "openmetrics", OWN)
     assert values(text, "unslow_look_timestamp_seconds")[()] == 1794834155.25
     assert values(text, "unslow_look_failures_total")[()] == 2
@@ -92,14 +93,14 @@ def test_what_looking_tells(report):
     assert values(text, "process_cpu_seconds_total")[()] == 1.5
 
 
-def test_before_the_first_look():
+def test_metrics_before_the_first_diagnosis():
     text = exposition(None, LookState(), "openmetrics", version="1.2")
     assert values(text, "unslow_look_success")[()] == 0
     assert values(text, "unslow_build_info") == {("1.2",): 1}
     assert "unslow_subject" not in text.replace("unslow_subjects_left_out", "")
 
 
-def test_both_dialects_say_the_same(report):
+def test_both_dialects_have_the_same_samples(report):
     open_metrics, text = (exposition(report, STATE, dialect, OWN) for dialect in ("openmetrics", "text"))
     assert open_metrics.endswith("\n# EOF\n")
     assert "# EOF" not in text
@@ -114,7 +115,7 @@ def test_both_dialects_say_the_same(report):
     assert units["unslow_decode_tokens_per_second"] == "tokens_per_second"
 
 
-def test_promtool_has_no_complaint(report):
+def test_promtool_accepts_the_metrics(report):
     text = exposition(report, STATE, "text", OWN)
     done = subprocess.run(
         [promtool(), "check", "metrics"], input=text, capture_output=True, text=True, timeout=30, check=False
@@ -122,13 +123,13 @@ def test_promtool_has_no_complaint(report):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_as_a_format_of_the_diagnosis(report):
+def test_diagnosis_has_an_openmetrics_format(report):
     text = render(report, "openmetrics", width=80, color=True) + "\n"
     assert values(text, "unslow_subjects")[()] == 1
     assert "unslow_look" not in text, "it was not watched"
 
 
-def test_what_a_server_calls_itself_stays_in_its_label():
+def test_hostile_server_name_stays_inside_its_label():
     one = subject(model=HOSTILE, version=HOSTILE, runtime=HOSTILE)
     text = exposition(Report(unslow_version="1", machine={}, subjects=(one,)), None, "openmetrics")
     (info,) = [s for f in strict(text) for s in f.samples if s.name == "unslow_subject_info"]
@@ -138,7 +139,7 @@ def test_what_a_server_calls_itself_stays_in_its_label():
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.sampled_from(["openmetrics", "text"]))
-def test_whatever_a_server_calls_itself(said, dialect):
+def test_arbitrary_server_names_give_valid_metrics(said, dialect):
     one = msgspec.structs.replace(SERVER, model=said, version=said, runtime=f"{said} {said}", devices=(said,))
     text = exposition(Report(unslow_version=said, machine={}, subjects=(one, one)), None, dialect)
     text.encode()
@@ -164,25 +165,25 @@ def test_whatever_a_server_calls_itself(said, dialect):
         ("x" * 1000, "x" * LONGEST_LABEL),
     ],
 )
-def test_labels_name_nobody(said, shown):
+def test_labels_contain_no_user_names_or_paths(said, shown):
     assert label_value(said) == shown
 
 
-def test_keys_are_short_and_unique():
+def test_subject_keys_are_short_and_unique():
     two = [subject(number=number, model=name) for number, name in enumerate(("qwen", "gemma", "gemma"))]
     alone = subject(number=3, url="")
-    keys = list(keyed((*two, alone)))
+    keys = list(subjects_by_key((*two, alone)))
     assert keys == ["llama.cpp:8080/qwen", "llama.cpp:8080/gemma", "llama.cpp:8080/gemma#2", "llama.cpp"]
 
 
-def test_at_most_so_many_subjects():
+def test_number_of_subjects_is_bounded():
     many = tuple(subject(number=n, url=f"http://127.0.0.1:{9000 + n}") for n in range(MOST_SUBJECTS + 5))
     text = exposition(Report(unslow_version="1", machine={}, subjects=many), LookState(left_out=0), "openmetrics")
     assert len(values(text, "unslow_subject_info")) == MOST_SUBJECTS
     assert values(text, "unslow_subjects")[()] == MOST_SUBJECTS + 5
 
 
-def test_causes_and_parts_come_from_fixed_sets():
+def test_cause_and_part_labels_come_from_fixed_sets():
     stranger = Finding(cause="made_up", title="x", confidence=1.0, because="", evidence=())
     parts = (
         BudgetPart(phase="decode", part="of my own", seconds=1.0, per="token"),
@@ -195,18 +196,18 @@ def test_causes_and_parts_come_from_fixed_sets():
     assert values(text, "unslow_budget_seconds") == {("llama.cpp:8080", "decode", OTHER, "token"): 3.0}
 
 
-def test_devices_of_one_kind_are_counted():
+def test_equal_devices_are_counted_in_the_label():
     assert device_of(subject(devices=("L4", "L4", "Xeon"))) == "2x L4"
     assert device_of(subject(devices=("L4", "T4", "Xeon"))) == "L4, T4"
     assert device_of(subject(devices=("Xeon",))) == "Xeon"
 
 
-def test_no_sample_is_not_a_number():
+def test_no_sample_is_nan():
     family = Family("a", "b", (Sample(math.nan), Sample(math.inf), Sample(0.1 + 0.2), Sample(3.0)))
     assert families_text([family], "text").splitlines()[2:] == ["a 0.3", "a 3"]
 
 
-def test_the_most_that_one_server_can_have():
+def test_series_per_server_are_bounded():
     """Every cause found at once, with every part: the bound that the page on deployment states."""
     causes = [Finding(cause=name, title=name, confidence=1.0, because="", evidence=()) for name in all_causes()]
     one = subject(findings=tuple(causes))

@@ -15,11 +15,11 @@ from unslow.fleet.pods import version_of, workload
         ("envoy:v1.30.0", ""),
     ],
 )
-def test_the_tag_of_the_runtimes_image_is_its_version(image, version):
+def test_runtime_image_tag_is_the_version(image, version):
     assert version_of({"main": image, "proxy": "envoy:v1.29.0"}, "vLLM") == version
 
 
-def test_an_image_of_ones_own_counts_where_the_container_is_known():
+def test_custom_image_counts_for_a_known_container():
     images = {"server": "registry/chat:1.4.2", "proxy": "envoy:v1.29.0"}
     assert version_of(images, "vLLM", "server") == "1.4.2"
     assert version_of(images, "vLLM") == ""
@@ -35,5 +35,5 @@ def test_an_image_of_ones_own_counts_where_the_container_is_known():
         ("chat", "chat"),
     ],
 )
-def test_what_makes_a_pod(pod, name):
+def test_workload_is_the_pod_name_without_generated_parts(pod, name):
     assert workload(pod) == name

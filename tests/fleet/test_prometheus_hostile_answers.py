@@ -1,29 +1,29 @@
-"""Answers of a Prometheus that is none, or of a store that changes labels: series without our mark, absurd values."""
+"""Responses of a server that is not a Prometheus, or that changes labels: series without our mark, absurd values."""
 
 import json
 
 from unslow.fleet.engines import _fold_info
 from unslow.fleet.joining import read_gpus
-from unslow.fleet.prometheus.answers import Answered, Series, parse_series
+from unslow.fleet.prometheus.answers import QueryAnswer, Series, parse_series
 from unslow.fleet.queries import Options
 
 
 class Unmarked:
     """Answers every query with series that lack the label by which they are told apart."""
 
-    def answer(self, _name: str) -> Answered:
-        return Answered([Series({"instance": "a:1", "gpu": "0"}, 1.0), Series({"unslow_is": "nobody"}, 2.0)])
+    def answer(self, _name: str) -> QueryAnswer:
+        return QueryAnswer([Series({"instance": "a:1", "gpu": "0"}, 1.0), Series({"unslow_is": "nobody"}, 2.0)])
 
-    def answers(self, of: str) -> list[Answered]:
+    def answers(self, of: str) -> list[QueryAnswer]:
         return [self.answer(of)]
 
 
-def test_series_without_the_mark_belong_to_nobody():
+def test_series_without_a_mark_are_ignored():
     assert read_gpus(Unmarked(), Options()) == []
     _fold_info(Unmarked(), {})
 
 
-def test_values_that_nothing_has_are_left_out():
+def test_impossible_values_are_ignored():
     result = [
         {"metric": {"n": str(n)}, "value": [1, text]} for n, text in enumerate(("1e308", "-1e300", "1e-320", "5"))
     ]

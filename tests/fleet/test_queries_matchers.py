@@ -18,7 +18,7 @@ from unslow.fleet.queries import Options, parse_matchers
         ('a="b",', 'a="b"'),
     ],
 )
-def test_matchers_are_written_anew(given, written):
+def test_matchers_are_normalised(given, written):
     assert parse_matchers(given) == written
 
 
@@ -29,19 +29,19 @@ def test_matchers_are_written_anew(given, written):
         "a=" + "b" * 3000,
     ],
 )  # fmt: skip
-def test_what_is_no_matcher_is_an_error(given):
+def test_invalid_matcher_is_a_user_error(given):
     with pytest.raises(UserError) as error:
         parse_matchers(given)
     assert "env=~" in error.value.hint
 
 
-def test_engines_have_matchers_of_their_own():
+def test_engine_matchers_apply_to_engines_only():
     options = Options(match='cluster="a"', engines="namespace=llm")
     assert options.matchers() == 'cluster="a"'
     assert options.matchers(engines=True) == 'cluster="a",namespace="llm"'
 
 
-def test_labels_of_the_user_go_first():
+def test_user_labels_take_precedence():
     labels = Options(join="host=machine_id, gpu=exported_pod_name").labels()
     assert labels.host[0] == "machine_id"
     assert "node" in labels.host
@@ -50,7 +50,7 @@ def test_labels_of_the_user_go_first():
 
 
 @pytest.mark.parametrize("join", ["host", "host=", "place=node", 'host=a"b', "host==a"])
-def test_a_join_that_says_nothing_is_an_error(join):
+def test_invalid_join_is_a_user_error(join):
     with pytest.raises(UserError) as error:
         Options(join=join).labels()
     assert "host=machine" in error.value.hint

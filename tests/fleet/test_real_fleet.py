@@ -77,7 +77,7 @@ def sent(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))
-def test_a_fault_is_named_for_its_instance(sent, name):
+def test_injected_fault_is_found_on_its_instance(sent, name):
     known, report = sent
     told = of(report, next(one for one in known if one.fault == name))
     assert causes(told) & NAMED[name], (told.summary, causes(told))
@@ -85,14 +85,14 @@ def test_a_fault_is_named_for_its_instance(sent, name):
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))
-def test_a_fault_is_named_for_no_other_instance(sent, name):
+def test_injected_fault_is_found_on_no_other_instance(sent, name):
     known, report = sent
     others = [one for one in known if not NAMED[name] & true_of(one)]
     wrong = {one.fault: causes(of(report, one)) & NAMED[name] for one in others}
     assert not {fault: found for fault, found in wrong.items() if found}
 
 
-def test_nothing_is_found_on_those_that_are_well(sent):
+def test_healthy_instances_have_no_findings(sent):
     known, report = sent
     found = {one.name: causes(of(report, one)) for one in known if one.fault in QUIET}
     assert len(found) == PEERS + 2
@@ -100,13 +100,13 @@ def test_nothing_is_found_on_those_that_are_well(sent):
     assert [of(report, one).verdict for one in known if not one.fault] == ["normal"] * PEERS
 
 
-def test_one_that_is_slow_without_a_reason_is_called_slow_and_no_reason_is_made_up(sent):
+def test_slow_instance_without_a_cause_is_slow_without_findings(sent):
     known, report = sent
     told = of(report, next(one for one in known if one.fault == "unexplained"))
     assert (told.verdict, causes(told)) == ("slow", set())
 
 
-def test_slower_than_its_peers_and_which_fact_differs(sent):
+def test_odd_instance_names_the_differing_fact(sent):
     known, report = sent
     odd = {one.key: one for group in report.peers for one in group.odd}
     thermal, unexplained = (next(one for one in known if one.fault == fault) for fault in ("thermal", "unexplained"))
@@ -116,19 +116,19 @@ def test_slower_than_its_peers_and_which_fact_differs(sent):
     assert not {of(report, one).key for one in known if not one.fault} & set(odd)
 
 
-def test_without_an_exporter_nothing_is_claimed_of_the_gpu(sent):
+def test_missing_gpu_exporter_gives_no_gpu_findings(sent):
     known, report = sent
     told = of(report, next(one for one in known if one.fault == "no_exporter"))
     assert told.verdict in ("cannot_tell", "normal")
     assert told.devices == ()
 
 
-def test_what_went_down_is_said(sent):
+def test_down_instance_is_stated(sent):
     _, report = sent
     assert {"down", "stale"} & {statement.kind for statement in report.statements}
 
 
-def test_the_worst_come_first_and_the_report_adds_up(sent):
+def test_largest_losses_come_first_and_totals_add_up(sent):
     known, report = sent
     lost = [one.lost.tokens_per_s or 0.0 for one in report.instances]
     assert lost == sorted(lost, reverse=True)
@@ -141,7 +141,7 @@ def test_the_worst_come_first_and_the_report_adds_up(sent):
     assert msgspec.json.decode(msgspec.json.encode(report))["queries"] == report.queries
 
 
-def test_the_number_of_queries_does_not_grow_with_the_fleet(sent, tmp_path):
+def test_query_count_is_independent_of_fleet_size(sent, tmp_path):
     _, many = sent
     two = [healthy(0), with_fault(healthy(1), "thermal")]
     with sent_bed(prometheus_program(), tmp_path, two, [healthy(0)]) as small:
@@ -151,7 +151,7 @@ def test_the_number_of_queries_does_not_grow_with_the_fleet(sent, tmp_path):
 
 
 @pytest.mark.real
-def test_real_and_replayed_targets_that_are_scraped(tmp_path):
+def test_real_and_replayed_targets_are_all_read(tmp_path):
     """A real Prometheus, node exporter and llama-server beside replayed vLLMs and GPUs, every fault on one instance."""
     server, model = os.environ.get("UNSLOW_LLAMA_SERVER", ""), os.environ.get("UNSLOW_LLAMA_MODEL", "")
     real = Real(node_exporter(), Path(server) if server else None, Path(model) if model else None)

@@ -46,7 +46,7 @@ def causes(instance):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_what_was_done_is_what_is_named(name, tmp_path):
+def test_recorded_fault_is_the_finding(name, tmp_path):
     instance = judged(name, tmp_path)
     verdict, first = EXPECTED[name]
     assert instance.verdict == verdict
@@ -58,8 +58,8 @@ def test_what_was_done_is_what_is_named(name, tmp_path):
         assert 0 < instance.lost.gpu_hours <= 1 / 60
 
 
-def test_who_waits_loses_no_more_than_all_could_get_together(tmp_path):
-    """Seven wait before one place; with a place each they would share every step, and none would get what one gets."""
+def test_waiting_loss_is_bounded_by_the_achievable_total(tmp_path):
+    """Seven requests wait for one slot; with a slot each they would share every step."""
     queue = judged("queue", tmp_path)
     alone = queue.expected.achievable["decode_tokens_per_s"].mid
     assert queue.lost.tokens_per_s < 0.5 * 7 * alone

@@ -14,7 +14,7 @@ DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All files, as somebody would write them."""
+    """All generated files."""
     where = tmp_path_factory.mktemp("rules")
     for name, text in fleet_files().items():
         (where / name).write_text(text, "utf-8")
@@ -25,14 +25,14 @@ def _promtool(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([promtool(), *words], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_promtool_takes_the_rules(folder: Path):
+def test_promtool_accepts_the_rules(folder: Path):
     done = _promtool(folder, "check", "rules", "--lint=all", "--lint-fatal", RULE_FILE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "SUCCESS" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["unslow.tests.yml", "unslow.long.tests.yml"])
-def test_every_alert_fires_for_its_fault_alone(folder: Path, name: str):
+def test_every_alert_fires_only_for_its_fault(folder: Path, name: str):
     done = _promtool(folder, "test", "rules", name)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""Looking again and again, with servers that answer from a script and a clock that is set by hand."""
+"""Repeated diagnosis with scripted servers and a manual clock."""
 
 import json
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import not_found, reported
+from unslow.facts.values import not_found, reported_fact
 from unslow.fleet import self_diagnosis as module
 from unslow.fleet.self_diagnosis import KEEP_S, STUCK_S, Looker, WatchedServer
 from unslow.fleet.settings import ExporterSettings
@@ -41,8 +41,8 @@ def decoding(tokens: int) -> dict[str, Any]:
 
 def subject(url: str = URL, pid: int = 7) -> Subject:
     case = cpu_case()
-    facts = {"url": reported(url, "given"), "pid": reported(pid, "/proc")}
-    return Subject(runtime=msgspec.structs.replace(case.runtime, embedded=False, **facts), model=case.model)
+    facts = {"url": reported_fact(url, "given"), "pid": reported_fact(pid, "/proc")}
+    return Subject(runtime=case.runtime.with_facts(embedded=False, **facts), model=case.model)
 
 
 def snapshot(*subjects: Subject) -> Snapshot:
@@ -96,7 +96,7 @@ def answers(looker: Looker, world: World, seconds: int = 12, speed: int = 3) -> 
 
 
 @pytest.mark.usefixtures("found")
-def test_a_speed_is_seen_and_kept_for_a_while(looker, world):
+def test_observed_speed_is_kept_for_a_while(looker, world):
     looker.attempt()
     assert looker.standing.report.subjects[0].measured == {}
     answers(looker, world)
@@ -116,11 +116,11 @@ def test_a_speed_is_seen_and_kept_for_a_while(looker, world):
     assert looker.standing.report.subjects[0].measured == {}
 
 
-def test_an_average_since_the_start_is_no_speed_of_now(looker, world, found):
-    counted = reported(74.0, "/metrics: since its start")
+def test_average_since_start_is_not_a_current_speed(looker, world, found):
+    counted = reported_fact(74.0, "/metrics: since its start")
     facts = {"decode_tokens_per_s": counted, "prefill_tokens_per_s": counted}
     one = subject()
-    found.append(snapshot(msgspec.structs.replace(one, runtime=msgspec.structs.replace(one.runtime, **facts))))
+    found.append(snapshot(msgspec.structs.replace(one, runtime=one.runtime.with_facts(**facts))))
     looker.attempt()
     looker._posts[0].watched.ask()
     looker.attempt()
@@ -132,9 +132,9 @@ def test_an_average_since_the_start_is_no_speed_of_now(looker, world, found):
     assert "prefill_tokens_per_s" not in looker.standing.report.subjects[0].measured
 
 
-def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, found):
+def test_busy_server_keeps_its_identity(looker, world, found):
     one = subject()
-    version = reported("b9999", "/props")
+    version = reported_fact("b9999", "/props")
     named = msgspec.structs.replace(one, runtime=msgspec.structs.replace(one.runtime, version=version))
     mute = msgspec.structs.replace(one, model=Model())
     shown = []
@@ -147,7 +147,7 @@ def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, foun
     assert shown[0][0] == "b9999"
     assert shown == [shown[0]] * 3
     assert stopped == [], "and what was seen of its work is not lost"
-    other = msgspec.structs.replace(one.model, name=reported("another", "/v1/models"))
+    other = msgspec.structs.replace(one.model, name=reported_fact("another", "/v1/models"))
     found.append(snapshot(msgspec.structs.replace(one, model=other)))
     world.second += 60
     looker.attempt()
@@ -156,7 +156,7 @@ def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, foun
 
 
 @pytest.mark.usefixtures("found")
-def test_a_server_that_hangs_is_said_to(looker, world):
+def test_hanging_server_does_not_answer(looker, world):
     looker.attempt()
     looker._posts[0].watched.ask()
     looker.attempt()
@@ -168,7 +168,7 @@ def test_a_server_that_hangs_is_said_to(looker, world):
     assert looker.standing.state.answers == (("llama.cpp:8080", False),)
 
 
-def test_a_look_that_fails_keeps_what_was_known_for_a_while(looker, world, found, capsys):
+def test_failed_look_keeps_earlier_facts_for_a_while(looker, world, found, capsys):
     looker.attempt()
     found.append(UserError("nothing listens there", "is it up?"))
     for failures in (1, 2):
@@ -186,7 +186,7 @@ def test_a_look_that_fails_keeps_what_was_known_for_a_while(looker, world, found
     assert looker.standing.state.success
 
 
-def test_a_server_that_is_gone_answers_no_more_though_it_is_still_told_of(looker, world, found):
+def test_gone_server_is_listed_as_not_answering(looker, world, found):
     looker.attempt()
     looker._posts[0].watched.ask()
     looker.attempt()
@@ -201,7 +201,7 @@ def test_a_server_that_is_gone_answers_no_more_though_it_is_still_told_of(looker
     assert (len(report.subjects), state.success, state.answers) == (1, False, (("llama.cpp:8080", False),))
 
 
-def test_a_bug_is_a_look_that_failed_and_told_as_what_it_is(looker, found, capsys):
+def test_exception_counts_as_a_failed_look_and_is_logged(looker, found, capsys):
     found.append(ZeroDivisionError("oh"))
     looker.attempt()
     assert not looker.standing.state.success
@@ -209,7 +209,7 @@ def test_a_bug_is_a_look_that_failed_and_told_as_what_it_is(looker, found, capsy
 
 
 @pytest.mark.parametrize("error", [LookError("\x1b]0;PWN\x07\x1b[2Jbad status"), ValueError("\x1b]0;PWN\x07")])
-def test_what_a_server_says_does_not_drive_the_terminal(looker, found, capsys, error):
+def test_server_text_is_logged_without_control_characters(looker, found, capsys, error):
     found.append(error)
     looker.attempt()
     told = capsys.readouterr().err
@@ -217,7 +217,7 @@ def test_what_a_server_says_does_not_drive_the_terminal(looker, found, capsys, e
     assert not set("\x1b\x07") & set(told)
 
 
-def test_servers_come_and_go(looker, world, found):
+def test_started_and_stopped_servers_are_followed(looker, world, found):
     def look_at(*subjects: Subject) -> None:
         found.append(snapshot(*subjects))
         world.second += 60
@@ -234,7 +234,7 @@ def test_servers_come_and_go(looker, world, found):
     assert len(stopped) == 2, "another process at the same place is another server"
 
 
-def test_too_many_servers_are_counted_and_always_the_same_are_watched(looker, found):
+def test_excess_servers_are_counted_and_the_selection_is_stable(looker, found):
     many = [subject(f"http://127.0.0.1:{8000 + n}", 100 + n) for n in range(20)]
     found.append(snapshot(*reversed(many)))
     looker.attempt()
@@ -243,14 +243,14 @@ def test_too_many_servers_are_counted_and_always_the_same_are_watched(looker, fo
     assert report.subjects[0].url == "http://127.0.0.1:8000"
 
 
-def test_nothing_runs_here(looker, found):
+def test_machine_without_servers_has_no_subjects(looker, found):
     found.append(snapshot())
     looker.attempt()
     report, state = looker.standing
     assert (state.success, report.subjects) == (True, ())
 
 
-def test_a_search_is_rare_where_it_costs_much(looker, world, found, monkeypatch):
+def test_expensive_search_runs_rarely(looker, world, found, monkeypatch):
     spent = iter([0.0, 3.0])
     monkeypatch.setattr(module.time, "process_time", lambda: next(spent))
     looker.attempt()
@@ -260,7 +260,7 @@ def test_a_search_is_rare_where_it_costs_much(looker, world, found, monkeypatch)
     assert looker.standing.state.success, "three seconds of a core are one percent of five minutes"
 
 
-def test_a_look_that_hangs_is_not_well(looker, world):
+def test_hanging_look_is_unhealthy(looker, world):
     assert not looker.is_well(), "not begun"
     looker._thread = type("Alive", (), {"is_alive": lambda _self: True})()
     assert looker.is_well()
@@ -270,7 +270,7 @@ def test_a_look_that_hangs_is_not_well(looker, world):
 
 
 @pytest.mark.usefixtures("found")
-def test_a_thread_that_breaks_is_a_look_that_failed_and_is_replaced(looker, world, capsys):
+def test_crashed_watch_thread_is_replaced_and_counted_as_failure(looker, world, capsys):
     looker.attempt()
     (broken,) = looker._posts
     broken.failure = ZeroDivisionError("in the thread")
@@ -284,9 +284,9 @@ def test_a_thread_that_breaks_is_a_look_that_failed_and_is_replaced(looker, worl
     assert stopped == [broken]
 
 
-def test_what_was_measured_lies_below_what_is_seen(world, found, monkeypatch):
+def test_observed_speed_takes_precedence_over_measured(world, found, monkeypatch):
     looker = Looker(world, ExporterSettings(measure_every_s=3600.0))
-    run = Run(decode_tokens_per_s=reported(2.5, "measured"))
+    run = Run(decode_tokens_per_s=reported_fact(2.5, "measured"))
     asked = []
 
     def measure(seen: Snapshot, now_s: float) -> set[Any]:
@@ -308,12 +308,12 @@ def test_what_was_measured_lies_below_what_is_seen(world, found, monkeypatch):
 
 
 @pytest.mark.usefixtures("found")
-def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
+def test_reason_for_no_measurement_is_logged(world, monkeypatch, capsys):
     class Late:
         def __init__(self, *_given: object, **_more: object) -> None:
             pass
 
-        def measured(self, _seen: Snapshot, subjects: list[Subject]) -> Any:
+        def measure(self, _seen: Snapshot, subjects: list[Subject]) -> Any:
             run = Run(decode_tokens_per_s=not_found("no answer was whole within the 10 s that there were"))
             return SimpleNamespace(subjects=[msgspec.structs.replace(one, run=run) for one in subjects])
 
@@ -328,6 +328,6 @@ def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
     assert looker.standing.state.seen_s == ()
 
 
-def test_without_leave_nothing_is_measured(world):
+def test_nothing_is_measured_without_measure_every(world):
     looker = Looker(world, ExporterSettings(watch=WatchRequest()))
     assert not looker._measurements.is_due(1e9)

@@ -1,11 +1,11 @@
-"""What the flags mean, and which make no sense."""
+"""The flags of `unslow exporter`, valid and invalid."""
 
 import pytest
 
 from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.fleet.exporter import as_json, as_words
-from unslow.fleet.settings import Address, ExporterSettings, parsed_address
+from unslow.fleet.settings import Address, ExporterSettings, parse_address
 from unslow.live.watcher import watched_url
 
 
@@ -13,14 +13,14 @@ def request(*words: str) -> ExporterSettings:
     return ExporterSettings.of(parse_words(["exporter", *words])[1])
 
 
-def test_as_it_is_without_flags(wording):
+def test_exporter_defaults(wording):
     asked = request()
     assert (asked.listen, asked.every_s, asked.measure_every_s) == (Address("127.0.0.1", 9877), 60.0, None)
     assert asked.listen.is_loopback
     wording(as_words(asked, 9877), tells="http://127.0.0.1:9877/metrics")
 
 
-def test_all_of_them(wording):
+def test_every_exporter_flag_is_parsed(wording):
     asked = request("127.0.0.1:8080", "--listen", "[::]:1234", "--every", "2m", "--measure-every", "6h")
     assert (watched_url(asked.watch), asked.every_s, asked.measure_every_s) == ("http://127.0.0.1:8080", 120.0, 21600.0)
     words = as_words(asked, 1234)
@@ -39,30 +39,30 @@ def test_all_of_them(wording):
         (["--once", "--format", "text"], "text"),
     ],
 )
-def test_the_dialect_of_what_is_written(words, dialect):
+def test_dialect_of_the_written_file(words, dialect):
     assert request(*words).dialect == dialect
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["-o", "x.prom"], "-o belongs to --once"),
-        (["--once", "--measure-every", "6h"], "--once measures nothing"),
-        (["--once", "--format", "html"], "there is no format 'html'"),
-        (["--every", "1s"], "--every 1s makes no sense"),
-        (["--every", "soon"], "no span of time"),
-        (["--measure-every", "5s"], "--measure-every 5s makes no sense"),
-        (["--listen", "here"], "is no address"),
-        (["--listen", "127.0.0.1:99999"], "is no address"),
-        (["seen.json"], "seen.json does not run"),
+        (["-o", "x.prom"], "-o needs --once"),
+        (["--once", "--measure-every", "6h"], "--measure-every cannot be combined"),
+        (["--once", "--format", "html"], "unknown format 'html'"),
+        (["--every", "1s"], "--every must be between 10s and 1h"),
+        (["--every", "soon"], "must be a duration"),
+        (["--measure-every", "5s"], "--measure-every must be between"),
+        (["--listen", "here"], "--listen must be HOST:PORT"),
+        (["--listen", "127.0.0.1:99999"], "--listen must be HOST:PORT"),
+        (["seen.json"], "seen.json is not a live server"),
     ],
 )
-def test_flags_that_make_no_sense(words, why):
+def test_invalid_exporter_flags_are_user_errors(words, why):
     with pytest.raises(UserError, match=why):
         request(*words)
 
 
-def test_a_port_alone_is_of_loopback():
-    assert parsed_address("9000") == ("127.0.0.1", 9000)
-    assert parsed_address("[::1]:9000") == ("::1", 9000)
+def test_port_alone_listens_on_loopback():
+    assert parse_address("9000") == ("127.0.0.1", 9000)
+    assert parse_address("[::1]:9000") == ("::1", 9000)
     assert Address("::1", 1).url(2) == "http://[::1]:2"

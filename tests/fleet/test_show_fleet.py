@@ -1,4 +1,4 @@
-"""The fleet for a person: what is doubtful first, then what is lost and why, in eighty columns and in a pipe."""
+"""The fleet report: limitations first, then losses and causes, in eighty columns and in a pipe."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from judged_fleets import HEAD, PREEMPTS, QUEUE, alike, judged, slowed
 from real_prometheus import promtool
 
 from unslow.facts.errors import UserError
-from unslow.fleet.report import Instance, Judged, Loss, Statement
+from unslow.fleet.report import Instance, Judgement, Loss, Statement
 from unslow.fleet.show import render_fleet
 from unslow.fleet.summary import fleet_of
 
@@ -32,7 +32,7 @@ def shown(form="terminal", width=80, *more, **head):
 
 def untold(key, why):
     instance = Instance(key=key, runtime="vLLM", model="m", verdict="cannot_tell", summary="s", lost=Loss(because=why))
-    return Judged(instance, {})
+    return Judgement(instance, {})
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -42,37 +42,37 @@ def test_no_line_is_wider_than_the_terminal_but_the_command_to_copy(width):
     assert all(line.lstrip().startswith("unslow fleet") for line in wide)
 
 
-def test_what_is_doubtful_is_said_before_anything_else(wording):
+def test_urgent_statements_come_first(wording):
     text = shown(statements=(NOTE, SKEW, PARTIAL), complete=False)
     wording(text, about="2 of 31", tells="120")
     assert text.index("ask the store") < text.index("90 s behind") < text.index("14 instances")
-    assert text.index("12 series") > text.index("What loses most")
+    assert text.index("12 series") > text.index("Largest losses")
     wording(shown("terminal", 160, statements=(PARTIAL,), complete=False), about="31 queries,")
 
 
-def test_a_number_that_the_statement_has_already_is_not_said_again():
+def test_instance_count_in_a_statement_is_not_repeated():
     seven = Statement(kind="labels", text="7 engines don't say which model they serve", instances=7)
     assert "serve\n" in shown(statements=(seven,))
 
 
-def test_the_first_line_counts_and_sums(wording):
+def test_headline_counts_verdicts_and_sums_losses(wording):
     facts = ("12 normal", "2 slow", "2,239 tok/s", "34.5 GPU-hours")
     wording(shown("terminal", 120), about="14 instances", tells=facts)
 
 
-def test_the_causes_the_instances_the_fixes_and_the_odd_one_are_told(wording):
+def test_report_shows_causes_instances_fixes_and_odd_ones(wording):
     text = wording(shown(), tells=("1. prod/preempts", "1,227 tok/s", "460 tok/s", "17.5 GPU-hours", "450 W"))
     said = " ".join(text.split())
     assert "unslow fleet --prometheus http://127.0.0.1:9090 --instance prod/preempts" in said
 
 
-def test_names_of_causes_are_whole_in_eighty_columns():
+def test_cause_names_are_not_cut_at_eighty_columns():
     assert all(f"{one.title} " in shown() for one in report().causes)
-    assert "MOST ON" in shown("terminal", 120)
-    assert "MOST ON" not in shown("terminal", 60)
+    assert "WORST ON" in shown("terminal", 120)
+    assert "WORST ON" not in shown("terminal", 60)
 
 
-def test_top_cuts_and_says_so():
+def test_top_limits_instances_and_says_so():
     few = render_fleet(report(), "terminal", width=80, color=False, top=1)
     assert "1 of 2" in few
     assert "2. prod" not in few
@@ -80,7 +80,7 @@ def test_top_cuts_and_says_so():
     assert "2. prod/queue" in everything
 
 
-def test_why_some_could_not_be_judged_is_counted(wording):
+def test_reasons_for_undetermined_instances_are_counted(wording):
     said = shown("terminal", 80, untold("a", "no GPU exporter"), untold("b", "no GPU exporter"))
     assert "2: no GPU exporter" in said
     wording(said, about="16 instances")
@@ -90,18 +90,18 @@ def test_a_healthy_fleet_is_short():
     text = render_fleet(fleet_of(alike(6), HEAD), "terminal", width=80, color=False)
     assert "NORMAL" in text
     assert "nothing lost" in text
-    assert "What loses most" not in text
+    assert "Largest losses" not in text
 
 
-def test_nobody_is_said_plainly():
+def test_empty_fleet_is_stated():
     text = render_fleet(fleet_of([], HEAD), "terminal", width=80, color=False)
     assert "CAN'T TELL" in text
     assert "no instances" in text
 
 
-def test_what_a_server_calls_itself_drives_no_terminal_and_no_page():
+def test_hostile_names_are_escaped_in_terminal_and_markdown():
     base = judged(QUEUE)
-    hostile = Judged(msgspec.structs.replace(base.instance, key=HOSTILE, model=HOSTILE, lost_by={HOSTILE: 9.0}), {})
+    hostile = Judgement(msgspec.structs.replace(base.instance, key=HOSTILE, model=HOSTILE, lost_by={HOSTILE: 9.0}), {})
     terminal, page = (shown(form, 80, hostile) for form in ("terminal", "markdown"))
     assert "\x1b" not in terminal + page
     assert "\u202e" not in terminal + page
@@ -110,32 +110,32 @@ def test_what_a_server_calls_itself_drives_no_terminal_and_no_page():
     assert all(line.count("|") - line.count("\\|") == 6 for line in page.splitlines() if line.startswith("| "))
 
 
-def test_the_command_to_copy_is_one_command_whatever_the_key():
+def test_suggested_command_quotes_any_key():
     base = judged(QUEUE)
-    odd = Judged(msgspec.structs.replace(base.instance, key="a; rm -rf $HOME"), {})
+    odd = Judgement(msgspec.structs.replace(base.instance, key="a; rm -rf $HOME"), {})
     text = render_fleet(fleet_of([odd], HEAD), "terminal", width=80, color=False)
     assert text.rstrip().endswith("--instance 'a; rm -rf $HOME'")
 
 
-def test_colours_only_where_they_are_wanted():
+def test_colors_appear_only_when_requested():
     assert "\x1b[" in render_fleet(report(), "terminal", width=80, color=True)
     assert "\x1b[" not in shown()
 
 
-def test_markdown_is_an_issue_as_it_stands(wording):
+def test_markdown_report_is_complete(wording):
     page = shown("markdown", 80, statements=(PARTIAL, NOTE))
     wording(page, tells=("### 14 instances", "| 1 | 1,227 | 17.5 | prod/preempts |", "1. **prod/preempts**", "250 W"))
     assert page.startswith("> **2 of 31 queries")
 
 
-def test_json_has_all_of_them():
+def test_json_has_every_instance():
     read = json.loads(shown("json"))
     assert read["schema"] == "unslow.fleet/1"
     assert len(read["instances"]) == 14
     assert read["instances"][0]["lost"]["tokens_per_s"] > 900
 
 
-def test_metrics_are_sums_alone():
+def test_metrics_have_no_series_per_instance():
     lines = shown("openmetrics").splitlines()
     assert 'unslow_fleet_instances{verdict="slow"} 2' in lines
     assert 'unslow_fleet_cause_instances{cause="kv_cache_preemption"} 1' in lines
@@ -144,13 +144,13 @@ def test_metrics_are_sums_alone():
     assert not any("prod/" in line for line in lines)
 
 
-def test_the_tool_of_prometheus_has_nothing_to_say_against_the_metrics():
+def test_promtool_accepts_the_fleet_metrics():
     text = shown("openmetrics") + "\n"
     done = subprocess.run([promtool(), "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_there_are_no_other_formats():
+def test_unknown_format_is_refused():
     with pytest.raises(UserError, match="html"):
         render_fleet(report(), "html", width=80, color=False)
     assert set(render_fleet.formats) == {"terminal", "json", "markdown", "openmetrics"}
@@ -159,34 +159,34 @@ def test_there_are_no_other_formats():
 def idle(key):
     lost = Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=0.25, because="nobody asked it anything in the window")
     one = Instance(key=key, runtime="vLLM", model="m", verdict="cannot_tell", summary="s", gpus=1, lost=lost)
-    return Judged(one, {})
+    return Judgement(one, {})
 
 
-def test_a_fleet_that_nobody_asks_is_idle_and_no_riddle(wording):
+def test_fleet_without_requests_is_idle(wording):
     text = render_fleet(fleet_of([idle("a"), idle("b")], HEAD), "terminal", width=100, color=False)
     wording(text, tells=("100%", "48.0"))
-    assert "can't be told" not in text
+    assert "undetermined" not in text
     assert "Why some" not in text
 
 
-def test_idle_ones_are_counted_apart_from_those_that_are_a_riddle(wording):
+def test_idle_instances_are_counted_apart_from_undetermined(wording):
     said = shown("terminal", 80, idle("a"), untold("b", "no size"))
     wording(said, about="16 instances", tells=("12 normal", "2 slow", "1 idle"))
     assert "1: no size" in said
 
 
-def test_one_instance_is_not_spoken_of_as_many():
+def test_single_instance_has_no_plural():
     text = render_fleet(fleet_of(alike(1), HEAD), "terminal", width=80, color=False)
-    assert "It gives " in text
+    assert "Total " in text
     assert "GPU-hours" not in text
 
 
-def test_of_nobody_no_speed_is_told():
+def test_empty_fleet_shows_no_speed():
     for form in ("terminal", "markdown"):
         assert "tok/s" not in render_fleet(fleet_of([], HEAD), form, width=80, color=False)
 
 
-def test_a_statement_names_a_few_and_says_what_to_do(wording):
+def test_statement_names_a_few_instances_and_a_hint(wording):
     said = Statement(
         kind="labels", text="7 engines say no model", hint="label them", instances=7, such_as=("a:1", "b:1")
     )
@@ -195,17 +195,17 @@ def test_a_statement_names_a_few_and_says_what_to_do(wording):
     wording(without)
 
 
-def test_names_that_a_statement_gives_drive_no_page():
+def test_hostile_names_in_statements_are_escaped():
     said = Statement(kind="labels", text="1 engine says none", instances=1, such_as=(HOSTILE,))
     assert "<b>" not in shown("markdown", 80, statements=(said,))
     assert "@someone" not in shown("markdown", 80, statements=(said,))
 
 
-def test_what_is_said_beside_peers_is_said_once_and_where_the_instance_is(wording):
+def test_peer_difference_is_shown_once_at_its_instance(wording):
     fleet = alike(12)
     hot = slowed(fleet[3], 0.5, **{"machine.gpus.0.power_limit_w": 250.0})
     slow = msgspec.structs.replace(hot.instance, verdict="slow", lost=Loss(tokens_per_s=9.0))
-    fleet[3], fleet[5] = Judged(slow, hot.facts), slowed(fleet[5], 0.5, **{"machine.gpus.0.power_limit_w": 240.0})
+    fleet[3], fleet[5] = (Judgement(slow, hot.facts), slowed(fleet[5], 0.5, **{"machine.gpus.0.power_limit_w": 240.0}))
     for form in ("terminal", "markdown"):
         text = render_fleet(fleet_of(fleet, HEAD), form, width=90, color=False)
         wording(text)
@@ -214,17 +214,17 @@ def test_what_is_said_beside_peers_is_said_once_and_where_the_instance_is(wordin
         assert said.index("250 W") < said.index("240 W")
 
 
-def test_who_is_slow_for_no_reason_that_is_seen_is_to_be_looked_at_there(wording):
+def test_unexplained_slow_instance_suggests_running_unslow_there(wording):
     base = judged(QUEUE)
-    bare = Judged(msgspec.structs.replace(base.instance, findings=(), by_itself=()), {})
+    bare = Judgement(msgspec.structs.replace(base.instance, findings=(), by_itself=()), {})
     for form in ("terminal", "markdown"):
         wording(render_fleet(fleet_of([bare], HEAD), form, width=200, color=False), about="`unslow`")
 
 
-@pytest.mark.parametrize(("tokens", "said"), [(None, "How many tokens they give is not known"), (0.0, "no tok/s")])
-def test_what_they_give_is_nothing_only_where_that_is_known(tokens, said):
-    unasked = [untold(name, "not answered: work").instance for name in ("a", "b")]
-    fleet = [Judged(msgspec.structs.replace(one, tokens_per_s=tokens), {}) for one in unasked]
+@pytest.mark.parametrize(("tokens", "said"), [(None, "Total throughput unknown"), (0.0, "Total 0 tok/s")])
+def test_unknown_throughput_is_not_shown_as_zero(tokens, said):
+    unasked = [untold(name, "query failed: work").instance for name in ("a", "b")]
+    fleet = [Judgement(msgspec.structs.replace(one, tokens_per_s=tokens), {}) for one in unasked]
     whole = fleet_of(fleet, HEAD)
     assert said in " ".join(render_fleet(whole, "terminal", width=80, color=False).split())
     told = render_fleet(whole, "openmetrics", width=80, color=False)

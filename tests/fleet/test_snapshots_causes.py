@@ -8,6 +8,7 @@ from fleet_members import CACHE_OF_TWO, RTX_4090, gpu, llama_cpp, member
 
 from unslow.fleet.member import Member
 from unslow.fleet.snapshots import snapshot_of
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 from unslow.think.report import SubjectReport
 
@@ -23,7 +24,7 @@ QUEUED = {"queue_s": 4.0, "first_token_s": 4.3, "waiting": 6.0}
 
 
 def report(one: Member) -> SubjectReport:
-    return judge(next(snapshot_of(one).cases()))
+    return judge(CaseView(next(snapshot_of(one).cases())))
 
 
 def tensor_parallel(second: dict[str, float], **engine: Any) -> Member:
@@ -73,7 +74,7 @@ NEAR_MISSES = {
 
 
 @pytest.mark.parametrize("cause", FAULTS)
-def test_the_fault_is_named(cause):
+def test_fault_is_found_from_fleet_readings(cause):
     found = report(FAULTS[cause])
     assert found.verdict == "slow"
     assert cause in [finding.cause for finding in found.findings]
@@ -81,7 +82,7 @@ def test_the_fault_is_named(cause):
 
 
 @pytest.mark.parametrize("cause", NEAR_MISSES)
-def test_what_only_looks_like_it_is_not(cause):
+def test_near_miss_is_not_found(cause):
     assert cause not in [finding.cause for finding in report(NEAR_MISSES[cause]).findings]
 
 
@@ -97,15 +98,15 @@ def test_what_only_looks_like_it_is_not(cause):
         member(host=dict.fromkeys(("cpus", "busy_cpus", "memory_total_bytes", "quota_cpus"))),
         member(gpu(thermal_throttled=None, power_throttled=None, clock_max_hz=None)),
     ],
-    ids=["busy", "one by one", "cut", "copies", "SGLang", "TGI", "no host", "little of the GPU"],
+    ids=["busy", "one by one", "tensor parallel", "copies", "SGLang", "TGI", "no host", "little of the GPU"],
 )
-def test_one_that_is_well_has_no_findings(one):
+def test_healthy_engine_has_no_findings(one):
     found = report(one)
     assert found.verdict == "normal"
     assert not found.findings
 
 
-def test_an_idle_engine_with_a_gpu_at_rest():
+def test_idle_engine_with_idle_gpu_has_no_findings():
     idle = member(
         gpu(busy=0.0, clock_hz=345e6, power_w=70.0, power_max_w=71.0, pcie_generation=1.0), running=0.0,
         running_spread=0.0, token_gap_s=None, generated_tokens_per_s=0.0, tokens_counted=0.0,
@@ -117,39 +118,39 @@ def test_an_idle_engine_with_a_gpu_at_rest():
     assert not found.findings
 
 
-def test_a_slow_one_without_a_reason_is_slow_without_a_cause():
+def test_slow_engine_without_a_cause_is_slow_without_findings():
     found = report(member(**SLOW))
     assert found.verdict == "slow"
     assert not found.findings
 
 
-def test_of_a_model_that_nobody_knows_no_speed_is_judged():
+def test_unknown_model_has_no_speed_verdict():
     for one in (member(gpu(**HOT), about={"model": "inhouse"}, **SLOW), member(host=SWAP, about={"model": "inhouse"})):
         found = report(one)
         assert found.verdict == "cannot_tell"
         assert not found.findings
 
 
-def test_one_of_two_gpus_is_hot():
+def test_one_hot_gpu_of_two_is_found():
     found = report(tensor_parallel(HOT, token_gap_s=0.02))
     assert [f.cause for f in found.findings] == ["gpu_thermal_throttling"]
-    assert "GPU 1 is throttled" in found.findings[0].because
+    assert "heat throttles GPU 1" in found.findings[0].because
 
 
-def test_a_wait_in_bursts_is_a_wait():
+def test_bursty_waiting_is_queueing():
     found = report(member(waiting=0.3, queue_s=3.0, first_token_s=3.2, running=2.0))
     assert [f.cause for f in found.findings] == ["queueing"]
     assert found.findings[0].cost.seconds == 3.0
 
 
-def test_a_full_cache_with_requests_that_wait():
+def test_full_cache_with_waiting_requests_is_found():
     found = report(member(cache_used=0.97, **QUEUED, **CROWDED))
     assert found.findings[0].cause == "kv_cache_preemption"
     half = report(member(cache_used=0.4, **QUEUED, **CROWDED))
     assert half.findings[0].cause == "queueing"
 
 
-def test_a_version_is_not_blamed_for_more_load():
+def test_higher_load_is_not_a_version_regression():
     assert not report(updated(running_before=2.0, **SLOW)).findings
     assert not report(updated(running_before=None, **SLOW)).findings
     same = msgspec.structs.replace(updated(running_before=8.0, **SLOW), version_before="0.11.0")

@@ -22,7 +22,7 @@ from unslow.fleet.settings import FleetSettings
 
 PEERS = 3
 HOT, LATE = "gpu-03", "llm/llama-8b-05"
-"""The instances that are ill: throttled by heat, and queueing."""
+"""The faulty instances: thermally throttled, and queueing."""
 
 
 def judged(url, timeout_s=3.0, whole_s=12.0) -> FleetReport:
@@ -59,14 +59,14 @@ def truth(real):
     ["starting", "gateway", "page", "unauthorized", "elsewhere", "empty",
      "reset", "cut", "half_json", "internal"],
 )  # fmt: skip
-def test_a_server_that_never_answers_well_is_an_error_and_no_report(real, deed):
+def test_permanently_failing_server_is_an_error_without_report(real, deed):
     with unwell(real.url, deed) as proxy, pytest.raises(UserError) as raised:
         judged(proxy.url, timeout_s=1.0, whole_s=1.0)
     assert str(raised.value).startswith(proxy.url)
     assert raised.value.hint
 
 
-def test_a_server_that_is_not_there_is_an_error_that_names_it():
+def test_unreachable_server_error_names_the_address():
     with pytest.raises(UserError, match=r"127\.0\.0\.1:9"):
         judged("http://127.0.0.1:9")
 
@@ -81,8 +81,8 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it():
         ("DCGM_FI_DEV_FB_USED", "victoria_series"),
     ],
 )
-def test_a_refused_query_of_gpus_is_said_and_nothing_is_claimed_in_its_place(real, truth, deed, only):
-    """Without an answer on throttling nobody may say that nothing throttles."""
+def test_refused_gpu_query_is_stated_without_findings(real, truth, deed, only):
+    """Without a response on throttling, throttling must not be ruled out."""
     with unwell(real.url, deed, only=only) as proxy:
         report = judged(proxy.url)
     assert not report.complete
@@ -93,7 +93,7 @@ def test_a_refused_query_of_gpus_is_said_and_nothing_is_claimed_in_its_place(rea
 
 
 @pytest.mark.parametrize("only", ["vllm:num_requests_waiting", "vllm:inter_token_latency_seconds_sum"])
-def test_a_refused_query_of_engines_makes_nobody_slow_and_nobody_well(real, truth, only):
+def test_refused_engine_query_gives_no_verdicts(real, truth, only):
     with unwell(real.url, "timed_out", only=only) as proxy:
         report = judged(proxy.url)
     assert not report.complete
@@ -102,7 +102,7 @@ def test_a_refused_query_of_engines_makes_nobody_slow_and_nobody_well(real, trut
         assert told(report, LATE).verdict != "normal"
 
 
-def test_an_answer_that_says_it_is_partial_makes_the_report_incomplete(real, truth):
+def test_partial_response_makes_the_report_incomplete(real, truth):
     with unwell(real.url, "partial") as proxy:
         report = judged(proxy.url)
     assert not report.complete
@@ -112,19 +112,19 @@ def test_an_answer_that_says_it_is_partial_makes_the_report_incomplete(real, tru
 
 
 @pytest.mark.parametrize("deed", ["packed", "last_word", "no_post", "informed"])
-def test_what_is_only_unusual_changes_nothing(real, truth, deed):
+def test_unusual_but_valid_responses_change_nothing(real, truth, deed):
     with unwell(real.url, deed) as proxy:
         report = judged(proxy.url)
     assert causes(report) == causes(truth)
     assert report.verdicts == truth.verdicts
 
 
-def test_a_server_that_is_slow_is_waited_for(real, truth):
+def test_slow_server_is_waited_for(real, truth):
     with unwell(real.url, "slow:0.05") as proxy:
         assert causes(judged(proxy.url)) == causes(truth)
 
 
-def test_a_server_that_is_slower_than_anybody_waits_is_said_to_be(real):
+def test_server_slower_than_the_timeout_is_stated(real):
     begun = time.monotonic()
     with unwell(real.url, "slow:5") as proxy, pytest.raises(UserError) as raised:
         judged(proxy.url, timeout_s=0.3, whole_s=1.0)
@@ -132,14 +132,14 @@ def test_a_server_that_is_slower_than_anybody_waits_is_said_to_be(real):
     assert raised.value.hint
 
 
-def test_a_server_that_restarts_meanwhile_is_asked_again(real, truth):
+def test_restarting_server_is_retried(real, truth):
     with unwell(real.url) as proxy:
         proxy.next.extend(["pass"] * 6 + ["starting"] + ["pass"] * 4 + ["reset"])
         assert causes(judged(proxy.url)) == causes(truth)
 
 
 def nothing_new(report, truth):
-    """Whether nothing is found that is not so, and nobody is slow who is well."""
+    """Whether there is no wrong finding and no healthy instance is slow."""
     true = causes(truth)
     for one in report.instances:
         found = {finding.cause for finding in one.findings}
@@ -170,7 +170,7 @@ def fewer(labels, names):
     return {name: value for name, value in labels.items() if name not in names}
 
 
-def test_two_replicas_that_scrape_the_same_are_one_fleet(tmp_path):
+def test_two_replicas_of_a_fleet_count_once(tmp_path):
     def twice(shown: list[Target]) -> list[Target]:
         return [t._replace(labels={**t.labels, "prometheus_replica": letter}) for letter in "ab" for t in shown]
 
@@ -181,7 +181,7 @@ def test_two_replicas_that_scrape_the_same_are_one_fleet(tmp_path):
     assert "duplicates" in {statement.kind for statement in report.statements}
 
 
-def test_gpus_whose_labels_lead_nowhere_are_given_to_nobody(tmp_path):
+def test_gpus_with_unmatched_labels_are_unassigned(tmp_path):
     def nowhere(shown: list[Target]) -> list[Target]:
         lost = without(shown, "Hostname", "pod", "namespace", "container")
         gpus = [t._replace(labels={**t.labels, "instance": "10.9.8.7:9400"}) for t in lost if t.labels["job"] == "dcgm"]
@@ -194,14 +194,14 @@ def test_gpus_whose_labels_lead_nowhere_are_given_to_nobody(tmp_path):
     assert {"missing", "labels"} & {statement.kind for statement in report.statements}
 
 
-def test_without_the_name_of_the_model_nothing_is_expected_of_it(tmp_path):
+def test_unknown_model_has_no_expected_speed(tmp_path):
     report = labelled(tmp_path, lambda shown: without(shown, "model_name"))
     assert {one.verdict for one in report.instances} <= {"cannot_tell", "slow"}
     assert [key for key, found in causes(report).items() if "gpu_thermal_throttling" not in found] == []
     assert "labels" in {statement.kind for statement in report.statements}
 
 
-def test_an_empty_prometheus_is_no_healthy_fleet(tmp_path):
+def test_empty_prometheus_is_not_a_normal_fleet(tmp_path):
     with started(prometheus_program(), tmp_path) as prometheus:
         report = judged(prometheus.url)
     assert report.instances == ()
@@ -210,7 +210,7 @@ def test_an_empty_prometheus_is_no_healthy_fleet(tmp_path):
 
 
 @pytest.mark.parametrize("ahead_s", [-3000.0, 3000.0])
-def test_a_clock_that_is_wrong_is_said_or_does_no_harm(tmp_path, ahead_s):
+def test_clock_skew_is_stated_or_harmless(tmp_path, ahead_s):
     """Series with times of another clock than the server's: nothing fresh is there, or it lies in the future."""
     now_s = time.time() + ahead_s
     known = [*(healthy(number) for number in range(PEERS)), with_fault(healthy(3), "thermal")]

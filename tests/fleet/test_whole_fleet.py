@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from judged_fleets import BUSY, HEAD, PREEMPTS, QUEUE, WINDOW_S, alike, judged, slowed
 from recorded_machines import FOLDERS
 
-from unslow.fleet.report import FleetReport, Instance, Judged, Loss
+from unslow.fleet.report import FleetReport, Instance, Judgement, Loss
 from unslow.fleet.summary import WORST_FIRST, fleet_of
 
 REAL = (BUSY, QUEUE, PREEMPTS, "built_vllm_eight_copies_of_sixteen_places", "built_pytorch_out_of_memory")
@@ -25,7 +25,7 @@ def named(name, key):
 def generated(draw):
     """Instances with any loss, of which the causes have any part."""
     count = draw(st.integers(0, 12))
-    return [Judged(_instance(draw, f"one-{n}"), {}) for n in range(count)]
+    return [Judgement(_instance(draw, f"one-{n}"), {}) for n in range(count)]
 
 
 def _instance(draw, key):
@@ -40,7 +40,7 @@ def _instance(draw, key):
 
 @settings(max_examples=40)
 @given(generated())
-def test_the_order_is_a_permutation_by_what_is_lost(fleet):
+def test_instances_are_sorted_by_loss(fleet):
     report = fleet_of(fleet, HEAD)
     assert sorted(one.key for one in report.instances) == sorted(one.instance.key for one in fleet)
     tokens = [one.lost.tokens_per_s or 0.0 for one in report.instances]
@@ -50,7 +50,7 @@ def test_the_order_is_a_permutation_by_what_is_lost(fleet):
 
 @settings(max_examples=40)
 @given(generated())
-def test_causes_cost_together_what_the_fleet_loses(fleet):
+def test_cause_losses_sum_to_the_fleet_loss(fleet):
     report = fleet_of(fleet, HEAD)
     assert sum(cause.tokens_per_s or 0.0 for cause in report.causes) == pytest.approx(report.lost.tokens_per_s or 0.0)
     assert sum(cause.gpu_hours or 0.0 for cause in report.causes) <= (report.lost.gpu_hours or 0.0) * (1 + 1e-9)
@@ -60,14 +60,14 @@ def test_causes_cost_together_what_the_fleet_loses(fleet):
 
 @settings(max_examples=15)
 @given(st.permutations(range(len(REAL))), st.integers(0, 5))
-def test_order_of_reading_and_healthy_ones_change_no_verdict(order, healthy):
+def test_verdicts_are_independent_of_order_and_healthy_instances(order, healthy):
     fleet = [named(name, name) for name in REAL]
     before = {one.key: one for one in fleet_of(fleet, HEAD).instances}
     after = {one.key: one for one in fleet_of([*(fleet[n] for n in order), *alike(healthy)], HEAD).instances}
     assert all(after[key] == one for key, one in before.items())
 
 
-def test_of_real_machines_the_one_that_loses_most_is_first_and_the_healthy_one_last(wording):
+def test_recorded_machines_are_sorted_by_loss(wording):
     report = fleet_of([named(name, name) for name in REAL], HEAD)
     assert report.instances[0].key == "built_vllm_eight_copies_of_sixteen_places"
     assert report.instances[-1].key == BUSY
@@ -79,78 +79,79 @@ def test_of_real_machines_the_one_that_loses_most_is_first_and_the_healthy_one_l
     assert "1 of 5" in report.lost.because
 
 
-def test_what_nobody_tells_is_not_nought():
-    """A query without an answer must not make a fleet one that gives nothing, or a cause one that costs nothing."""
+def test_unknown_amounts_are_not_zero():
+    """A failed query must not turn unknown amounts into zero."""
     slow = Instance(key="a", runtime="vLLM", model="m", verdict="slow", summary="s", by_itself=("swapping",))
-    report = fleet_of([Judged(slow, {})], HEAD)
+    report = fleet_of([Judgement(slow, {})], HEAD)
     assert (report.tokens_per_s, report.gpus) == (None, None)
     assert [(cause.tokens_per_s, cause.gpu_hours) for cause in report.causes] == [(None, None)]
     idle = msgspec.structs.replace(slow, tokens_per_s=0.0, gpus=0, lost=Loss(tokens_per_s=0.0, gpu_hours=0.0))
-    report = fleet_of([Judged(slow, {}), Judged(idle, {})], HEAD)
+    report = fleet_of([Judgement(slow, {}), Judgement(idle, {})], HEAD)
     assert (report.tokens_per_s, report.gpus) == (0.0, 0)
     assert [(cause.tokens_per_s, cause.gpu_hours) for cause in report.causes] == [(0.0, 0.0)]
 
 
-def test_what_fails_costs_its_hours_to_its_first_cause():
+def test_failed_instance_hours_go_to_its_first_cause():
     report = fleet_of([named("built_pytorch_out_of_memory", "failed")], HEAD)
     (cause, *_) = report.causes
     assert cause.cause == "memory_allocation_failed"
     assert cause.gpu_hours == pytest.approx(WINDOW_S / 3600)
 
 
-def test_what_nothing_explains_and_what_an_exporter_names_are_causes_too(wording):
+def test_unexplained_and_exporter_causes_are_counted(wording):
     slow = Instance(
         key="a", runtime="vLLM", model="m", verdict="slow", summary="s", by_itself=("swapping", "of_a_newer_version"),
         lost=Loss(tokens_per_s=5.0, gpu_hours=0.1), lost_by={"": 5.0},
     )  # fmt: skip
-    report = fleet_of([Judged(slow, {})], HEAD)
+    report = fleet_of([Judgement(slow, {})], HEAD)
     assert {cause.cause for cause in report.causes} == {"unexplained", "swapping", "of_a_newer_version"}
     wording([cause.title for cause in report.causes])
 
 
-def test_the_commonest_reasons_for_not_telling_come_first():
+def test_most_common_undetermined_reasons_come_first():
     untold = Instance(key="a", runtime="vLLM", model="m", verdict="cannot_tell", summary="It could not be judged.")
     reasons = ["no GPU exporter"] * 2 + ["no size", ""]
     fleet = [
-        Judged(msgspec.structs.replace(untold, key=str(n), lost=Loss(because=why)), {}) for n, why in enumerate(reasons)
+        Judgement(msgspec.structs.replace(untold, key=str(n), lost=Loss(because=why)), {})
+        for n, why in enumerate(reasons)
     ]
     assert list(fleet_of(fleet, HEAD).untold.items()) == [
         ("no GPU exporter", 2), ("It could not be judged.", 1), ("no size", 1),
     ]  # fmt: skip
 
 
-def test_reasons_that_differ_by_a_name_alone_are_one_reason():
+def test_reasons_differing_only_by_name_are_merged():
     untold = Instance(key="a", runtime="vLLM", model="m", verdict="cannot_tell", summary="s")
     reasons = [f"no exporter is found for its host: no labels say node-{n}" for n in range(20)] + ["no size: 7 GB"]
     fleet = [
-        Judged(msgspec.structs.replace(untold, key=str(n), lost=Loss(because=w)), {}) for n, w in enumerate(reasons)
+        Judgement(msgspec.structs.replace(untold, key=str(n), lost=Loss(because=w)), {}) for n, w in enumerate(reasons)
     ]
     assert fleet_of(fleet, HEAD).untold == {
         "no exporter is found for its host, such as no labels say node-0": 20, "no size: 7 GB": 1,
     }  # fmt: skip
 
 
-def test_an_idle_one_is_counted_apart_and_needs_no_reason():
+def test_idle_instance_is_counted_apart_without_a_reason():
     lost = Loss(tokens_per_s=0.0, because="nobody asked it anything in the window")
     idle = Instance(key="a", runtime="vLLM", model="m", verdict="cannot_tell", summary="s", lost=lost)
-    report = fleet_of([Judged(idle, {}), judged(BUSY, "b")], HEAD)
+    report = fleet_of([Judgement(idle, {}), judged(BUSY, "b")], HEAD)
     assert (report.idle, report.untold, report.lost.because) == (1, {}, "")
     assert report.verdicts["cannot_tell"] == 1
 
 
-def test_nobody_is_a_fleet_as_well():
+def test_empty_fleet_gives_a_valid_report():
     report = fleet_of([], HEAD)
     assert report.instances == report.peers == report.causes == ()
     assert report.lost.tokens_per_s is None
 
 
-def test_the_report_survives_json():
+def test_fleet_report_round_trips_through_json():
     report = fleet_of([*alike(6), *(named(name, name) for name in REAL)], HEAD)
     assert msgspec.json.decode(msgspec.json.encode(report), type=FleetReport) == report
 
 
 def test_every_recorded_machine_can_be_part_of_a_fleet():
-    """Every kind of machine at once: no loss without bounds, whoever they are."""
+    """Every recorded machine at once: losses stay bounded."""
     fleet = [named(folder.name, folder.name) for folder in FOLDERS[::25]]
     for one in fleet_of(fleet, HEAD).instances:
         most = (one.gpus or 0) * WINDOW_S / 3600
@@ -159,7 +160,7 @@ def test_every_recorded_machine_can_be_part_of_a_fleet():
         assert one.verdict != "normal" or one.lost.tokens_per_s == 0.0
 
 
-def test_the_time_grows_no_faster_than_the_fleet():
+def test_judging_time_grows_at_most_linearly():
     """Ten times as many instances take at most about ten times as long, with odd ones among them."""
     few, many = _timed(200), _timed(2000)
     assert many < 30 * max(few, 0.01)

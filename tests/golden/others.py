@@ -25,7 +25,7 @@ from unslow.fleet.report import FleetReport
 from unslow.fleet.settings import FleetSettings
 from unslow.fleet.show import render_fleet
 from unslow.mcp.server import server_for
-from unslow.mcp.tools import Allowed
+from unslow.mcp.tools import Permissions
 from unslow.show.bench import render_bench
 from unslow.show.tune import render_tune
 from unslow.show.verify import render_verify
@@ -136,8 +136,8 @@ def applied(home: Path) -> Outputs:
 @cache
 def generated() -> dict[str, str]:
     """What is generated for programs: schemas and the OpenAPI document, by their names."""
-    from docs.generate import ROOT as FOLDER
-    from docs.generate import reference as files
+    from docs._build.generate import ROOT as FOLDER
+    from docs._build.generate import reference as files
 
     own = itertools.takewhile(lambda one: one[0].is_relative_to(FOLDER), files())
     return {path.name: text for path, text in own if path.suffix == ".json"}
@@ -161,9 +161,9 @@ def tools(_: Path) -> Outputs:
 
     async def asked() -> dict[str, object]:
         found: dict[str, object] = {}
-        async with Client(server_for(Allowed(measure=False, apply=True))) as client:
+        async with Client(server_for(Permissions(measure=False, apply=True))) as client:
             found["all"] = [tool.model_dump(mode="json") for tool in (await client.list_tools()).tools]
-        async with Client(server_for(Allowed(measure=False))) as client:
+        async with Client(server_for(Permissions(measure=False))) as client:
             found["instructions"] = client.instructions
             found["tools"] = [tool.name for tool in (await client.list_tools()).tools]
             for name, words in calls.items():
@@ -181,11 +181,8 @@ def served(target: str, paths: tuple[str, ...], _: Path) -> Outputs:
         while _NOT_READY in (opened := page.open().text):
             time.sleep(0.02)
         texts = [opened, *(f"{path}\n{page.get(path).text}\n" for path in paths)]
-        masks = {page.own.token: "<token>", str(page.own.port): "<port>"}
-    text = re.sub(r'nonce[-="]+[\w+/=-]+', "<nonce>", "\n".join(texts))
-    for own, mask in masks.items():
-        text = text.replace(own, mask)
-    return {"html": text}
+        text = "\n".join(texts).replace(page.own.token, "<token>")
+    return {"html": re.sub(r'nonce[-="]+[\w+/=-]+', "<nonce>", text)}
 
 
 KEPT: dict[str, dict[str, tuple[str, Callable[[Path], Outputs]]]] = {

@@ -1,4 +1,4 @@
-"""A real llama-server at 1, 2, 4 and 8 users, as a real Prometheus saw it: the last level predicted from the others."""
+"""A real llama-server at 1, 2, 4 and 8 users as seen by a real Prometheus: the last level predicted from the others."""
 
 import json
 import statistics
@@ -17,7 +17,7 @@ TAKEN, ON_GPU = (
 
 
 @pytest.mark.parametrize("taken", [TAKEN, ON_GPU], ids=["cpu", "h200"])
-def test_the_last_level_comes_true(taken):
+def test_the_capacity_prediction_for_8_users_is_right(taken):
     compared = compare(taken)
     assert compared.users == pytest.approx(8.0, abs=0.5)
     assert compared.inside
@@ -27,22 +27,22 @@ def test_the_last_level_comes_true(taken):
     assert mid == pytest.approx(8.0, rel=0.3)
 
 
-def test_the_interval_tells_something():
+def test_the_capacity_interval_is_narrower_than_a_factor_of_3():
     low, _, high = compare(TAKEN).predicted_tokens_per_s
     assert high / low < 3.0
 
 
-def test_the_comparison_is_said_in_words(wording):
+def test_the_capacity_comparison_has_a_text(wording):
     wording(said(compare(TAKEN)), tells="8.0")
 
 
 @pytest.mark.parametrize("times", [2.0, 4.0])
-def test_on_a_real_gpu_most_loads_beyond_lie_in_the_interval_of_a_model_that_was_left_out(times):
+def test_most_higher_loads_of_a_left_out_model_are_inside_the_interval(times):
     found = list(left_out())
     assert share_inside(found, times) >= 0.7
     assert statistics.median(abs(one.error) for one in found if one.times == times) < 0.25
 
 
-def test_the_doubt_is_at_least_what_these_curves_ask_for():
+def test_the_capacity_doubt_covers_the_recorded_curves():
     assert chosen(curves()) <= DOUBT
     assert len(curves()) == 6

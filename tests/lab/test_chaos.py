@@ -73,7 +73,7 @@ def asked(chaos: Chaos) -> Reply | AskError:
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_every_deed_is_counted_as_what_it_is(chaos: Chaos, deed: str, monkeypatch: pytest.MonkeyPatch):
+def test_every_proxy_fault_is_counted_as_its_kind(chaos: Chaos, deed: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("lab.chaos.proxy.drawn", lambda _dice: deed)
     heard = asked(chaos)
     [row] = chaos.seen
@@ -86,7 +86,7 @@ def test_every_deed_is_counted_as_what_it_is(chaos: Chaos, deed: str, monkeypatc
         assert heard.pieces == row.pieces
 
 
-def test_a_closed_door_refuses(chaos: Chaos):
+def test_a_closed_port_refuses(chaos: Chaos):
     chaos.close()
     heard = asked(chaos)
     assert isinstance(heard, AskError)
@@ -95,7 +95,7 @@ def test_a_closed_door_refuses(chaos: Chaos):
     assert not isinstance(asked(chaos), AskError) or chaos.seen
 
 
-def test_other_questions_are_passed_on(chaos: Chaos):
+def test_other_requests_are_forwarded(chaos: Chaos):
     connection = http.client.HTTPConnection("127.0.0.1", chaos.port, timeout=5)
     connection.request("GET", "/health")
     answer = connection.getresponse()
@@ -113,7 +113,7 @@ def test_a_dead_server_is_a_bad_gateway(chaos: Chaos, monkeypatch: pytest.Monkey
     assert chaos.seen[0].ended == "down"
 
 
-def test_deeds_come_by_weight():
+def test_faults_are_drawn_by_weight():
     dice = random.Random(1)
     counts = Counter(drawn(dice) for _ in range(2000))
     assert set(counts) == set(DEEDS)
@@ -124,7 +124,7 @@ ROWS = [Seen(1, 10.05, "pass", 12, 12, "whole"), Seen(2, 20.05, "close", 4, None
 LINES = [Asked(10.0, "answered", 12, 12), Asked(20.0, "broke_off", 4, None)]
 
 
-def test_what_agrees_holds():
+def test_matching_accounts_hold():
     account = compared(LINES, ROWS, [], 8.0)
     assert account.holds
     assert (account.asked, account.answered, account.failed, account.matched) == (2, 1, 1, 2)
@@ -142,26 +142,26 @@ def test_what_agrees_holds():
         ([LINES[0]._replace(at_s=5.0), LINES[1]], "5.05 s after it was sent"),
     ],
 )
-def test_every_disagreement_is_a_fault(lines: list[Asked], fault: str):
+def test_every_mismatch_is_a_fault(lines: list[Asked], fault: str):
     account = compared(lines, ROWS, [], 8.0)
     assert not account.holds
     assert any(fault in one for one in account.faults)
 
 
-def test_refusals_belong_to_a_closed_door():
+def test_refusals_are_allowed_only_while_the_port_is_closed():
     refused = Asked(15.0, "refused", 0, None)
     lines = [LINES[0], refused, LINES[1]]
     assert compared(lines, ROWS, [(14.0, 16.0)], 8.0).holds
     assert not compared(lines, ROWS, [(16.5, 18.0)], 8.0).holds
 
 
-def test_a_server_that_was_killed_meanwhile_may_be_gone():
+def test_gone_is_allowed_only_while_the_server_was_killed():
     gone = LINES[1]._replace(kind="gone", lasted_s=3.0)
     assert compared([LINES[0], gone], ROWS, [], 8.0, kills=[(21.0, 22.0)]).holds
     assert not compared([LINES[0], gone], ROWS, [], 8.0, kills=[(30.0, 32.0)]).holds
 
 
-def test_the_one_who_asked_may_only_leave_after_a_silence():
+def test_a_client_may_leave_only_after_a_silence():
     row = Seen(1, 0.0, "pass", 0, None, "left", quiet_s=8.1)
     assert right_kinds(row, 8.0) == {"not_answered"}
     row.pieces = 3
@@ -170,12 +170,12 @@ def test_the_one_who_asked_may_only_leave_after_a_silence():
     assert right_kinds(row, 8.0) == set()
 
 
-def test_the_ledger_is_one_line_of_time():
+def test_the_ledger_is_ordered_by_time():
     failures = [Failure(case="m", round=1, started_s=s, lasted_s=1, kind="error", why="w") for s in (7, 3)]
     assert [line.at_s for line in ledger([], failures, 100.0)] == [103.0, 107.0]
 
 
-def test_an_hour_has_kills_and_closed_doors():
+def test_an_hour_has_kills_and_refusals():
     plan = planned(60, 7)
     assert plan == planned(60, 7)
     assert {event.kind for event in plan} == {"kill", "refuse"}

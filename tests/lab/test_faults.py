@@ -1,4 +1,4 @@
-"""The lab of faults: every fault is well formed, a stage is played and ended, rows add up, recordings are clean."""
+"""The fault lab: faults are well formed, stages run and end, rows add up, recordings are clean."""
 
 import os
 import sys
@@ -33,14 +33,14 @@ SLOW = Fault("slow", "made slow", ("cpu",), "m", Stage(), "cpu_contended", ("swa
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.where[0]}_{f.name}")
-def test_every_fault_names_causes_that_there_are(fault):
+def test_every_fault_names_existing_causes(fault):
     assert {fault.cause, *fault.also} - {""} <= set(all_causes())
     assert bool(fault.cause) == (fault.verdict != "normal")
     assert (fault.cure is not None) == (fault.verdict == "slow") or fault.verdict == "failed"
     assert fault.what
 
 
-def test_there_are_enough_faults_and_healthy_controls_and_no_name_twice():
+def test_there_are_enough_unique_faults_and_healthy_controls():
     for where in ("cpu", "gpu"):
         assert len(faults_of(where)) == sum(where in fault.where for fault in FAULTS)
     healthy = [fault for fault in FAULTS if not fault.cause]
@@ -48,7 +48,7 @@ def test_there_are_enough_faults_and_healthy_controls_and_no_name_twice():
     assert len(healthy) >= 10
 
 
-def test_the_models_of_the_cpu_faults_can_be_made():
+def test_models_of_the_cpu_faults_can_be_generated():
     named = {stage.model or fault.model for fault in FAULTS if "cpu" in fault.where for stage in (fault.stage,)}
     assert named <= set(MODELS)
     assert MODELS["draft"].form.vocabulary == MODELS["small"].form.vocabulary
@@ -68,7 +68,7 @@ def place(tmp_path):
     return Place(program.parent, tmp_path, free_port(), tmp_path)
 
 
-def test_what_surrounds_a_server_is_undone_in_the_opposite_order(place):
+def test_surroundings_of_a_server_are_undone_in_reverse_order(place):
     done = []
 
     def step(name):
@@ -101,7 +101,7 @@ def _alive(pid):
     return True
 
 
-def test_a_server_that_does_not_load_is_played_too_and_nobody_asks_it(place):
+def test_a_server_that_fails_to_load_is_run_but_not_measured(place):
     (place.servers / "llama-server").write_text("#!/bin/sh\necho out of memory; exit 1\n")
 
     def beside(_playing):
@@ -113,7 +113,7 @@ def test_a_server_that_does_not_load_is_played_too_and_nobody_asks_it(place):
         assert measured("decode", playing) is None
 
 
-def test_what_is_not_there_is_skipped_with_a_reason(place, wording):
+def test_a_missing_program_or_model_is_skipped_with_a_reason(place, wording):
     with pytest.raises(SkippedError) as no_program:
         place.program("llama-server-generic")
     wording(str(no_program.value), tells="llama-server-generic")
@@ -124,7 +124,7 @@ def test_what_is_not_there_is_skipped_with_a_reason(place, wording):
         pass
 
 
-def test_an_answer_is_timed_by_the_one_who_asked():
+def test_an_answer_is_timed_by_the_client():
     with serve("llama_cpp", tokens_per_s=200.0) as url:
         heard = ask(url, tokens(8), 24)
         assert heard.tokens == 24
@@ -132,7 +132,7 @@ def test_an_answer_is_timed_by_the_one_who_asked():
         assert decode(url) > 0
 
 
-def test_the_slow_proxy_holds_back_pieces_and_questions():
+def test_the_slow_proxy_delays_chunks_and_requests():
     with serve("llama_cpp", tokens_per_s=500.0) as url:
         playing = _playing(url)
         with slow_proxy(0, 0.02, late_s=0.3)(playing):
@@ -141,7 +141,7 @@ def test_the_slow_proxy_holds_back_pieces_and_questions():
     assert heard.seconds > 5 * 0.02
 
 
-def test_the_pausing_proxy_stops_now_and_then():
+def test_the_pausing_proxy_pauses_in_mid_stream():
     with serve("llama_cpp", tokens_per_s=2000.0) as url:
         playing = _playing(url)
         with pausing_proxy(0, 4, 0.2)(playing):
@@ -150,7 +150,7 @@ def test_the_pausing_proxy_stops_now_and_then():
     assert heard.first_token_s + heard.seconds > 0.2
 
 
-def test_clients_keep_what_they_hear_and_end():
+def test_clients_keep_their_answers_and_end():
     with serve("llama_cpp", tokens_per_s=500.0) as url:
         playing = _playing(url)
         with clients(2)(playing):
@@ -165,14 +165,14 @@ def _playing(url):
     return Playing(url, int(url.rpartition(":")[2]), "/scratch/one", ["llama-server"], {}, "/models")
 
 
-def test_a_clock_at_the_start_changes_every_token_and_one_at_the_end_none_before_it():
+def test_a_clock_at_the_start_changes_the_prefix_and_one_at_the_end_keeps_it():
     moved, kept = [clocked(0, turn)[0] for turn in (0, 1)], [steady(0, turn)[0] for turn in (0, 1)]
     assert moved[0][:8] != moved[1][:8]
     assert kept[0][:512] == kept[1][:512]
     assert moved[0][8:520] == moved[1][8:520]
 
 
-def test_limits_are_spelled_for_both_versions_of_control_groups(tmp_path):
+def test_limits_are_written_for_both_cgroup_versions(tmp_path):
     assert cpu_quota(1.5).v1 == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}
     assert cpu_quota(1.5).v2 == {"cpu.max": "150000 100000"}
     assert cpuset("0").v1["cpuset.mems"] == "0"
@@ -208,13 +208,13 @@ def test_a_row_says_whether_the_first_cause_is_right():
     assert not row_of(replace(SLOW, verdict="failed"), "cpu", Diagnosis(REPORT, 1.0)).right
 
 
-def test_a_diagnosis_that_never_came_is_wrong_and_says_why():
+def test_a_missing_diagnosis_is_wrong_and_says_why():
     row = row_of(SLOW, "cpu", Diagnosis({}, 3.0, "it said nothing"))
     assert (row.right, row.verdict, row.trouble) == (False, "", "it said nothing")
     assert not row_of(replace(SLOW, cause="", verdict="normal"), "cpu", Diagnosis({}, 3.0, "x")).right
 
 
-def test_the_prediction_is_what_is_achievable_or_what_the_first_fix_promises():
+def test_the_prediction_is_the_achievable_speed_or_that_of_the_first_fix():
     assert predicted(REPORT, "prefill") == 300.0
     assert predicted(REPORT, "load") is None
     assert unexplained(REPORT) == pytest.approx(0.2)
@@ -239,7 +239,7 @@ def replace_row(row, **changes):
     return Row(**{**{name: getattr(row, name) for name in Row.__struct_fields__}, **changes})
 
 
-def test_what_a_recording_should_give_is_written_as_the_machines_have_it():
+def test_the_expectation_of_a_recording_is_valid_toml():
     assert tomllib.loads(expectation(SLOW)) == {
         "verdict": "slow",
         "first_cause": "cpu_contended",
@@ -248,7 +248,7 @@ def test_what_a_recording_should_give_is_written_as_the_machines_have_it():
     }
 
 
-def test_paths_of_the_place_are_replaced_wherever_they_stand():
+def test_local_paths_are_replaced_everywhere():
     names = {"/var/scratch/one": "/srv/lab", "/root": "/home/user"}
     assert cleaned("-m /var/scratch/one/m.gguf /root/b", names) == "-m /srv/lab/m.gguf /home/user/b"
     assert cleaned("/proc/12/root/var/scratch/one/a", names) == "/proc/12/root/srv/lab/a"
@@ -259,7 +259,7 @@ def test_paths_of_the_place_are_replaced_wherever_they_stand():
     assert cleaned("-m\\u0000/root/m.gguf", names) == "-m\\u0000/home/user/m.gguf"
 
 
-def test_the_logs_of_other_servers_are_left_out():
+def test_logs_of_other_servers_are_left_out():
     lines = [
         '{"question": "head /proc/12/root/a.log"}\n',
         '{"question": "head /proc/13/root/b.log"}\n',
@@ -269,12 +269,12 @@ def test_the_logs_of_other_servers_are_left_out():
     assert family(os.getpgid(0)) >= {os.getpid()}
 
 
-def test_the_speed_of_an_answer_does_not_count_its_first_token():
+def test_tokens_per_s_exclude_the_first_token():
     assert Heard(0.0, 0.1, 11, 1.0).tokens_per_s == 10.0
     assert Heard(0.0, 0.1, 1, 0.0).tokens_per_s == 0.0
 
 
-def test_a_first_token_is_measured_of_a_question_as_large_as_the_report_promises_it_for():
+def test_first_token_prompt_size_comes_from_the_report():
     machines = ROOT / "tests" / "machines"
     assert asked_in(machines / "lab_cpu_prompt_cache_off", ["prompt_reprocessed"]) == Asked(992, 264)
     assert asked_in(machines / "lab_cpu_slow_client", ["client_overhead"]) == Asked(0, 118)
@@ -289,12 +289,12 @@ def test_a_first_token_is_measured_of_a_question_as_large_as_the_report_promises
         (["swapping"], False), (["queueing", "cpu_contended", "swapping"], False),
     ],
 )  # fmt: skip
-def test_of_two_that_cost_about_as_much_either_is_first_and_both_are_named(found, right):
+def test_with_either_both_causes_must_be_found_in_any_order(found, right):
     subject = {"verdict": "slow", "findings": [{"cause": cause, "fixes": [], "explains": []} for cause in found]}
     assert row_of(replace(SLOW, either=True), "cpu", Diagnosis(subject, 1.0)).right is right
 
 
-def test_which_of_two_stood_first_is_kept_with_its_machine():
+def test_the_first_of_two_equal_causes_is_kept_with_its_machine():
     row = Row(name="slow", where="cpu", what="", cause="cpu_contended", diagnosed=["swapping", "cpu_contended"])
     kept = as_found(replace(SLOW, either=True), row)
     assert (kept.cause, kept.also) == ("swapping", ("cpu_contended",))

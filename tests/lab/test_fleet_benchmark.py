@@ -1,4 +1,4 @@
-"""The benchmark of a fleet runs, and a small fleet meets every goal."""
+"""The fleet benchmark runs, and a small fleet meets every goal."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_a_small_fleet_meets_every_goal(tmp_path):
 
 
 @pytest.mark.real
-def test_a_fleet_that_is_told_to_end_takes_its_prometheus_with_it(tmp_path):
+def test_a_terminated_fleet_stops_its_prometheus(tmp_path):
     prometheus_program()
     command = [sys.executable, "-m", "lab.fleet.generated", "3", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:

@@ -1,4 +1,4 @@
-"""A generated fleet: the same for a seed, with a known number of faults, and a judge of judges that can be trusted."""
+"""A generated fleet: deterministic per seed, with a known number of faults, and a reliable scorer."""
 
 from collections import Counter
 
@@ -15,38 +15,38 @@ def instances():
     return fleet(400)
 
 
-def test_it_is_the_same_for_a_seed_and_another_for_another(instances):
+def test_a_fleet_is_deterministic_per_seed(instances):
     assert fleet(400) == instances
     assert fleet(400, seed=7) != instances
 
 
-def test_every_instance_has_names_of_its_own(instances):
+def test_every_instance_has_unique_names(instances):
     names = [name for one in truth(instances) for name in one.names]
     assert len(set(names)) == len(names)
     assert len({one.address for one in instances}) == len(instances)
 
 
-def test_faults_are_as_many_as_they_should_be(instances):
+def test_fault_counts_match_their_shares(instances):
     counted = Counter(one.fault for one in instances)
     assert set(counted) == {*FAULT_SHARES, ""}
     assert counted["thermal"] in range(1, 4)
     assert counted[""] > 0.9 * len(instances)
 
 
-def test_no_two_instances_have_a_gpu_in_common(instances):
+def test_no_two_instances_share_a_gpu(instances):
     places = [(one.host.name, gpu.place) for one in instances for gpu in one.gpus]
     assert len(set(places)) == len(places)
     assert max(gpu.place for one in instances for gpu in one.gpus) < 8
 
 
-def test_a_fault_of_a_host_is_on_a_host_of_its_own(instances):
+def test_a_host_fault_is_on_a_host_of_its_own(instances):
     alone = [one for one in instances if one.fault in ("swapping", "no_exporter")]
     shared = Counter(one.host.name for one in instances)
     assert alone
     assert all(shared[one.host.name] == 1 for one in alone)
 
 
-def test_no_series_is_there_twice(instances):
+def test_no_series_exists_twice(instances):
     seen = Counter(
         (line.name, *sorted({**target.labels, **line.labels}.items()))
         for target in all_targets(instances[:120])
@@ -56,7 +56,7 @@ def test_no_series_is_there_twice(instances):
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))
-def test_a_fault_changes_something_and_says_its_name(instances, name):
+def test_a_fault_changes_the_instance_and_names_itself(instances, name):
     one = next(one for one in instances if not one.fault and one.engine.running and one.gpus)
     ill = with_fault(one, name)
     assert ill.fault == name
@@ -72,13 +72,13 @@ def report(instances, **said):
     ]
 
 
-def test_a_judge_who_says_nothing_names_nothing_and_accuses_nobody(instances):
+def test_a_silent_report_scores_zero_named_and_zero_false(instances):
     known = [one._asdict() for one in truth(instances)]
     seen = score(known, report(instances))
     assert (seen.named_share, seen.false_share, seen.lost, seen.extra) == (0.0, 0.0, 0, 0)
 
 
-def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances, wording):
+def test_right_and_wrong_reports_score_differently(instances, wording):
     known = [one._asdict() for one in truth(instances)]
     right = {name: ("slow", tuple(fault.causes)) for name, fault in FAULTS.items() if fault.causes}
     assert score(known, report(instances, **right)).named_share == 1.0
@@ -89,13 +89,13 @@ def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances, wor
     wording(wrong.shown(), about="swapping", tells="thermal")
 
 
-def test_an_instance_that_the_report_lacks_is_counted(instances):
+def test_lost_and_extra_instances_are_counted(instances):
     known = [one._asdict() for one in truth(instances)]
     seen = score(known, [*report(instances)[5:], {"key": "who?", "verdict": "normal", "findings": []}])
     assert (seen.lost, seen.extra) == (5, 1)
 
 
-def test_memory_and_time_of_this_very_process_are_seen():
+def test_memory_and_cpu_time_of_a_process_are_watched():
     import os
 
     with Watched(os.getpid()) as watched:

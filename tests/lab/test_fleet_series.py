@@ -1,4 +1,4 @@
-"""The series of the test bed: those that were recorded, growing together, and the same whichever way they are sent."""
+"""The series of the test bed: as recorded, consistent, and the same however they are sent."""
 
 import json
 import struct
@@ -32,14 +32,14 @@ def parse(text):
     return parse_metrics(text, "a scrape")
 
 
-def test_every_series_that_was_recorded_of_vllm_is_there_and_no_other():
+def test_generated_vllm_series_match_the_recorded_ones():
     recorded = parse(json.loads((FOLDER / "vllm_busy" / "metrics.json").read_text())["text"]).samples
     built = parse(exposed(engine_lines(ENGINE), 0.0)).samples
     assert [(s.name, sorted(s.labels)) for s in built] == [(s.name, sorted(s.labels)) for s in recorded]
     assert {s.labels["model_name"] for s in built if "model_name" in s.labels} == {"a/model"}
 
 
-def test_the_counters_of_an_engine_agree_with_one_another():
+def test_the_counters_of_an_engine_are_consistent():
     first, then = parse(exposed(engine_lines(ENGINE), 0.0)), parse(exposed(engine_lines(ENGINE), 100.0))
 
     def grown(name, **labels):
@@ -55,12 +55,12 @@ def test_the_counters_of_an_engine_agree_with_one_another():
 
 
 @pytest.mark.parametrize("runtime", ["vLLM", "llama.cpp", "SGLang"])
-def test_an_engine_that_nobody_asks_counts_nothing(runtime):
+def test_an_idle_engine_counts_nothing(runtime):
     idle = ENGINE._replace(running=0.0, waiting=0.0, runtime=runtime)
     assert values(idle) == values(idle, 1000.0)
 
 
-def test_gpu_exporters_have_the_names_and_labels_of_the_real_ones():
+def test_gpu_exporters_have_real_names_and_labels():
     nvidia = {line.name: line for line in gpu_lines(Gpu(H200, 3), "gpu-01", {"pod": "p", "namespace": "n"})}
     labels = nvidia["DCGM_FI_DEV_FB_USED"].labels
     assert (labels["gpu"], labels["Hostname"], labels["modelName"]) == ("3", "gpu-01", "NVIDIA H200")
@@ -71,7 +71,7 @@ def test_gpu_exporters_have_the_names_and_labels_of_the_real_ones():
     assert {x.labels["hostname"] for x in gpu_lines(Gpu(MI300X), "h")} == {"h"}
 
 
-def test_labels_of_a_target_win_unless_they_are_told_not_to():
+def test_target_labels_win_unless_honored():
     lines = [gauge("a", {"pod": "of the GPU", "gpu": "0"}, 1.0)]
     (scraped,) = placed(lines, {"pod": "exporter", "job": "dcgm"})
     assert scraped.labels == {"exported_pod": "of the GPU", "gpu": "0", "job": "dcgm", "pod": "exporter"}
@@ -79,13 +79,13 @@ def test_labels_of_a_target_win_unless_they_are_told_not_to():
     assert honored.labels["pod"] == "of the GPU"
 
 
-def test_a_line_has_the_same_values_one_by_one_and_at_once():
+def test_a_line_has_the_same_values_singly_and_vectorized():
     moments = np.array([-90.0, 0.0, 33.5])
     for line in (gauge("a", {}, 5.0, 0.2), counter("b", {}, 0.7, 50.0), gauge("c", {}, 3.0)):
         assert list(line.over(moments)) == pytest.approx([line.at(float(moment)) for moment in moments])
 
 
-def test_a_message_is_protobuf_and_snappy_as_the_protocol_has_them():
+def test_a_remote_write_message_is_protobuf_and_snappy():
     message = series_message(Line("up", {"job": "x"}, 1.0), b"")
     assert message == bytes([0x0A, 26]) + b"\x0a\x0e\x0a\x08__name__\x12\x02up" + b"\x0a\x08\x0a\x03job\x12\x01x"
     packed = snappy(b"z" * 70_000)
@@ -94,7 +94,7 @@ def test_a_message_is_protobuf_and_snappy_as_the_protocol_has_them():
     assert len(packed) == 70_000 + 3 + 2 * 3
 
 
-def test_what_is_sent_and_what_is_backfilled_is_what_prometheus_then_has(tmp_path):
+def test_sent_and_backfilled_series_arrive_in_prometheus(tmp_path):
     pod = Pod("llm", "one")
     one = Instance("one", ENGINE, (Gpu(H200),), Host("h"), pod)
     shown, span = list(targets([one])), Span(END_S - 300, END_S, 15.0)

@@ -1,4 +1,4 @@
-"""The faults on a GPU: whole rows, causes that exist, strangers that say why they can't be, models that can be read."""
+"""GPU faults: complete rows, existing causes, skip reasons, and readable models."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ FAULTS = faults_of("gpu")
 MANY, CONTROLS = 30, 10
 
 
-def test_enough_of_both():
+def test_there_are_enough_gpu_faults_and_controls():
     assert sum(bool(fault.cause) for fault in FAULTS.values()) >= MANY
     assert sum(not fault.cause for fault in FAULTS.values()) >= CONTROLS
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_row_is_whole(fault: Fault):
+def test_a_gpu_fault_row_is_complete(fault: Fault):
     known = set(cause_ids())
     assert {cause for cause in (fault.cause, *fault.also) if cause} <= known
     assert (fault.verdict == "normal") == (not fault.cause) == fault.name.startswith("healthy_")
@@ -33,12 +33,12 @@ def test_a_row_is_whole(fault: Fault):
     assert fault.model in SHAPES
 
 
-def test_a_stranger_that_finds_no_gpu_says_so():
+def test_holding_vram_without_a_gpu_is_skipped_with_a_reason():
     with pytest.raises(SkippedError, match="no stranger on the GPU"), holds(10**6)(Playing("", 0, "", [], {})):
         pass
 
 
-def test_a_made_up_model_reads_as_its_shape(tmp_path: Path):
+def test_a_generated_model_reads_as_its_shape(tmp_path: Path):
     make_large_models(tmp_path, [SMOL_135M])
     read = read_gguf(LiveSystem(), str(tmp_path / f"{SMOL_135M}.gguf"))
     stem, quant = SHAPES[SMOL_135M]

@@ -1,4 +1,4 @@
-"""The measures of the code's structure, on a small package."""
+"""Measures of the code structure, on a small package."""
 
 from lab.house import LIMITS, SHOWN, folder_of, imports_between, measure, missed, package_cycles, read_modules, table
 
@@ -36,7 +36,7 @@ def _imported():
 '''
 
 
-def test_a_small_package(tmp_path):
+def test_a_small_package_is_measured(tmp_path):
     package = written(tmp_path)
     found = measure(package, read_modules(package))
     assert found["files"] == 8
@@ -47,13 +47,13 @@ def test_a_small_package(tmp_path):
     assert found["imports_share"] == 4 / found["lines"]
 
 
-def test_imports_inside_functions_close_a_cycle_apart(tmp_path):
+def test_lazy_imports_close_a_cycle_only_if_counted(tmp_path):
     imports = imports_between(read_modules(written(tmp_path)))
     assert package_cycles(imports, "small.look", lazy=False) == []
     assert package_cycles(imports, "small.look", lazy=True) == ["llama_server", "paths"]
 
 
-def test_what_misses_a_limit_is_marked():
+def test_a_missed_limit_is_marked():
     measures = dict.fromkeys(SHOWN, 0.0)
     assert missed(measures) == []
     measures["files"] = LIMITS["files"] + 1

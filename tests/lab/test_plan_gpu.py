@@ -1,4 +1,4 @@
-"""The experiment with plans: its cases, the words of a plan, what is read from a server's log, and the table."""
+"""The plan experiment: its cases, plan arguments, values from a server's log, and the table."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def plan(prompt: str, mid: float = 20.0) -> dict[str, Any]:
     return about | {"arguments": PLAN, "speed": speed, "devices": devices}
 
 
-def test_fourteen_cases_and_one_to_try():
+def test_there_are_14_cases_and_one_trial_case():
     assert len(chosen([], [])) == 14
     assert {case.group for case in chosen([], [])} == {"8b", "moe", "gemma", "70b"}
     assert [case.name for case in chosen(["70b"], ["tiny"])] == ["70b_24g_8k", "70b_32g_8k", "tiny"]
@@ -47,13 +47,13 @@ def test_fourteen_cases_and_one_to_try():
         chosen(["9b"], [])
 
 
-def test_the_moe_has_the_stated_size():
+def test_the_moe_model_has_its_stated_size():
     _, tensors, size = planned(MOE)
     assert size == pytest.approx(4.8e9, rel=0.005)
     assert next(one.plan for one in tensors if "ffn_up_exps" in one.plan.name).dimensions == (2048, 768, 64)
 
 
-def test_a_model_is_whole(tmp_path: Path):
+def test_a_generated_model_is_complete(tmp_path: Path):
     path = make(TINY, tmp_path, 2)
     gguf = read_gguf(LiveSystem(), str(path))
     assert path.stat().st_size == planned(TINY)[2]
@@ -61,7 +61,7 @@ def test_a_model_is_whole(tmp_path: Path):
     assert [tensor.name for tensor in blueprint(gguf).tensors] == [one.plan.name for one in planned(TINY)[1]]
 
 
-def test_settings_in_words():
+def test_plan_settings_become_arguments():
     settings = [
         {"knob": "value_cache_type", "value": "q4_0"}, {"knob": "gpu_layers", "value": 24},
         {"knob": "kv_cache_type", "value": "q8_0"}, {"knob": "flash_attention", "value": True},
@@ -77,7 +77,7 @@ def test_settings_in_words():
         arguments([{"knob": "power", "value": 1}])
 
 
-def test_what_a_plan_recommends():
+def test_the_recommended_option_is_parsed():
     option = '{"name": "b", "changes": [], "settings": [{"knob": "gpu_layers", "value": 3}], "speed": null}'
     row = parsed(f'{{"verdict": "better", "recommended": 0, "options": [{option}]}}')
     assert row["arguments"] == ["-ngl", "3"]
@@ -90,7 +90,7 @@ def test_what_a_plan_recommends():
     assert "trouble" in parsed('{"recommended": 7, "options": []}')
 
 
-def test_one_arm_where_the_plans_are_the_same():
+def test_equal_plans_are_measured_once():
     same = {SHORT: {"arguments": PLAN}, LONG: {"arguments": PLAN}}
     other = {SHORT: {"arguments": PLAN}, LONG: {"arguments": ["-ngl", "9"]}}
     assert [(arm.name, arm.prompts) for arm in plan_arms(same, both=False)] == [("plan", (SHORT, LONG))]
@@ -101,7 +101,7 @@ def test_one_arm_where_the_plans_are_the_same():
     assert [arm.name for arm in plan_arms({SHORT: None, LONG: {"arguments": PLAN}}, both=False)] == ["plan_long"]
 
 
-def test_a_server_tells_its_memory():
+def test_memory_is_parsed_from_a_server_log():
     told = said(LOG.read_text())
     assert told["buffers_mib"]["CUDA0 model"] == 2906.30
     assert told["buffers_mib"]["CUDA0 KV"] == 320
@@ -123,7 +123,7 @@ def test_sweeps_are_small_and_of_known_cases():
         assert len({arm.arguments for arm in arms}) == len(arms) <= MOST - BESIDE
 
 
-def test_rows_outlive_a_cut(tmp_path: Path):
+def test_rows_survive_a_truncated_file(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
     Sheet(path, go_on=False).write(life("fit", 0, 10, 8, wall_s=7.0))
     with path.open("a") as file:
@@ -136,7 +136,7 @@ def test_rows_outlive_a_cut(tmp_path: Path):
     assert len(Sheet(path, go_on=True).done()) == 2
 
 
-def test_the_table_has_pairs_of_rounds(wording):
+def test_the_table_pairs_rounds(wording):
     rows = [
         plan(SHORT), plan(LONG), life("fit", 0, 10, 8), life("plan", 0, 20, 8), life("plan", 1, 30, 4),
         life("fit", 1, 10, 8), life("fit", 2, 99, 99), life("-ngl 9", 0, 99, 99, sweep="8b"),
@@ -155,12 +155,12 @@ def test_the_table_has_pairs_of_rounds(wording):
 def test_a_failed_plan_is_named(wording):
     rows = [
         life("fit", 0, 10, 8), life("plan", 0, 5, 4), life("fit", 1, 10, 8), life("plan", 1, 5, 4),
-        life("plan", 2, 9, 9) | {"requests": [], "trouble": "it did not load", "out_of_memory": True},
+        life("plan", 2, 9, 9) | {"requests": [], "trouble": "It did not load", "out_of_memory": True},
     ]  # fmt: skip
     wording(table(rows), tells=("8b_5g_16k plan", "8b_4g_16k short, 8b_4g_16k long", "8b_5g_16k short, 8b_5g_16k long"))
     unplanned = {"kind": "plan", "case": "8b_3g_8k", "prompt": SHORT, "trouble": "nothing fits"}
     assert "8b_3g_8k planning" in table([*rows, unplanned])
 
 
-def test_without_rows_it_says_so():
+def test_without_rows_the_tables_say_so():
     assert table([]) == memory_table([]) == sweep_table([], "8b") == NOTHING

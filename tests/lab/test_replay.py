@@ -1,4 +1,4 @@
-"""The replay server: it answers as recorded, at the pace that is asked for, and as badly as it is told to."""
+"""The replay server: it answers as recorded, at the requested speed, and fails as requested."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_every_folder_of_answers_can_be_served(folder):
                 assert ask(url, path).status == answer.status
 
 
-def test_answers_are_given_as_recorded_and_others_with_404():
+def test_recorded_answers_are_served_and_others_are_404():
     with serve("koboldcpp") as url:
         assert ask(url, "/api/extra/version").json()["version"] == "1.117.1"
         assert ask(url, "/api/extra/version?x=1").json()["result"] == "KoboldCpp"
@@ -43,7 +43,7 @@ def test_answers_are_given_as_recorded_and_others_with_404():
         assert ask(url, "/nowhere").json() == {"error": "Unexpected endpoint or method."}
 
 
-def test_an_answer_with_a_condition_or_a_query_goes_before_others():
+def test_a_conditional_or_queried_answer_wins():
     general = Recorded("POST /api/show", "", body={"is": "any"})
     special = Recorded("POST /api/show", "", body={"is": "this"}, when={"model": "this"})
     queried = Recorded("GET /props?model=a", "")
@@ -57,14 +57,14 @@ def test_an_answer_with_a_condition_or_a_query_goes_before_others():
     assert answer_to(answers, "GET", "/slots", None) is None
 
 
-def test_only_those_with_the_key_are_let_in():
+def test_only_the_right_key_is_accepted():
     with serve("lm_studio", api_key="right") as url:
         assert ask(url, "/api/v1/models").status == 401
         assert ask(url, "/api/v1/models", "wrong").status == 401
         assert ask(url, "/api/v1/models", "right").status == 200
 
 
-def test_loading_and_missing_say_so_to_everything():
+def test_loading_and_missing_apply_to_every_path():
     with serve("llama_cpp", fail="loading") as url:
         answer = ask(url, "/health")
         assert (answer.status, answer.json()["error"]["message"]) == (503, "Loading model")
@@ -72,7 +72,7 @@ def test_loading_and_missing_say_so_to_everything():
         assert ask(url, "/health").status == 404
 
 
-def test_events_come_with_usage_where_it_is_asked_for():
+def test_events_have_usage_if_requested():
     body = {
         "model": "m",
         "prompt": "x" * 400,
@@ -88,7 +88,7 @@ def test_events_come_with_usage_where_it_is_asked_for():
     assert [line for line in lines if line][-1] == "data: [DONE]"
 
 
-def test_a_chat_that_is_not_streamed_comes_in_one_piece():
+def test_an_unstreamed_chat_comes_in_one_answer():
     body = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 3}
     with serve("lm_studio_v0", tokens_per_s=1000) as url:
         answer = LiveSystem().request("POST", f"{url}/api/v0/chat/completions", body).json()
@@ -96,7 +96,7 @@ def test_a_chat_that_is_not_streamed_comes_in_one_piece():
     assert answer["stats"]["tokens_per_second"] == 1000
 
 
-def test_ollamas_lines_end_with_times_that_agree_with_the_pace():
+def test_ollama_lines_end_with_times_matching_the_speed():
     body = {"model": "m", "prompt": "x" * 800, "options": {"num_predict": 10}}
     with serve("mlx_lm", tokens_per_s=500, prompt_tokens_per_s=10_000) as url:
         lines = [json.loads(line.text) for line in LiveSystem().stream(f"{url}/api/generate", body) if line.text]
@@ -107,7 +107,7 @@ def test_ollamas_lines_end_with_times_that_agree_with_the_pace():
     assert last["total_duration"] > last["eval_duration"] + last["prompt_eval_duration"]
 
 
-def test_a_recorded_stream_is_given_line_by_line():
+def test_a_recorded_stream_is_served_line_by_line():
     with serve("llama_cpp") as url:
         lines = [line.text for line in LiveSystem().stream(f"{url}/completion", {"prompt": "x", "stream": True})]
     events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
@@ -115,12 +115,12 @@ def test_a_recorded_stream_is_given_line_by_line():
     assert [event["stop"] for event in events] == [False] * 11 + [True]
 
 
-def test_a_stream_that_is_cut_is_an_error():
+def test_a_cut_stream_is_an_error():
     with serve("llama_cpp", fail="cut") as url, pytest.raises(LookError, match="broke off"):
         list(LiveSystem().stream(f"{url}/completion", {"prompt": "x"}))
 
 
-def test_what_cannot_be_served_is_refused(tmp_path, wording):
+def test_invalid_replay_arguments_are_refused(tmp_path, wording):
     def refusal(*folder, **flags):
         with pytest.raises(ValueError) as error, serve("mlx_lm", *folder, **flags):  # noqa: PT011 (its words are stored)
             pass
@@ -133,12 +133,12 @@ def test_what_cannot_be_served_is_refused(tmp_path, wording):
     wording(refusal(tmp_path), tells="a.json")
 
 
-def test_every_failure_says_what_it_is():
+def test_every_failure_mode_has_a_description():
     assert set(MODES) < set(FAILURES)
     assert all(meaning for meaning in FAILURES.values())
 
 
-def test_by_hand_it_says_where_it_listens_and_what_to_run():
+def test_the_replay_command_prints_its_url_and_what_to_run():
     command = [sys.executable, "-m", "lab.replay", "lm_studio", "--api-key", "right-key"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -151,7 +151,7 @@ def test_by_hand_it_says_where_it_listens_and_what_to_run():
             server.terminate()
 
 
-def test_by_hand_it_says_what_there_is_not():
+def test_the_replay_command_refuses_an_unknown_folder():
     command = [sys.executable, "-m", "lab.replay", "nothing"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""The whole program against replayed servers: what a person would see."""
+"""The whole program against replayed servers: what a user sees."""
 
 import pytest
 from lab.replay import serve
@@ -15,7 +15,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["escapes", "echo_key"])
-def test_nothing_that_a_server_says_drives_the_terminal_or_gives_the_key_away(mode, capsys):
+def test_server_text_cannot_control_the_terminal_or_reveal_the_key(mode, capsys):
     with serve("lm_studio", fail=mode, api_key=KEY) as url:
         assert main(["diagnose", url, "--api-key", KEY, "--passive"]) == 3
     shown = "".join(capsys.readouterr())
@@ -24,7 +24,7 @@ def test_nothing_that_a_server_says_drives_the_terminal_or_gives_the_key_away(mo
     assert not set(shown) & set("\x1b\x07\x9b\u202e")
 
 
-def test_a_server_that_says_nothing_of_use_is_one_line_and_a_hint(capsys):
+def test_a_useless_server_gives_one_line_and_a_hint(capsys):
     with serve("lm_studio", fail="rubbish") as url:
         assert main(["diagnose", url, "--passive"]) == 2
     shown = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Learning factors: the solver finds what is there, and rows that teach something wrong are left out."""
+"""Learning speed factors: the solver recovers them, and misleading rows are left out."""
 
 import math
 
@@ -40,31 +40,31 @@ def rows(logs: dict[str, float], *more: str, weight: float = SURE) -> list[Measu
     return [synthetic(gb, layers, logs, *more, weight=weight) for gb, layers in sizes]
 
 
-def test_factors_are_found_again() -> None:
+def test_factors_are_recovered_from_synthetic_rows() -> None:
     found = fitted(rows(TRUE))
     assert found.keys() == TRUE.keys()
     assert found == pytest.approx(TRUE, abs=0.02)
     assert predicted(rows(TRUE), found) == pytest.approx([m.seconds for m in rows(TRUE)], rel=1e-3)
 
 
-def test_a_row_that_is_far_off_pulls_little() -> None:
+def test_an_outlier_has_little_effect() -> None:
     lying = synthetic(4, 32, TRUE)
     found = fitted([*rows(TRUE), lying._replace(seconds=20 * lying.seconds)])
     assert predicted([lying], found)[0] == pytest.approx(lying.seconds, rel=0.03)
 
 
-def test_a_solution_nearby_leads_to_the_same() -> None:
+def test_a_start_near_the_solution_gives_the_same_factors() -> None:
     first = fitted(rows(TRUE))
     assert fitted(rows(TRUE), start=first) == pytest.approx(first, abs=0.01)
 
 
-def test_without_rows_that_say_so_a_factor_is_what_is_plausible() -> None:
+def test_without_evidence_a_factor_stays_at_its_prior() -> None:
     (alone,) = rows(TRUE, weight=1e-6)[:1]
     found = fitted([alone])
     assert found == pytest.approx({name: prior_of(name).mean for name in TRUE}, abs=0.01)
 
 
-def test_what_is_held_stays_and_what_is_a_devices_own_moves() -> None:
+def test_held_factors_stay_and_device_factors_move() -> None:
     deviating = rows(TRUE | {OWN: 0.8}, OWN, weight=1.0)
     found = fitted(deviating, held=TRUE)
     assert {name: found[name] for name in TRUE} == pytest.approx(TRUE, abs=0.05)
@@ -72,7 +72,7 @@ def test_what_is_held_stays_and_what_is_a_devices_own_moves() -> None:
     assert fitted(deviating)[OWN] == pytest.approx(0.0, abs=0.1)  # before, a device is not given one
 
 
-def test_what_is_learned_beside_held_factors_stays_near_what_is_plausible_where_that_is_asked() -> None:
+def test_the_prior_limits_new_factors_unless_freed() -> None:
     held = {name: log for name, log in TRUE.items() if name != "step/cuda"}
     slow = rows(TRUE | {"step/cuda": math.log(4e-3)}, weight=0.1)
     near, far = (fitted(slow, held=held, free=free)["step/cuda"] for free in (None, 5.0))
@@ -91,11 +91,11 @@ def test_what_is_learned_beside_held_factors_stays_near_what_is_plausible_where_
         ("host crossing/cuda", False),
     ],
 )
-def test_what_cpus_take_is_known_by_its_name(name: str, expected: bool) -> None:
+def test_cpu_factors_are_recognised_by_name(name: str, expected: bool) -> None:
     assert is_of_host(name) is expected
 
 
-def test_learning_of_cpus_leaves_what_is_known_of_gpus() -> None:
+def test_learning_cpus_keeps_gpu_factors() -> None:
     known = LearnedSpeed("a", "b", {"waste/cuda": 1.0, "waste/cpu": 1.0}, {"moe": SPREAD}, {"cuda": ["ada"]})
     hosts = LearnedSpeed("a", "c", {"waste/cuda": 2.0, "waste/cpu": 2.0}, {"cpu only": SPREAD}, {"cpu": ["ddr4"]})
     both = with_hosts(known, {"waste/cuda": 1.0}, hosts)
@@ -104,7 +104,7 @@ def test_learning_of_cpus_leaves_what_is_known_of_gpus() -> None:
     assert both.chips == {"cuda": ["ada"], "cpu": ["ddr4"]}
 
 
-def test_an_interval_of_gpus_and_cpus_together_may_only_widen() -> None:
+def test_a_joint_interval_of_gpus_and_cpus_only_widens() -> None:
     wide, other = Spread(0.7, 1.1, 3, 2, 0.2), Spread(0.8, 1.5, 4, 2, 0.1)
     known = LearnedSpeed("a", "b", {}, {"partial offload": wide})
     hosts = LearnedSpeed("a", "c", {}, {"partial offload": other}, {"cpu": []})
@@ -112,7 +112,7 @@ def test_an_interval_of_gpus_and_cpus_together_may_only_widen() -> None:
     assert (found.low, found.high, found.median_error) == (0.7, 1.5, 0.2)
 
 
-def test_factors_of_work_side_by_side_are_found_again() -> None:
+def test_factors_of_parallel_work_are_recovered() -> None:
     true = {"waste/cpu": math.log(0.1), "product/cpu": math.log(3.0)}
 
     def row(reading: float, computing: float) -> Measured:
@@ -130,7 +130,7 @@ def test_factors_of_work_side_by_side_are_found_again() -> None:
     assert predicted(some, true) == pytest.approx([m.seconds for m in some])
 
 
-def test_our_own_processors_are_rows_of_one_device_each() -> None:
+def test_our_own_processors_are_one_device_each() -> None:
     own = processor_rows()
     assert {m.group for m in own} == {"cpu only", "prefill"}
     assert {m.family for m in own} == {"ddr4"}
@@ -145,17 +145,17 @@ def test_our_own_processors_are_rows_of_one_device_each() -> None:
         ({"hardware": "AMD Ryzen Z1", "backend": "CPU", "tok_s": "9"}, 1),
     ],
 )
-def test_an_integrated_gpu_teaches_nothing_of_its_processor(change: dict[str, str], rows: int) -> None:
+def test_an_integrated_gpu_gives_no_cpu_rows(change: dict[str, str], rows: int) -> None:
     assert len(measured([ROW | change])) == rows
 
 
-def test_a_server_whose_threads_nobody_tells_may_be_a_slice_of_one() -> None:
+def test_a_server_cpu_with_unknown_threads_has_less_weight() -> None:
     server = ROW | {"hardware": "AMD EPYC 7352", "backend": "CPU", "tok_s": "5"}
     untold, told = (measured([server | {"threads": n}])[0].weight for n in ("", "24"))
     assert untold < 0.5 * told
 
 
-def test_every_factor_that_may_be_asked_for_is_plausible() -> None:
+def test_every_factor_has_a_finite_prior() -> None:
     for name in all_factors():
         assert prior_of(name).width > 0
         assert math.isfinite(prior_of(name).mean)
@@ -169,13 +169,13 @@ ROW = {
 }  # fmt: skip
 
 
-def test_a_row_is_understood() -> None:
+def test_a_measurement_row_is_parsed() -> None:
     (found,) = measured([ROW])
     assert (found.device, found.group, found.backend, found.is_trusted) == ("RTX 3090", "dense gpu", "cuda", True)
     assert found.seconds == pytest.approx(1 / 130)
 
 
-def test_repetitions_count_once() -> None:
+def test_repetitions_count_once_by_their_median() -> None:
     (found,) = measured([ROW | {"tok_s": speed} for speed in ("120", "130", "150")])
     assert found.seconds == pytest.approx(1 / 130)
 
@@ -195,11 +195,11 @@ def test_repetitions_count_once() -> None:
         {"model": "Llama 3.3 70B", "params_b": "70.6", "model_size_gib": "39.6", "tok_s": "2"},  # larger than the card
     ],
 )
-def test_rows_that_measured_something_else_are_left_out(change: dict[str, str]) -> None:
+def test_misleading_measurement_rows_are_left_out(change: dict[str, str]) -> None:
     assert measured([ROW | change]) == []
 
 
-def test_others_count_less_than_those_we_trust() -> None:
+def test_trusted_measurements_have_more_weight() -> None:
     trusted, other, chat = (measured([ROW | x])[0] for x in ({}, {"source": "a forum"}, {"test": "tg(chat)"}))
     assert trusted.weight > other.weight > chat.weight > 0
     assert not other.is_trusted
@@ -209,8 +209,8 @@ BEYOND = {("Apple M3 Max 64GB", "Qwen3.6-27B mlx-lm mxfp4")}
 """Without the size of its file, MXFP4 is taken for llama.cpp's mix of that name, which stores dense weights in Q8_0."""
 
 
-def test_no_trusted_measurement_beats_its_ceiling() -> None:
-    """Of generated tokens: what a prompt takes at least is arithmetic, of which nobody is sure how much there is."""
+def test_no_trusted_decode_measurement_beats_its_ceiling() -> None:
+    """Decode only: the least work of a prefill is not known exactly."""
     table = [row for row in read_rows(DATA / "measurements.csv") if row["source"].startswith(TRUSTED)]
     shares = [(row, share) for row in table if (share := share_of_ceiling(row))]
     beyond = {(row["hardware"], row["model"]) for row, share in shares if share > 1}

@@ -12,7 +12,7 @@ def side(rate: float) -> Side:
     return Side(what="llama-server", samples=samples, model="llama_1b", runtime_version="b9000")
 
 
-def test_a_row_becomes_a_line():
+def test_a_verification_becomes_a_table_line():
     change = list(changes(4))[3]
     assert change.flags == "-t 16"
     row = row_of(change, 64, judge_verification(side(10.0), side(5.0), VerifyContext(__version__, "EPYC")))
@@ -24,7 +24,7 @@ def test_a_row_becomes_a_line():
     assert lines[-1] == "EPYC, llama-server b9000, llama_1b"
 
 
-def test_nothing_measured_is_told(tmp_path):
+def test_without_rows_the_table_says_not_measured(tmp_path):
     assert table(read_rows(tmp_path / "none.jsonl")) == "not measured yet"
 
 

@@ -1,4 +1,4 @@
-"""Who holds the memory: the parts of a bar add up to what there is."""
+"""Memory bars of the live screen: the parts add up to the capacity."""
 
 import msgspec
 import pytest
@@ -6,9 +6,10 @@ from cases import cpu_case, gpu_case, with_facts
 
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.runtime import Buffer
-from unslow.facts.values import GIB, not_found, reported
-from unslow.live.tick import MOST_STRANGERS, NOT_TOLD, OTHERS, REST, UNNAMED, HostNow, bars_of
+from unslow.facts.values import GIB, not_found, reported_fact
+from unslow.live.tick import MOST_OTHERS, NOT_TOLD, OTHERS, REST, UNNAMED, HostNow, bars_of
 from unslow.page.view import MemoryBar, MemoryPart
+from unslow.think.case.view import CaseView
 
 
 def buffers(*sizes: tuple[str, str, int]):
@@ -18,18 +19,18 @@ def buffers(*sizes: tuple[str, str, int]):
 def card(index: int = 0, *processes: GpuProcess) -> Gpu:
     return Gpu(
         index=index,
-        name=reported("RTX 4090", "nvml"),
-        vram_total_bytes=reported(24 * GIB, "nvml"),
-        vram_used_bytes=reported(10 * GIB, "nvml"),
-        processes=reported(list(processes), "nvml"),
+        name=reported_fact("RTX 4090", "nvml"),
+        vram_total_bytes=reported_fact(24 * GIB, "nvml"),
+        vram_used_bytes=reported_fact(10 * GIB, "nvml"),
+        processes=reported_fact(list(processes), "nvml"),
     )
 
 
 def with_cards(*cards: Gpu, **runtime):
     case = gpu_case()
-    machine = msgspec.structs.replace(case.machine, gpus=reported(cards, "nvml"))
-    facts = {name: reported(value, "log") for name, value in runtime.items()}
-    return msgspec.structs.replace(case, machine=machine, runtime=msgspec.structs.replace(case.runtime, **facts))
+    machine = msgspec.structs.replace(case.machine, gpus=reported_fact(cards, "nvml"))
+    facts = {name: reported_fact(value, "log") for name, value in runtime.items()}
+    return msgspec.structs.replace(case, machine=machine, runtime=case.runtime.with_facts(**facts))
 
 
 def ram(total: float, available: float, own: float) -> HostNow:
@@ -40,9 +41,9 @@ def sizes(bar) -> dict[str, int]:
     return {part.name: part.bytes for part in bar.parts}
 
 
-def test_a_card_with_the_server_a_stranger_and_the_rest():
-    game = GpuProcess(pid=99, name=reported("/usr/bin/game", "nvml"), vram_bytes=reported(2 * GIB, "nvml"))
-    own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
+def test_gpu_bar_has_server_other_process_and_free_parts():
+    game = GpuProcess(pid=99, name=reported_fact("/usr/bin/game", "nvml"), vram_bytes=reported_fact(2 * GIB, "nvml"))
+    own = GpuProcess(pid=7, name=reported_fact("llama-server", "nvml"), vram_bytes=reported_fact(9 * GIB, "nvml"))
     case = with_cards(
         card(0, game, own),
         pid=7,
@@ -50,19 +51,19 @@ def test_a_card_with_the_server_a_stranger_and_the_rest():
             ("CUDA0", "model", 6 * GIB), ("CUDA0", "kv", GIB), ("CUDA0", "compute", GIB), ("CPU", "model", 5)
         ),
     )
-    (bar,) = bars_of(case, {0: 11.0 * GIB}, HostNow())
+    (bar,) = bars_of(CaseView(case), {0: 11.0 * GIB}, HostNow())
     own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, REST: GIB}
     assert sizes(bar) == {**own, "game": 2 * GIB, "free": 13 * GIB}
     assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
 
 
-def test_each_card_has_its_own_buffers():
+def test_each_gpu_has_its_own_buffers():
     case = with_cards(
         card(0),
         card(1),
         buffers=buffers(("CUDA0", "model", 6 * GIB), ("CUDA1", "model", 4 * GIB), ("CUDA", "state", 7)),
     )
-    first, second = bars_of(case, {}, HostNow())
+    first, second = bars_of(CaseView(case), {}, HostNow())
     assert (sizes(first)["weights"], sizes(second)["weights"]) == (6 * GIB, 4 * GIB)
     assert sizes(first)[UNNAMED] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
 
@@ -78,10 +79,10 @@ def laid_out(gpu: dict[str, int], host: dict[str, int], **changes):
 LAID = {"weights": 6 * GIB, "kv": 2 * GIB, "compute": GIB, "stranger": 3, "free": 5}
 
 
-def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
+def test_server_without_buffers_uses_the_calculated_layout():
     case = with_cards(card(0), pid=7)
-    case = with_facts(case, {"runtime.buffers": not_found("no log")})
-    bars = bars_of(case, {}, ram(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
+    case = with_facts(case, {"runtime.memory.buffers": not_found("no log")})
+    bars = bars_of(CaseView(case), {}, ram(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
     own = {"weights": 6 * GIB, "KV cache": 2 * GIB, "buffers": GIB}
     assert sizes(bars[0]) == {**own, UNNAMED: GIB, "free": 14 * GIB}
     assert sizes(bars[1])["weights"] == GIB
@@ -92,42 +93,42 @@ def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
 @pytest.mark.parametrize(
     "laid", [(), laid_out(LAID, {}, fits=False), laid_out({**LAID, "weights": 9 * GIB}, {}), laid_out(LAID, {})[1:]]
 )
-def test_where_it_cannot_lie_as_it_is_laid_out_nobody_is_named(laid):
-    case = with_facts(with_cards(card(0), pid=7), {"runtime.buffers": not_found("no log")})
-    (bar,) = bars_of(case, {}, HostNow(), laid)
+def test_layout_that_does_not_fit_the_used_vram_is_ignored(laid):
+    case = with_facts(with_cards(card(0), pid=7), {"runtime.memory.buffers": not_found("no log")})
+    (bar,) = bars_of(CaseView(case), {}, HostNow(), laid)
     assert sizes(bar) == {NOT_TOLD: 10 * GIB, "free": 14 * GIB}
 
 
-def test_what_the_driver_says_that_the_server_holds_is_the_servers():
-    own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
-    case = with_facts(with_cards(card(0, own), pid=7), {"runtime.buffers": not_found("no log")})
-    (bar,) = bars_of(case, {}, HostNow())
+def test_vram_of_the_server_process_is_its_own():
+    own = GpuProcess(pid=7, name=reported_fact("llama-server", "nvml"), vram_bytes=reported_fact(9 * GIB, "nvml"))
+    case = with_facts(with_cards(card(0, own), pid=7), {"runtime.memory.buffers": not_found("no log")})
+    (bar,) = bars_of(CaseView(case), {}, HostNow())
     assert sizes(bar) == {REST: 9 * GIB, UNNAMED: GIB, "free": 14 * GIB}
 
 
-def test_more_than_there_is_says_by_how_much():
-    (bar,) = bars_of(with_cards(card(), buffers=buffers(("CUDA0", "model", 30 * GIB))), {}, HostNow())
+def test_buffers_over_capacity_show_the_excess():
+    (bar,) = bars_of(CaseView(with_cards(card(), buffers=buffers(("CUDA0", "model", 30 * GIB)))), {}, HostNow())
     assert bar.parts[-1].kind == "lacking"
     assert bar.parts[-1].bytes == 6 * GIB
 
 
-def test_many_strangers_are_told_together():
-    crowd = [GpuProcess(pid=n, vram_bytes=reported(n * GIB // 10, "nvml")) for n in range(1, 8)]
-    (bar,) = bars_of(with_cards(card(0, *crowd)), {}, HostNow())
+def test_many_other_processes_are_grouped():
+    crowd = [GpuProcess(pid=n, vram_bytes=reported_fact(n * GIB // 10, "nvml")) for n in range(1, 8)]
+    (bar,) = bars_of(CaseView(with_cards(card(0, *crowd))), {}, HostNow())
     strangers = [part for part in bar.parts if part.kind == "stranger"]
-    assert len(strangers) == MOST_STRANGERS + 1
+    assert len(strangers) == MOST_OTHERS + 1
     assert strangers[0].name == "process 7"
     assert strangers[-1].bytes == pytest.approx(0.6 * GIB, abs=9)
 
 
 def host(case, own=3 * GIB):
-    (bar,) = bars_of(case, {}, ram(16.0 * GIB, 12.0 * GIB, own))
+    (bar,) = bars_of(CaseView(case), {}, ram(16.0 * GIB, 12.0 * GIB, own))
     return bar
 
 
-def test_mapped_weights_are_the_servers_though_the_kernel_calls_them_free():
+def test_mmapped_weights_count_as_the_servers_memory():
     case = with_facts(
-        cpu_case(), {"runtime.buffers": buffers(("CPU_Mapped", "model", 2 * GIB), ("CPU", "kv", GIB // 2))}
+        cpu_case(), {"runtime.memory.buffers": buffers(("CPU_Mapped", "model", 2 * GIB), ("CPU", "kv", GIB // 2))}
     )
     bar = host(case)
     assert sizes(bar)["weights"] == 2 * GIB
@@ -136,21 +137,21 @@ def test_mapped_weights_are_the_servers_though_the_kernel_calls_them_free():
     assert sum(part.bytes for part in bar.parts) == 16 * GIB
 
 
-def test_without_an_account_the_size_of_the_model_and_its_context_tell():
-    case = with_facts(cpu_case(), {"runtime.buffers": not_found("no"), "runtime.kv_bytes": 1000})
+def test_host_memory_without_buffers_uses_model_and_context_size():
+    case = with_facts(cpu_case(), {"runtime.memory.buffers": not_found("no"), "runtime.cache.bytes": 1000})
     assert sizes(host(case, 90 * GIB))["KV cache"] == 1000
-    laid_out = with_facts(case, {"runtime.kv_bytes": not_found("no")})
+    laid_out = with_facts(case, {"runtime.cache.bytes": not_found("no")})
     assert sizes(host(laid_out, 90 * GIB))["KV cache"] > 1000
-    nothing = with_facts(laid_out, {"model.layers": not_found("no"), "runtime.context_length": not_found("no")})
+    nothing = with_facts(laid_out, {"model.layers": not_found("no"), "runtime.context.length": not_found("no")})
     assert "KV cache" not in sizes(host(nothing, 90 * GIB))
 
 
-def test_with_a_gpu_and_no_account_nobody_knows_what_lies_in_ram():
+def test_with_a_gpu_and_no_buffers_host_parts_are_unknown():
     case = with_facts(
-        gpu_case(), {"runtime.buffers": not_found("no"), "machine.gpus.0.vram_total_bytes": not_found("no")}
+        gpu_case(), {"runtime.memory.buffers": not_found("no"), "machine.gpus.0.vram_total_bytes": not_found("no")}
     )
     assert {part.name for part in host(case).parts} == {REST, OTHERS, "free"}
 
 
-def test_a_host_that_nobody_reads_has_no_bar():
-    assert bars_of(cpu_case(), {}, HostNow()) == ()
+def test_host_without_samples_has_no_bar():
+    assert bars_of(CaseView(cpu_case()), {}, HostNow()) == ()

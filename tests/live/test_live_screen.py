@@ -1,10 +1,10 @@
-"""The screen as a person sees it, in Textual's own test terminal, at several sizes and with its keys."""
+"""The live screen in Textual's test terminal, at several sizes and with its keys."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from docs.watch_picture import Replayed, svg
+from docs._build.watch_picture import Replayed, svg
 from watched_ticks import SERVER, decoding
 
 from unslow.live.rows import ASCII, BLOCKS, Glyphs
@@ -22,7 +22,7 @@ def shown(
     size: tuple[int, int] = (80, 24),
     glyphs: Glyphs = BLOCKS,
 ) -> LiveScreen:
-    """The screen after something was done to it."""
+    """The screen after the action."""
     screen = LiveScreen(source, glyphs, interval_s=HOUR_S)
 
     async def run() -> None:
@@ -40,33 +40,33 @@ async def nothing(_screen: LiveScreen, _pilot: object) -> None:
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 60), (20, 5), (60, 1)])
 @pytest.mark.parametrize("glyphs", [BLOCKS, ASCII])
-def test_every_size_is_filled_and_never_passed(size, glyphs):
+def test_screen_fills_every_terminal_size_exactly(size, glyphs):
     lines = shown(Replayed([decoding()]), nothing, size, glyphs).text.split("\n")
     assert len(lines) == size[1]
     assert max(map(len, lines)) <= size[0]
     assert glyphs is BLOCKS or "".join(lines).isascii()
 
 
-def test_the_usual_terminal_shows_all_panels():
+def test_80_by_24_shows_all_panels():
     text = shown(Replayed([decoding()]), nothing).text
     for words in (
-        "96.4 tok/s (48.2 each)", "expected 60.0 to 100, ceiling 120",
-        "device memory reads, 61% of the 10 ms of a token",
+        "96.4 tok/s (48.2 each)", "expected 60.0 to 100 tok/s per request, ceiling 120",
+        "device memory reads, 61% of the 10 ms per token",
         "decode; last minute: decode 62%, idle 33%, prefill 5%, queued 10%", "2 running, 1 waiting",
-        "held back by its power limit; without it 1.3 times as fast", "held back by: sw power cap",
+        "held back by its power limit; 1.3x as fast without it", "throttled: sw power cap",
         "busy 97%, 2.52 GHz, 412 of 450 W, 71 °C, VRAM 8.0 of", "game 1.0 GiB",
-        "2.1 of 16 CPUs busy (server 1.0, others 1.1)", "no prompt is sent", "q quit",
+        "2.1 of 16 CPUs busy (server 1.0, others 1.1)", "sends no prompts", "q quit",
     ):  # fmt: skip
         assert words in text
 
 
-def test_a_small_terminal_keeps_what_matters_most():
+def test_small_terminal_keeps_the_most_important_rows():
     text = shown(Replayed([decoding()]), nothing, (40, 12)).text
     for words in ("96.4 tok/s", "expected 60.0 to 100", "device memory reads", "held back", "decode", "q quit"):
         assert words in text
 
 
-def test_a_large_terminal_shows_each_request_and_a_chart(wording):
+def test_large_terminal_shows_each_request_and_a_chart(wording):
     async def go_on(screen: LiveScreen, _pilot: object) -> None:
         screen.next_tick()
 
@@ -78,7 +78,7 @@ def test_a_large_terminal_shows_each_request_and_a_chart(wording):
     assert foot.strip() == "0  ██", "the chart of two speeds"
 
 
-def test_the_speed_moves_with_the_ticks_and_pause_holds_it():
+def test_speed_follows_the_ticks_until_paused():
     texts = []
 
     async def act(screen: LiveScreen, pilot: object) -> None:
@@ -98,7 +98,7 @@ def test_the_speed_moves_with_the_ticks_and_pause_holds_it():
     assert "paused" not in texts[3]
 
 
-def test_help_comes_and_goes(wording):
+def test_help_opens_and_closes(wording):
     texts = []
 
     async def act(screen: LiveScreen, pilot: object) -> None:
@@ -112,7 +112,7 @@ def test_help_comes_and_goes(wording):
     assert "96.4 tok/s" in texts[1]
 
 
-def test_arrows_choose_among_several_servers():
+def test_arrow_keys_switch_servers():
     names = tuple(f"llama.cpp model {n}" for n in range(3))
     source = Replayed([decoding(servers=names, chosen=1)])
 
@@ -126,14 +126,14 @@ def test_arrows_choose_among_several_servers():
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-def test_it_quits(key):
+def test_quit_keys_end_the_screen(key):
     async def act(screen: LiveScreen, pilot: object) -> None:
         await pilot.press(key)
 
     assert shown(Replayed([decoding()]), act).return_code == 0
 
 
-def test_a_change_of_size_lays_everything_out_anew():
+def test_resize_redraws_the_screen():
     async def act(screen: LiveScreen, pilot: object) -> None:
         await pilot.resize_terminal(40, 12)
         await pilot.pause()
@@ -142,7 +142,7 @@ def test_a_change_of_size_lays_everything_out_anew():
     assert (len(lines), max(map(len, lines))) == (12, 40)
 
 
-def test_only_lines_that_changed_are_drawn_again(monkeypatch):
+def test_only_changed_lines_are_redrawn(monkeypatch):
     drawn = []
 
     async def act(screen: LiveScreen, _pilot: object) -> None:
@@ -153,7 +153,7 @@ def test_only_lines_that_changed_are_drawn_again(monkeypatch):
     assert {region.y for region in drawn} <= {0, 1}, "the clock, and the sparkline beside the speed"
 
 
-def test_a_failure_of_the_looking_ends_it_and_is_kept():
+def test_failure_of_the_watch_thread_ends_the_screen():
     screen = LiveScreen(Replayed([decoding()]), BLOCKS, interval_s=HOUR_S, failed=lambda: ZeroDivisionError("bug"))
 
     async def run() -> None:
@@ -167,26 +167,26 @@ def test_a_failure_of_the_looking_ends_it_and_is_kept():
 @pytest.mark.parametrize(
     ("tick", "words"),
     [
-        (Tick(), "No server of a model was found"),
-        (decoding(server=ServerNow(state="gone")), "the server went away; looking for it"),
+        (Tick(), "No model server found"),
+        (decoding(server=ServerNow(state="gone")), "the server is gone; searching for it"),
         (decoding(server=ServerNow(state="loading")), "still loading"),
         (decoding(server=ServerNow(state="silent", because="no answer for 4 s")), "no answer for 4 s"),
-        (decoding(wall=None, suspicion=None), "judging ..."),
+        (decoding(wall=None, suspicion=None), "analyzing ..."),
         (decoding(phases=PhasesNow(now="load")), "loading the model"),
         (
             decoding(speed=SpeedNow(missing=Missing(why="it hides its slots", how_to_get="drop --no-slots"))),
             "it hides its slots. To get it: drop --no-slots.",
         ),
-        (decoding(speed=SpeedNow(last_tokens_per_s=12.0)), "12.0 tok/s in the last answer, by its log"),
-        (decoding(phases=PhasesNow(now="prefill"), speed=SpeedNow(prompt_tokens_per_s=800.0)), "prompt at 800 tok/s"),
+        (decoding(speed=SpeedNow(last_tokens_per_s=12.0)), "12.0 tok/s in the last response (from the log)"),
+        (decoding(phases=PhasesNow(now="prefill"), speed=SpeedNow(prompt_tokens_per_s=800.0)), "prefill 800 tok/s"),
         (decoding(notes=("10:20:30 the server is back",)), "the server is back"),
     ],
 )
-def test_what_is_wrong_or_missing_is_said(tick, words):
+def test_screen_states_problems_and_missing_values(tick, words):
     assert words in shown(Replayed([tick]), nothing, (80, 40)).text
 
 
-def test_a_server_that_calls_itself_an_escape_sequence_does_not_drive_the_terminal():
+def test_escape_sequences_in_names_are_not_sent_to_the_terminal():
     wicked = ServerNow(runtime="x", model="\x1b[2J\x07evil\nname", url="http://127.0.0.1:1", state="answers")
     text = shown(Replayed([decoding(server=wicked, servers=("\x1b]0;evil",) * 2)]), nothing, (80, 40)).text
     assert "evil" in text
@@ -194,7 +194,7 @@ def test_a_server_that_calls_itself_an_escape_sequence_does_not_drive_the_termin
     assert "\x07" not in text
 
 
-def test_a_picture_for_the_documentation():
+def test_screen_is_exported_as_svg_for_the_docs():
     picture = svg([decoding(50.0), decoding()], 90, 26)
     assert picture.startswith("<svg")
     assert "96.4" in picture

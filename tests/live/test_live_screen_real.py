@@ -1,4 +1,4 @@
-"""The screen in a real terminal, tmux, while the embedded engine answers: it moves, and leaves all as it was."""
+"""The live screen in a real terminal (tmux) while the embedded engine decodes."""
 
 import shutil
 import subprocess
@@ -67,28 +67,28 @@ def url(tmp_path_factory) -> Iterator[str]:
 
 
 def answered(url: str, tokens: int) -> Thread:
-    """A request of somebody else."""
+    """A request from another client."""
     body = {"prompt": "Once upon a time", "n_predict": tokens, "ignore_eos": True}
     asked = Thread(target=SYSTEM.request, args=("POST", f"{url}/completion", body, None, 300.0))
     asked.start()
     return asked
 
 
-def test_a_whole_visit(terminal, url):
+def test_watch_session_in_a_real_terminal(terminal, url):
     terminal.type(f"clear; echo before; {sys.executable} -m unslow watch {url} --interval 0.5; echo status $?", "Enter")
     terminal.until(lambda text: "idle" in text and "expected" in text)
     request = answered(url, 40)
     text = terminal.until(lambda text: "Phases     decode" in text and "1 running" in text and "slot" in text)
-    assert "no prompt is sent" in text
+    assert "sends no prompts" in text
     terminal.resize(40, 12)
-    small = terminal.until(lambda text: "Phase " in text and "Only looks." in text)
+    small = terminal.until(lambda text: "Phase " in text and "Read-only." in text)
     assert len(small.rstrip("\n").split("\n")) == 12
     terminal.resize(120, 40)
-    terminal.until(lambda text: "Suspicion" in text and "It only looks" in text)
+    terminal.until(lambda text: "Cause" in text and "Read-only" in text)
     request.join()
     terminal.until(lambda text: "Phases     idle" in text)
     terminal.type("?")
-    terminal.until(lambda text: "what a token's time goes to" in text)
+    terminal.until(lambda text: "where the time of a token goes" in text)
     terminal.type("q")
     left = terminal.until(lambda text: "status" in text)
     assert "status 0" in left
@@ -96,7 +96,7 @@ def test_a_whole_visit(terminal, url):
 
 
 @pytest.mark.parametrize("setting", ["NO_COLOR=1", "TERM=dumb", "PYTHONIOENCODING=ascii"])
-def test_terminals_with_less(terminal, url, setting):
+def test_watch_in_terminals_without_colour_or_unicode(terminal, url, setting):
     terminal.type(f"clear; {setting} {sys.executable} -m unslow watch {url} --interval 0.5; echo status $?", "Enter")
     text = terminal.until(lambda text: "idle" in text and "expected" in text)
     assert text.isascii() or setting == "NO_COLOR=1"

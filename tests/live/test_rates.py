@@ -1,4 +1,4 @@
-"""Speeds of the moment from looks at a server's work."""
+"""Current speeds from repeated looks at a server."""
 
 import pytest
 
@@ -14,29 +14,29 @@ def slots(second: float, prompts: tuple[TaskPrompt, ...] = (), **tokens: tuple[i
     return Look(second, Work(S, len(decoding), 0.0, decoding=decoding, prompts=prompts))
 
 
-def test_each_request_and_all_together():
+def test_speeds_per_request_and_in_total():
     rates = rates_of([slots(0, s0=(7, 10), s1=(8, 100)), slots(2, s0=(7, 30), s1=(8, 160))])
     assert [request.tokens_per_s for request in rates.requests.each] == [10, 30]
     assert (rates.tokens_per_s, rates.each_tokens_per_s, rates.phase) == (40, 20, "decode")
 
 
-def test_what_is_long_past_counts_no_more():
+def test_old_looks_do_not_count():
     rates = rates_of([slots(0, s0=(7, 1)), slots(10, s0=(7, 1000)), slots(11, s0=(7, 1005))])
     assert rates.tokens_per_s == 5
 
 
-def test_a_server_that_answers_late_still_has_a_speed():
+def test_late_look_still_gives_a_speed():
     assert rates_of([slots(0, s0=(7, 1)), slots(8, s0=(7, 17))]).tokens_per_s == 2
     assert rates_of([slots(0, s0=(7, 1)), slots(80, s0=(7, 17))]).tokens_per_s is None
 
 
-def test_another_request_on_the_same_slot_is_not_the_growth_of_the_first():
+def test_new_request_on_a_slot_starts_a_new_count():
     rates = rates_of([slots(0, s0=(7, 500)), slots(1, s0=(9, 3))])
     assert rates.tokens_per_s is None
     assert rates.requests.each[0].tokens == 3
 
 
-def test_answers_that_are_over_before_a_second_look_are_as_fast_as_those_before():
+def test_responses_seen_once_use_the_speed_of_earlier_ones():
     looks = [
         slots(n + part, **{f"s{slot}": (10 * n + slot, 20 + round(200 * part)) for slot in range(2)})
         for n in range(4)
@@ -44,17 +44,17 @@ def test_answers_that_are_over_before_a_second_look_are_as_fast_as_those_before(
     ]
     rates = rates_of([*looks, slots(4, s0=(90, 5), s1=(91, 5))])
     assert (rates.tokens_per_s, rates.each_tokens_per_s) == pytest.approx((400, 200))
-    assert rates.is_half_seen, "one look more tells their own"
-    assert not rates_of(looks).is_half_seen
+    assert rates.needs_second_look, "one look more tells their own"
+    assert not rates_of(looks).needs_second_look
     assert rates_of([*looks, slots(4, s0=(90, 5))]).tokens_per_s is None, "one alone may be quicker than two"
 
 
-def test_an_idle_server_gives_nothing_and_not_unknown():
+def test_idle_server_has_speed_zero_not_unknown():
     rates = rates_of([slots(0), slots(1)])
     assert (rates.tokens_per_s, rates.phase) == (0, "idle")
 
 
-def test_a_prompt_that_is_read_holds_up_the_answer_beside_it():
+def test_prefill_beside_a_decode_makes_the_phase_prefill():
     reading = [TaskPrompt(1, 8, 1000, 100, done) for done in (0, 400)]
     rates = rates_of([slots(second, (reading[second],), s0=(7, 50 + second), s1=(8, 0)) for second in range(2)])
     assert rates.phase == "prefill"
@@ -62,17 +62,17 @@ def test_a_prompt_that_is_read_holds_up_the_answer_beside_it():
     assert rates.requests.each[1].prompt_read == pytest.approx(0.5), "a tenth was still in the cache"
 
 
-def test_a_server_that_counts_tokens():
+def test_speed_from_a_token_counter():
     rates = rates_of([Look(0, Work(S, 4, 2, tokens=100)), Look(2, Work(S, 4, 2, tokens=300))])
     assert (rates.tokens_per_s, rates.each_tokens_per_s, rates.phase) == (100, 25, "decode")
 
 
-def test_a_server_that_started_anew_did_not_go_backwards():
+def test_restarted_token_counter_gives_no_speed():
     rates = rates_of([Look(0, Work(S, 1, 0, tokens=300)), Look(2, Work(S, 1, 0, tokens=10))])
     assert (rates.tokens_per_s, rates.phase) == (None, "busy")
 
 
-def test_a_server_that_tells_its_speed_itself():
+def test_reported_speed_is_divided_by_the_running_requests():
     assert rates_of([Look(0, Work(S, 2, 0, tokens_per_s=80.0))]).each_tokens_per_s == 40
 
 
@@ -80,11 +80,11 @@ def test_a_server_that_tells_its_speed_itself():
     ("work", "phase"),
     [(Work(S, None), "unknown"), (Work(S, 1, 0), "busy"), (Work(S, 0, 2), "queue"), (Work(S, 0, 0), "idle")],
 )
-def test_the_phase_of_a_server_that_shows_no_tokens(work, phase):
+def test_phase_without_token_counts(work, phase):
     assert rates_of([Look(0, work)]).phase == phase
 
 
-def test_the_shares_of_the_last_minute():
+def test_phase_shares_of_the_last_minute():
     minute = Minute()
     for second in range(100):
         minute.add(second, second + 1, "decode" if second >= 85 else "idle", queued=second >= 94)

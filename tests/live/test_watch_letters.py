@@ -1,47 +1,47 @@
-"""Bars and lines out of letters, and the same in words."""
+"""Bars, charts and plain lines made of characters."""
 
 import io
 
 import pytest
 from watched_ticks import decoding
 
-from unslow.live.command import PlainLines, whole_moment
+from unslow.live.command import PlainLines, moment_text
 from unslow.live.panels import io_words, speed_rows, suspicion_words, wall_rows
-from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, stacked, wrapped
+from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, stack_parts, wrap_words
 from unslow.live.tick import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
 from unslow.page.view import Missing
 
 
-def test_a_sparkline_shows_any_speed_and_blanks_for_none():
+def test_sparkline_shows_any_speed_and_blanks_for_none():
     assert chart([None, 0.0, 0.001, 4.0, 8.0], 8.0, 10, 1, BLOCKS)[0] == "  ▁▄█"
     assert chart([8.0] * 20, 8.0, 5, 1, ASCII)[0] == "@@@@@"
 
 
-def test_a_chart_of_two_rows():
+def test_chart_of_two_rows():
     assert chart([1.0, 2.0], 2.0, 5, 2, BLOCKS) == [" █", "██"]
 
 
-def test_a_gauge_shows_now_what_was_expected_and_the_end():
+def test_gauge_shows_current_expected_and_end():
     assert gauge(2.0, 4.0, 6.0, 10.0, 11, ASCII) == "##--==----|"
     assert gauge(99.0, 4.0, 6.0, 10.0, 11, ASCII) == "##########|"
 
 
-def test_a_stacked_bar_is_exact_and_hides_nobody():
-    bar = stacked([("weights", 97.0), ("kv", 0.1), ("stranger", 1.0), ("free", 1.9)], 20, ASCII)
+def test_stacked_bar_has_exact_width_and_shows_small_parts():
+    bar = stack_parts([("weights", 97.0), ("kv", 0.1), ("stranger", 1.0), ("free", 1.9)], 20, ASCII)
     assert sum(len(stretch) for _, stretch in bar) == 20
     assert "K" in "".join(stretch for _, stretch in bar)
 
 
-def test_which_encodings_have_blocks():
+def test_only_unicode_encodings_have_block_characters():
     assert is_unicode("utf-8")
     assert not any(map(is_unicode, ("latin-1", None, "no such")))
 
 
-def test_long_words_are_cut_with_dots():
-    assert wrapped("one two three four", 8, 2) == ["one two", "thre ..."]
+def test_wrapped_text_beyond_the_limit_ends_in_dots():
+    assert wrap_words("one two three four", 8, 2) == ["one two", "thre ..."]
 
 
-def test_plain_lines_say_what_is_new_and_numbers_each_time(wording):
+def test_plain_lines_repeat_only_the_numbers(wording):
     plain = PlainLines()
     first = plain.lines(decoding())
     wording(first, tells="Qwen3 8B Q4_K_M")
@@ -52,7 +52,7 @@ def test_plain_lines_say_what_is_new_and_numbers_each_time(wording):
     wording(changed[0])
 
 
-def test_plain_lines_of_a_server_that_goes_and_comes():
+def test_plain_lines_report_a_gone_and_a_silent_server():
     plain = PlainLines()
     plain.lines(decoding())
     gone = plain.lines(decoding(server=ServerNow(state="gone", model="Qwen3 8B Q4_K_M"), notes=("a note",)))
@@ -62,7 +62,7 @@ def test_plain_lines_of_a_server_that_goes_and_comes():
     assert silent.because in plain.lines(decoding(server=silent))
 
 
-def test_plain_lines_without_a_server_and_without_a_speed(wording):
+def test_plain_lines_without_a_server_or_speed(wording):
     plain = PlainLines()
     wording(plain.lines(Tick()))
     assert plain.lines(Tick()) == []
@@ -70,26 +70,26 @@ def test_plain_lines_without_a_server_and_without_a_speed(wording):
     wording(plain.lines(decoding(speed=missing)), tells="--no-slots")
 
 
-def test_one_moment_as_a_whole():
-    text = whole_moment(decoding(), ASCII)
+def test_moment_text_has_every_panel():
+    text = moment_text(decoding(), ASCII)
     assert text.isascii()
-    for label in ("Speed", "Wall", "Suspicion", "Phases", "Requests", "Devices", "Memory", "Host"):
+    for label in ("Speed", "Time", "Cause", "Phases", "Requests", "Devices", "Memory", "Host"):
         assert f"\n{label} " in text
 
 
-def test_swapping_is_told_in_numbers(wording):
+def test_swap_traffic_is_shown_in_numbers(wording):
     host = HostNow(swap_in_bytes_per_s=5e6, swap_out_bytes_per_s=2e6, disk_read_bytes_per_s=9e8)
     wording(io_words(host), tells="900")
 
 
-def test_what_a_suspicion_costs_where_no_speed_up_is_known(wording):
+def test_suspicion_without_a_speedup_shows_its_cost(wording):
     from unslow.think.report import Cost
 
     found = Suspicion(kind="suspected", title="T", cost=Cost(seconds=0.5, per="request"), more=2)
     wording(suspicion_words(found), tells="500 ms")
 
 
-def test_a_speed_has_the_colour_of_what_was_expected_of_one():
+def test_speed_colour_compares_a_single_request_with_the_expectation():
     def style(**changes: object) -> str:
         first = speed_rows(decoding(**changes), (), 80, BLOCKS)[0]
         return first.text.spans[0].style
@@ -100,13 +100,13 @@ def test_a_speed_has_the_colour_of_what_was_expected_of_one():
     assert style(rate=90.0) == "bold", "two share a step, which says nothing against either"
 
 
-def test_a_wall_that_nothing_explains_says_so(wording):
+def test_unexplained_time_is_named(wording):
     parts = (WallPart(part="unexplained", seconds=0.035, share=0.99),)
     (row,) = wall_rows(decoding(wall=Wall(phase="decode", per="token", parts=parts, measured=True)), 80)
     wording(row.text.plain, tells=("99%", "35 ms"))
 
 
-def test_the_glyphs_of_a_terminal_without_utf8(monkeypatch):
+def test_terminal_without_utf8_gets_ascii_glyphs(monkeypatch):
     from unslow.live import command
 
     monkeypatch.setattr(command.sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
@@ -115,7 +115,7 @@ def test_the_glyphs_of_a_terminal_without_utf8(monkeypatch):
 
 
 @pytest.mark.parametrize(("language", "glyphs"), [("C", ASCII), ("POSIX", ASCII), ("C.UTF-8", BLOCKS), ("", BLOCKS)])
-def test_a_language_without_letters_beyond_ascii(monkeypatch, language, glyphs):
+def test_c_and_posix_locales_get_ascii_glyphs(monkeypatch, language, glyphs):
     from unslow.live import command
 
     for stream in ("stdout", "stderr"):

@@ -1,4 +1,4 @@
-"""The devices and the host of a moment; and what the flags mean."""
+"""Current devices and host, watch requests, and the watch thread."""
 
 import time
 
@@ -7,31 +7,31 @@ import pytest
 from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.live.tick import Tick
-from unslow.live.watcher import Eyes, checked_request, devices_now, host_now, is_elsewhere, ticks, watched_url
+from unslow.live.watcher import WatchThread, checked_request, devices_now, host_now, is_elsewhere, ticks, watched_url
 from unslow.look.sampler.readings import Device
 from unslow.look.system.live import LiveSystem
 
 
-def test_a_gpu_that_is_sampled_has_the_limits_that_the_probe_knows():
-    gpu = Gpu(index=0, name=reported("RTX 4090", "nvml"), power_limit_w=reported(450.0, "nvml"))
+def test_sampled_gpu_has_the_limits_of_the_probe():
+    gpu = Gpu(index=0, name=reported_fact("RTX 4090", "nvml"), power_limit_w=reported_fact(450.0, "nvml"))
     seen = {"gpu0_busy": 0.9, "gpu0_power_w": 449.0, "gpu0_reason_sw_power_cap": 0.8, "gpu0_reason_gpu_idle": 0.9}
-    machine = Machine(gpus=reported((gpu,), "nvml"))
+    machine = Machine(gpus=reported_fact((gpu,), "nvml"))
     (device,) = devices_now(seen, (Device(0, "RTX 4090"),), machine)
     assert (device.name, device.busy, device.power_w, device.power_limit_w) == ("RTX 4090", 0.9, 449.0, 450.0)
     assert device.reasons == ("sw_power_cap",), "that an idle GPU clocks down is no news"
 
 
-def test_a_gpu_that_nobody_samples_is_shown_as_it_was_found():
-    gpu = Gpu(index=1, name=reported("Arc", "sysfs"), busy=reported(0.25, "sysfs"))
-    (device,) = devices_now({}, (), Machine(gpus=reported((gpu,), "sysfs")))
+def test_unsampled_gpu_is_shown_as_probed():
+    gpu = Gpu(index=1, name=reported_fact("Arc", "sysfs"), busy=reported_fact(0.25, "sysfs"))
+    (device,) = devices_now({}, (), Machine(gpus=reported_fact((gpu,), "sysfs")))
     assert (device.number, device.busy) == (1, 0.25)
 
 
-def test_the_host():
+def test_host_combines_samples_and_machine_facts():
     machine = Machine(
-        cpu=Cpu(logical_cpus=reported(8, "/proc")), memory=Memory(total_bytes=reported(100, "/proc/meminfo"))
+        cpu=Cpu(logical_cpus=reported_fact(8, "/proc")), memory=Memory(total_bytes=reported_fact(100, "/proc/meminfo"))
     )
     host = host_now({"busy_cpus": 3.5, "memory_available_bytes": 40.0}, machine)
     assert (host.cpus, host.busy_cpus, host.ram_total_bytes, host.ram_available_bytes) == (8, 3.5, 100, 40.0)
@@ -41,12 +41,12 @@ def test_the_host():
 @pytest.mark.parametrize(
     "wrong", [{"interval": 0.0}, {"interval": float("nan")}, {"seconds": -1.0}, {"target": "/no/such/file"}]
 )
-def test_flags_that_make_no_sense(wrong):
+def test_invalid_watch_request_is_a_user_error(wrong):
     with pytest.raises(UserError):
         checked_request(WatchRequest.from_flags(wrong))
 
 
-def test_a_server_elsewhere_is_told_from_one_here():
+def test_remote_and_local_targets_are_distinguished():
     assert is_elsewhere(checked_request(WatchRequest.from_flags({"target": "example.org:8080"})))
     here = checked_request(WatchRequest.from_flags({"target": "localhost:8080"}))
     assert (is_elsewhere(here), watched_url(here)) == (False, "http://localhost:8080")
@@ -54,11 +54,11 @@ def test_a_server_elsewhere_is_told_from_one_here():
 
 
 class Counting:
-    """Watching that only counts."""
+    """A watcher that only counts its looks."""
 
     def __init__(self, *, broken: bool = False) -> None:
         self.rounds, self.closed, self.broken = 0, False, broken
-        self.is_half_seen = False
+        self.needs_second_look = False
 
     def look(self) -> None:
         if self.broken:
@@ -73,7 +73,7 @@ class Counting:
 
 
 class Unhurried(LiveSystem):
-    """Its time passes by sleeping alone."""
+    """Time passes only by sleeping."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,26 +86,26 @@ class Unhurried(LiveSystem):
         self.second += seconds
 
 
-def test_ticks_come_until_the_time_is_over():
+def test_ticks_end_after_the_given_seconds():
     watching = Counting()
     assert len(list(ticks(watching, WatchRequest(interval=0.25, seconds=1.0), Unhurried()))) == 4
     assert watching.closed
 
 
-def test_one_tick_alone_comes_when_there_is_a_speed_to_tell():
+def test_once_waits_for_enough_looks():
     (tick,) = ticks(Counting(), WatchRequest(interval=0.02, once=True), LiveSystem())
     assert tick.seconds >= 4
 
 
-def test_a_bug_in_the_thread_that_looks_is_not_lost():
+def test_exception_in_the_watch_thread_is_raised():
     with pytest.raises(ZeroDivisionError):
         list(ticks(Counting(broken=True), WatchRequest(interval=0.02), LiveSystem()))
 
 
-def test_an_answer_that_was_seen_once_is_looked_at_again_soon():
+def test_response_seen_once_is_looked_at_again_soon():
     watching = Counting()
-    watching.is_half_seen = True
-    eyes = Eyes(watching, 7200.0, LiveSystem())
+    watching.needs_second_look = True
+    eyes = WatchThread(watching, 7200.0, LiveSystem())
     eyes.start()
     end = time.monotonic() + 5
     while watching.rounds < 2 and time.monotonic() < end:
@@ -114,9 +114,9 @@ def test_an_answer_that_was_seen_once_is_looked_at_again_soon():
     assert watching.rounds == 2, "once more, and then when it is time"
 
 
-def test_the_thread_that_looks_ends():
+def test_watch_thread_ends_on_stop():
     watching = Counting()
-    eyes = Eyes(watching, 0.01, LiveSystem())
+    eyes = WatchThread(watching, 0.01, LiveSystem())
     eyes.start()
     eyes.stop()
     rounds = watching.rounds

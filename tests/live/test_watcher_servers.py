@@ -1,4 +1,4 @@
-"""Watching from the first look to the end of the server, with a door that answers from a script."""
+"""The watcher from the first look to the end of the server, on a scripted system."""
 
 import json
 from typing import Any
@@ -12,9 +12,9 @@ from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import GIB, not_found, reported
+from unslow.facts.values import GIB, not_found, reported_fact
 from unslow.live import watcher as module
-from unslow.live.watcher import Watching
+from unslow.live.watcher import Watcher
 from unslow.look.system import Answer, ExchangeError, LookError
 from unslow.page import what_if
 
@@ -24,13 +24,17 @@ IDLE = {"id": 0, "is_processing": False}
 
 def subject(url: str = URL, pid: int = 7, name: str = "llama.cpp") -> Subject:
     case = cpu_case()
-    facts = {"url": reported(url, "given"), "pid": reported(pid, "/proc"), "name": reported(name, "given")}
-    runtime = msgspec.structs.replace(case.runtime, embedded=False, **facts)
+    facts = {
+        "url": reported_fact(url, "given"),
+        "pid": reported_fact(pid, "/proc"),
+        "name": reported_fact(name, "given"),
+    }
+    runtime = case.runtime.with_facts(embedded=False, **facts)
     return Subject(runtime=runtime, model=case.model)
 
 
 def with_threads(runtime: Runtime, threads: int) -> Runtime:
-    return msgspec.structs.replace(runtime, threads=reported(threads, "command line: -t"))
+    return runtime.with_facts(threads=reported_fact(threads, "command line: -t"))
 
 
 def snapshot(*subjects: Subject) -> Snapshot:
@@ -38,7 +42,7 @@ def snapshot(*subjects: Subject) -> Snapshot:
 
 
 class World(FakeSystem):
-    """Servers whose slots can be set; every second is a look."""
+    """Servers whose slots can be set."""
 
     def __init__(self) -> None:
         super().__init__(files={"/proc/7/comm": "llama-server", "/proc/8/comm": "llama-server"})
@@ -68,7 +72,7 @@ def world() -> World:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
-    """What looking for servers gives: the last of the list."""
+    """What the search for servers returns: the last of the list."""
     seen = [snapshot(subject())]
 
     def find(_system: object, _request: object) -> Snapshot:
@@ -80,19 +84,19 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
     return seen
 
 
-def watching(world: World) -> Watching:
-    watched = Watching(world, WatchRequest())
+def watching(world: World) -> Watcher:
+    watched = Watcher(world, WatchRequest())
     watched.start()
     return watched
 
 
-def look(watched: Watching, world: World, seconds: float = 1.0) -> None:
+def look(watched: Watcher, world: World, seconds: float = 1.0) -> None:
     world.second += seconds
     watched.look()
 
 
 @pytest.mark.usefixtures("found")
-def test_a_request_from_its_first_token_to_its_end(world):
+def test_request_is_tracked_without_sending_anything(world):
     watched = watching(world)
     look(watched, world)
     assert watched.tick().phases.now == "idle"
@@ -108,7 +112,7 @@ def test_a_request_from_its_first_token_to_its_end(world):
 
 
 @pytest.mark.usefixtures("found")
-def test_the_judgement_follows_what_is_seen(world):
+def test_diagnosis_follows_the_observed_speed(world):
     watched = watching(world)
     look(watched, world)
     before = watched.tick()
@@ -123,7 +127,7 @@ def test_the_judgement_follows_what_is_seen(world):
     assert after.suspicion.kind != "cannot_tell"
 
 
-def test_a_fix_is_spelled_for_the_server(world, found):
+def test_fix_is_written_as_a_flag_of_the_server(world, found):
     one = subject()
     found.append(snapshot(msgspec.structs.replace(one, runtime=with_threads(one.runtime, 8))))
     watched = watching(world)
@@ -140,7 +144,7 @@ def test_a_fix_is_spelled_for_the_server(world, found):
     ("error", "state", "phase"),
     [(ExchangeError("silent", "did not answer in time"), "silent", "decode"), (Answer(503, b"{}"), "loading", "load")],
 )
-def test_a_server_that_does_not_answer_now(world, error, state, phase):
+def test_silent_and_loading_servers_are_distinguished(world, error, state, phase):
     watched = watching(world)
     world.slots(decoding(5))
     look(watched, world)
@@ -150,7 +154,7 @@ def test_a_server_that_does_not_answer_now(world, error, state, phase):
     assert (tick.server.state, tick.phases.now, tick.speed.missing) == (state, phase, None)
 
 
-def test_a_server_that_dies_and_comes_back(world, found, wording):
+def test_restarted_server_is_found_again(world, found, wording):
     watched = watching(world)
     look(watched, world)
     del world.files["/proc/7/comm"]
@@ -169,7 +173,7 @@ def test_a_server_that_dies_and_comes_back(world, found, wording):
     wording(tick.notes[0].split(" ", 1)[1])
 
 
-def test_another_server_is_shown_in_place_of_one_that_died(world, found, wording):
+def test_another_server_replaces_a_dead_one(world, found, wording):
     found.append(snapshot(subject(), subject(OTHER, 8)))
     watched = watching(world)
     look(watched, world)
@@ -181,7 +185,7 @@ def test_another_server_is_shown_in_place_of_one_that_died(world, found, wording
     wording(tick.notes[0].split(" ", 1)[1])  # without the time
 
 
-def test_several_servers_are_chosen_from(world, found):
+def test_choosing_cycles_through_the_servers(world, found):
     found.append(snapshot(subject(), subject(OTHER, 8)))
     watched = watching(world)
     look(watched, world)
@@ -194,7 +198,7 @@ def test_several_servers_are_chosen_from(world, found):
     assert watched.tick().server.url == URL, "after the last comes the first"
 
 
-def test_nothing_runs_and_then_something_does(world, found):
+def test_server_started_later_is_found(world, found):
     found.append(snapshot())
     watched = watching(world)
     watched.choose(1)
@@ -211,7 +215,7 @@ def test_nothing_runs_and_then_something_does(world, found):
     ("name", "how"),
     [("llama.cpp", "without --no-slots"), ("SGLang", "--enable-metrics"), ("LM Studio", "unslow bench")],
 )
-def test_what_a_server_hides_and_how_to_get_it(world, found, name, how):
+def test_missing_speed_says_how_to_get_it_per_runtime(world, found, name, how):
     found.append(snapshot(subject(name=name)))
     world.fail(Answer(501, b"{}"))
     watched = watching(world)
@@ -222,9 +226,9 @@ def test_what_a_server_hides_and_how_to_get_it(world, found, name, how):
     assert tick.server.state == "answers"
 
 
-def test_the_last_answer_by_the_log_of_a_server_that_hides_its_slots(world, found):
+def test_last_speed_comes_from_the_log_without_slots(world, found):
     one = subject()
-    runtime = msgspec.structs.replace(one.runtime, log_path=reported("/srv.log", "/proc/7"))
+    runtime = one.runtime.with_facts(log_path=reported_fact("/srv.log", "/proc/7"))
     found.append(snapshot(msgspec.structs.replace(one, runtime=runtime)))
     world.files["/srv.log"] = (
         "srv start\nslot print_timing: id  0 | task 0 | \n"
@@ -238,11 +242,11 @@ def test_the_last_answer_by_the_log_of_a_server_that_hides_its_slots(world, foun
     assert watched.tick().speed.last_tokens_per_s == pytest.approx(20, rel=0.06)
 
 
-def test_a_server_on_a_gpu_without_a_log_has_its_model_laid_out_once(world, found, monkeypatch):
+def test_memory_layout_without_a_log_is_calculated_once(world, found, monkeypatch):
     used = {"machine.gpus.0.vram_used_bytes": 12 * GIB, "machine.gpus.0.processes": [], "model.name": "Llama-3.1-8B"}
-    case = with_facts(gpu_case(), {"runtime.buffers": not_found("no log"), **used})
-    facts = {"url": reported(URL, "given"), "pid": reported(7, "/proc")}
-    one = Subject(runtime=msgspec.structs.replace(case.runtime, **facts), model=case.model)
+    case = with_facts(gpu_case(), {"runtime.memory.buffers": not_found("no log"), **used})
+    facts = {"url": reported_fact(URL, "given"), "pid": reported_fact(7, "/proc")}
+    one = Subject(runtime=case.runtime.with_facts(**facts), model=case.model)
     found.append(Snapshot(unslow_version="1", machine=case.machine, subjects=(one,)))
     watched = watching(world)
     look(watched, world)
@@ -255,7 +259,7 @@ def test_a_server_on_a_gpu_without_a_log_has_its_model_laid_out_once(world, foun
 
 
 @pytest.mark.usefixtures("found")
-def test_those_who_wait_are_not_told_without_metrics(world):
+def test_missing_queue_length_suggests_metrics(world):
     watched = watching(world)
     world.slots(decoding(5))
     look(watched, world)

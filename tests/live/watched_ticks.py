@@ -1,4 +1,4 @@
-"""Moments of servers as a source gives them, for the tests of the live screen."""
+"""Sample ticks for the tests of the live screen."""
 
 from unslow.facts.values import GIB
 from unslow.live.tick import (
@@ -41,7 +41,7 @@ FOUND = Suspicion(
 
 
 def decoding(rate: float = 96.4, **changes: object) -> Tick:
-    """A server that answers two requests."""
+    """A server with two requests."""
     facts = {
         "at": "2026-01-01T10:20:30+00:00",
         "seconds": 83.0,

@@ -1,4 +1,4 @@
-"""Asked for, reported, decided, allocated, seen: what can't all be right is told, and nothing else."""
+"""Contradictions between requested, reported, decided, allocated and observed values."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from unslow.commands.diagnose.target import read_stored
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
-from unslow.facts.values import MIB, estimated, reported
+from unslow.facts.values import MIB, estimated_fact, reported_fact
 from unslow.look.contradictions import added_contradictions, contradictions
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -16,7 +16,7 @@ HEALTHY = sorted(p for p in MACHINES.glob("*healthy*") if p.is_dir())
 
 
 def runtime(source: str, **facts) -> Runtime:
-    return Runtime(**{name: reported(value, source) for name, value in facts.items()})
+    return Runtime().with_facts(**{name: reported_fact(value, source) for name, value in facts.items()})
 
 
 def found(asked: dict, decided: dict, model: Model | None = None, machine: Machine | None = None):
@@ -48,7 +48,7 @@ def weights(on_gpu: int, on_host: int) -> list[Buffer]:
         ("buffers", {}, {"gpu_layers": 0, "layers": 33, "buffers": weights(4000 * MIB, MIB)}),
     ],
 )
-def test_what_can_not_all_be_right(about, asked, decided):
+def test_incompatible_values_are_a_contradiction(about, asked, decided):
     result = found(asked, decided)
     assert list(result) == [about]
     assert len({statement.source for statement in result[about].statements}) >= (1 if about == "buffers" else 2)
@@ -71,20 +71,20 @@ def test_what_can_not_all_be_right(about, asked, decided):
         ({}, {}),
     ],
 )
-def test_what_can_be(asked, decided):
+def test_compatible_values_are_not_a_contradiction(asked, decided):
     assert found(asked, decided) == {}
 
 
-def test_a_default_asks_for_nothing():
-    asked = Runtime(kv_type_k=estimated("f16", "default"), slots=estimated(4, "default"))
+def test_a_default_does_not_contradict():
+    asked = Runtime().with_facts(kv_type_k=estimated_fact("f16", "default"), slots=estimated_fact(4, "default"))
     decided = runtime("log", kv_type_k="q8_0", slots=1)
     assert contradictions([("asked for", asked), ("decided", decided)], Model(), Machine()) == ()
 
 
 def gpu(used: int, held: int | None = None, pid: int = 7) -> Machine:
-    processes = [] if held is None else [GpuProcess(pid=pid, vram_bytes=reported(held, "nvml"))]
-    card = Gpu(index=0, vram_used_bytes=reported(used, "nvml"), processes=reported(processes, "nvml"))
-    return Machine(gpus=reported((card,), "nvml"))
+    processes = [] if held is None else [GpuProcess(pid=pid, vram_bytes=reported_fact(held, "nvml"))]
+    card = Gpu(index=0, vram_used_bytes=reported_fact(used, "nvml"), processes=reported_fact(processes, "nvml"))
+    return Machine(gpus=reported_fact((card,), "nvml"))
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def gpu(used: int, held: int | None = None, pid: int = 7) -> Machine:
         (Machine(), False),
     ],
 )
-def test_planned_bytes_against_those_on_the_device(machine, told):
+def test_planned_bytes_are_compared_with_those_on_the_device(machine, told):
     plan = {"pid": 7, "buffers": weights(4000 * MIB, 100 * MIB)}
     assert ("vram" in found({}, plan, machine=machine)) is told
     size = {"pid": 7, "size_vram_bytes": 4000 * MIB}
@@ -105,32 +105,34 @@ def test_planned_bytes_against_those_on_the_device(machine, told):
     assert found({}, {**plan, "state": "asleep"}, machine=machine) == {}
 
 
-def test_threads_against_the_processors_that_may_be_used():
-    machine = Machine(cpu=Cpu(allowed_cpus=reported(4, "cgroup")))
+def test_threads_are_compared_with_the_allowed_cpus():
+    machine = Machine(cpu=Cpu(allowed_cpus=reported_fact(4, "cgroup")))
     assert list(found({}, {"threads": 16}, machine=machine)) == ["threads"]
     assert found({}, {"threads": 4}, machine=machine) == {}
 
 
-def test_each_statement_says_what_kind_of_source_it_is_of(wording):
+def test_each_statement_names_its_kind_of_source(wording):
     told = found({"kv_type_k": "q8_0"}, {"kv_type_k": "f16"})["kv_type_k"]
     assert [statement.source for statement in told.statements] == ["argv", "log:1"]
     wording((statement.says for statement in told.statements), tells=("asked for: ", "q8_0", "decided: ", "f16"))
     assert told.meaning
 
 
-def test_the_same_is_not_said_twice():
+def test_a_contradiction_is_not_added_twice():
     twice = contradictions([("a", runtime("a", slots=1)), ("b", runtime("b", slots=2))], Model(), Machine())
     assert added_contradictions(twice, twice) == twice
 
 
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda p: p.name)
-def test_a_healthy_machine_contradicts_itself_nowhere(folder):
+def test_a_healthy_machine_has_no_contradictions(folder):
     assert [subject.contradictions for subject in read_stored(str(folder)).subjects] == [()]
 
 
-def test_a_gpu_that_no_driver_listed_holds_what_it_holds():
-    card = Gpu(index=0, name=reported("NVIDIA GeForce RTX 4060", "smi"), vram_used_bytes=reported(12 * MIB, "smi"))
-    machine = Machine(gpus=reported((card,), "smi"))
+def test_buffers_on_a_gpu_that_the_driver_does_not_list_are_no_contradiction():
+    card = Gpu(
+        index=0, name=reported_fact("NVIDIA GeForce RTX 4060", "smi"), vram_used_bytes=reported_fact(12 * MIB, "smi")
+    )
+    machine = Machine(gpus=reported_fact((card,), "smi"))
     held = {
         "buffers": [Buffer(device="Vulkan0", kind="model", bytes=4000 * MIB, on_gpu=True)],
         "devices": [SeenDevice(name="Vulkan0", description="Intel(R) Iris(R) Xe Graphics")],

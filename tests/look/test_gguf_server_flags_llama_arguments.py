@@ -3,7 +3,7 @@ import pytest
 from unslow.facts.runtime import ALL_LAYERS
 from unslow.facts.values import MIB, Absence, Origin
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
-from unslow.look.runtimes._gguf_settings import requested_settings
+from unslow.look.runtimes._gguf_server import requested_settings
 
 
 def given(line: str, environment: dict[str, str] | None = None):
@@ -18,87 +18,91 @@ def facts(line: str, environment: dict[str, str] | None = None, complete: bool =
     "line",
     ["-ngl 20", "--gpu-layers 20", "--n-gpu-layers 20", "--gpu-layers=20", "--n_gpu_layers 20", "-ngl 5 -ngl 20"],
 )
-def test_all_spellings_of_gpu_layers(line):
-    fact = facts(line).gpu_layers_set
+def test_every_spelling_of_gpu_layers_is_parsed(line):
+    fact = facts(line).placement.gpu_layers_set
     assert fact.need() == 20
     assert fact.source.startswith("command line: -")
 
 
 @pytest.mark.parametrize(("value", "layers"), [("0", 0), ("99", 99), ("all", ALL_LAYERS)])
-def test_gpu_layers_by_value(value, layers):
-    assert facts(f"-ngl {value}").gpu_layers_set.need() == layers
+def test_gpu_layer_values_are_parsed(value, layers):
+    assert facts(f"-ngl {value}").placement.gpu_layers_set.need() == layers
 
 
 @pytest.mark.parametrize("value", ["auto", "-1"])
-def test_automatic_layers_are_not_set(value):
-    assert facts(f"-ngl {value}").gpu_layers_set.absence is Absence.NOT_FOUND
+def test_automatic_gpu_layers_are_not_set(value):
+    assert facts(f"-ngl {value}").placement.gpu_layers_set.absence is Absence.NOT_FOUND
 
 
-def test_a_value_that_is_no_number_is_a_failed_look():
-    assert facts("-ngl many").gpu_layers_set.absence is Absence.FAILED
-    assert facts("-c").context_set.absence is Absence.FAILED
+def test_an_invalid_number_is_a_failed_look():
+    assert facts("-ngl many").placement.gpu_layers_set.absence is Absence.FAILED
+    assert facts("-c").context.requested.absence is Absence.FAILED
 
 
-def test_nothing_given_is_a_fact_only_where_the_environment_could_be_read():
-    assert facts("").gpu_layers_set.absence is Absence.NOT_FOUND
-    assert facts("").tensor_overrides.need() == []
-    assert facts("", complete=False).gpu_layers_set.absence is Absence.FAILED
-    assert facts("", complete=False).tensor_overrides.absence is Absence.FAILED
+def test_a_missing_flag_is_a_fact_only_if_the_environment_was_readable():
+    assert facts("").placement.gpu_layers_set.absence is Absence.NOT_FOUND
+    assert facts("").placement.tensor_overrides.need() == []
+    assert facts("", complete=False).placement.gpu_layers_set.absence is Absence.FAILED
+    assert facts("", complete=False).placement.tensor_overrides.absence is Absence.FAILED
 
 
-def test_the_command_line_beats_the_environment():
+def test_the_command_line_wins_over_the_environment():
     environment = {"LLAMA_ARG_N_GPU_LAYERS": "10", "LLAMA_ARG_CTX_SIZE": "4096"}
     runtime = facts("-ngl 20", environment)
-    assert runtime.gpu_layers_set.need() == 20
-    assert runtime.context_set.need() == 4096
-    assert runtime.context_set.source == "environment: LLAMA_ARG_CTX_SIZE"
+    assert runtime.placement.gpu_layers_set.need() == 20
+    assert runtime.context.requested.need() == 4096
+    assert runtime.context.requested.source == "environment: LLAMA_ARG_CTX_SIZE"
 
 
 @pytest.mark.parametrize(
     ("line", "on"), [("-fa on", True), ("-fa off", False), ("--flash-attn 1", True), ("-fa", True), ("-fa -c 8", True)]
 )
-def test_flash_attention_with_and_without_a_value(line, on):
-    assert facts(line).flash_attention.need() is on
+def test_flash_attention_is_parsed_with_and_without_a_value(line, on):
+    assert facts(line).compute.flash_attention.need() is on
 
 
 def test_automatic_flash_attention_is_not_set():
-    assert facts("-fa auto").flash_attention.absence is Absence.NOT_FOUND
+    assert facts("-fa auto").compute.flash_attention.absence is Absence.NOT_FOUND
 
 
-def test_a_bare_flag_does_not_swallow_the_next():
-    assert facts("-fa -c 8192").context_set.need() == 8192
+def test_a_flag_without_value_does_not_consume_the_next():
+    assert facts("-fa -c 8192").context.requested.need() == 8192
 
 
-def test_kv_types_batches_and_their_defaults():
+def test_kv_types_and_batches_have_defaults():
     runtime = facts("-ctk q8_0 --cache-type-v q4_0 -b 512")
-    assert (runtime.kv_type_k.need(), runtime.kv_type_v.need(), runtime.batch.need()) == ("q8_0", "q4_0", 512)
-    assert (runtime.ubatch.need(), runtime.ubatch.origin) == (512, Origin.ESTIMATED)
-    assert facts("").kv_type_k.origin is Origin.ESTIMATED
+    assert (runtime.cache.type_k.need(), runtime.cache.type_v.need(), runtime.compute.batch.need()) == (
+        "q8_0",
+        "q4_0",
+        512,
+    )
+    assert (runtime.compute.ubatch.need(), runtime.compute.ubatch.origin) == (512, Origin.ESTIMATED)
+    assert facts("").cache.type_k.origin is Origin.ESTIMATED
 
 
 @pytest.mark.parametrize(("line", "on"), [("-fit off", False), ("--fit on", True), ("--fit=off", False)])
-def test_fit(line, on):
-    assert facts(line).fit.need() is on
+def test_fit_flags_are_parsed(line, on):
+    assert facts(line).placement.fit.need() is on
 
 
-def test_the_largest_margin_of_several_devices():
-    assert facts("-fitt 512,2048").fit_margin_bytes.need() == 2048 * MIB
+def test_the_largest_fit_margin_of_several_devices_is_used():
+    assert facts("-fitt 512,2048").placement.fit_margin_bytes.need() == 2048 * MIB
 
 
-def test_overrides_of_every_kind_add_up():
+def test_all_kinds_of_tensor_overrides_are_collected():
     runtime = facts("-ot exps=CPU -ot output=CUDA0 --n-cpu-moe 12 -cmoe")
-    assert runtime.tensor_overrides.need() == ["exps=CPU,output=CUDA0", "--cpu-moe", "--n-cpu-moe 12"]
-    assert facts("--n-cpu-moe 0").tensor_overrides.need() == []
+    assert runtime.placement.tensor_overrides.need() == ["exps=CPU,output=CUDA0", "--cpu-moe", "--n-cpu-moe 12"]
+    assert facts("--n-cpu-moe 0").placement.tensor_overrides.need() == []
 
 
-def test_switches_and_their_opposites():
-    assert facts("-kvu").kv_unified.need() is True
-    assert facts("--no-kv-unified").kv_unified.need() is False
+def test_switches_and_their_opposites_are_parsed():
+    assert facts("-kvu").cache.unified.need() is True
+    assert facts("--no-kv-unified").cache.unified.need() is False
     assert given("-nkvo")["kv_offload"].value == "off"
     assert given("", {"LLAMA_ARG_NO_KV_OFFLOAD": "1"})["kv_offload"].value == "off"
 
 
-def test_other_settings():
+def test_other_settings_are_parsed_verbatim():
     settings = given(
         "-m a.gguf --port 9000 --host 0.0.0.0 --log-file x.log -dev none -mg 1 -sm row -ts 3,1 -np 2 -hf a/b:Q4_K_M"
     )
@@ -155,8 +159,8 @@ def test_other_settings():
         ("-ncffn 4", "tensor_overrides", ["--n-cpu-ffn 4"]),
     ],
 )
-def test_every_other_setting(line, fact, value):
-    assert getattr(facts(line), fact).need() == value
+def test_every_other_flag_gives_its_fact(line, fact, value):
+    assert facts(line).fact(fact).need() == value
 
 
 @pytest.mark.parametrize(
@@ -171,41 +175,43 @@ def test_every_other_setting(line, fact, value):
         ("-c 99999999999999999999", "context_set"),
     ],
 )
-def test_nonsense_is_a_failed_look(line, fact):
-    assert getattr(facts(line), fact).absence is Absence.FAILED
+def test_invalid_flag_values_are_a_failed_look(line, fact):
+    assert facts(line).fact(fact).absence is Absence.FAILED
 
 
-def test_no_drafting_and_no_limit():
-    assert facts("").speculative.absence is Absence.NOT_FOUND
-    assert facts("--spec-type none").speculative.absence is Absence.NOT_FOUND
-    assert facts("-cram -1").cache_ram_bytes.absence is Absence.NOT_FOUND
+def test_no_speculation_and_no_cache_limit_are_not_found():
+    assert facts("").sampling.speculative.absence is Absence.NOT_FOUND
+    assert facts("--spec-type none").sampling.speculative.absence is Absence.NOT_FOUND
+    assert facts("-cram -1").cache.ram_bytes.absence is Absence.NOT_FOUND
 
 
-def test_switches_of_the_environment():
-    assert facts("", {"LLAMA_ARG_MLOCK": "1"}).load_mode.need() == "mmap+mlock"
-    assert facts("", {"LLAMA_ARG_NO_MMAP": "1"}).load_mode.need() == "none"
-    assert facts("", {"LLAMA_ARG_ENDPOINT_METRICS": "true"}).metrics_endpoint.need() is True
+def test_switches_in_the_environment_are_parsed():
+    assert facts("", {"LLAMA_ARG_MLOCK": "1"}).placement.load_mode.need() == "mmap+mlock"
+    assert facts("", {"LLAMA_ARG_NO_MMAP": "1"}).placement.load_mode.need() == "none"
+    assert facts("", {"LLAMA_ARG_ENDPOINT_METRICS": "true"}).process.metrics_endpoint.need() is True
 
 
-def test_a_command_line_without_its_keys():
+def test_keys_on_the_command_line_are_masked():
     words = ["llama-server", "--api-key", "hush", "--hf-token=hush", "-c", "1", "--api-key"]
     shown = ["llama-server", "--api-key", "KEY", "--hf-token=KEY", "-c", "1", "--api-key"]
     assert without_secrets(words) == shown
 
 
-def test_verbosity_by_number_or_by_flag():
-    assert facts("-lv 4").log_level.need() == 4
-    assert facts("-v").log_level.need() > 1000
+def test_verbosity_is_parsed_as_number_or_flag():
+    assert facts("-lv 4").process.log_level.need() == 4
+    assert facts("-v").process.log_level.need() > 1000
 
 
-def test_zero_leaves_the_choice_to_llama_cpp():
+def test_zero_and_minus_one_mean_automatic():
     runtime = facts("-c 0 -t -1 -np -1")
-    assert {runtime.context_set.absence, runtime.threads.absence, runtime.slots.absence} == {Absence.NOT_FOUND}
+    assert {runtime.context.requested.absence, runtime.compute.threads.absence, runtime.scheduling.slots.absence} == {
+        Absence.NOT_FOUND
+    }
 
 
-def test_a_key_is_never_a_source():
+def test_a_key_is_not_in_the_source_of_its_setting():
     assert "hush" not in given("--api-key hush")["api_key"].source
 
 
-def test_an_empty_command_line():
+def test_an_empty_command_line_has_no_settings():
     assert parse_settings([], {}) == {}

@@ -1,4 +1,4 @@
-"""Whoever watches a measurement is told of it, and nobody else."""
+"""An observer is notified of measurements in its own thread only."""
 
 import threading
 
@@ -15,7 +15,7 @@ class Noting(Observer):
         self.samplers.append(sampler)
 
 
-def test_nobody_watches_unless_asked_to():
+def test_observers_nest_and_default_to_none():
     assert current_observer() is None
     watcher = Noting()
     with observed_by(watcher):
@@ -35,15 +35,15 @@ def test_an_observer_belongs_to_its_thread():
     assert seen == [None]
 
 
-def test_a_sampler_that_starts_is_told_once():
+def test_a_started_sampler_is_reported_once():
     watcher = Noting()
     with observed_by(watcher), Sampler(LiveSystem(), hz=50) as sampler:
         sampler.start()
     assert watcher.samplers == [sampler]
 
 
-def test_one_that_does_not_care_may_be_told_anything():
+def test_the_base_observer_ignores_everything():
     watcher = Observer()
     answer = ObservedAnswer("short", 10, 20, 30.0, None)
-    assert watcher.answered(answer) is None
+    assert watcher.on_answer(answer) is None
     assert not watcher.is_stopping

@@ -19,31 +19,31 @@ from unslow.look.system import LookError
         ({"text": 5}, None),
     ],
 )
-def test_what_an_event_says(choice, words):
+def test_stream_events_are_parsed_as_text_and_reasoning(choice, words):
     assert parse_words({"choices": [choice]}) == words
 
 
 @pytest.mark.parametrize("event", [{}, {"choices": 3}, {"choices": []}, {"choices": [3]}])
-def test_an_event_without_a_choice_says_nothing(event):
+def test_an_event_without_a_choice_has_no_text(event):
     assert parse_words(event) is None
 
 
 @pytest.mark.parametrize(
     "line", ["data: nonsense", "data: [1]", 'data: {"error": {"message": "no"}}', "data: " + "[" * 100_000]
 )
-def test_garbage_is_an_error_and_no_crash(line):
+def test_a_garbage_event_is_a_look_error(line):
     with pytest.raises(LookError):
         parse_event(line)
 
 
 @pytest.mark.parametrize("line", ["data: [DONE]", "data:[DONE]", "data: ", ": a comment", "event: message", ""])
-def test_lines_that_are_no_event(line):
+def test_comments_and_done_are_not_events(line):
     assert parse_event(line) is None
     assert is_end("data: [DONE]")
     assert not is_end('data: {"choices":[]}')
 
 
-def test_usage_with_what_was_cached_and_thought():
+def test_usage_with_cached_and_reasoning_tokens_is_parsed():
     usage = {
         "prompt_tokens": 9,
         "completion_tokens": 3,
@@ -54,12 +54,12 @@ def test_usage_with_what_was_cached_and_thought():
     assert parse_usage({"usage": None}) is None
 
 
-def test_counts_that_are_none_are_not_counted():
+def test_invalid_usage_counts_are_ignored():
     usage = {"prompt_tokens": -1, "completion_tokens": True, "prompt_tokens_details": 3}
     assert parse_usage({"usage": usage}) == Usage(None, None, 0, None)
 
 
-def test_models_with_what_vllm_adds():
+def test_vllm_fields_of_a_model_list_are_parsed():
     [model] = parse_model_list(
         {"data": [{"id": "m", "root": "/m", "max_model_len": 4096, "owned_by": "vllm"}, {}, 3]}, "x"
     )
@@ -67,11 +67,11 @@ def test_models_with_what_vllm_adds():
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"data": {}}, "x"])
-def test_no_list_of_models(data):
+def test_other_json_is_not_a_model_list(data):
     assert parse_model_list(data, "x") is None
 
 
-def test_a_model_that_says_nonsense_of_itself():
+def test_nonsense_fields_of_a_model_are_unknown():
     [model] = parse_model_list({"data": [{"id": "m" * 9999, "max_model_len": -1, "root": 3}]}, "x")
     assert len(model.name) == 500
     assert isinstance(model.context_length, Unknown)

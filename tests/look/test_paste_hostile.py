@@ -1,4 +1,4 @@
-"""Texts made up to hurt: bounded in memory and time, and never a traceback."""
+"""Hostile pasted texts: bounded memory and time, and never a traceback."""
 
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from unslow.facts.snapshot import Snapshot, dump_snapshot, parse_snapshot
 from unslow.look.logs.stream import MOST_LINES_KEPT, LogStream, whole_line_blocks
-from unslow.look.paste import Pasted, line_dialects, read_paste
+from unslow.look.paste import PastedFacts, line_dialects, read_paste
 
 NEEDLES = sorted({needle for dialect in line_dialects().values() for needle in dialect.needles})
 NUMBERS = ["nan", "inf", "-1", "1e308", "9" * 40, "0", "-0.0", "0x1F", "1,5", "٣", "²"]
 SCRAPS = ["\x1b[31m", "\x00", "\r", "\u202e", "{" * 300, '"', "'", "|", "=", " GiB", " MiB", "%", "layers", "\ufffd"]
 
 
-def checked(chunks: Iterable[bytes]) -> Pasted:
+def checked(chunks: Iterable[bytes]) -> PastedFacts:
     """What was read can be written down and read again: every number is one that its fact allows."""
     told = read_paste(chunks, "post")
     snapshot = Snapshot(unslow_version="test", machine=told.machine, subjects=told.subjects)
@@ -35,13 +35,13 @@ def checked(chunks: Iterable[bytes]) -> Pasted:
         max_size=30,
     )
 )
-def test_lines_that_look_like_logs(lines: list[str]):
+def test_random_log_like_lines_do_not_crash(lines: list[str]):
     checked(["\n".join(lines).encode("utf-8", "surrogatepass")])
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.binary(max_size=200), max_size=20))
-def test_any_bytes(chunks: list[bytes]):
+def test_random_bytes_do_not_crash(chunks: list[bytes]):
     checked(chunks)
 
 
@@ -61,11 +61,11 @@ def test_any_bytes(chunks: list[bytes]):
     ],
 )
 @pytest.mark.parametrize("number", NUMBERS)
-def test_numbers_that_can_not_be(text: str, number: str):
+def test_impossible_numbers_do_not_crash(text: str, number: str):
     checked([text.replace("{}", number).encode()])
 
 
-def test_deep_json_in_a_line():
+def test_deeply_nested_json_in_a_line_does_not_crash():
     for opening in ("[", '{"a":', '{"log":"', '{"build_commit":'):
         checked([(opening * 100_000).encode()])
 
@@ -79,9 +79,9 @@ def endless(piece: bytes, size: int) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     "piece",
     [b"x" * 65_536, b"eval time = 1.0 ms / 5 tokens " * 2000, b" E " * 20_000, b"\x00" * 65_536, b"\x1b[" * 30_000],
-    ids=["plain", "needles", "short needles", "nought", "escapes"],
+    ids=["plain", "needles", "short needles", "zero bytes", "escapes"],
 )
-def test_a_line_without_end_takes_bounded_memory(piece: bytes):
+def test_an_endless_line_takes_bounded_memory(piece: bytes):
     read_paste([b"warm up"], "post")  # modules and automaton are not what is measured
     tracemalloc.start()
     try:
@@ -93,13 +93,13 @@ def test_a_line_without_end_takes_bounded_memory(piece: bytes):
     assert peak < 150e6
 
 
-def test_escape_sequences_do_not_get_through():
+def test_escape_sequences_are_removed():
     told = checked([b"\x1b]0;title\x07ggml_vulkan: 0 = \x1b[31mEvil GPU\x1b[0m (x) | uma: 0 |\n\x1b[2Jwords\n"])
     assert "\x1b" not in str(told)
 
 
 @pytest.mark.parametrize("line", [b"\n", b"a\n", b"gpu\r\n"])
-def test_millions_of_short_lines_cost_little_memory(line):
+def test_millions_of_short_lines_take_bounded_memory(line):
     stream = LogStream(line_dialects(), "x")
     for block in whole_line_blocks([line * 1_000_000] * 3):
         stream.feed(block)

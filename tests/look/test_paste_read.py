@@ -5,13 +5,13 @@ import pytest
 from unslow.facts.run import Run
 from unslow.facts.values import GIB, Known
 from unslow.look.logs.llama_cpp import parse_log
-from unslow.look.paste import Pasted, line_dialects, read_paste, text_dialects
+from unslow.look.paste import PastedFacts, line_dialects, read_paste, text_dialects
 
 MACHINES = Path(__file__).parents[1] / "machines"
 LOGS = sorted(MACHINES.glob("*/server.log"))
 
 
-def pasted(text: str) -> Pasted:
+def pasted(text: str) -> PastedFacts:
     return read_paste([text.encode()], "post")
 
 
@@ -41,19 +41,19 @@ Thanks for any help!
 """
 
 
-def test_a_mixture_of_words_tables_commands_and_logs():
+def test_a_mixed_report_is_parsed_with_line_numbers():
     told = pasted(REPORT)
     [subject] = told.subjects
     assert subject.runtime.name.need() == "llama.cpp"
-    assert (subject.runtime.gpu_layers.need(), subject.runtime.gpu_layers.source) == (20, "post:21")
-    assert (subject.runtime.context_set.need(), subject.runtime.context_set.source) == (8192, "post:18")
+    assert (subject.runtime.placement.gpu_layers.need(), subject.runtime.placement.gpu_layers.source) == (20, "post:21")
+    assert (subject.runtime.context.requested.need(), subject.runtime.context.requested.source) == (8192, "post:18")
     assert subject.model.name.need() == "model"
     assert told.machine.memory.total_bytes.need() == 62 * GIB
     assert told.machine.memory.total_bytes.source == "post:14"
     assert (told.lines, told.bytes) == (REPORT.count("\n"), len(REPORT.encode()))
 
 
-def test_a_gpu_that_three_tools_describe_is_one():
+def test_a_gpu_described_by_three_tools_is_one():
     [gpu] = pasted(REPORT + "index, name, memory.used [MiB]\n0, NVIDIA GeForce RTX 3090, 600 MiB\n").machine.gpus.need()
     assert gpu.name.need() == "NVIDIA GeForce RTX 3090"
     assert gpu.compute_capability.need() == "8.6"
@@ -61,7 +61,7 @@ def test_a_gpu_that_three_tools_describe_is_one():
     assert gpu.vram_total_bytes.source == "post:5"
 
 
-def test_what_is_left_is_words_with_their_numbers():
+def test_the_remaining_lines_are_prose_with_their_numbers():
     prose = pasted(REPORT).prose
     words = {prose.where(index): line for index, line in enumerate(prose.lines) if line}
     assert words["post:1"].startswith("Hi, my llama-server")
@@ -70,7 +70,7 @@ def test_what_is_left_is_words_with_their_numbers():
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
-def test_a_recorded_log_tells_the_same_line_by_line_and_streamed(path: Path):
+def test_a_recorded_log_parses_alike_as_lines_and_as_a_stream(path: Path):
     data = path.read_bytes()
     whole = parse_log(data.decode().split("\n"), "server.log")
     told = read_paste((data[at : at + 700] for at in range(0, len(data), 700)), "server.log")
@@ -81,54 +81,54 @@ def test_a_recorded_log_tells_the_same_line_by_line_and_streamed(path: Path):
     assert told.lines == data.count(b"\n") + (not data.endswith(b"\n"))
 
 
-def test_lines_in_utf_16_as_windows_redirects_them():
+def test_a_utf_16_paste_is_parsed():
     [subject] = read_paste([REPORT.replace("\n", "\r\n").encode("utf-16")], "post").subjects
-    assert (subject.runtime.gpu_layers.need(), subject.runtime.gpu_layers.source) == (20, "post:21")
+    assert (subject.runtime.placement.gpu_layers.need(), subject.runtime.placement.gpu_layers.source) == (20, "post:21")
 
 
-def test_lines_of_llama_cpp_in_another_programs_log_are_that_programs():
+def test_llama_cpp_lines_in_another_programs_log_belong_to_it():
     text = (
         " [LM Studio] GPU Configuration:\nbuild: 6000 (abc1234) with cc\nload_tensors: offloaded 20/33 layers to GPU\n"
     )
     [subject] = pasted(text).subjects
     assert subject.runtime.name.need() == "LM Studio"
-    assert subject.runtime.gpu_layers.need() == 20
+    assert subject.runtime.placement.gpu_layers.need() == 20
     assert not isinstance(subject.runtime.version, Known)
 
 
-def test_what_came_of_a_setting_stands_over_what_was_asked_for_and_both_are_shown():
+def test_the_outcome_wins_over_the_request_and_both_are_kept():
     text = (
         "llama-server -ngl 99 -fa on\n"
         "load_tensors: offloaded 20/33 layers to GPU\n"
         "resolve_fused_ops: Flash Attention not supported, set to disabled\n"
     )
     [subject] = pasted(text).subjects
-    assert subject.runtime.flash_attention.need() is False
-    assert (subject.runtime.gpu_layers_set.need(), subject.runtime.gpu_layers.need()) == (99, 20)
+    assert subject.runtime.compute.flash_attention.need() is False
+    assert (subject.runtime.placement.gpu_layers_set.need(), subject.runtime.placement.gpu_layers.need()) == (99, 20)
     assert {c.about for c in subject.contradictions} == {"flash_attention", "gpu_layers"}
     assert subject.contradictions[0].statements[0].source == "post:1"
 
 
-def test_a_text_without_any_log_has_no_subject():
+def test_a_text_without_a_log_has_no_subject():
     told = pasted("my computer is slow\nwhat can I do?\n")
     assert told.subjects == ()
     assert told.recognised == {}
     assert list(told.prose.lines) == ["my computer is slow", "what can I do?"]
 
 
-def test_nothing_at_all():
+def test_an_empty_paste_has_no_subject():
     told = read_paste([], "post")
     assert (told.bytes, told.lines, told.subjects, list(told.prose.lines)) == (0, 0, (), [])
 
 
-def test_progress_is_told_in_bytes():
+def test_progress_is_reported_in_bytes():
     seen: list[int] = []
     read_paste([(b"hay " * 249 + b"end\n") * 1200], "post", seen.append)
     assert seen[-1] == 1_200_000
     assert seen == sorted(seen)
 
 
-def test_a_speed_that_only_a_table_tells():
+def test_a_speed_from_a_table_alone_is_used():
     text = "| model | size | backend | ngl | test | t/s |\n| llama 8B Q4_0 | 4 GiB | CUDA | 99 | tg128 | 50 |"
     [subject] = pasted(text).subjects
     assert subject.run == Run(
@@ -137,10 +137,10 @@ def test_a_speed_that_only_a_table_tells():
     assert subject.run.decode_tokens_per_s.need() == 50
 
 
-def test_dialects_are_found_by_presence_and_keep_their_contract():
+def test_dialects_are_discovered_and_keep_their_contract():
     assert {"llama_cpp", "lm_studio"} <= line_dialects().keys()
     assert {"nvidia_smi", "free", "lscpu", "llama_bench", "llama_cpp command"} <= text_dialects().keys()
     for name, dialect in line_dialects().items():
         assert all(len(needle) >= 3 and "\n" not in needle for needle in dialect.needles), name
         assert dialect.chatty <= set(dialect.needles), name
-        assert dialect.start().seen("empty").lines == 0, name
+        assert dialect.start().log_facts("empty").lines == 0, name

@@ -7,7 +7,7 @@ import pytest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
-from unslow.facts.values import MIB, Absence, Known, Origin, Unknown, reported
+from unslow.facts.values import MIB, Absence, Known, Origin, Unknown, reported_fact
 from unslow.look.plain_folder import is_plain_folder, numbered_rows, processes_by_gpu, read_plain_folder
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -42,7 +42,7 @@ def test_every_recorded_machine_becomes_a_snapshot(folder):
     assert gpu.name.need() == "NVIDIA H200"
 
 
-def test_a_healthy_machine():
+def test_facts_of_a_healthy_recorded_machine():
     snapshot = read_plain_folder(machine("healthy_full_gpu"))
     cpu, memory = snapshot.machine.cpu, snapshot.machine.memory
     assert (cpu.physical_cores.need(), cpu.allowed_cpus.need(), memory.total_bytes.need()) == (16, 16, 125 * 1024 * MIB)
@@ -53,10 +53,10 @@ def test_a_healthy_machine():
     assert (gpu.power_limit_w.need(), gpu.clock_max_hz.need(), gpu.temperature_c.need()) == (700.0, 1.98e9, 45.0)
     assert [(p.pid, p.vram_bytes.need() // MIB) for p in gpu.processes.need()] == [(5359, 21616)]
     [subject] = snapshot.subjects
-    assert subject.runtime.pid.need() == 5359
-    assert subject.runtime.command.need() == ["llama-server", "-m", "models/llama8b.gguf"]
-    assert subject.runtime.gpu_layers_set.absence is Absence.NOT_FOUND
-    assert subject.runtime.gpu_layers.need() == 33
+    assert subject.runtime.process.pid.need() == 5359
+    assert subject.runtime.process.command.need() == ["llama-server", "-m", "models/llama8b.gguf"]
+    assert subject.runtime.placement.gpu_layers_set.absence is Absence.NOT_FOUND
+    assert subject.runtime.placement.gpu_layers.need() == 33
     assert subject.model.weights_bytes == Known(4912898048, Origin.REPORTED, "models.json")
     assert subject.run.depth_tokens.need() == 36 + 128 // 2
     assert subject.run.load_s.need() == 2.5
@@ -65,40 +65,40 @@ def test_a_healthy_machine():
     assert under_load.vram_used_max_bytes.need() == 21625 * MIB
 
 
-def test_a_stranger_can_be_told_from_the_server():
+def test_other_processes_are_distinguished_from_the_server():
     snapshot = read_plain_folder(machine("spill_other_process_holds_vram"))
     [gpu] = snapshot.machine.gpus.need()
-    own = snapshot.subjects[0].runtime.pid.need()
+    own = snapshot.subjects[0].runtime.process.pid.need()
     strangers = [p for p in gpu.processes.need() if p.pid != own]
     assert [(p.pid, p.vram_bytes.need() // MIB) for p in strangers] == [(5581, 138120)]
 
 
-def test_a_failed_load_has_no_run_and_no_list_of_processes():
+def test_a_failed_load_has_no_run_and_no_process_list():
     snapshot = read_plain_folder(machine("kv_cache_allocation_fails"))
     [subject] = snapshot.subjects
-    assert subject.runtime.allocation_failure.need().what == "kv_cache"
+    assert subject.runtime.memory.allocation_failure.need().what == "kv_cache"
     assert subject.run.decode_tokens_per_s.absence is Absence.NOT_FOUND
     assert isinstance(subject.run.load_s, Unknown)  # the time until it failed is no load time
-    assert subject.runtime.pid.absence is Absence.NOT_FOUND
+    assert subject.runtime.process.pid.absence is Absence.NOT_FOUND
     [gpu] = snapshot.machine.gpus.need()
     assert isinstance(gpu.processes, Unknown)
 
 
-def test_processors_while_generating():
+def test_cpu_use_while_generating_is_read():
     run = read_plain_folder(machine("full_gpu_cpu_busy")).subjects[0].run
     assert run.own_cpus.need() == pytest.approx(0.867, abs=0.01)
     assert run.others_cpus.need() == pytest.approx(15.6, abs=0.1)
     assert run.waiting_for_cpu_s_per_token.need() == pytest.approx(0.00098, abs=0.0001)
 
 
-def test_the_environment_that_was_recorded():
+def test_the_recorded_environment_is_read():
     runtime = read_plain_folder(machine("cuda_hidden")).subjects[0].runtime
-    assert runtime.environment.need() == {"CUDA_VISIBLE_DEVICES": ""}
-    assert runtime.devices.need() == []
+    assert runtime.process.environment.need() == {"CUDA_VISIBLE_DEVICES": ""}
+    assert runtime.placement.devices.need() == []
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in machine("healthy_full_gpu").iterdir()))
-def test_any_file_can_be_missing(copy, name):
+def test_any_file_of_a_plain_folder_can_be_missing(copy, name):
     folder = copy("healthy_full_gpu")
     (folder / name).unlink()
     snapshot = read_plain_folder(folder)
@@ -109,21 +109,21 @@ def test_any_file_can_be_missing(copy, name):
     "garbage", [b"", b"\x00\xff" * 1000, b"{]", b"a,b,c\n" * 100], ids=["empty", "binary", "json", "csv"]
 )
 @pytest.mark.parametrize("name", sorted(path.name for path in machine("healthy_full_gpu").iterdir()))
-def test_any_file_can_be_garbage(copy, name, garbage):
+def test_any_file_of_a_plain_folder_can_be_garbage(copy, name, garbage):
     folder = copy("healthy_full_gpu")
     (folder / name).write_bytes(garbage)
     snapshot = read_plain_folder(folder)
     assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
 
 
-def test_a_log_alone(tmp_path):
+def test_a_log_alone_makes_a_snapshot(tmp_path):
     shutil.copy(machine("healthy_full_gpu") / "server.log", tmp_path)
     snapshot = read_plain_folder(tmp_path)
     [gpu] = snapshot.machine.gpus.need()
     assert (gpu.name.need(), gpu.vram_total_bytes.need()) == ("NVIDIA H200", 143155 * MIB)
     assert isinstance(gpu.vram_free_bytes, Unknown)
     [subject] = snapshot.subjects
-    assert subject.runtime.gpu_layers.need() == 33
+    assert subject.runtime.placement.gpu_layers.need() == 33
     assert subject.runtime.state.need() == "loaded"
     assert subject.run.load_s.need() == pytest.approx(1.709, abs=0.001)
     assert [c.generated_tokens for c in subject.run.completions.need()] == [8, 128, 128]
@@ -139,7 +139,7 @@ def test_a_log_alone(tmp_path):
         ([], "array"),
     ],
 )
-def test_a_wrong_type_in_the_record_is_named(tmp_path, record, field):
+def test_a_wrong_type_in_run_json_is_named(tmp_path, record, field):
     (tmp_path / "run.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(UserError) as error:
         read_plain_folder(tmp_path)
@@ -161,13 +161,13 @@ def test_two_gpus_keep_their_own_series(copy):
     assert all(gpu.processes.absence is Absence.NOT_SUPPORTED for gpu in gpus)
 
 
-def test_what_is_not_a_plain_folder(tmp_path):
+def test_a_folder_without_recordings_is_not_a_plain_folder(tmp_path):
     assert not is_plain_folder(tmp_path)
     assert not is_plain_folder(tmp_path / "nowhere")
 
 
 def process(pid: int, mib: int) -> GpuProcess:
-    return GpuProcess(pid=pid, vram_bytes=reported(mib * MIB, "apps"))
+    return GpuProcess(pid=pid, vram_bytes=reported_fact(mib * MIB, "apps"))
 
 
 @pytest.mark.parametrize(
@@ -179,18 +179,18 @@ def process(pid: int, mib: int) -> GpuProcess:
         ([], [0, 0], [[], []]),
     ],
 )
-def test_processes_go_to_the_gpus_whose_memory_they_fill(held, used, pids):
+def test_processes_are_assigned_to_the_gpus_whose_memory_they_fill(held, used, pids):
     found = processes_by_gpu([process(*each) for each in held], [size * MIB for size in used])
     assert [[p.pid for p in each] for each in found] == pids
 
 
-def test_processes_that_fit_no_gpus_memory_stay_apart():
+def test_processes_that_fit_no_gpu_are_not_assigned():
     assert processes_by_gpu([process(7, 5000)], [12 * MIB, 9000 * MIB]) is None
     assert processes_by_gpu([GpuProcess(pid=7)], [12 * MIB, 9000 * MIB]) is None
     assert processes_by_gpu([process(n, 1) for n in range(500)], [500 * MIB, 12 * MIB]) is None
 
 
-def test_rows_of_gpus_that_take_turns_are_numbered():
+def test_rows_of_alternating_gpus_are_numbered():
     rows = [{"timestamp": "2026/11/15 01:09:07.353", "memory.used": str(n)} for n in range(7)]
     assert [row["index"] for row in numbered_rows(rows, 3)] == ["0", "1", "2", "0", "1", "2"]
     assert numbered_rows(rows, 1) == rows

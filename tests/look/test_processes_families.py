@@ -1,4 +1,4 @@
-"""Who started whom, and where the output of a process goes."""
+"""Parents and children of processes, and where their output goes."""
 
 import pytest
 from doubles import FakeSystem
@@ -18,24 +18,24 @@ def pids(processes):
     return [process.pid for process in processes]
 
 
-def test_children_and_their_children():
+def test_descendants_of_a_process_are_found():
     everything = read_processes(family())
     assert pids(started_by(everything[1], everything)) == [11, 12]
 
 
-def test_the_outermost_of_several():
+def test_the_outermost_of_nested_processes_are_found():
     everything = read_processes(family())
     these = [p for p in everything if p.pid in (10, 12, 20)]
     assert pids(outermost(these, everything)) == [10, 20]
     assert pids(not_started_by(these, [p for p in everything if p.pid == 11], everything)) == [10, 20]
 
 
-def test_processes_that_started_one_another_do_not_go_round_for_ever():
+def test_a_cycle_of_parents_terminates():
     everything = read_processes(family())
     assert outermost([p for p in everything if p.pid in (30, 31)], everything) == []
 
 
-def test_output_goes_to_a_file_once_or_to_none():
+def test_output_files_are_listed_once_without_devices():
     both = dict.fromkeys(("/proc/10/fd/1", "/proc/10/fd/2"), "/var/log/a.log")
     system = family(both | {"/proc/20/fd/1": "/dev/null"})
     assert read_process(system, 10).outputs() == ["/var/log/a.log"]
@@ -43,12 +43,12 @@ def test_output_goes_to_a_file_once_or_to_none():
     assert read_process(system, 10).roots() == ("/proc/10/root", "")
 
 
-def test_a_process_that_is_gone_has_no_name():
+def test_a_gone_process_has_no_name():
     assert read_process(family(), 99).name == ""
 
 
 @pytest.mark.parametrize(
     ("path", "holds"), [("/dev/shm/server.log", True), ("/dev/null", False), ("/dev/pts/0", False)]
 )
-def test_logs_in_memory_are_files_and_devices_are_none(path, holds):
+def test_files_in_shared_memory_are_files_and_devices_are_not(path, holds):
     assert is_file_path(path) is holds

@@ -1,10 +1,10 @@
-"""Ports that are listened on, as each system tells it."""
+"""Listening ports on each operating system."""
 
 import pytest
 from doubles import FakeSystem
 
 from unslow.look.processes import Listener, find_listening_pid, parse_netstat, read_listeners
-from unslow.look.system import Finished
+from unslow.look.system import FinishedCommand
 
 MAC = """Active Internet connections (including servers)
 Proto Recv-Q Send-Q  Local Address          Foreign Address        (state)
@@ -30,26 +30,26 @@ COMMANDS = {"darwin": ("netstat -an -p tcp", MAC), "win32": ("netstat -an", WIND
 
 def machine(platform: str, **more) -> FakeSystem:
     command, text = COMMANDS[platform]
-    return FakeSystem(asks={"sys.platform": platform}, commands={command: Finished(0, text, "")}, **more)
+    return FakeSystem(asks={"sys.platform": platform}, commands={command: FinishedCommand(0, text, "")}, **more)
 
 
 @pytest.mark.parametrize(("platform", "ports"), [("darwin", [1234, 8080, 11434]), ("win32", [135, 1234, 11434])])
-def test_systems_without_proc_are_asked_by_netstat(platform: str, ports: list[int]):
+def test_systems_without_proc_use_netstat(platform: str, ports: list[int]):
     assert [listener.port for listener in read_listeners(machine(platform))] == ports
 
 
-def test_where_proc_tells_nobody_else_is_asked():
+def test_proc_net_tcp_wins_over_netstat():
     table = "  sl  local_address\n   0: 0100007F:2CAA 00000000:0000 0A 0:0 0:0 0 0 0 777 1\n"
     system = machine("darwin", files={"/proc/net/tcp": table})
     assert read_listeners(system) == (Listener(11434, "777"),)
 
 
 @pytest.mark.parametrize("asks", [{}, {"sys.platform": "linux"}])
-def test_a_linux_that_hides_its_tables_is_left_alone(asks: dict[str, str]):
+def test_a_linux_without_socket_tables_has_no_listeners(asks: dict[str, str]):
     assert read_listeners(FakeSystem(asks=asks)) == ()
 
 
-def test_what_is_no_table_has_no_rows():
+def test_text_that_is_not_netstat_has_no_rows():
     assert parse_netstat("tcp\n" * 50 + "x" * 10**5) == []
 
 
@@ -82,11 +82,11 @@ def serving(maps: dict[int, str], holders: dict[int, str], parents: dict[int, in
         ({20: "/app/libllama.so"}, {20: "778"}, {}, None),  # at another port
     ],
 )
-def test_who_listens_is_found_by_its_socket_if_it_computes(maps, holders, parents, found):
+def test_the_process_behind_a_port_is_found_if_it_maps_an_inference_library(maps, holders, parents, found):
     assert find_listening_pid(serving(maps, holders, parents), 8092) == found
 
 
-def test_open_files_of_other_users_are_no_error():
+def test_unreadable_file_descriptors_are_not_an_error():
     system = serving({20: "/app/libllama.so"}, {20: "777"}, {})
     del system.folders["/proc/20/fd"]
     assert find_listening_pid(system, 8092) is None

@@ -23,20 +23,20 @@ def heard(*pieces: str) -> PartialAnswer:
         (["<think>", "</think>", "a", "<think>", "hm", "</think>", "b"], 5),
     ],
 )
-def test_thoughts_between_tags(pieces, thoughts):
+def test_thinking_between_tags_is_counted(pieces, thoughts):
     assert heard(*pieces).thoughts == thoughts
 
 
-def test_only_the_start_of_the_text_is_kept_and_every_arrival():
+def test_only_the_start_of_the_text_is_kept_but_every_arrival():
     long = heard(*["x" * 1000] * 50)
     assert len(long.text) == KEPT_CHARS
     assert len(long.arrivals) == 50
 
 
-def test_what_is_no_text_still_came():
+def test_chunks_without_text_count_as_arrivals():
     result = heard("a")
     result.piece(0.5, None)
-    result.thought(0.6)
+    result.add_thought(0.6)
     assert (result.arrivals, result.text, result.thoughts) == ([0.0, 0.5, 0.6], "a", 1)
 
 
@@ -52,5 +52,5 @@ def test_what_is_no_text_still_came():
         (["a"], 4, 99, False, 4),
     ],
 )
-def test_thinking_tokens_are_counted_or_not_told(pieces, generated, counted, shown, tokens):
+def test_thinking_tokens_are_counted_or_unknown(pieces, generated, counted, shown, tokens):
     assert thinking_tokens(heard(*pieces), generated, counted, shown=shown) == tokens

@@ -19,50 +19,50 @@ def seen(runtime: Runtime, **files: str) -> Runtime:
     return with_own_process(FakeSystem(files=FILES | files), Subject(runtime=runtime)).runtime
 
 
-def test_graphs_that_a_variable_switches_off():
-    off = seen(Runtime(pid=r(77), environment=r({"GGML_CUDA_DISABLE_GRAPHS": "1"})))
-    assert off.eager.value is True
-    assert "GGML_CUDA_DISABLE_GRAPHS" in off.eager.source
-    assert isinstance(seen(Runtime(pid=r(77), environment=r({}))).eager, Unknown)
-    assert seen(Runtime(pid=r(77), eager=r(False), environment=r({}))).eager.value is False
+def test_disabled_cuda_graphs_variable_means_eager():
+    off = seen(Runtime().with_facts(pid=r(77), environment=r({"GGML_CUDA_DISABLE_GRAPHS": "1"})))
+    assert off.compute.eager.value is True
+    assert "GGML_CUDA_DISABLE_GRAPHS" in off.compute.eager.source
+    assert isinstance(seen(Runtime().with_facts(pid=r(77), environment=r({}))).compute.eager, Unknown)
+    assert seen(Runtime().with_facts(pid=r(77), eager=r(False), environment=r({}))).compute.eager.value is False
 
 
-def test_the_library_speaks_where_the_log_does_not():
-    assert seen(Runtime(pid=r(77))).build_features.value == []
-    assert seen(Runtime(pid=r(77), build_features=r(["AVX2"]))).build_features.value == ["AVX2"]
+def test_build_features_fall_back_to_the_mapped_library():
+    assert seen(Runtime().with_facts(pid=r(77))).build.features.value == []
+    assert seen(Runtime().with_facts(pid=r(77), build_features=r(["AVX2"]))).build.features.value == ["AVX2"]
 
 
-def test_where_its_memory_lies(wording):
-    assert seen(Runtime(pid=r(77))).bytes_by_node.value == {"0": 81920, "1": 40960}
+def test_memory_per_numa_node_is_read_if_there_are_several(wording):
+    assert seen(Runtime().with_facts(pid=r(77))).process.bytes_by_node.value == {"0": 81920, "1": 40960}
     alone = FakeSystem(files=FILES | {f"{NODES}/has_memory": "0\n"})
-    of_one = with_own_process(alone, Subject(runtime=Runtime(pid=r(77)))).runtime.bytes_by_node
+    of_one = with_own_process(alone, Subject(runtime=Runtime().with_facts(pid=r(77)))).runtime.process.bytes_by_node
     wording(of_one.why)
 
 
-def test_what_disks_gave_it():
+def test_disk_reads_of_the_servers_process_are_read():
     # /proc/PID/io of a server that was started twice: the second time its model lay in memory
     io = "rchar: 105430318\nwchar: 4096\nsyscr: 377\nsyscw: 12\nread_bytes: 98304\nwrite_bytes: 4096\n"
-    server = Runtime(pid=r(77), name=r("llama.cpp"))
-    assert seen(server, **{"/proc/77/io": io}).disk_read_bytes.value == 98304
-    assert isinstance(seen(server).disk_read_bytes, Unknown)
-    in_a_child = Runtime(pid=r(77), name=r("vLLM"))
-    assert isinstance(seen(in_a_child, **{"/proc/77/io": io}).disk_read_bytes, Unknown)
+    server = Runtime().with_facts(pid=r(77), name=r("llama.cpp"))
+    assert seen(server, **{"/proc/77/io": io}).process.disk_read_bytes.value == 98304
+    assert isinstance(seen(server).process.disk_read_bytes, Unknown)
+    in_a_child = Runtime().with_facts(pid=r(77), name=r("vLLM"))
+    assert isinstance(seen(in_a_child, **{"/proc/77/io": io}).process.disk_read_bytes, Unknown)
 
 
-def test_a_process_that_can_not_be_seen():
+def test_an_invisible_process_has_unknown_build_features():
     assert with_own_process(FakeSystem(), Subject()) == Subject()
-    hidden = with_own_process(FakeSystem(), Subject(runtime=Runtime(pid=r(77)))).runtime
-    assert isinstance(hidden.build_features, Unknown)
-    assert isinstance(hidden.bytes_by_node, Unknown)
+    hidden = with_own_process(FakeSystem(), Subject(runtime=Runtime().with_facts(pid=r(77)))).runtime
+    assert isinstance(hidden.build.features, Unknown)
+    assert isinstance(hidden.process.bytes_by_node, Unknown)
 
 
-def test_its_code_speaks_where_no_name_does():
+def test_build_features_fall_back_to_the_machine_code():
     maps = {"/proc/77/maps": "7f00-7f10 r-xp 0 08:01 9 /opt/llama/llama-server\n"}
     counts = {"AVX": 134, "AVX2": 1053, "FMA": 659, "F16C": 114}
     asks = {"machine code /proc/77/root/opt/llama/llama-server": counts}
-    runtime = Subject(runtime=Runtime(pid=r(77)))
-    told = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build_features
+    runtime = Subject(runtime=Runtime().with_facts(pid=r(77)))
+    told = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build.features
     assert told.value == ["AVX", "AVX2", "FMA", "F16C"]
     asks = dict.fromkeys(asks)
-    silent = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build_features
+    silent = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build.features
     assert "name or code" in silent.why

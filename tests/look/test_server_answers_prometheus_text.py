@@ -9,10 +9,10 @@ from unslow.look.server_answers import MOST_SAMPLES, parse_metrics
 REAL = json.loads((FOLDER / "vllm_busy" / "metrics.json").read_text())["text"]
 
 
-def test_real_metrics_of_vllm():
+def test_recorded_vllm_metrics_are_parsed():
     metrics = parse_metrics(REAL, "M", "vllm:")
-    assert metrics.whole("vllm:num_requests_running") == Known(8, Origin.REPORTED, "M: vllm:num_requests_running")
-    assert metrics.whole("vllm:num_requests_waiting_by_reason", reason="capacity").need() == 4
+    assert metrics.integer("vllm:num_requests_running") == Known(8, Origin.REPORTED, "M: vllm:num_requests_running")
+    assert metrics.integer("vllm:num_requests_waiting_by_reason", reason="capacity").need() == 4
     assert 0 < metrics.largest_share("vllm:kv_cache_usage_perc").need() <= 1
     assert metrics.labels("vllm:cache_config_info")["block_size"] == "128"
     latency = metrics.ratio("vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count")
@@ -20,20 +20,20 @@ def test_real_metrics_of_vllm():
     assert 0.001 < latency.need() < 1
 
 
-def test_several_engines_are_one_server():
+def test_metrics_of_several_engines_are_combined():
     text = 'n{engine="0"} 2\nn{engine="1"} 3\nfull{engine="0"} 0.25\nfull{engine="1"} 0.75\n'
     metrics = parse_metrics(text, "M")
-    assert metrics.whole("n").need() == 5
+    assert metrics.integer("n").need() == 5
     assert metrics.largest_share("full").need() == 0.75
 
 
-def test_the_first_name_that_is_there_counts():
+def test_the_first_existing_metric_name_is_used():
     metrics = parse_metrics("old 1\n", "M")
-    assert metrics.whole("new", "old") == Known(1, Origin.REPORTED, "M: old")
-    assert metrics.whole("newest") == Unknown("M has no newest")
+    assert metrics.integer("new", "old") == Known(1, Origin.REPORTED, "M: old")
+    assert metrics.integer("newest") == Unknown("M has no newest")
 
 
-def test_labels_may_hold_anything():
+def test_metric_labels_may_hold_any_characters():
     (sample,) = parse_metrics(r'x{a="say \"hi\", {b}",c="\\n"} 1e3 1700000000', "M").samples
     assert (sample.labels, sample.value) == ({"a": 'say "hi", {b}', "c": "\\n"}, 1000.0)
 
@@ -54,23 +54,23 @@ def test_labels_may_hold_anything():
         "x" * 500,
     ],
 )
-def test_what_is_no_sample(line):
+def test_malformed_metric_lines_are_skipped(line):
     assert parse_metrics(line, "M").samples == ()
 
 
-def test_a_server_without_end_is_cut():
+def test_metric_samples_are_bounded():
     assert len(parse_metrics("x 1\n" * (MOST_SAMPLES * 5), "M").samples) == MOST_SAMPLES
     assert parse_metrics('x{a="' + "b" * 10**6 + '"} 1', "M").samples == ()
 
 
-def test_too_little_is_no_ratio():
+def test_a_ratio_needs_a_count():
     metrics = parse_metrics("sum 0\ncount 0\nhuge 1e300\n", "M")
     assert isinstance(metrics.ratio("sum", "count"), Unknown)
     assert isinstance(metrics.ratio("sum", "nothing", 0), Unknown)
-    assert isinstance(metrics.whole("huge"), Unknown)
+    assert isinstance(metrics.integer("huge"), Unknown)
 
 
-def test_a_rate_by_the_first_mean_that_counts_enough():
+def test_a_rate_uses_the_first_mean_with_enough_samples():
     text = "a_sum 1\na_count 2\nb_sum 5\nb_count 100\nc_sum 0\nc_count 100\n"
     metrics = parse_metrics(text, "/metrics")
     assert metrics.rate("a", "b", least=50).need() == 20
@@ -78,6 +78,6 @@ def test_a_rate_by_the_first_mean_that_counts_enough():
 
 
 @pytest.mark.parametrize("value", ["1e308", "1e21", "1e-320", "1e-13"])
-def test_a_value_that_nothing_ever_has_is_left_out(value):
+def test_impossible_metric_values_are_skipped(value):
     assert parse_metrics(f"llamacpp:tokens_predicted_seconds_total {value}\n", "M").samples == ()
     assert len(parse_metrics("now_ns 1.79e18\nnone 0\ntick 1e-9\n", "M").samples) == 3

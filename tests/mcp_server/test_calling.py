@@ -1,4 +1,4 @@
-"""A call in a thread: progress that grows, bugs that end nothing, work that ends when nobody waits."""
+"""A tool call runs in a thread: progress grows, an exception becomes an error result, a cancelled call stops."""
 
 import threading
 import time
@@ -45,7 +45,7 @@ def call(answer: Any, seconds: float = 10) -> tuple[Any, list[tuple[float, str]]
     return anyio.run(asked), told
 
 
-def test_progress_always_grows():
+def test_progress_shares_strictly_increase_and_keep_their_messages():
     def answer(_given: dict[str, Any], progress: Progress) -> Answer:
         progress.step("first\x1b[31m", 0.5)
         progress.step("again", 0.2)
@@ -59,7 +59,7 @@ def test_progress_always_grows():
     assert shares == sorted(set(shares))
 
 
-def test_a_bug_is_told_as_one(capsys, wording):
+def test_exception_in_a_tool_becomes_an_error_result_with_traceback_on_stderr(capsys, wording):
     def answer(_given: dict[str, Any], _progress: Progress) -> Answer:
         raise KeyError("gone")
 
@@ -69,7 +69,7 @@ def test_a_bug_is_told_as_one(capsys, wording):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_work_that_nobody_waits_for_ends_at_its_next_word():
+def test_cancelled_call_stops_its_work_at_the_next_progress_step():
     ended = threading.Event()
 
     def answer(_given: dict[str, Any], progress: Progress) -> Answer:
@@ -87,13 +87,13 @@ def test_work_that_nobody_waits_for_ends_at_its_next_word():
     assert len(told) < 100
 
 
-def test_a_silent_server_is_hung_up_on_when_nobody_waits():
+def test_cancelled_call_closes_the_connection_to_a_silent_server():
     ended = threading.Event()
 
     def answer(_given: dict[str, Any], _progress: Progress) -> Answer:
         door, watcher = ClosingSystem(), current_observer()
         assert watcher is not None
-        watcher.entered(door)
+        watcher.on_system(door)
         try:
             list(door.stream(f"{url}/completion", {"prompt": "x", "stream": True}))
         except LookError:

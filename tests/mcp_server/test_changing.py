@@ -1,4 +1,4 @@
-"""Changes that agents ask for: shown first, made exactly as shown, and taken back."""
+"""Changes that agents ask for: previewed first, applied exactly as previewed, and undone."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from plans import option, plan, written
 from unslow.commands._output import Silent
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
-from unslow.mcp.tools import MOST, Allowed, Answer, Plans, Tool, changing_tools, tools_for
+from unslow.mcp.tools import MOST, Answer, Permissions, Plans, Tool, changing_tools, tools_for
 
 PLAN = plan("ollama", "qwen3:8b", option("short and mapped", context_length=8192, load_mode="none"))
 
@@ -25,16 +25,16 @@ def names(url: str) -> list[str]:
 
 
 def asked(tool: Tool, **arguments: object) -> Answer:
-    return tool.answer(tool.asked(arguments), Silent())
+    return tool.answer(tool.read_request(arguments), Silent())
 
 
-def test_without_leave_there_is_no_such_tool():
-    assert not {"apply", "undo"} & tools_for(Allowed()).keys()
-    assert {name for name, tool in tools_for(Allowed(apply=True)).items() if tool.changes} == {"apply", "undo"}
+def test_apply_and_undo_tools_exist_only_with_allow_apply():
+    assert not {"apply", "undo"} & tools_for(Permissions()).keys()
+    assert {name for name, tool in tools_for(Permissions(apply=True)).items() if tool.changes} == {"apply", "undo"}
 
 
-def test_a_change_is_shown_confirmed_made_and_taken_back(tmp_path, wording):
-    tools = tools_for(Allowed(apply=True))
+def test_change_is_previewed_confirmed_applied_and_undone(tmp_path, wording):
+    tools = tools_for(Permissions(apply=True))
     with serve("ollama") as url:
         arguments = {"plan": written(tmp_path, PLAN), "target": url}
         shown = asked(tools["apply"], **arguments)
@@ -61,25 +61,25 @@ def test_a_change_is_shown_confirmed_made_and_taken_back(tmp_path, wording):
         assert asked(tools["undo"]).fields()["outcome"] == "nothing"
 
 
-def test_where_nothing_runs_the_lines_are_given_and_no_code(tmp_path):
-    tools = tools_for(Allowed(apply=True))
+def test_plan_for_a_server_that_is_not_running_prints_commands_without_confirm_code(tmp_path):
+    tools = tools_for(Permissions(apply=True))
     nowhere = plan("vllm", "no-such-model", option("short", context_length=8192))
     answer = asked(tools["apply"], plan=written(tmp_path, nowhere))
     assert answer.fields()["outcome"] == "printed"
     assert not answer.extra
 
 
-def test_another_machine_is_not_changed(wording):
-    tools = tools_for(Allowed(apply=True))
+def test_apply_to_another_host_is_refused_without_allow_host(wording):
+    tools = tools_for(Permissions(apply=True))
     with pytest.raises(UserError) as refused:
         asked(tools["apply"], target="http://192.0.2.1:11434")
     wording(refused.value.message, refused.value.hint, tells=("192.0.2.1", "--allow-host 192.0.2.1"))
 
 
-def test_a_plan_of_this_session_has_an_id_to_apply_it_by():
+def test_plan_gets_a_plan_id_that_apply_accepts():
     plans, made = Plans(), Answer(PLAN, "the plan")
-    planning = plans.keeping(tools_for(Allowed())["plan"]._replace(answer=lambda *_: made))
-    (applying, _) = changing_tools(Allowed(apply=True), plans)
+    planning = plans.keeping(tools_for(Permissions())["plan"]._replace(answer=lambda *_: made))
+    (applying, _) = changing_tools(Permissions(apply=True), plans)
     answer = asked(planning)
     assert answer.extra == {"plan_id": "plan-1"}
     assert "plan_id: plan-1" in answer.text
@@ -87,18 +87,18 @@ def test_a_plan_of_this_session_has_an_id_to_apply_it_by():
         assert asked(applying, plan="plan-1", target=url).fields()["model"] == "qwen3:8b"
 
 
-def test_a_plan_without_options_has_none():
+def test_plan_without_options_gets_no_plan_id():
     nothing = Answer(msgspec.structs.replace(PLAN, options=(), recommended=None), "no plan")
-    planning = Plans().keeping(tools_for(Allowed())["plan"]._replace(answer=lambda *_: nothing))
+    planning = Plans().keeping(tools_for(Permissions())["plan"]._replace(answer=lambda *_: nothing))
     assert asked(planning) == nothing
 
 
-def test_old_plans_are_forgotten(wording):
+def test_oldest_plan_ids_expire(wording):
     plans = Plans()
     ids = [plans.keep(PLAN) for _ in range(MOST + 1)]
-    assert plans.found(ids[-1]) is PLAN
-    assert plans.found(ids[0]) is None
-    assert plans.found(None) is None
+    assert plans.find(ids[-1]) is PLAN
+    assert plans.find(ids[0]) is None
+    assert plans.find(None) is None
     with pytest.raises(UserError) as refused:
-        plans.found("-")
+        plans.find("-")
     wording(refused.value.message, refused.value.hint, tells="plan_id")

@@ -1,4 +1,4 @@
-"""An agent that changes the script of a real llama-server, and takes it back."""
+"""An agent changes the start script of a real llama-server and undoes the change."""
 
 import os
 import shlex
@@ -41,7 +41,7 @@ async def _changed(url: str, script: Path) -> list[Any]:
     return seen
 
 
-def test_the_script_is_changed_and_taken_back_byte_for_byte(tmp_path):
+def test_start_script_is_changed_and_restored_byte_for_byte(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     words = [SERVER, "-m", os.environ["UNSLOW_LLAMA_MODEL"], "--port", str(port), "-t", "1", "-c", "4096"]

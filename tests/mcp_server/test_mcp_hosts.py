@@ -28,17 +28,17 @@ HERE = [
 
 
 @pytest.mark.parametrize("given", AWAY, ids=str)
-def test_other_machines_are_refused(given):
+def test_targets_on_other_hosts_are_refused(given):
     with pytest.raises(UserError):
         check_hosts(SimpleNamespace(**given), ())
 
 
 @pytest.mark.parametrize("given", HERE, ids=str)
-def test_this_machine_and_mere_names_are_not(given):
+def test_targets_on_this_host_and_plain_names_are_accepted(given):
     check_hosts(SimpleNamespace(**given), ())
 
 
-def test_the_user_can_name_a_machine():
+def test_allowed_hosts_are_accepted():
     check_hosts(SimpleNamespace(target="gpu-box:11434"), {"gpu-box"})
     with pytest.raises(UserError, match="other-box"):
         check_hosts(SimpleNamespace(target="other-box:11434"), {"gpu-box"})

@@ -1,4 +1,4 @@
-"""An agent that measures a real llama-server, and one that changes its mind."""
+"""An agent measures a real llama-server, and cancels a measurement."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ SERVER = StdioServerParameters(command=str(Path(sys.executable).with_name("unslo
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_server_is_measured_and_a_cancelled_call_leaves_it_alone(mode):
+def test_diagnose_measures_a_server_and_a_cancelled_call_stops_its_requests(mode):
     async def asked(url: str) -> tuple[Any, list[str], float, str]:
         said: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The real command with a real client of the SDK: one session for all that is asked of it."""
+"""The real command with a real client of the SDK: one session for all calls."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from mcp.types import CallToolResult
 
 import unslow
 from unslow.mcp.server import listed_tools
-from unslow.mcp.tools import Allowed, tools_for
+from unslow.mcp.tools import Permissions, tools_for
 
 ROOT = Path(__file__).parents[2]
 UNSLOW = str(Path(sys.executable).with_name("unslow"))
@@ -85,7 +85,7 @@ def text(answer: CallToolResult) -> str:
     return answer.content[0].text
 
 
-def test_every_tool_only_reads_and_is_described(session):
+def test_every_tool_is_read_only_and_described(session):
     assert set(session.tools) == {name for name, _ in CALLS.values()}
     assert {"diagnose", "triage", "fit", "predict", "plan", "explain", "choose"} < set(session.tools)
     for tool in session.tools.values():
@@ -98,9 +98,9 @@ def test_every_tool_only_reads_and_is_described(session):
     assert "diagnose" in session.instructions
 
 
-def test_nobody_pays_for_more_words_than_are_worth_it(session):
+def test_tool_list_stays_under_15000_characters(session):
     read = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in session.tools.values()]
-    changing = [listed_tools(tool) for tool in tools_for(Allowed(apply=True)).values() if tool.changes]
+    changing = [listed_tools(tool) for tool in tools_for(Permissions(apply=True)).values() if tool.changes]
     every = [*read, *(tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in changing)]
     assert len(json.dumps({"tools": every}, separators=(",", ":"))) < 15_000  # an agent reads it in every conversation
 
@@ -122,19 +122,19 @@ def test_nobody_pays_for_more_words_than_are_worth_it(session):
         ("models", "model"),
     ],
 )
-def test_it_answers_for_a_reader_and_for_a_program(session, name, says):
+def test_every_tool_returns_text_and_structured_content(session, name, says):
     answer = session.answers[name]
     assert not answer.is_error
     assert says in " ".join(text(answer).split())
     assert isinstance(answer.structured_content, dict)
 
 
-def test_the_numbers_are_those_of_everybody_else(session):
+def test_predict_tool_returns_the_same_json_as_the_python_api(session):
     report = unslow.predict("qwen3-8b", quant="Q4_K_M", device="RTX 3060", context=8192, prompt=2048)
     assert session.answers["predict"].structured_content == json.loads(unslow.to_json(report))
 
 
-def test_what_was_ruled_out_is_told_when_it_is_asked_for(session):
+def test_ruled_out_causes_are_returned_only_with_everything(session):
     short, whole = (
         session.answers[name].structured_content["subjects"][0] for name in ("diagnose", "diagnose everything")
     )
@@ -157,18 +157,18 @@ def test_what_was_ruled_out_is_told_when_it_is_asked_for(session):
         ("standard input", "model"),
     ],
 )
-def test_what_is_asked_wrongly_is_said_with_a_hint(session, name, tells, wording):
+def test_invalid_arguments_are_errors_with_a_hint(session, name, tells, wording):
     answer = session.answers[name]
     assert answer.is_error
     wording(text(answer), tells=tells)
 
 
-def test_changes_are_refused_unless_the_user_allows_them(session, wording):
+def test_changing_tools_are_refused_without_allow_apply(session, wording):
     for name in ("apply", "undo"):
         wording(session.refused[name], tells=(name, "--allow-apply"))
     wording(session.refused["format_disk"], tells="'format_disk'")
 
 
-def test_progress_is_told(session, wording):
+def test_progress_messages_name_what_is_being_read(session, wording):
     said = [words for _, words in session.progress]
     wording([words for words in said if "report.txt" in words or "qwen3-8b" in words])

@@ -24,7 +24,7 @@ class Asked(Request, frozen=True, kw_only=True):
 TOOL = Tool("asked", "Asked?", Asked, lambda _asked, _progress: None)
 
 
-def test_a_request_says_what_a_tool_takes():
+def test_request_struct_becomes_the_json_schema_of_a_tool():
     schema = schema_of(Asked)
     assert schema["required"] == ["name"]
     assert schema["properties"] == {
@@ -32,13 +32,13 @@ def test_a_request_says_what_a_tool_takes():
         "device": {"type": "array", "items": {"type": "string"}, "description": "one or more"},
         "how": {"enum": ["a", "b"], "description": "which way"},
         "tokens": {"type": ["integer", "string"], "description": "how many"},
-        "more": {"type": "object", "description": "seldom needed: share"},
+        "more": {"type": "object", "description": "rarely used: share"},
     }
     assert TOOL.description == "What it does. And more of it."
 
 
-def test_what_is_seldom_needed_is_taken_too():
-    asked = TOOL.asked({"name": "x", "tokens": "8k", "device": "one", "how": None, "more": {"share": "0.25"}})
+def test_arguments_inside_more_are_accepted():
+    asked = TOOL.read_request({"name": "x", "tokens": "8k", "device": "one", "how": None, "more": {"share": "0.25"}})
     assert asked == Asked(
         name="x", tokens=8192, devices=("one",), share=0.25, given=frozenset({"name", "tokens", "devices", "share"})
     )
@@ -55,7 +55,7 @@ def test_what_is_seldom_needed_is_taken_too():
     ],
     ids=["misspelled", "too small", "wrong type", "missing", "no object"],
 )
-def test_what_is_asked_wrongly_is_said(arguments, tells, wording):
+def test_invalid_arguments_raise_user_error(arguments, tells, wording):
     with pytest.raises(UserError) as caught:
-        TOOL.asked(arguments)
+        TOOL.read_request(arguments)
     wording(caught.value.message, tells=tells)

@@ -7,14 +7,15 @@ import pytest
 from tests.bench_cases import bench as kept_bench
 from tests.recorded_machines import MACHINES, recorded
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Silent
-from unslow.commands.diagnose.look import Looked
+from unslow.commands.diagnose.look import LookResult
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.snapshot import Snapshot, Subject, parse_snapshot
 from unslow.look.stored.history import History
-from unslow.page.build import is_same_setup, kept_for, last_change_for, seen_of, view_of, view_target
+from unslow.page.build import build_view, last_change, setup_bench, stored_benches, view_of, view_target
 from unslow.page.view import View
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import diagnose
 
 BENCHES = Path(__file__).parents[1] / "benches"
@@ -43,7 +44,7 @@ def drawn(name: str, **more: object) -> View:
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_every_panel_is_there_or_says_why_not(name: str):
+def test_every_panel_is_built_or_says_why_not(name: str):
     view = drawn(name)
     assert len(view.subjects) == len(view.report.subjects) > 0
     for subject in view.subjects:
@@ -56,7 +57,7 @@ def test_every_panel_is_there_or_says_why_not(name: str):
     assert msgspec.json.decode(msgspec.json.encode(view), type=View) == view
 
 
-def test_a_stored_target_is_diagnosed_and_drawn():
+def test_view_target_diagnoses_a_stored_target():
     seen = view_target(Looking(target=str(MACHINES / "lab_cpu_cpu_contended")), Silent())
     assert seen.view.report.subjects[0].verdict == "slow"
     assert seen.view.subjects[0].speeds[0].measured == pytest.approx(18.79, rel=0.01)
@@ -65,7 +66,7 @@ def test_a_stored_target_is_diagnosed_and_drawn():
     assert not seen.view.masked
 
 
-def test_the_samples_of_a_diagnosis_on_a_gpu_are_a_timeline(wording):
+def test_samples_of_a_diagnosis_become_the_timeline(wording):
     data = (BENCHES.parent / "snapshots" / "h200_watched_timeline.json").read_bytes()
     snapshot = parse_snapshot(data, "h200")
     (subject,) = view_of(diagnose(snapshot), snapshot).subjects
@@ -78,14 +79,14 @@ def test_the_samples_of_a_diagnosis_on_a_gpu_are_a_timeline(wording):
     wording(subject.timeline.summary)
 
 
-def test_the_samples_of_a_benchmark_stand_in_for_those_of_a_diagnosis(wording):
+def test_benchmark_samples_are_the_timeline_if_the_diagnosis_has_none(wording):
     (subject,) = drawn("h200_live_healthy", benches=[bench("h200_slope.json"), bench("h200_timeline.json")]).subjects
     assert subject.timeline is not None
     wording(subject.timeline.summary, tells=("2026-11-16", "10:17", "5 s"))
 
 
 @pytest.mark.parametrize(("taken_at", "is_newer"), [("2020-01-01T00:00:00Z", False), ("2099-01-01T00:00:00Z", True)])
-def test_a_benchmark_after_a_diagnosis_is_what_was_seen_last(taken_at, is_newer):
+def test_newer_benchmark_replaces_the_timeline_of_the_diagnosis(taken_at, is_newer):
     data = (BENCHES.parent / "snapshots" / "h200_watched_timeline.json").read_bytes()
     snapshot = parse_snapshot(data, "h200")
     after = msgspec.structs.replace(bench("h200_timeline.json"), taken_at=taken_at)
@@ -94,7 +95,7 @@ def test_a_benchmark_after_a_diagnosis_is_what_was_seen_last(taken_at, is_newer)
     assert (taken_at[:10] in subject.timeline.summary) == is_newer
 
 
-def test_benchmarks_that_are_given_are_drawn():
+def test_given_benchmarks_become_curves():
     (subject,) = drawn("h200_live_healthy", benches=[bench("h200_slope.json"), bench("h200_users.json")]).subjects
     assert subject.depth is not None
     assert subject.depth.verdict == "slope"
@@ -102,38 +103,38 @@ def test_benchmarks_that_are_given_are_drawn():
     assert subject.users.measured_at == bench("h200_users.json").taken_at
 
 
-def test_two_benchmarks_are_before_and_after(tmp_path: Path, wording):
-    looked = Looked(recorded(MACHINES / "h200_live_healthy"))
+def test_two_given_benchmarks_are_compared(tmp_path: Path, wording):
+    looked = LookResult(recorded(MACHINES / "h200_live_healthy"))
     pair = [bench("h200_after.json"), bench("h200_standard.json")]
-    seen = seen_of(diagnose(looked.snapshot), looked, live=False, benches=pair, history=History(tmp_path / "none"))
+    seen = build_view(diagnose(looked.snapshot), looked, live=False, benches=pair, history=History(tmp_path / "none"))
     change = seen.view.subjects[0].change
     assert change is not None
     wording(change.source, tells=("2026-11-15", "15:45", "15:46"))
     assert {row.metric for row in change.rows} >= {"decode_tokens_per_s"}
 
 
-def test_the_history_is_asked_for_the_same_setup_only(tmp_path: Path):
+def test_history_is_searched_for_the_same_setup_only(tmp_path: Path):
     snapshot = recorded(MACHINES / "h200_live_healthy")
     mine = msgspec.structs.replace(
-        is_same_setup(next(snapshot.cases())),
+        setup_bench(CaseView(next(snapshot.cases()))),
         id="mine",
         taken_at="2026-01-02T00:00:00Z",
         sweeps=bench("h200_slope.json").sweeps,
     )
-    other = msgspec.structs.replace(mine, id="other", settings={**mine.settings, "runtime.threads": "3"})
+    other = msgspec.structs.replace(mine, id="other", settings={**mine.settings, "runtime.compute.threads": "3"})
     history = History(tmp_path / "h.sqlite3")
     for one in (mine, other, kept_bench(3)):
         history.keep(one)
-    assert [one.id for one in kept_for(snapshot, history)] == ["mine"]
-    looked = Looked(snapshot)
-    depth = seen_of(diagnose(snapshot), looked, live=True, history=history).view.subjects[0].depth
+    assert [one.id for one in stored_benches(snapshot, history)] == ["mine"]
+    looked = LookResult(snapshot)
+    depth = build_view(diagnose(snapshot), looked, live=True, history=history).view.subjects[0].depth
     assert depth is not None
     assert depth.measured_at == "2026-01-02T00:00:00Z"
 
 
-def test_the_last_two_that_are_kept_are_compared(tmp_path: Path):
+def test_last_two_stored_benchmarks_are_compared(tmp_path: Path):
     snapshot = recorded(MACHINES / "h200_live_healthy")
-    model = is_same_setup(next(snapshot.cases()))
+    model = setup_bench(CaseView(next(snapshot.cases())))
     history = History(tmp_path / "h.sqlite3")
     for number, rate in ((1, 100.0), (2, 200.0)):
         known = kept_bench(number, rate)
@@ -142,22 +143,22 @@ def test_the_last_two_that_are_kept_are_compared(tmp_path: Path):
                 known, runtime=model.runtime, model=model.model, machine=model.machine, settings=model.settings
             )
         )
-    found = last_change_for(snapshot, (), history)
+    found = last_change(snapshot, (), history)
     assert found is not None
     assert found.verdict == "faster"
     assert found.rows[0].after.mid > found.rows[0].before.mid
-    assert last_change_for(snapshot, (), history, live=False) is None
+    assert last_change(snapshot, (), history, live=False) is None
 
 
-def test_a_history_that_cannot_be_read_costs_nothing_else(tmp_path: Path):
+def test_unreadable_history_is_ignored(tmp_path: Path):
     broken = tmp_path / "h.sqlite3"
     broken.write_text("no database")
     snapshot = recorded(MACHINES / "h200_live_healthy")
-    assert kept_for(snapshot, History(broken)) == ()
-    assert last_change_for(snapshot, (), History(broken)) is None
+    assert stored_benches(snapshot, History(broken)) == ()
+    assert last_change(snapshot, (), History(broken)) is None
 
 
-def test_several_subjects_have_the_benchmarks_of_their_own_model(tmp_path: Path):
+def test_each_subject_gets_the_benchmarks_of_its_model(tmp_path: Path):
     snapshot = recorded(MACHINES / "h200_live_healthy")
     twice = msgspec.structs.replace(snapshot, subjects=(*snapshot.subjects, Subject()))
     slope = msgspec.structs.replace(bench("h200_slope.json"), model=next(snapshot.cases()).model.name.need())
@@ -167,9 +168,9 @@ def test_several_subjects_have_the_benchmarks_of_their_own_model(tmp_path: Path)
     assert own is not None
     assert own.verdict == "slope"
     assert depths["unknown"] is None
-    assert last_change_for(twice, (), History(tmp_path / "none")) is None
+    assert last_change(twice, (), History(tmp_path / "none")) is None
 
 
-def test_a_snapshot_of_nothing_is_a_view_of_nothing():
+def test_empty_snapshot_gives_an_empty_view():
     empty = Snapshot(unslow_version="1")
     assert view_of(diagnose(empty), empty).subjects == ()

@@ -33,17 +33,17 @@ def why_missing(view: View) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["", "x", "[/]\x1b[31m"])
-@pytest.mark.parametrize("name", ["kv_type_k", "kv_type_v"])
-def test_a_type_of_cache_that_is_none_costs_one_panel(name: str, kind: str, wording):
+@pytest.mark.parametrize("name", ["type_k", "type_v"])
+def test_invalid_cache_type_costs_one_panel(name: str, kind: str, wording):
     raw = json.loads(dump_snapshot(recorded(MACHINES / SLOW)))
     fact = {"is": "known", "value": kind, "origin": "reported", "source": "a log"}
-    raw["subjects"][0]["runtime"][name] = fact
+    raw["subjects"][0]["runtime"]["cache"][name] = fact
     (subject,) = drawn(parse_snapshot(json.dumps(raw).encode())).subjects
     wording(subject.missing["memory"].why)
     assert subject.roofline
 
 
-def test_a_panel_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPatch):
+def test_failing_panel_reports_the_bug_in_its_place(monkeypatch: pytest.MonkeyPatch):
     def broken(*_: object) -> None:
         raise ZeroDivisionError("no parts")
 
@@ -57,14 +57,14 @@ def test_a_panel_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_less_is_known_or_facts_contradict_each_other(name: str):
+def test_view_survives_missing_and_contradicting_facts(name: str):
     for _, case in variants(first(name), [first(other) for other in MIXED], name, each=6):
         subject = Subject(runtime=case.runtime, model=case.model, run=case.run)
         view = drawn(Snapshot(unslow_version="1", machine=case.machine, subjects=(subject,)))
         assert not [why for why in why_missing(view) if build.BUG in why]
 
 
-def test_a_model_without_layers_is_judged_and_drawn():
+def test_model_without_layers_is_judged_and_drawn():
     raw = json.loads(dump_snapshot(recorded(MACHINES / "lab_gpu_slow_client")))
     path = ("subjects", 0, "model", "metadata", "value", "llama.block_count")
     assert not [why for why in why_missing(drawn(parse_snapshot(changed(raw, path, 1e-320)))) if build.BUG in why]

@@ -12,7 +12,7 @@ from recorded_machines import MACHINES, recorded
 sys.path.insert(0, str(Path(__file__).parent / "html"))  # the samples of the page's tests
 from page_samples import Parsed, view
 
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
 from unslow.commands._output import Silent
 from unslow.commands.report import ReportRequest
 from unslow.facts.errors import UserError
@@ -37,7 +37,7 @@ class Heard(Silent):
         self.said.append(text)
 
 
-def test_the_format_is_that_of_the_name_unless_one_is_named(wording):
+def test_report_format_follows_the_file_name_unless_given(wording):
     assert form_of(None, "a.MD") == "markdown"
     assert form_of(None, "a.json") == "json"
     assert form_of(None, "a.txt") == form_of(None, None) == form_of(None, "-") == "html"
@@ -47,7 +47,7 @@ def test_the_format_is_that_of_the_name_unless_one_is_named(wording):
     wording(refused.value.message, refused.value.hint, tells=("'pdf'", "html", "markdown", "json"))
 
 
-def test_it_is_written_whole_and_says_where(tmp_path):
+def test_report_is_written_and_its_path_printed(tmp_path):
     place, heard = tmp_path / "page.md", Heard()
     place.write_text("the old one")
     write_report(wanted(output=str(place), title="My machine"), heard)
@@ -56,11 +56,11 @@ def test_it_is_written_whole_and_says_where(tmp_path):
     assert os.listdir(tmp_path) == ["page.md"]
 
 
-def test_a_page_has_its_title():
+def test_report_has_the_given_title():
     assert "<h1>My machine</h1>" in render_view(view(), "html", "My machine")
 
 
-def test_names_are_taken_out_unless_they_are_wanted(tmp_path):
+def test_report_is_masked_unless_no_mask(tmp_path):
     seen, page = tmp_path / "seen.json", tmp_path / "page.json"
     snapshot = dump_snapshot(recorded(Path(SLOW))).decode()
     assert "models/llama8b.gguf" in snapshot
@@ -74,11 +74,11 @@ def test_names_are_taken_out_unless_they_are_wanted(tmp_path):
     assert shown["report"]["subjects"][0]["verdict"] == "slow"
 
 
-def test_a_snapshot_with_names_that_would_act_gives_a_page_that_does_not():
+def test_hostile_snapshot_gives_an_inert_page():
     raw = dump_snapshot(recorded(Path(SLOW))).decode()
     hostile = raw.replace("llama8b", "</script><img src=x onerror=alert(1)>'\u202e").replace("NVIDIA H200", "<b>H200")
     snapshot = parse_snapshot(hostile.encode(), "hostile")
-    read = Parsed(render_view(view_of(spelled(diagnose(snapshot), snapshot), snapshot), "html"))
+    read = Parsed(render_view(view_of(with_fix_commands(diagnose(snapshot), snapshot), snapshot), "html"))
     assert not read.broken
     assert not read.all("img")
     assert len(read.all("script")) == 1
@@ -86,7 +86,7 @@ def test_a_snapshot_with_names_that_would_act_gives_a_page_that_does_not():
     assert not any("\u202e" in text for text in read.texts)
 
 
-def test_a_place_that_can_not_be_written_is_told_before_anything_is_measured(tmp_path, wording):
+def test_unwritable_output_fails_before_measuring(tmp_path, wording):
     for place in (tmp_path / "not" / "there.html", tmp_path):
         with pytest.raises(UserError) as refused:
             write_report(wanted(output=str(place)), Silent())
@@ -97,7 +97,7 @@ def test_a_place_that_can_not_be_written_is_told_before_anything_is_measured(tmp
             write_report(wanted(output=str(tmp_path / "x.html")), Silent())
 
 
-def test_a_page_that_grows_too_large_goes_without_its_answers(monkeypatch):
+def test_too_large_report_drops_the_slider_answers(monkeypatch):
     assert render_view(view(), "html").count("<template") == 3
     monkeypatch.setattr(report, "LARGEST_BYTES", 1000)
     page = render_view(view(), "html")

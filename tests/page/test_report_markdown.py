@@ -1,4 +1,4 @@
-"""The view for GitHub: tables and bars of letters, and nothing that acts."""
+"""The view as Markdown: tables, bars of letters, escaped names."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ from unslow.page.view import MemoryBar, MemoryPart, WhatIf
 HOSTILE = "</details>\n```\n| # @me <img src=x> ![x](http://y) \u202e"
 
 
-def test_the_report_comes_first_and_the_numbers_after_it(wording):
+def test_markdown_has_the_report_first_then_the_panels(wording):
     text = view_markdown(view(), "Slow at home")
     assert text.startswith("## Slow at home\n")
     wording(re.findall(r"^###+ .*", text, re.MULTILINE))
@@ -24,7 +24,7 @@ def test_the_report_comes_first_and_the_numbers_after_it(wording):
     wording(text.splitlines()[-1])
 
 
-def test_memory_is_a_line_of_letters_as_long_as_the_memory():
+def test_markdown_memory_bar_has_a_letter_per_share():
     text = view_markdown(view())
     (line,) = [one for one in text.splitlines() if one.startswith("[WWWW") and "!" in one]
     assert len(line) == 50
@@ -32,7 +32,7 @@ def test_memory_is_a_line_of_letters_as_long_as_the_memory():
     assert "  S firefox: 1.3 GiB" in text
 
 
-def test_curves_are_tables_of_what_was_measured():
+def test_markdown_curves_are_tables():
     text = view_markdown(view())
     drawn = view().subjects[0]
     table = text[text.index(drawn.depth.because[1:]) : text.index(drawn.users.because[1:])]
@@ -40,28 +40,31 @@ def test_curves_are_tables_of_what_was_measured():
     assert all(f"| {point.at:,.0f} |" in table for point in points if point.measured is not None)
 
 
-def test_before_and_after(wording):
+def test_markdown_change_table_has_before_after_and_speedup(wording):
     facts = ("16.0 tok/s", "196 tok/s", "10.980", "13.420")
     wording(view_markdown(view()), about="×12.20", tells=facts)
 
 
-def test_what_changed_has_a_person_s_words_and_whether_answers_stayed_is_told(wording):
+def test_markdown_change_names_settings_by_label_and_states_the_output(wording):
     told = msgspec.structs.replace(
-        change(), because="a whole request: ×3.96", changes=("runtime.gpu_layers: 19 → 33",), answers="the same answers"
+        change(),
+        because="a whole request: ×3.96",
+        changes=("runtime.placement.gpu_layers: 19 → 33",),
+        answers="the same answers",
     )
     text = view_markdown(view(change=told))
     wording(text, about="3.96")
     assert "\nThe same answers.\n" in text
     wording(text, about="19 → 33")
-    assert "runtime.gpu_layers" not in text
+    assert "runtime.placement.gpu_layers" not in text
 
 
-def test_what_is_not_drawn_is_left_out(wording):
+def test_markdown_omits_missing_panels(wording):
     text = view_markdown(bare())
     wording(re.findall(r"^###+ .*", text, re.MULTILINE))
 
 
-def test_names_can_not_act():
+def test_markdown_escapes_hostile_names():
     part = MemoryPart(kind="stranger", name=HOSTILE, bytes=2**30)
     now = WhatIf(settings={}, bars=(MemoryBar(name=HOSTILE, parts=(part,)),), verdict="fits", summary=HOSTILE)
     memory = msgspec.structs.replace(view().subjects[0].memory, now=now)
@@ -73,7 +76,7 @@ def test_names_can_not_act():
     assert "\u202e" not in text
 
 
-def test_html_is_a_format_of_the_diagnosis(wording):
+def test_diagnosis_has_an_html_format(wording):
     page = render(view().report, "html", width=80, color=False)
     assert page.startswith("<!doctype html>")
     assert 'id="findings-0"' in page

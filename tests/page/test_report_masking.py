@@ -1,9 +1,9 @@
-"""A view that leaves the machine names nobody."""
+"""A masked view contains no personal data."""
 
 import msgspec
 from tests.cases import gpu_case, r, with_facts
 
-from unslow.commands.diagnose.look import Looked
+from unslow.commands.diagnose.look import LookResult
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import GIB
@@ -30,22 +30,22 @@ def telling() -> Case:
     ]
     facts = {
         "machine.gpus": r((msgspec.structs.replace(gpu, processes=r([stranger])),)),
-        "runtime.command": r(command),
-        "runtime.url": r("http://anna-desktop.lan:8080"),
+        "runtime.process.command": r(command),
+        "runtime.process.url": r("http://anna-desktop.lan:8080"),
         "model.path": r("/home/anna/m.gguf"),
         "model.name": r("/home/anna/m.gguf"),
     }
     return with_facts(gpu_case(layers_on_gpu=10, free_gib=2.0), facts)
 
 
-def seen(case: Case) -> tuple[View, Looked]:
+def seen(case: Case) -> tuple[View, LookResult]:
     subject = Subject(runtime=case.runtime, model=case.model, run=case.run)
     snapshot = Snapshot(unslow_version="1", machine=case.machine, subjects=(subject,))
-    looked = Looked(snapshot, (("measured at http://anna-desktop.lan:8080 by anna@anna-desktop:~",),))
+    looked = LookResult(snapshot, (("measured at http://anna-desktop.lan:8080 by anna@anna-desktop:~",),))
     return view_of(diagnose(snapshot), snapshot), looked
 
 
-def test_nothing_of_the_owner_is_left():
+def test_masked_view_contains_no_user_key_prompt_or_host():
     view, looked = seen(telling())
     before, after = msgspec.json.encode(view).decode(), msgspec.json.encode(masked_view(view, looked)).decode()
     assert "anna" in before
@@ -53,7 +53,7 @@ def test_nothing_of_the_owner_is_left():
     assert "masked-host" in after
 
 
-def test_the_numbers_stay():
+def test_masking_keeps_speeds_curves_and_findings():
     view, looked = seen(telling())
     masked = masked_view(view, looked)
     assert masked.masked
@@ -63,24 +63,28 @@ def test_the_numbers_stay():
     assert [f.cause for f in masked.report.subjects[0].findings] == [f.cause for f in view.report.subjects[0].findings]
 
 
-def test_without_what_was_seen_every_text_is_masked_all_the_same():
+def test_view_is_masked_without_its_snapshot_too():
     view, _ = seen(telling())
     assert "/home/anna" not in msgspec.json.encode(masked_view(view)).decode()
 
 
-def test_a_masked_view_is_not_masked_again_and_loopback_may_stay():
-    view, looked = seen(with_facts(telling(), {"runtime.url": r("http://127.0.0.1:8080")}))
+def test_masking_twice_is_a_no_op_and_loopback_urls_are_kept():
+    view, looked = seen(with_facts(telling(), {"runtime.process.url": r("http://127.0.0.1:8080")}))
     masked = masked_view(view, looked)
     assert masked_view(masked, looked) is masked
     assert masked.report.subjects[0].url == "http://127.0.0.1:8080"
 
 
-def test_names_of_this_machine_are_left_nowhere(monkeypatch):
+def test_masked_view_contains_no_name_of_this_user_or_machine(monkeypatch):
     monkeypatch.setenv("HOME", "/data/berta")
     monkeypatch.setenv("LOGNAME", "carla")
     monkeypatch.setattr("socket.gethostname", lambda: "dora-pc.house")
     command = ["llama-server", "-m", "/srv/carla/m.gguf", "--host", "emil-box", "--ctx-size", "4096"]
-    facts = {"runtime.command": r(command), "model.path": r("/srv/carla/m.gguf"), "model.name": r("/data/berta/m.gguf")}
+    facts = {
+        "runtime.process.command": r(command),
+        "model.path": r("/srv/carla/m.gguf"),
+        "model.name": r("/data/berta/m.gguf"),
+    }
     view, looked = seen(with_facts(telling(), facts))
     report = msgspec.structs.replace(
         view.report.subjects[0], summary="on dora-pc at /data/berta; --host emil-box; --host 0.0.0.0"

@@ -8,11 +8,12 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.page.roofline import joined_roof, roofline_summary, roofline_view
 from unslow.page.view import Roof, RooflinePoint, RooflineView
-from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
 
 
 def drawn(case: Case) -> RooflineView:
-    found = roofline_view(case)
+    found = roofline_view(CaseView(case))
     assert isinstance(found, RooflineView), found
     return found
 
@@ -22,7 +23,7 @@ def point(view: RooflineView, phase: str) -> RooflinePoint:
 
 
 @pytest.mark.parametrize("name", ["h200_live_healthy", "built_rtx_4060_llama_70b", "lab_cpu_cpu_contended"])
-def test_no_prediction_beats_the_roof_and_decode_reads_more_for_what_it_computes(name: str):
+def test_predictions_stay_below_the_roof_and_decode_intensity_is_low(name: str):
     view = drawn(first_case(name))
     for one in view.points:
         assert one.predicted_flops_per_s is not None
@@ -31,16 +32,16 @@ def test_no_prediction_beats_the_roof_and_decode_reads_more_for_what_it_computes
     assert point(view, "prefill").flops_per_byte > 20 * point(view, "decode").flops_per_byte
 
 
-def test_the_flops_are_those_of_the_weights_at_the_predicted_speed():
+def test_decode_flops_per_token_are_two_per_parameter():
     case = gpu_case()
-    found, decode = predict(case), point(drawn(case), "decode")
+    found, decode = CaseView(case).speed.predict(), point(drawn(case), "decode")
     assert isinstance(found, Prediction)
     assert decode.predicted_flops_per_s is not None
     flops = decode.predicted_flops_per_s / found.tokens_per_s.mid
     assert flops == pytest.approx(2 * case.model.parameters.need(), rel=0.15)
 
 
-def test_a_model_on_one_gpu_has_one_roof_with_its_source():
+def test_model_on_one_gpu_has_one_roof_with_its_source():
     (roof,) = drawn(first_case("h200_live_healthy")).roofs
     assert roof.device == "NVIDIA H200"
     assert roof.bytes_per_s == pytest.approx(4.81e12, rel=0.01)
@@ -49,7 +50,7 @@ def test_a_model_on_one_gpu_has_one_roof_with_its_source():
     assert "8-bit" in roof.source
 
 
-def test_a_spilled_model_has_two_roofs_and_a_lower_one_of_its_own():
+def test_spilled_model_has_gpu_and_cpu_roofs_and_a_lower_decode_roof():
     view = drawn(first_case("built_rtx_4060_llama_70b"))
     gpu, cpu = view.roofs
     assert (gpu.device, cpu.device) == ("NVIDIA GeForce RTX 4060", "AMD Ryzen 7 5800X 8-Core Processor")
@@ -59,14 +60,14 @@ def test_a_spilled_model_has_two_roofs_and_a_lower_one_of_its_own():
     assert point(view, "prefill").bound_by == "memory"  # weights come over the link
 
 
-def test_a_cpu_alone_has_its_own_roof():
+def test_cpu_only_model_has_a_cpu_roof():
     view = drawn(cpu_case())
     (roof,) = view.roofs
     assert "cores" in roof.source
     assert point(view, "prefill").bound_by == "compute"
 
 
-def test_gpus_in_turns_and_at_once(wording):
+def test_layer_split_and_parallel_gpus_have_different_roofs(wording):
     view = drawn(first_case("built_two_rtx_3090_layer_split"))
     wording([roof.device for roof in view.roofs], tells=("2 ×", "RTX 3090"))
     assert view.roofs[1].flops_per_s == pytest.approx(2 * view.roofs[0].flops_per_s)
@@ -74,7 +75,7 @@ def test_gpus_in_turns_and_at_once(wording):
     wording(shared.device, tells=("8 ×", "H100", "80GB"))
 
 
-def test_unlike_gpus_are_both_named_and_counted(wording):
+def test_different_gpus_are_both_named_and_averaged(wording):
     view = drawn(first_case("built_rtx_3090_and_p40_uneven_split"))
     wording(view.roofs[0].device, tells=("RTX 3090", "P40"))
     (alike, *_) = drawn(first_case("built_two_rtx_3090_layer_split")).roofs
@@ -82,22 +83,22 @@ def test_unlike_gpus_are_both_named_and_counted(wording):
     assert view.roofs[0].source.count("catalogue") >= 2
 
 
-def test_a_small_model_on_a_large_gpu_waits_for_launches():
+def test_small_model_on_a_large_gpu_is_overhead_bound():
     assert point(drawn(first_case("h200_live_healthy")), "decode").bound_by == "overhead"
 
 
-def test_what_is_not_known_is_said():
-    found = roofline_view(Case())
+def test_roofline_of_an_empty_case_is_unknown():
+    found = roofline_view(CaseView(Case()))
     assert isinstance(found, Unknown)
     assert found.why
 
 
-def test_the_summary_says_what_each_phase_waits_for(wording):
+def test_roofline_summary_says_what_bounds_each_phase(wording):
     text = drawn(first_case("built_rtx_4060_llama_70b")).summary
     wording(text, tells=("RTX 4060", "445", "3.3", "80%"))
 
 
-def test_a_measurement_above_the_roof_is_not_explained_away(wording):
+def test_measurement_above_the_roof_is_flagged(wording):
     roof = Roof(device="X", bytes_per_s=1e9, flops_per_s=1e12, ridge_flops_per_byte=1e3, source="test")
     above = RooflinePoint(
         phase="prefill",
@@ -111,13 +112,13 @@ def test_a_measurement_above_the_roof_is_not_explained_away(wording):
     assert joined_roof(roof, 1) is roof
 
 
-def test_a_point_without_any_speed_says_nothing_of_one(wording):
+def test_point_without_a_speed_has_no_share_in_the_summary(wording):
     roof = Roof(device="X", bytes_per_s=1e9, flops_per_s=1e12, ridge_flops_per_byte=1e3, source="test")
     bare = RooflinePoint(phase="decode", label="", flops_per_byte=2.0, roof_flops_per_s=2e9, bound_by="memory")
     wording(roofline_summary([roof], [bare]), tells="2.0")
 
 
-def test_arithmetic_that_is_the_wall_below_the_ridge_is_explained(wording):
+def test_compute_bound_decode_below_the_ridge_is_explained(wording):
     view = drawn(first_case("h200_seen_spilled"))
     assert point(view, "decode").bound_by == "compute"
     wording(view.summary)

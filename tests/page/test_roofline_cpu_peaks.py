@@ -1,4 +1,4 @@
-"""What a core computes in a cycle at most."""
+"""Peak operations per cycle of a CPU core."""
 
 import pytest
 from tests.cases import cpu_case, r
@@ -6,6 +6,7 @@ from tests.cases import cpu_case, r
 from unslow.facts.machine import Cpu
 from unslow.page.roofline import CpuPeak, cpu_peak, roofline_view
 from unslow.page.view import RooflineView
+from unslow.think.case.view import CaseView
 
 
 @pytest.mark.parametrize(
@@ -21,13 +22,13 @@ from unslow.page.view import RooflineView
         ("", None, 32, 128),
     ],
 )
-def test_the_operations_of_a_cycle(model: str, sets: list[str] | None, floats: int, integers: int):
+def test_cpu_peak_operations_per_cycle(model: str, sets: list[str] | None, floats: int, integers: int):
     cpu = Cpu(model=r(model)) if sets is None else Cpu(model=r(model), instruction_sets=r(sets))
     assert cpu_peak(cpu) == CpuPeak(floats, integers, cpu_peak(cpu).name)
 
 
-def test_the_roof_of_a_cpu_says_how_it_comes_to_its_arithmetic(wording):
-    view = roofline_view(cpu_case())
+def test_cpu_roof_source_states_its_calculation(wording):
+    view = roofline_view(CaseView(cpu_case()))
     assert isinstance(view, RooflineView)
     (roof,) = view.roofs
     wording(roof.source, tells=("8-bit", "AVX2"))

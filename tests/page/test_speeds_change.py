@@ -1,4 +1,4 @@
-"""Before and after: the same rows, whoever measured."""
+"""Before and after, from `unslow verify` or two benchmarks."""
 
 from pathlib import Path
 
@@ -46,20 +46,20 @@ def verified(*, wanted: bool = True) -> VerifyReport:
         answers=AnswersShown(verdict="kept", because="all answers begin alike", wanted=wanted),
         before=side,
         after=side,
-        changes=(ChangeShown(setting="runtime.ubatch", before="16", after="512"),),
+        changes=(ChangeShown(setting="runtime.compute.ubatch", before="16", after="512"),),
     )
 
 
-def test_a_verification():
+def test_verify_report_becomes_a_change_view():
     view = change_of_verify(verified())
     assert (view.verdict, view.source, view.answers) == ("faster", "unslow verify", verified().answers.because)
-    assert view.changes == ("runtime.ubatch: 16 → 512",)
+    assert view.changes == ("runtime.compute.ubatch: 16 → 512",)
     (row,) = view.rows
     assert (row.metric, row.before.mid, row.after.mid, row.speedup.low) == ("request_s", 2.0, 1.0, 1.8)
     assert change_of_verify(verified(wanted=False)).answers == ""
 
 
-def test_two_benchmarks_of_a_gpu(wording):
+def test_two_benchmarks_become_a_change_view(wording):
     before, after = bench("h200_standard.json"), bench("h200_after.json")
     comparison = compare_benches(before, after, ())
     view = change_of_benches(before, after, comparison, changes_between(before, after))
@@ -70,7 +70,7 @@ def test_two_benchmarks_of_a_gpu(wording):
     assert decode.speedup.mid == pytest.approx(decode.after.mid / decode.before.mid, rel=0.02)
 
 
-def test_a_shorter_time_is_a_speed_up(wording):
+def test_shorter_time_is_a_speedup_above_one(wording):
     one = Difference(
         metric=FIRST, before=2.0, after=1.0, ratio=0.5, low=0.4, high=0.8, p_value=0.01, verdict="faster", smallest=0.1,
         because="",

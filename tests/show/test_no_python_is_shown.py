@@ -1,4 +1,4 @@
-"""No page speaks Python: no repr, no None, no number that only a program reads; texts are in `test_machines`."""
+"""No report page shows Python: no repr, no None, no unformatted number. `test_machines` checks terminal texts."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ NAMED = (
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_as_a_page(name: str, tmp_path: Path) -> None:
+def test_html_report_shows_no_python_values(name: str, tmp_path: Path) -> None:
     assert main(["report", str(MACHINES / name), "-o", str(tmp_path / "page.html"), "-q"]) == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     words = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)

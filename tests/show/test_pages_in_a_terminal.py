@@ -1,4 +1,4 @@
-"""Every page of a cause as a narrow terminal shows it."""
+"""The documentation page of every cause in a narrow terminal."""
 
 import re
 
@@ -12,7 +12,7 @@ WIDTH = 80
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
-def test_it_fits_and_loses_nothing(page):
+def test_cause_page_fits_a_narrow_terminal_and_keeps_its_commands(page):
     shown = page_text(page, width=WIDTH, color=False)
     assert max(map(len, shown.splitlines())) <= WIDTH
     assert "##" not in shown
@@ -21,5 +21,5 @@ def test_it_fits_and_loses_nothing(page):
         assert f"`{' '.join(command.split())}`" in words, command
 
 
-def test_with_colours_code_needs_no_backticks():
+def test_colored_page_has_no_backticks():
     assert "`" not in page_text(PAGES[0], width=WIDTH, color=True)

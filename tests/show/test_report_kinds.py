@@ -1,4 +1,4 @@
-"""A kind of report says which formats it has, and is found by the type that it shows."""
+"""A report kind declares its formats and is looked up by the type that it shows."""
 
 import msgspec
 import pytest
@@ -15,25 +15,25 @@ class Tale(msgspec.Struct):
 TALE = ReportKind(Tale, lambda tale, width: [f"{width}", tale.text], markdown=lambda tale: f"# {tale.text}")
 
 
-def test_each_format_is_shown_in_its_way():
+def test_each_format_uses_its_own_renderer():
     tale = Tale("once")
     assert TALE(tale, "terminal", width=80, color=False) == "80\nonce"
     assert TALE(tale, "markdown", width=80, color=False) == "# once"
     assert TALE(tale, "json", width=80, color=False) == '{\n  "text": "once"\n}'
 
 
-def test_what_could_drive_a_terminal_is_taken_out():
+def test_escape_sequences_are_removed_in_every_format():
     assert "\x1b" not in TALE(Tale("\x1b[31m"), "markdown", width=80, color=False)
 
 
-def test_a_format_that_it_lacks_is_refused_with_those_that_it_has(wording):
+def test_unsupported_format_is_refused_with_the_supported_ones(wording):
     with pytest.raises(UserError) as caught:
         TALE.check_format("openmetrics")
     wording(str(caught.value))
     wording(caught.value.hint)
 
 
-def test_a_kind_is_found_by_the_type_that_it_shows():
+def test_report_kind_is_looked_up_by_type():
     assert kind_of(Tale("once")) is TALE
     fleet = kind_of(type("FleetReport", (), {})())
     assert fleet is not None

@@ -2,7 +2,7 @@ from unslow.show.apply import render_apply
 from unslow.think.change import ApplyReport, FileShown
 
 
-def test_tabs_of_a_file_are_blanks_and_signs_that_drive_a_terminal_are_not_shown():
+def test_diff_expands_tabs_and_replaces_escape_sequences():
     diff = "--- a\n+++ a\n@@ -1 +1 @@\n-\t-t 1\n+\t-t 2\x1b[2J"
     report = ApplyReport(
         unslow_version="0", runtime="llama.cpp", model="m", option="o", how="script", outcome="would_change",

@@ -1,4 +1,4 @@
-"""The list of benchmarks and a comparison, for a person and for a program."""
+"""The list of benchmarks and a comparison, in the terminal and as JSON."""
 
 import json
 
@@ -8,9 +8,8 @@ from rich.console import Group
 
 from unslow.facts.bench import DECODE, FIRST, PREFILL, Comparison, Entry, HistoryReport
 from unslow.show.bench_history import compared_fields, compared_parts, compared_sentence, render_history
-from unslow.show.clean import as_json
-from unslow.show.console import TextConsole
-from unslow.think.stats.changes import Compared, changes_between, suspect
+from unslow.show.console import TextConsole, as_json
+from unslow.think.stats.changes import BenchComparison, changes_between, suspect
 from unslow.think.stats.comparison import compare_benches
 
 
@@ -30,7 +29,7 @@ def listed(*entries: Entry, width: int = 120, **other) -> str:
     return render_history(report(*entries, **other), "terminal", width=width, color=False)
 
 
-def test_the_list(wording):
+def test_list_shows_id_date_and_label_within_the_terminal_width(wording):
     text = listed(
         entry(1, label="before the update"),
         entry(2, "broke_off", decode_tokens_per_s=None, failed=2),
@@ -46,44 +45,44 @@ def test_the_list(wording):
     assert max(map(len, narrow.splitlines())) <= 60
 
 
-def test_states_and_protocols_are_noted(wording):
+def test_list_shows_states_and_imported_protocol(wording):
     text = listed(entry(1, "interrupted"), entry(2, "running"), entry(3, protocol="imported"))
     wording(text, tells="imported")
 
 
-def test_an_empty_list_says_where_it_would_be(wording):
+def test_empty_list_names_the_database_path(wording):
     wording(listed(), tells="/data/benchmarks.sqlite3")
 
 
-def test_what_was_done(wording):
+def test_removed_and_imported_benchmarks_are_confirmed(wording):
     wording(listed(entry(1), what="forgotten"), tells=("20260115T100001-ab12", "llama-3.1-8b-q4_k_m.gguf"))
-    assert listed(entry(1), what="imported").startswith("kept 2026")
+    assert listed(entry(1), what="imported").startswith("imported 2026")
 
 
-def test_the_list_for_a_program():
+def test_list_as_json_has_schema_and_figures():
     data = json.loads(render_history(report(entry(1)), "json", width=80, color=False))
     assert (data["schema"], data["benchmarks"][0]["decode_tokens_per_s"]) == ("unslow.benchmarks/1", 100.0)
 
 
-def test_what_a_model_calls_itself_does_not_drive_the_terminal():
+def test_model_name_and_label_send_no_escape_sequences():
     text = listed(entry(1, model="x\x1b[2J", label="\x1b]0;y\x07" + "z" * 5000))
     assert "\x1b" not in text
     assert "\x07" not in text
 
 
-def compare(after: float, **other) -> Compared:
+def compare(after: float, **other) -> BenchComparison:
     before, now = bench(1, 100.0, label="before"), bench(2, after, **other)
     comparison, changes = compare_benches(before, now), changes_between(before, now)
-    return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
+    return BenchComparison(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
 
 
-def shown(found: Compared, width: int = 110) -> str:
+def shown(found: BenchComparison, width: int = 110) -> str:
     console = TextConsole(width=width, color=False)
     console.print(Group(*compared_parts(found)))
     return console.text
 
 
-def test_a_comparison_says_it_plainly_first(wording):
+def test_comparison_starts_with_the_relative_change(wording):
     text = shown(compare(70.0, runtime_version="b9100"))
     first = text.splitlines()[0]
     wording(first, tells="30 %")
@@ -95,11 +94,11 @@ def test_a_comparison_says_it_plainly_first(wording):
 
 
 @pytest.mark.parametrize(("after", "facts"), [(130.0, ("FASTER", "30 %")), (97.0, "3.0 %"), (100.0, "0.0 %")])
-def test_other_verdicts(after, facts, wording):
+def test_comparison_headline_names_each_verdict(after, facts, wording):
     wording(shown(compare(after)).splitlines()[0], tells=facts)
 
 
-def test_the_sentence_is_about_the_figure_that_decides(wording):
+def test_sentence_is_about_the_figure_that_decides_the_verdict(wording):
     before = bench(
         1, figures={DECODE: spread(100), FIRST: spread(0.2)}, samples={DECODE: (100.0,) * 5, FIRST: (0.2,) * 5}
     )
@@ -113,12 +112,12 @@ def test_the_sentence_is_about_the_figure_that_decides(wording):
     assert compared_sentence(prefill).startswith("prefill: ")
 
 
-def test_nothing_in_common(wording):
+def test_comparison_without_common_figures_says_cannot_tell(wording):
     nothing = Comparison(before="a", after="b", verdict="cannot_tell", because="x")
     wording(compared_sentence(nothing))
 
 
-def test_a_comparison_for_a_program():
+def test_comparison_as_json_has_verdict_changes_and_sentence():
     data = json.loads(as_json(compared_fields(compare(70.0, runtime_version="b9100"))))
     assert data["comparison"]["verdict"] == "slower"
     assert data["changes"][0]["fact"] == "runtime.version"
@@ -126,6 +125,6 @@ def test_a_comparison_for_a_program():
     assert "passes" not in data["before"]
 
 
-def test_a_hostile_comparison_does_not_drive_the_terminal():
+def test_comparison_sends_no_escape_sequences():
     found = compare(70.0, runtime_version="b\x1b[31m9100")
     assert "\x1b" not in shown(found)

@@ -64,7 +64,7 @@ SPILLED = report(
 )
 
 
-def test_the_verdict_comes_first_and_all_parts_are_there() -> None:
+def test_verdict_comes_first_and_every_part_is_shown() -> None:
     text = render_fit(SPILLED, "terminal", width=100, color=False)
     assert text.splitlines()[0].strip().startswith("DOES NOT FIT")
     for part in ("19.0 GiB short", "40 of 81", "-ngl 40", "IQ2_XXS", "a note", "f16/q8_0"):
@@ -74,12 +74,12 @@ def test_the_verdict_comes_first_and_all_parts_are_there() -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120, 300])
-def test_it_fits_every_terminal(width: int) -> None:
+def test_lines_fit_every_terminal_width(width: int) -> None:
     lines = render_fit(SPILLED, "terminal", width=width, color=False).splitlines()
     assert max(map(len, lines)) <= max(width, 40)
 
 
-def test_a_model_that_fits(wording) -> None:
+def test_model_that_fits_shows_fits_and_its_command(wording) -> None:
     text = render_fit(report(fits=True, devices=(memory("H200", GIB, 141 * GIB),), host=memory("host", 1, 64 * GIB)),
                       "terminal", width=100, color=False)  # fmt: skip
     assert " FITS " in text
@@ -87,7 +87,7 @@ def test_a_model_that_fits(wording) -> None:
     assert "llama-server -m M.gguf" in text
 
 
-def test_several_cards_have_numbers_and_equal_ones_share_a_line(wording) -> None:
+def test_equal_gpus_share_a_numbered_line(wording) -> None:
     cards = (*[memory("RTX 3090", 10 * GIB, 24 * GIB)] * 3, memory("RTX 3090", 22 * GIB, 24 * GIB))
     text = render_fit(
         report(fits=True, devices=cards, host=memory("host", 1, None)), "terminal", width=100, color=False
@@ -96,23 +96,23 @@ def test_several_cards_have_numbers_and_equal_ones_share_a_line(wording) -> None
     wording(text, tells=("0-2 each RTX 3090", "3 RTX 3090", "1.0 GiB"))
 
 
-def test_names_from_a_file_can_not_drive_the_terminal() -> None:
+def test_model_name_sends_no_escape_sequences() -> None:
     hostile = report(fits=True, devices=(), host=memory("host", 1, None), name="\x1b[2J\x1b]0;x\x07")
     assert "\x1b" not in render_fit(hostile, "terminal", width=80, color=False)
 
 
-def test_json_is_the_whole_report() -> None:
+def test_json_holds_the_whole_report() -> None:
     shown = json.loads(render_fit(SPILLED, "json", width=80, color=False))
     assert shown["schema"] == "unslow.fit/1"
     assert shown["devices"][0]["lacking_bytes"] == 19 * GIB
 
 
-def test_an_unknown_format() -> None:
+def test_unknown_format_is_refused() -> None:
     with pytest.raises(UserError):
         render_fit.check_format("xml")
 
 
-def test_slots_that_divide_the_context_say_what_each_has(wording):
+def test_divided_context_shows_context_per_slot(wording):
     settings = {"context": 4096, "slots": 8, "context_per_slot": 512, "kv_unified": False, "kv_type": "f16"}
     divided = msgspec.structs.replace(SPILLED, settings=settings)
     wording(render_fit(divided, "terminal", width=120, color=False), about="4,096", tells="512")

@@ -36,7 +36,7 @@ def shown(inventory, width=100, **more):
     return render_models(inventory, "terminal", width=width, color=False, **more)
 
 
-def test_a_line_for_each_model(wording):
+def test_every_model_has_one_line_with_size_quant_and_tool(wording):
     text = shown(ALL, 120)
     assert "KIND" in text
     assert all(word in text for word in ("23.6B", "Q4_K_M", "13.3 GiB", "LM Studio", "llama"))
@@ -45,20 +45,20 @@ def test_a_line_for_each_model(wording):
     assert "/home/me/.lmstudio" not in text
 
 
-def test_thousands_are_not_all_shown(wording):
+def test_only_300_models_are_shown_without_all(wording):
     crowd = Inventory(models=(LONG,) * 1000, places=(), total_bytes=0)
     text = shown(crowd, 200)
     assert text.count("Some-Very-Long") == 300
     wording(text, about="--all", tells=("1000", "700"))
 
 
-def test_reasons_and_notices_in_binary_units(wording):
+def test_reasons_and_notices_use_binary_units(wording):
     text = shown(ALL)
     wording(text, about="76 MiB")
     assert "4.7 GiB" in text
 
 
-def test_everything_shows_paths_and_places():
+def test_all_shows_paths_and_search_folders():
     text = shown(ALL, 200, everything=True)
     assert LONG.path in text
     assert "imatrix" in text
@@ -66,27 +66,27 @@ def test_everything_shows_paths_and_places():
     assert "/home/me/.ollama/models: not there" in text
 
 
-def test_nothing_found_says_where_it_looked(wording):
+def test_empty_inventory_says_which_folders_were_searched(wording):
     text = shown(NONE)
     wording(text, tells=("/home/me/.ollama/models", "/mnt"))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
 @pytest.mark.parametrize("everything", [False, True])
-def test_it_fits_the_terminal(width, everything):
+def test_lines_fit_the_terminal_width(width, everything):
     lines = shown(ALL, width, everything=everything).splitlines()
     assert all(len(line) <= width for line in lines)
     assert any("GiB" in line for line in lines)
 
 
-def test_names_can_not_drive_the_terminal():
+def test_model_names_send_no_escape_sequences():
     text = shown(ALL, everything=True)
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "b c" in text
 
 
-def test_json_holds_everything():
+def test_json_holds_every_model_and_field():
     inventory = json.loads(render_models(ALL, "json", width=80, color=False))
     assert inventory["schema"] == "unslow.models/1"
     assert inventory["total_bytes"] == ALL.total_bytes
@@ -106,14 +106,14 @@ def test_json_holds_everything():
     assert inventory["models"][1]["parameters"] is None
 
 
-def test_formats():
+def test_only_terminal_and_json_formats_are_accepted():
     for form in ("terminal", "json"):
         render_models.check_format(form)
     with pytest.raises(UserError, match="xml"):
         render_models.check_format("xml")
 
 
-def test_counts_have_three_digits():
+def test_counts_have_three_significant_digits():
     assert [count(n) for n in (999, 134_515_008, 8_030_261_312, 671_026_419_200, 1.04e12)] == [
         "999",
         "135M",

@@ -1,4 +1,4 @@
-"""The answer of `unslow tune` as people and programs read it."""
+"""The output of `unslow tune` in the terminal and as JSON."""
 
 import json
 
@@ -37,11 +37,11 @@ REPORT = TuneReport(
         trial("no memory", None, dropped="out of memory", dropped_in_round=1),
         trial("one round", 5.0, 0.6, dropped="takes 66.7% longer than the best in 1 round"),
     ),
-    budget_s=60, spent_s=55, rounds=3, ended="the time is over", notes=("others were running",),
+    budget_s=60, spent_s=55, rounds=3, ended="the time is over", notes=("other processes ran",),
 )  # fmt: skip
 
 
-def test_the_winner_its_gains_and_its_line_are_shown(wording):
+def test_winner_its_gains_and_its_command_are_shown(wording):
     text = render_tune(REPORT, "terminal", width=120, color=False)
     assert text.startswith(f" FASTER   {REPORT.because}")
     wording(text, about="1.500", tells=("95 %", "1.200", "1.800"))
@@ -53,26 +53,26 @@ def test_the_winner_its_gains_and_its_line_are_shown(wording):
     assert "×1.100" not in same  # a plan that is the default is told once
 
 
-def test_one_round_is_one(wording):
+def test_round_count_is_singular_for_one_round(wording):
     wording(render_tune(REPORT, "terminal", width=120, color=False), about="55 s", tells="60")
     once = render_tune(msgspec.structs.replace(REPORT, rounds=1), "terminal", width=120, color=False)
     wording(once, about="55 s", tells="60")
 
 
-def test_trials_stand_from_the_fastest_on_and_the_dropped_with_the_reason():
+def test_trials_are_sorted_by_speed_and_failed_ones_give_the_reason():
     text = render_tune(REPORT, "terminal", width=120, color=False)
     places = [text.index(words) for words in ("eight threads  ", "llama.cpp's own choice  ", "one round  ")]
     assert places == sorted(places)
     assert "no memory: out of memory" in text
-    assert "! others were running" in text
+    assert "! other processes ran" in text
 
 
-def test_programs_get_everything():
+def test_json_holds_every_trial():
     data = json.loads(render_tune(REPORT, "json", width=80, color=False))
     assert (data["schema"], data["winner"], len(data["trials"])) == ("unslow.tune/1", 1, 4)
 
 
-def test_without_a_winner_there_is_no_line():
+def test_failed_tuning_shows_no_settings():
     failed = TuneReport(unslow_version="0", model="m", work=Work(), context=1, verdict="failed", because="nothing ran",
                         budget_s=1, spent_s=1, rounds=0)  # fmt: skip
     text = render_tune(failed, "terminal", width=80, color=False)
@@ -80,6 +80,6 @@ def test_without_a_winner_there_is_no_line():
     assert "SETTINGS" not in text
 
 
-def test_other_formats_are_refused():
+def test_unsupported_format_is_refused():
     with pytest.raises(UserError, match="markdown"):
         render_tune.check_format("markdown")

@@ -1,4 +1,4 @@
-"""A verified change as people see it."""
+"""A verified change in the terminal and as Markdown."""
 
 import shlex
 
@@ -32,7 +32,7 @@ def shown(before: Side, after: Side, form: str = "terminal", **told: object) -> 
     return render_verify(judge_verification(before, after, VerifyContext("1.0", **told)), form, width=110, color=False)
 
 
-def test_a_speed_up_and_what_was_promised(wording):
+def test_speedup_is_shown_with_the_predicted_gain_and_the_change(wording):
     text = shown(side(10.0, "1"), side(20.0, "2"), option=OPTION)
     assert text.startswith(" FASTER ")
     wording(text, about="128", tells="500")
@@ -43,7 +43,7 @@ def test_a_speed_up_and_what_was_promised(wording):
     assert "\x1b" not in text
 
 
-def test_broken_answers_come_first(wording):
+def test_changed_answers_come_before_the_speedup(wording):
     broken = side(30.0, "2", ("!" * 60,) * 12)
     text = shown(side(10.0, "1"), broken)
     assert text.startswith(" ANSWERS CHANGED ")
@@ -52,25 +52,25 @@ def test_broken_answers_come_first(wording):
     wording(shown(side(10.0, "1"), broken, "markdown").splitlines()[0])
 
 
-def test_one_round_has_no_interval():
+def test_one_round_has_no_interval_and_no_verdict():
     text = shown(side(10.0, "1", rounds=1), side(20.0, "2", rounds=1))
     assert text.startswith(" CAN'T TELL ")
     assert text.splitlines()[4].split()[-5:] == ["×2.000", "-", "1", "can't", "tell"]
 
 
-def test_markdown_is_a_table():
+def test_markdown_shows_figures_as_a_table():
     text = shown(side(10.0, "1"), side(20.0, "2"), "markdown", option=OPTION)
     assert "| Decode | 10.0 tok/s | 20.0 tok/s | ×2.000 | 2.000 to 2.000 | 6 | faster |" in text
     assert "- runtime.threads: 1 → 2" in text
 
 
-def test_what_was_kept_says_what_comes_next():
+def test_saved_side_shows_the_next_command():
     kept = side(10.0, "1")
     assert "unslow verify --against before.json" in render_side(kept, "terminal", "before.json", width=100, color=False)
     assert '"schema": "unslow.verify_side/1"' in render_side(kept, "json", "before.json", width=100, color=False)
 
 
-def test_no_such_format():
+def test_unknown_format_is_refused():
     with pytest.raises(UserError, match="'pdf'"):
         render_verify.check_format("pdf")
 
@@ -80,28 +80,28 @@ def figures(width: int) -> str:
     return render_verify(report, "terminal", width=width, color=False)
 
 
-def test_nothing_is_cut_in_a_terminal_of_eighty():
+def test_nothing_is_cut_at_80_columns():
     wide, usual, narrow = figures(120), figures(80), figures(60)
     assert "ROUNDS" in wide
     for text in (wide, usual, narrow):
         assert "…" not in text
-        assert all(word in text for word in ("10,000 tok/s", "23,456 tok/s", "×2.346", "faster", "Whole request"))
+        assert all(word in text for word in ("10,000 tok/s", "23,456 tok/s", "×2.346", "faster", "Total request"))
     assert "2.346 to 2.346" in usual
     assert max(map(len, usual.splitlines())) <= 80
 
 
-def test_the_narrowest_terminal_folds():
+def test_figures_fold_at_40_columns():
     assert "…" not in figures(40)
 
 
-def test_the_line_that_comes_next_can_be_run():
+def test_next_command_is_one_shell_line_even_in_a_narrow_terminal():
     kept = side(10.0, "1")
     text = render_side(kept, "terminal", "my before.json", width=40, color=False)
     assert shlex.split(text.splitlines()[-1])[:4] == ["unslow", "verify", "--against", "my before.json"]
     assert len(shlex.split(text.splitlines()[-1])) == 5
 
 
-def test_a_server_that_fails_is_broken(wording):
+def test_failed_requests_are_counted(wording):
     broken = msgspec.structs.replace(side(30.0, "2"), failures=("reset",) * 9)
     wording(shown(side(10.0, "1"), broken), about="9 of 15")
     wording(shown(side(10.0, "1"), broken, "markdown").splitlines()[0])

@@ -1,4 +1,4 @@
-"""Within a judgement a thing is reckoned once; nothing outlives it."""
+"""Within a judgement a value is computed once; nothing outlives it."""
 
 from collections.abc import Callable
 from threading import Thread
@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from cases import gpu_case, with_facts, with_tensors
 
-from unslow.commands.fit import FitRequest, fitted
+from unslow.commands.fit import FitRequest, fit_model
 from unslow.look.system.live import LiveSystem
 from unslow.think import setup
-from unslow.think.case import demand, prediction, questions
+from unslow.think.case import memory, physics
+from unslow.think.case.physics import PhysicsView
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
-from unslow.think.memo import once, one_judgement, remembered
+from unslow.think.memo import once, one_judgement, remember_once
 from unslow.think.memory.llama_cpp.need import memory_of
 
 
@@ -25,93 +27,95 @@ class Counted:
         return self.times
 
 
-def test_the_same_question_of_the_same_object_is_reckoned_once():
+def test_same_key_of_the_same_object_is_computed_once():
     one, other, reckon = [1], [1], Counted()
     with one_judgement():
-        assert [remembered(one, "a", reckon), remembered(one, "a", reckon)] == [1, 1]
-        assert remembered(one, "b", reckon) == 2
-        assert remembered(other, "a", reckon) == 3, "equal, and yet another"
+        assert [remember_once(one, "a", reckon), remember_once(one, "a", reckon)] == [1, 1]
+        assert remember_once(one, "b", reckon) == 2
+        assert remember_once(other, "a", reckon) == 3, "equal, and yet another"
 
 
-def test_an_object_that_is_gone_is_not_taken_for_a_new_one():
+def test_collected_object_is_not_confused_with_a_new_one():
     with one_judgement():
-        assert [remembered([n], "a", lambda n=n: n) for n in range(50)] == list(range(50))
+        assert [remember_once([n], "a", lambda n=n: n) for n in range(50)] == list(range(50))
 
 
 def test_nothing_outlives_a_judgement():
     one, reckon = [1], Counted()
-    assert [remembered(one, "a", reckon), remembered(one, "a", reckon)] == [1, 2], "outside of any"
+    assert [remember_once(one, "a", reckon), remember_once(one, "a", reckon)] == [1, 2], "outside of any"
     for expected in (3, 4):
         with one_judgement():
-            assert remembered(one, "a", reckon) == expected
+            assert remember_once(one, "a", reckon) == expected
 
 
-def test_one_within_another_shares_its_notes_and_leaves_them():
+def test_nested_judgement_shares_the_memo():
     one, reckon = [1], Counted()
     with one_judgement():
-        remembered(one, "a", reckon)
+        remember_once(one, "a", reckon)
         with one_judgement():
-            assert remembered(one, "a", reckon) == 1
-        assert remembered(one, "a", reckon) == 1
+            assert remember_once(one, "a", reckon) == 1
+        assert remember_once(one, "a", reckon) == 1
 
 
-def test_another_thread_judges_by_itself():
+def test_another_thread_has_its_own_memo():
     one, reckon, seen = [1], Counted(), list[int]()
     with one_judgement():
-        remembered(one, "a", reckon)
-        thread = Thread(target=lambda: seen.append(remembered(one, "a", reckon)))
+        remember_once(one, "a", reckon)
+        thread = Thread(target=lambda: seen.append(remember_once(one, "a", reckon)))
         thread.start()
         thread.join()
     assert seen == [2]
 
 
-def test_a_judgement_lays_out_no_graph_twice(monkeypatch):
+def test_judge_lays_out_no_graph_twice(monkeypatch):
     asked = []
 
     def counting(plan, settings, shares):
         asked.append((settings, shares))
         return memory_of(plan, settings, shares)
 
-    monkeypatch.setattr(demand, "memory_of", counting)
+    monkeypatch.setattr(memory, "memory_of", counting)
     spilled = with_facts(with_tensors(gpu_case(20, free_gib=6.0)), {"run.decode_tokens_per_s": 12.0})
-    report = judge(spilled)
+    report = judge(CaseView(spilled))
     assert report.findings
     assert len(asked) == len(set(asked)) > 1
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[tuple[Any, ...]]:
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[tuple[Any, ...]]:
     """What a function is asked from now on."""
     asked: list[tuple[Any, ...]] = []
-    real: Callable[..., Any] = getattr(module, name)
+    real: Callable[..., Any] = getattr(owner, name)
 
     def counting(*words: Any) -> Any:
         asked.append(words)
         return real(*words)
 
-    monkeypatch.setattr(module, name, counting)
+    monkeypatch.setattr(owner, name, counting)
     return asked
 
 
-def test_a_judgement_unpacks_and_weighs_a_model_once(monkeypatch):
-    unpacked, weighed = counted(monkeypatch, demand, "unpacked_tensors"), counted(monkeypatch, questions, "model_load")
-    assert judge(with_facts(with_tensors(gpu_case(20, free_gib=6.0)), {"run.decode_tokens_per_s": 12.0})).findings
+def test_judge_unpacks_and_weighs_a_model_once(monkeypatch):
+    unpacked, weighed = counted(monkeypatch, memory, "unpacked_tensors"), counted(monkeypatch, physics, "model_load")
+    assert judge(
+        CaseView(with_facts(with_tensors(gpu_case(20, free_gib=6.0)), {"run.decode_tokens_per_s": 12.0}))
+    ).findings
     assert (len(unpacked), len(weighed)) == (1, 1)
 
 
-def test_a_judgement_predicts_the_same_of_the_same_case_once(monkeypatch):
-    asked = counted(monkeypatch, prediction, "work")
-    assert judge(gpu_case(20, free_gib=6.0)).findings
-    assert len({(id(case), cure) for case, cure in asked}) == len(asked) > 1
+def test_judge_predicts_each_case_and_cure_once(monkeypatch):
+    asked = counted(monkeypatch, PhysicsView, "work")
+    assert judge(CaseView(gpu_case(20, free_gib=6.0))).findings
+    assert len({(id(view.case.facts), cure) for view, cure in asked}) == len(asked) > 1
 
 
-def test_whether_a_model_fits_is_reckoned_once_for_each_setting(monkeypatch):
+def test_fit_computes_each_setting_once(monkeypatch):
     asked = counted(monkeypatch, setup, "memory_of")
-    assert fitted(LiveSystem(), FitRequest.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
+    assert fit_model(LiveSystem(), FitRequest.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
     settings = [(id(plan), *others) for plan, *others in asked]
     assert len(settings) == len(set(settings)) > 1
 
 
-def test_a_function_reckons_once_for_each_object_and_what_is_asked():
+def test_once_memoizes_by_object_and_arguments():
     asked = []
 
     @once
@@ -127,7 +131,7 @@ def test_a_function_reckons_once_for_each_object_and_what_is_asked():
     assert [reckon(one), len(asked)] == [1, 5], "outside of a judgement each time"
 
 
-def test_nothing_is_an_answer_that_is_kept_and_what_is_raised_is_not():
+def test_none_is_remembered_and_exceptions_are_not():
     reckon = Counted()
 
     @once
@@ -144,8 +148,8 @@ def test_nothing_is_an_answer_that_is_kept_and_what_is_raised_is_not():
     assert reckon.times == 3
 
 
-def test_a_judgement_asks_physics_once_about_one_placement(monkeypatch):
-    asked = counted(monkeypatch, questions, "question_about")
-    assert judge(gpu_case(20, free_gib=6.0)).findings
-    kept = [(id(case), str(totals)) for case, totals, _ in asked]
+def test_judge_builds_each_speed_question_once(monkeypatch):
+    asked = counted(monkeypatch, PhysicsView, "question_about")
+    assert judge(CaseView(gpu_case(20, free_gib=6.0))).findings
+    kept = [(id(view.case.facts), str(totals)) for view, totals, _ in asked]
     assert len(kept) == len(set(kept)) > 1

@@ -12,7 +12,7 @@ import msgspec
 
 from unslow.act.disk import Disk, Looks, digest, looks_of, read_whole
 from unslow.act.journal import UNFINISHED, FileStep, Journal, Journals, ModelStep, State
-from unslow.act.ollama import Ollama, Refused
+from unslow.act.ollama import Ollama, RefusedRequest
 from unslow.facts.errors import UserError
 from unslow.look.runtimes.ollama.places import full_name
 from unslow.look.system import LookError
@@ -30,7 +30,7 @@ class Edit(NamedTuple):
     mode: int = 0o644  # Of a file that is made
 
 
-class Planned(NamedTuple):
+class PlannedChange(NamedTuple):
     """A change that was shown and shall be made."""
 
     what: str
@@ -48,7 +48,7 @@ class Changes:
         self._may_have_made = False
         """Whether a server was asked for a model and did not say no."""
 
-    def apply(self, planned: Planned, at: str, version: str) -> Journal:
+    def apply(self, planned: PlannedChange, at: str, version: str) -> Journal:
         """Make the change whole; UserError where that can't be, and then nothing is changed."""
         steps = tuple(file_step(edit) for edit in planned.edits)
         self._check_models(planned.models)
@@ -75,8 +75,8 @@ class Changes:
                 raise UserError(f"{step.url} has no model {step.parent}", "nothing was changed")
             if full_name(step.name) in there:
                 raise UserError(
-                    f"{step.url} has a model {step.name} already, which is not overwritten",
-                    "give another with --name, or take back the change that made it: unslow undo --list",
+                    f"{step.url} already has a model {step.name}, which unslow does not overwrite",
+                    "give another name with --name, or undo the change that made it: unslow undo --list",
                 )
 
     def _made(self, journal: Journal, edits: Sequence[Edit]) -> Journal:
@@ -96,14 +96,16 @@ class Changes:
                 self._disk.write_new(step.beside(journal.id, "old"), edit.before, step.looks)
         for step in journal.files:
             if digest(read_whole(step.path)) != step.before:
-                raise UserError(f"{step.path} was changed by somebody else just now", f"{NOTHING_CHANGED}: look again")
+                raise UserError(
+                    f"{step.path} has just been changed by something else", f"{NOTHING_CHANGED}: look again"
+                )
             self._disk.replace(step.beside(journal.id, "new"), step.path)
         made = []
         for model in journal.models:
             self._may_have_made = True
             try:
                 made.append(msgspec.structs.replace(model, digest=self._ollama.create(model)))
-            except Refused:
+            except RefusedRequest:
                 self._may_have_made = False
                 raise
         return self._now(msgspec.structs.replace(journal, models=tuple(made)), "written")
@@ -123,8 +125,8 @@ class Changes:
         except (OSError, ValueError, LookError, UserError) as worse:
             where = self._journals.place(journal.id)
             return UserError(
-                f"{why}; and taking it back failed: {_words(worse)[0]}",
-                f"`unslow undo` tries again; what was there before lies in {where}",
+                f"{why}; undoing it failed too: {_words(worse)[0]}",
+                f"`unslow undo` tries again; the previous contents are in {where}",
             )
         try:
             self._now(journal, "undone", why)
@@ -141,7 +143,7 @@ class Changes:
             else:
                 self._restore(journal, number)
         for model in reversed(journal.models if models else ()):
-            if self._ollama.made(model):
+            if self._ollama.created_digest(model):
                 self._ollama.delete(model)
 
     def _restore(self, journal: Journal, number: int) -> None:
@@ -153,10 +155,10 @@ class Changes:
             else:
                 old = step.beside(journal.id, "old")
                 if digest(read_whole(old)) != step.before or looks_of(old) != step.looks:  # none, or one cut short
-                    data = self._journals.kept(journal.id, f"before-{number}")
+                    data = self._journals.read_copy(journal.id, f"before-{number}")
                     if digest(data) != step.before or data is None:
-                        hint = "it has to be mended by hand"
-                        raise UserError(f"the copy of {step.path} is damaged, so it is left as it is", hint)
+                        hint = "restore it by hand"
+                        raise UserError(f"the backup of {step.path} is damaged, so it is left unchanged", hint)
                     self._disk.remove(old)
                     self._disk.write_new(old, data, step.looks)
                 self._disk.replace(old, step.path)
@@ -186,23 +188,23 @@ class Changes:
             is_whole = journal.state == "written" or (
                 journal.state == "backed up"
                 and all(file_state(step) == "after" for step in journal.files)
-                and all(self._ollama.made(model) for model in journal.models)
+                and all(self._ollama.created_digest(model) for model in journal.models)
             )
             if is_whole:
                 models = tuple(
-                    model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
+                    model if model.digest else msgspec.structs.replace(model, digest=self._ollama.created_digest(model))
                     for model in journal.models
                 )
                 self._finish(msgspec.structs.replace(journal, models=models))
-                return f"{name} was stopped when all was written: finished it"
+                return f"{name} was interrupted after everything was written: finished it"
             if journal.state == "undoing":
                 self._undo(journal)
-                return f"taking back {name} was stopped in the middle: finished it, all is as before"
+                return f"undoing {name} was interrupted: finished it, everything is as before"
             self._take_back(journal, models=journal.state == "backed up")
-            self._now(journal, "undone", "it was stopped in the middle")
+            self._now(journal, "undone", "it was interrupted")
         except (OSError, ValueError, LookError, UserError) as error:
-            return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
-        return f"{name} was stopped in the middle: took it back, all is as before"
+            return f"{name} was interrupted and cannot be undone yet: {_words(error)[0]}"
+        return f"{name} was interrupted: undid it, everything is as before"
 
     def foreign(self, journal: Journal) -> list[tuple[str, int | None]]:
         """What of a change is no longer as it was left: files with their numbers, and models.
@@ -233,8 +235,8 @@ class Changes:
         if changed and not force:
             names = ", ".join(name for name, _ in changed)
             raise UserError(
-                f"{names} was changed by somebody else since, so it is left as it is",
-                "take back later changes of it first (unslow undo --list), or --force, which keeps a copy of it",
+                f"{names} was changed by something else since, so it is left unchanged",
+                "undo later changes to it first (unslow undo --list), or use --force, which keeps a copy",
             )
 
     def _undo(self, journal: Journal) -> Journal:
@@ -252,7 +254,7 @@ class Changes:
 def file_step(edit: Edit) -> FileStep:
     """The edit as a step; UserError where the file is not what it was, or may not be changed."""
     if sys.platform == "win32":
-        raise UserError("files are changed on Linux and macOS only", "type the lines of `unslow plan` yourself")
+        raise UserError("unslow changes files on Linux and macOS only", "run the commands of `unslow plan` yourself")
     real, now = read_for_edit(edit.path)
     if now != edit.before:
         raise UserError(
@@ -265,11 +267,11 @@ def file_step(edit: Edit) -> FileStep:
         seen = os.lstat(real)
         if seen.st_nlink > 1:
             raise UserError(
-                f"{real} has {seen.st_nlink} names (hard links), and a change would part them",
+                f"{real} has {seen.st_nlink} hard links, and a change would separate them",
                 f"{NOTHING_CHANGED}: copy the file",
             )
         if not seen.st_mode & stat.S_IWUSR:
-            hint = f"{NOTHING_CHANGED}: `chmod u+w` it, or type the lines of --dry-run yourself"
+            hint = f"{NOTHING_CHANGED}: `chmod u+w` it, or run the commands of --dry-run yourself"
             raise UserError(f"{real} is read-only", hint)
         if os.geteuid() not in (0, seen.st_uid):
             raise UserError(f"{real} belongs to another user", f"{NOTHING_CHANGED}: run it as that user, or with sudo")
@@ -279,7 +281,7 @@ def file_step(edit: Edit) -> FileStep:
         missing.insert(0, folder)
         folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UserError(f"{folder} can't be written to", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
+        raise UserError(f"{folder} is not writable", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
     after = digest(edit.after) or ""
     return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
 

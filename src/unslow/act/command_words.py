@@ -78,27 +78,27 @@ def rewritten(text: str, old: Sequence[str], new: Sequence[str], shape: Shape) -
     return text
 
 
-def spaced(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Shape:
+def spaced_words(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Shape:
     """Words with blanks between them: a new flag comes after the same blanks as the others, a value after one."""
     gaps = [text[a.end : b.start] for a, b in pairwise(words)]
     broken = [gap for gap in gaps if "\n" in gap and _BLANKS.match(gap)]
     gap = broken[-1] if broken else " "
 
-    def inserted(word: str, number: int) -> str:
+    def insert_word(word: str, number: int) -> str:
         apart = gap if word.startswith("-") else " "
         return f"{apart}{quote(word)}" if number >= 0 else f"{quote(word)} "
 
     def cut(first: int, last: int) -> list[tuple[int, int]]:
         """The words and the blanks before each: what else lies between them, such as a redirection, stays."""
         if not first and not all(map(_BLANKS.match, gaps[:last])):
-            raise NotUnderstoodError("a redirection between its first words")
+            raise NotUnderstoodError("a redirection before its arguments")
         if not first:
             return whole.cut(first, last)
         blanks = [_BLANKS.search(gap) for gap in gaps]
         lengths = [len(found[0]) if found else 0 for found in blanks]
         return [(words[n].start - lengths[n - 1], words[n].end) for n in range(first, last)]
 
-    whole = in_a_row(words, inserted)
+    whole = in_a_row(words, insert_word)
     return whole._replace(cut=cut)
 
 
@@ -133,7 +133,7 @@ def check_sure(words: Sequence[Word], old: Sequence[str], new: Sequence[str]) ->
         gone = set(range(first, last)) if kind != "equal" else set()
         parted = any(gone & run and not run <= gone for run in runs)
         if parted or (kind == "insert" and any({first - 1, first} <= run for run in runs)):
-            raise NotUnderstoodError("variables without quotes in its command, each of which may be several words")
+            raise NotUnderstoodError("unquoted variables in its command, each of which may expand to several words")
 
 
 def unsure_words(words: Sequence[Word], command: Sequence[str]) -> set[int]:

@@ -17,7 +17,7 @@ from unslow.act.command_words import (
     check_sure,
     in_a_row,
     rewritten,
-    spaced,
+    spaced_words,
 )
 from unslow.facts.commands import compose_quoted
 
@@ -56,15 +56,15 @@ def edited_compose(text: str, service: str, old: Sequence[str], new: Sequence[st
     command = command_of(text, service)
     skipped = len(old) - len(command.words)
     if skipped not in (0, 1) or not all_fit(command.words, old[skipped:]):
-        raise NotUnderstoodError("its command is not the one that runs")
+        raise NotUnderstoodError("its command is not the running one")
     if skipped and command.words[0].splits:
-        raise NotUnderstoodError("its command begins with a variable, which may be the program or several words")
+        raise NotUnderstoodError("its command begins with a variable, which may expand to the program or several words")
     if list(old[:skipped]) != list(new[:skipped]):
-        raise NotUnderstoodError("another program would be started")
+        raise NotUnderstoodError("it would start another program")
     check_sure(command.words, old[skipped:], new[skipped:])
     after = rewritten(text, old[skipped:], new[skipped:], command.shape)
     if not all_fit(command_of(after, service).words, new[skipped:]):
-        raise NotUnderstoodError("the edited command does not read as it was meant")
+        raise NotUnderstoodError("the edited command would not parse as intended")
     return after
 
 
@@ -77,7 +77,7 @@ def services(text: str) -> list[str]:
 def command_of(text: str, service: str) -> Command:
     """The words of the command of a service."""
     if "\t" in text or "\r" in text or re.search(r"^(---|\.\.\.|%)", text.lstrip("-\n"), re.MULTILINE):
-        raise NotUnderstoodError("tabs, several documents or other line ends")
+        raise NotUnderstoodError("tabs, several documents or other line endings")
     block = -1  # the indent of a key with a text under its `|` or `>`, which is no YAML and may have anything in it
     for line in _lines(text):
         if line.indent >= 0 and not 0 <= block < line.indent:
@@ -91,7 +91,7 @@ def command_of(text: str, service: str) -> Command:
     value = value.strip(" ")
     rows = [line for line in lines if line.indent >= 0]
     if not value or value.startswith("#"):
-        return _listed(text, rows)
+        return _list_command(text, rows)
     if value.startswith("["):
         return _flow(text, at)
     if _BLOCK.fullmatch(value):
@@ -135,12 +135,12 @@ def _key(line: Line) -> str:
     return found[2].strip("\"'") if found else ""
 
 
-def _listed(text: str, rows: Sequence[Line]) -> Command:
+def _list_command(text: str, rows: Sequence[Line]) -> Command:
     """A word on each line, after a dash."""
     words = []
     for row in rows:
         if row.indent != rows[0].indent or not row.text[row.indent :].startswith("- "):
-            raise NotUnderstoodError("a list that is more than words")
+            raise NotUnderstoodError("a list with more than plain words")
         at = row.start + row.indent + 2
         at += len(text[at : row.start + len(row.text)]) - len(text[at : row.start + len(row.text)].lstrip(" "))
         words.append(element(text, *scalar_at(text, at)))
@@ -157,10 +157,10 @@ def _listed(text: str, rows: Sequence[Line]) -> Command:
     def place(number: int) -> int:
         return end(number) if number >= 0 else rows[0].start
 
-    def inserted(word: str, number: int) -> str:
+    def insert_item(word: str, number: int) -> str:
         return f"\n{dash}{compose_quoted(word)}" if number >= 0 else f"{dash}{compose_quoted(word)}\n"
 
-    return Command(tuple(words), Shape(inserted, cut, place))
+    return Command(tuple(words), Shape(insert_item, cut, place))
 
 
 def _flow(text: str, at: int) -> Command:
@@ -169,18 +169,18 @@ def _flow(text: str, at: int) -> Command:
     while True:
         position = _past_blanks(text, position)
         if position >= len(text):
-            raise NotUnderstoodError("brackets that are not closed")
+            raise NotUnderstoodError("an unclosed bracket")
         if text[position] == "]":
             break
         if text[position] in "#,[{":
-            raise NotUnderstoodError("a list that is more than words")
+            raise NotUnderstoodError("a list with more than plain words")
         start, end = scalar_at(text, position, ",]")
         words.append(element(text, start, end))
         position = _past_blanks(text, end)
         if text[position : position + 1] == ",":
             position += 1
     if not words or text[position + 1 :].partition("\n")[0].strip(" ").partition("#")[0]:
-        raise NotUnderstoodError("an empty command, or something behind it")
+        raise NotUnderstoodError("an empty command, or text after it")
     flow_shape = in_a_row(
         words, lambda word, number: f", {compose_quoted(word)}" if number >= 0 else f"{compose_quoted(word)}, "
     )
@@ -200,14 +200,14 @@ def _string(text: str, parts: Sequence[tuple[int, int]]) -> Command:
         if text[start : start + 1] in ("'", '"'):
             start, end = start + 1, end - 1  # noqa: PLW2901 (without its quotes)
         if _STRANGE.search(VARIABLE.sub("", text[start:end])):
-            raise NotUnderstoodError("quotes or other signs in its command")
+            raise NotUnderstoodError("quotes or special characters in its command")
         words += [
             with_variables(m[0], start + m.start(), start + m.end(), splits=True)
             for m in re.finditer(r"[^ \n]+", text[start:end])
         ]
     if not words:
         raise NotUnderstoodError("an empty command")
-    return Command(tuple(words), spaced(text, words, _tame))
+    return Command(tuple(words), spaced_words(text, words, _tame))
 
 
 def _tame(word: str) -> str:
@@ -222,7 +222,7 @@ def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
     if sign in ("'", '"'):
         found = _QUOTED.match(text, at)
         if not found:
-            raise NotUnderstoodError("a quote that is not closed")
+            raise NotUnderstoodError("an unclosed quote")
         return at, found.end()
     if not sign or sign in "&*!|>%@`[]{},?#":
         raise NotUnderstoodError(f"a value that starts with {sign!r}")
@@ -230,7 +230,7 @@ def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
     stop = min([len(line), *(line.find(end) for end in ends if end in line)])
     value = _PLAIN_END.split(line[:stop], maxsplit=1)[0].rstrip(" ")
     if ": " in value or value.endswith(":"):
-        raise NotUnderstoodError("a list that is more than words")
+        raise NotUnderstoodError("a list with more than plain words")
     return at, at + len(value)
 
 
@@ -277,5 +277,5 @@ def check_quotes(line: str) -> None:
             return
         closed = _QUOTED.match(line, found.end())
         if not closed:
-            raise NotUnderstoodError("a quote that is not closed in its line")
+            raise NotUnderstoodError("a quote not closed on its line")
         at = closed.end()

@@ -50,7 +50,7 @@ class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
     """Of what was made; empty until it is."""
 
 
-class Damaged(NamedTuple):
+class DamagedJournal(NamedTuple):
     """A change whose journal can't be read, and why."""
 
     id: str
@@ -86,23 +86,25 @@ class Journals:
         self.folder, self._disk = folder, disk
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Nobody else changes anything meanwhile; the lock of a process that dies is free again."""
         if sys.platform == "win32":
-            raise UserError("changes are made on Linux and macOS only", "type the lines of `unslow plan` yourself")
+            raise UserError(
+                "unslow makes changes on Linux and macOS only", "run the commands of `unslow plan` yourself"
+            )
         import fcntl  # noqa: PLC0415 (not on Windows)
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
             descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | OPEN_FLAGS, _PRIVATE)
         except OSError as error:
-            hint = "set XDG_STATE_HOME, or give --journal DIR, a folder that you can write to; nothing was changed"
+            hint = "set XDG_STATE_HOME or --journal DIR to a writable folder; nothing was changed"
             raise UserError(f"{self.folder}: {error.strerror or error}", hint) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError as error:
-            raise UserError("another unslow is changing something right now", "wait for it to end") from error
+            raise UserError("another unslow process is making a change", "wait for it to finish") from error
         finally:
             os.close(descriptor)
 
@@ -134,31 +136,31 @@ class Journals:
             data = read_whole(path)
             if data is None:
                 self._check_unwritten(change)
-            return None if data is None else _parsed(data, change)
+            return None if data is None else _parse_journal(data, change)
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror or error if isinstance(error, OSError) else error
-            hint = f"what was there before lies in {self.place(change)}"
-            raise UserError(f"{path} can't be read: {why}", hint) from error
+            hint = f"the previous contents are in {self.place(change)}"
+            raise UserError(f"cannot read {path}: {why}", hint) from error
 
     def _check_unwritten(self, change: str) -> None:
         """ValueError of a change that was written down, as the copies beside its journal tell."""
         if any(not name.startswith(_FILE) for name in os.listdir(self.place(change))):
-            raise ValueError("it is gone, and copies of what was there before are not")
+            raise ValueError("it is missing, although its backups exist")
 
     def all(self) -> list[Journal]:
         """Every change that was written down and can be read, the oldest first."""
         return [journal for journal in self._read_all() if isinstance(journal, Journal)]
 
-    def damaged(self) -> list[Damaged]:
+    def damaged_journals(self) -> list[DamagedJournal]:
         """Every change that was written down and can't be read, the oldest first."""
-        return [journal for journal in self._read_all() if isinstance(journal, Damaged)]
+        return [journal for journal in self._read_all() if isinstance(journal, DamagedJournal)]
 
-    def _read_all(self) -> Iterator[Journal | Damaged | None]:
+    def _read_all(self) -> Iterator[Journal | DamagedJournal | None]:
         for change in self.ids():
             try:
                 yield self.read(change)
             except UserError as error:
-                yield Damaged(change, f"{error.message}; {error.hint}")
+                yield DamagedJournal(change, f"{error.message}; {error.hint}")
 
     def begin(self, journal: Journal) -> None:
         """A folder for the change, and the change in it, before anything else happens."""
@@ -180,7 +182,7 @@ class Journals:
         self._disk.remove(path)
         self._disk.write_new(path, data, Looks(mode=_PRIVATE))
 
-    def kept(self, change: str, name: str) -> bytes | None:
+    def read_copy(self, change: str, name: str) -> bytes | None:
         """Bytes that were kept."""
         return read_whole(self.place(change, name))
 
@@ -194,7 +196,7 @@ class Journals:
         self._disk.remove_folder(folder)
 
 
-def _parsed(data: bytes, change: str) -> Journal:
+def _parse_journal(data: bytes, change: str) -> Journal:
     """The journal of that change; ValueError where it is that of another one, or of another version."""
     journal = msgspec.json.decode(data, type=Journal)
     if journal.schema != SCHEMA:

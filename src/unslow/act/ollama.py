@@ -21,14 +21,14 @@ _NAME = re.compile(r"[\w.][\w.:/@-]{0,200}", re.ASCII)
 _FROM = re.compile(r"^FROM[ \t]+(\S.*)$", re.MULTILINE)
 
 
-class Refused(LookError):  # noqa: N818 (reads as what happened)
+class RefusedRequest(LookError):  # noqa: N818 (reads as what happened)
     """The server answered, and the answer is no."""
 
 
 def checked_name(name: str) -> str:
     """A name for a model; UserError where Ollama would not take it."""
     if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} is no name for a model", "such as qwen3:8b-fast")
+        raise UserError(f"{name!r} is not a valid model name", "for example qwen3:8b-fast")
     return name
 
 
@@ -40,7 +40,7 @@ class Ollama:
 
     def digests(self, url: str) -> dict[str, str]:
         """Every model of a server with what tells it from others; LookError where it does not say."""
-        said = _said(self._system.request("GET", f"{url}/api/tags", headers=self._headers), url)
+        said = _parse_object(self._system.request("GET", f"{url}/api/tags", headers=self._headers), url)
         models = said.get("models")
         if not isinstance(models, list):
             raise LookError(f"{url} does not list its models")
@@ -56,17 +56,17 @@ class Ollama:
         except ExchangeError as error:
             if error.kind != "refused":  # who hangs up in the middle may have done it
                 raise
-            raise Refused(error.why) from error
+            raise RefusedRequest(error.why) from error
         self._disk.step("created model", step.name)
-        said = _said(answer, step.url)
+        said = _parse_object(answer, step.url)
         if said.get("status") != "success":
-            raise LookError(f"{step.url} did not say that {step.name} was made: {str(said)[:_LONGEST]}")
+            raise LookError(f"{step.url} did not confirm that {step.name} was created: {str(said)[:_LONGEST]}")
         digest = self.digests(step.url).get(full_name(step.name), "")
         if not digest:
-            raise Refused(f"{step.url} says that it made {step.name}, and does not list it")
+            raise RefusedRequest(f"{step.url} reports that it created {step.name}, but does not list it")
         return digest
 
-    def made(self, step: ModelStep) -> str:
+    def created_digest(self, step: ModelStep) -> str:
         """The digest of the model where it is the one that the step makes; empty where there is none, or another."""
         digest = self.digests(step.url).get(full_name(step.name), "")
         if not digest or (step.digest and digest != step.digest):
@@ -87,7 +87,7 @@ class Ollama:
         answer = self._system.request("POST", f"{url}/api/show", {"model": name}, self._headers)
         if answer.status == _NOT_FOUND:
             return {}
-        return _said(answer, url)
+        return _parse_object(answer, url)
 
     def delete(self, step: ModelStep) -> None:
         """Remove the model that was made; it may be gone already."""
@@ -95,10 +95,10 @@ class Ollama:
         answer = self._system.request("DELETE", f"{step.url}/api/delete", {"model": step.name}, self._headers)
         self._disk.step("deleted model", step.name)
         if answer.status != _NOT_FOUND:
-            _checked(answer, step.url)
+            _check_status(answer, step.url)
 
 
-def _checked(answer: Answer, url: str) -> Answer:
+def _check_status(answer: Answer, url: str) -> Answer:
     if answer.status == _OK:
         return answer
     try:
@@ -107,17 +107,17 @@ def _checked(answer: Answer, url: str) -> Answer:
         said = answer.body[:_LONGEST].decode("utf-8", "replace")
     error = said.get("error") if isinstance(said, dict) else said
     reason = str(error)[:_LONGEST].strip() or "no reason given"
-    raise Refused(f"{url} refused ({answer.status}): {reason}")
+    raise RefusedRequest(f"{url} refused ({answer.status}): {reason}")
 
 
-def _said(answer: Answer, url: str) -> dict[str, Any]:
+def _parse_object(answer: Answer, url: str) -> dict[str, Any]:
     """The JSON object that a server answers with; LookError where it is anything else."""
     try:
-        said = _checked(answer, url).json()
-    except Refused:
+        said = _check_status(answer, url).json()
+    except RefusedRequest:
         raise
     except LookError as error:
         raise LookError(f"{url} {error.why}") from error
     if not isinstance(said, dict):
-        raise LookError(f"{url} answered something else than an object: {str(said)[:_LONGEST]}")
+        raise LookError(f"{url} did not return an object: {str(said)[:_LONGEST]}")
     return said

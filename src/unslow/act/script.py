@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure, rewritten, spaced
+from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure, rewritten, spaced_words
 
 _BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
 """What may stand before a program without changing its words."""
@@ -22,33 +22,33 @@ def edited_script(
     """The script with the new command line; NotUnderstoodError where the old one is not in it exactly once."""
     words = _command(text, old)
     if any(text[word.end : word.end + 1] in ("<", ">") for word in words):
-        raise NotUnderstoodError("a redirection without a blank before it, which would take a number for its own")
+        raise NotUnderstoodError("a redirection without a space before it, which would consume a number")
     check_sure(words, old, new)
-    after = rewritten(text, old, new, spaced(text, words, shlex.quote))
+    after = rewritten(text, old, new, spaced_words(text, words, shlex.quote))
     if environment:
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
     if sum(bool(_fitting(after, start, new)) for start in _line_starts(after)) != 1:
-        raise NotUnderstoodError("the edited line does not read as it was meant")
+        raise NotUnderstoodError("the edited line would not parse as intended")
     return after
 
 
 def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
     if len(text) > _LONGEST:
-        raise NotUnderstoodError("it is too long for a script that starts a server")
+        raise NotUnderstoodError("it is too long for a start script")
     if "<<" in text:
-        raise NotUnderstoodError("it holds a text of its own (<<), in which a command may be no command")
+        raise NotUnderstoodError("it contains a here-document (<<), whose lines may look like commands")
     found = [words for start in _line_starts(text) if (words := _fitting(text, start, command))]
     if len(found) == 1:
         return found[0]
     every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]
     if not found and any(_fitting(text, start, command) for start in every_line):
-        raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
+        raise NotUnderstoodError("the server's command line appears only inside a quoted string")
     if "\r\n" in text:
-        raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")
-    many = "several lines of it have" if found else "no line of it has"
-    raise NotUnderstoodError(f"{many} the very words that the server was started with")
+        raise NotUnderstoodError("it has Windows line endings, which a shell treats as part of the last word")
+    many = "several lines have" if found else "no line has"
+    raise NotUnderstoodError(f"{many} exactly the server's command line")
 
 
 def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
@@ -90,7 +90,7 @@ def _line_starts(text: str) -> list[int]:
             at += 2  # a line that is continued is no start either
         elif inner in ("'", "$'"):
             at += 1
-        elif opened := _opened(text, at, inner):
+        elif opened := _opening_quote(text, at, inner):
             inside.append("(" if opened == "$(" else opened)
             at += len(opened)
         elif sign == "#" and commands and text[at - 1 : at or 1] in _BEFORE_COMMENT:
@@ -101,11 +101,11 @@ def _line_starts(text: str) -> list[int]:
             if sign == "\n" and commands:
                 starts.append(at)
     if any(kind in _QUOTES for kind in inside):
-        raise NotUnderstoodError("a quote that is not closed")
+        raise NotUnderstoodError("an unclosed quote")
     return [start for start in starts if start < len(text)]
 
 
-def _opened(text: str, at: int, inner: str) -> str:
+def _opening_quote(text: str, at: int, inner: str) -> str:
     """What begins here, as far as it can there: in double quotes a single one is a sign like any other."""
     pair, sign = text[at : at + 2], text[at]
     if pair in ("$(", "${"):
@@ -133,7 +133,7 @@ def simple_commands(text: str, at: int) -> list[tuple[Word, ...]]:
             # where the output goes is none of the program's words
             redirection = _REDIRECTION.match(text, reader.at)
             if not redirection or reader.ahead(2) == "<<":
-                raise NotUnderstoodError("a redirection of a kind that is not known")
+                raise NotUnderstoodError("an unknown kind of redirection")
             reader.at = redirection.end()
             if not redirection[0].endswith(("&1", "&2", "&-")):
                 reader.skip_blanks()
@@ -168,7 +168,7 @@ class _Reader:
         if sign == "'":
             end = self.text.find("'", self.at + 1)
             if end < 0:
-                raise NotUnderstoodError("a quote that is not closed")
+                raise NotUnderstoodError("an unclosed quote")
             meaning.add(self.text[self.at + 1 : end])
             self.at = end + 1
         elif sign == '"':
@@ -188,7 +188,7 @@ class _Reader:
         self.at += 1
         while (sign := self.ahead()) != '"':
             if not sign or sign == "`":
-                raise NotUnderstoodError("a quote that is not closed, or a command in it")
+                raise NotUnderstoodError("an unclosed quote, or a command inside it")
             if sign == "$":
                 self._variable(meaning)
             elif sign == "\\" and self.ahead(2)[1:] in '$`"\\\n':

@@ -14,7 +14,7 @@ from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit,
 from unslow.look.command_writer.starters import in_unit
 
 NAME, LAST_NAME = "90-unslow.conf", "zz-unslow.conf"
-HEAD = "# Written by `unslow apply`; `unslow undo` takes it back."
+HEAD = "# Written by `unslow apply`; `unslow undo` reverts it."
 _SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _PREFIX = re.compile(r"[-:+!|]*")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*")
@@ -63,7 +63,7 @@ def drop_in(
 def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:
     start = exec_start(files)
     if not all_fit(start.words, old):
-        raise NotUnderstoodError("its ExecStart is not the command line that runs")
+        raise NotUnderstoodError("its ExecStart is not the running command line")
     check_sure(start.words, old, new)
     raw = [start.line[word.start : word.end] for word in start.words]
     dollars = "$" if ":" in start.prefix else "$$"
@@ -74,7 +74,7 @@ def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) 
         words += raw[first:last] if kind == "equal" else [in_unit(word, dollars=dollars) for word in new[begin:end]]
     line = " ".join(words)
     if not all_fit(words_of(line, variables=":" not in start.prefix), new):
-        raise NotUnderstoodError("the new ExecStart does not read as it was meant")
+        raise NotUnderstoodError("the new ExecStart would not parse as intended")
     return "ExecStart=", f"ExecStart={start.prefix}{line}"
 
 
@@ -83,7 +83,7 @@ def _has_command(ours: str) -> bool:
 
 
 def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
-    """A name that comes after every drop-in that would overrule it; NotUnderstoodError where there is none."""
+    """A name that comes after every drop-in that would override it; NotUnderstoodError where there is none."""
     rivals = []
     for file in files[1:]:
         values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
@@ -94,7 +94,7 @@ def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None
     for name in (NAME, LAST_NAME):
         if all(rival < name for rival in rivals):
             return name
-    raise NotUnderstoodError(f"{max(rivals)} would overrule it")
+    raise NotUnderstoodError(f"{max(rivals)} would override it")
 
 
 def exec_start(files: Sequence[UnitFile]) -> ExecStart:
@@ -105,11 +105,11 @@ def exec_start(files: Sequence[UnitFile]) -> ExecStart:
             if name == "ExecStart":
                 lines = [*lines, value] if value else []
     if len(lines) != 1:
-        raise NotUnderstoodError(f"the unit has {len(lines)} lines of ExecStart")
+        raise NotUnderstoodError(f"the unit has {len(lines)} ExecStart lines")
     prefix = (_PREFIX.match(lines[0]) or [""])[0]
     line = lines[0][len(prefix) :]
     if line.startswith("@"):
-        raise NotUnderstoodError("its ExecStart gives the program another name (@)")
+        raise NotUnderstoodError("its ExecStart renames the program (@)")
     return ExecStart(prefix, line, words_of(line, variables=":" not in prefix))
 
 
@@ -140,7 +140,7 @@ def words_of(line: str, *, variables: bool = True) -> tuple[Word, ...]:
             continue
         word = _word(line, at, variables=variables)
         if word.value == ";" and not word.pattern and line[word.start] == ";":
-            raise NotUnderstoodError("its ExecStart is several commands")
+            raise NotUnderstoodError("its ExecStart has several commands")
         words.append(word)
         at = word.end
     return tuple(words)
@@ -173,6 +173,6 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
             meaning.add(sign)
             at += 1
     if quote:
-        raise NotUnderstoodError("a quote that is not closed")
+        raise NotUnderstoodError("an unclosed quote")
     word = meaning.word(start, at)
     return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)

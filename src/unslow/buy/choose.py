@@ -13,11 +13,11 @@ from unslow.buy.offers import (
     Market,
     OfferShown,
     WayShown,
-    chosen,
+    choose_offer,
     coarser_than,
-    low,
+    low_rate,
     market_of,
-    rank,
+    offer_rank,
     refusal,
 )
 from unslow.buy.report import SOLD_YEARS, AskedShown
@@ -30,7 +30,7 @@ from unslow.facts.values import GB, GIB
 from unslow.look.system import System
 from unslow.think.blueprints import made_up
 from unslow.think.memo import one_judgement
-from unslow.think.speed.chips import USUAL_HOST
+from unslow.think.speed.question import USUAL_HOST
 from unslow.think.speed.report import RateShown
 
 _MUCH = 1.15  # From so much more on a difference is worth a word
@@ -42,42 +42,40 @@ _Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands bes
 @one_judgement()
 def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
-    purse, _ = read_prices(system, request)
-    market = market_of(system, request, purse)
+    prices, _ = read_prices(system, request)
+    market = market_of(system, request, prices)
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
-    heaps = chosen(offers, aim)
-    best = heaps.best
+    choice = choose_offer(offers, aim)
+    best = choice.best
     if best is not None:
         weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
-        best = explained(best, heaps.runners_up, aim, purse.currency, weights)
-    seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
+        best = with_reasons(best, choice.runners_up, aim, prices.currency, weights)
+    seen = [offer.rig for offer in (*((best,) if best else ()), *choice.runners_up)]
     host = float(USUAL_HOST.bytes_per_s) / GB
-    said = (
-        f"what does not fit lies in the host's memory, which is taken to be large enough and to deliver {host:.0f} GB/s"
-    )
+    said = f"layers that do not fit run from host memory (assumed large enough, {host:.0f} GB/s)"
     quants = ", ".join(market.quants)
-    notes = (f"the finest of {quants} that reaches the goal is taken",) if len(market.quants) > 1 else ()
+    notes = (f"quant: the finest of {quants} that reaches the goal",) if len(market.quants) > 1 else ()
     return ChoiceReport(
         unslow_version=__version__,
         asked=market.asked,
         budget=request.budget,
-        currency=purse.currency,
+        currency=prices.currency,
         goal_tokens_per_s=request.goal,
         have=market.have.name if market.have else "",
         chosen=best,
-        runners_up=heaps.runners_up,
-        refused=heaps.refused,
+        runners_up=choice.runners_up,
+        refused=choice.refused,
         ways=() if best else tuple(ways_out(market, offers, aim)),
         assumptions=(
-            *assumptions(aim, request.host_price, purse.currency, market.asked, request.have),
+            *assumptions(aim, request.host_price, prices.currency, market.asked, request.have),
             *((said,) if request.partly else ()),
         ),
-        notes=(*work_notes(market.asked), *notes, *price_notes(seen, purse)),
+        notes=(*work_notes(market.asked), *notes, *price_notes(seen, prices)),
     )
 
 
-def explained(
+def with_reasons(
     best: OfferShown, others: Sequence[OfferShown], aim: Aim, currency: str, weights_bytes: int = 0
 ) -> OfferShown:
     """The chosen offer with its reasons; the weights are those in its quant."""
@@ -92,51 +90,51 @@ def _reasons(
     if aim.goal is None:
         yield f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
     else:
-        kind = "the cheapest that very likely reaches the goal"
+        kind = "the cheapest that should reach the goal"
         if best.total is None:
-            kind = "the fastest of those that very likely reach the goal, of none of which a price is known"
+            kind = "the fastest of those that should reach the goal; none has a known price"
         elif best.total == 0:
-            kind = "nothing has to be bought"
-        yield f"{kind}: {low(best):,.1f} tok/s at the low end, {aim.goal:g} are asked for"
+            kind = "nothing to buy"
+        yield f"{kind}: {low_rate(best):,.1f} tok/s at the low end, goal {aim.goal:g}"
     if best.rig.fits == "whole":
         yield f"the whole model fits in {best.rig.quant}"
     elif (beyond := weights_bytes - (best.rig.memory_bytes or 0)) > 0:
-        yield f"of the weights in {best.rig.quant} at least {beyond / GIB:,.0f} GiB lie in the host's memory"
+        yield f"at least {beyond / GIB:,.0f} GiB of the {best.rig.quant} weights stay in host memory"
     if aim.budget is not None and best.total is not None and best.total < aim.budget:
-        yield f"{aim.budget - best.total:,.0f} {currency} of the budget stay"
+        yield f"{aim.budget - best.total:,.0f} {currency} under budget"
     if best.rig.count > 1:
-        power = f", and a power supply with {best.rig.tdp_w:,.0f} W for them" if best.rig.tdp_w else ""
-        yield f"{best.rig.count} cards need a board with as many slots{power}"
-    faster = max(others, key=low, default=None)
-    if faster and low(faster) > _MUCH * low(best):
+        power = f" and a power supply with {best.rig.tdp_w:,.0f} W for the GPUs" if best.rig.tdp_w else ""
+        yield f"{best.rig.count} cards need a motherboard with {best.rig.count} slots{power}"
+    faster = max(others, key=low_rate, default=None)
+    if faster and low_rate(faster) > _MUCH * low_rate(best):
         coarser = f" in {faster.rig.quant}" if faster.rig.quant != best.rig.quant else ""
-        yield f"faster: {faster.rig.name}{coarser}, {low(faster) / low(best):.1f} times as fast"
-    reader = max(others, key=lambda o: _reads(o).low, default=None)
-    if reader and _reads(reader).low > _MUCH * _reads(best).mid > 0:
-        times = _reads(reader).mid / _reads(best).mid
-        yield f"reads prompts faster: {reader.rig.name}, {times:.1f} times as fast"
+        yield f"faster alternative: {faster.rig.name}{coarser}, {low_rate(faster) / low_rate(best):.1f}x"
+    reader = max(others, key=lambda o: _prefill_rate(o).low, default=None)
+    if reader and _prefill_rate(reader).low > _MUCH * _prefill_rate(best).mid > 0:
+        times = _prefill_rate(reader).mid / _prefill_rate(best).mid
+        yield f"faster prefill: {reader.rig.name}, {times:.1f}x"
     lean = min((o for o in others if o.rig.tdp_w), key=lambda o: o.rig.tdp_w or 0, default=None)
     if lean and best.rig.tdp_w and (lean.rig.tdp_w or 0) * _MUCH < best.rig.tdp_w:
-        yield f"less power: {lean.rig.name}, {lean.rig.tdp_w:.0f} W instead of {best.rig.tdp_w:.0f} W"
+        yield f"lower power: {lean.rig.name}, {lean.rig.tdp_w:.0f} W instead of {best.rig.tdp_w:.0f} W"
 
 
-def _reads(offer: OfferShown) -> RateShown:
+def _prefill_rate(offer: OfferShown) -> RateShown:
     return offer.rig.speed.prefill_tokens_per_s if offer.rig.speed else RateShown(low=0.0, mid=0.0, high=0.0)
 
 
 def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> tuple[str, ...]:
     """What the answer rests on beside the catalogue."""
-    users = f" for each of {asked.users} conversations" if asked.users > 1 else ""
-    ends = "four of five measurements lie between the ends, one in ten below"
-    said = [f"speed with {asked.context:,} tokens in the context{users}; {ends}"]
+    users = f" in each of {asked.users} concurrent requests" if asked.users > 1 else ""
+    ends = "80 % of measurements fall within the interval, 10 % below it"
+    said = [f"speed with {asked.context:,} tokens of context{users}; {ends}"]
     if host_price:
-        said.append(f"a computer around new cards costs {host_price:,.0f} {currency}")
+        said.append(f"a computer for new cards costs {host_price:,.0f} {currency}")
     elif not have:
-        said.append("cards go into a computer that is there, with room and power for them: --host-price adds one")
-    if aim.budget is not None:
         said.append(
-            f"a launch price counts for {SOLD_YEARS} years; of older devices only a price that was seen or yours"
+            "cards go into an existing computer with free slots and enough power (--host-price adds the cost of one)"
         )
+    if aim.budget is not None:
+        said.append(f"launch prices count for {SOLD_YEARS} years; older devices need a seen price or yours (--price)")
     return tuple(said)
 
 
@@ -145,54 +143,55 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
     dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
     if dear:
         best = min(dear, key=lambda o: o.total or 0.0)
-        yield WayShown(gives="budget", words=f"a budget of {best.total:,.0f} {market.purse.currency}: {_reached(best)}")
+        words = f"a budget of {best.total:,.0f} {market.prices.currency}: {_offer_words(best)}"
+        yield WayShown(gives="budget", words=words)
     affordable = [
         pair for pair, offer in zip(market.rigs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
-    for way in (_quant, _context, _host, _model):
+    for way in (_coarser_quant_way, _shorter_context_way, _host_memory_way, _smaller_model_way):
         if found := way(market, affordable, aim):
             yield found
     if aim.goal is None:
         return
     within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
-    if within and (best := max(within, key=low)).rig.speed:
+    if within and (best := max(within, key=low_rate)).rig.speed:
         middle = best.rig.speed.each_tokens_per_s.mid
-        words = f"a goal of {low(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, {middle:,.1f} in the middle"
+        words = f"a goal of {low_rate(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, expected {middle:,.1f}"
         yield WayShown(gives="goal", words=words)
 
 
-def _quant(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
+def _coarser_quant_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     if market.request.quant or market.quants[-1] not in USUAL_QUANTS:  # what its publisher ships is not made coarser
         return None
     for quant in coarser_than(market.quants):
-        if found := _reaching(market, rigs, aim, quant):
-            words = f"{quant}, which costs quality: {found.rig.name}, {low(found):,.1f} tok/s at the low end"
+        if found := _cheapest_reaching(market, rigs, aim, quant):
+            words = f"{quant}, at some loss of quality: {found.rig.name}, {low_rate(found):,.1f} tok/s at the low end"
             return WayShown(gives="quant", words=f"{words} (--quant-least {quant})")
     return None
 
 
-def _context(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
+def _shorter_context_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     tokens = market.question.depth // 2
     while tokens >= _SHORTEST:
         shorter = market._replace(question=market.question._replace(depth=tokens))
-        if found := _reaching(shorter, rigs, aim, market.quants[-1]):
-            return WayShown(gives="context", words=f"a context of {tokens:,} tokens: {_reached(found)}")
+        if found := _cheapest_reaching(shorter, rigs, aim, market.quants[-1]):
+            return WayShown(gives="context", words=f"a context length of {tokens:,} tokens: {_offer_words(found)}")
         tokens //= 2
     return None
 
 
-def _host(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
+def _host_memory_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     """A part on the host, which models with experts bear best."""
     if market.request.partly:
         return None
     loose = market._replace(request=market.request._replace(partly=True))
-    if found := _reaching(loose, rigs, aim, market.quants[-1]):
-        return WayShown(gives="host", words=f"a part of it in the host's memory: {_reached(found)} (--partly)")
+    if found := _cheapest_reaching(loose, rigs, aim, market.quants[-1]):
+        return WayShown(gives="host", words=f"part of the model in host memory: {_offer_words(found)} (--partly)")
     return None
 
 
-def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
+def _smaller_model_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     """The largest model of the same family that would do."""
     known = market.found
     if known.source != "catalogue":
@@ -204,27 +203,27 @@ def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     for model in by_size[:6]:
         mix = model.published if model.published in market.quants else market.quants[-1]
         other = FoundModel(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
-        if found := _reaching(market._replace(found=other), rigs, aim, mix):
-            speed = f"{found.rig.name}, {low(found):,.1f} tok/s at the low end"
-            return WayShown(gives="model", words=f"a smaller one of its family, {model.name} in {mix}: {speed}")
+        if found := _cheapest_reaching(market._replace(found=other), rigs, aim, mix):
+            speed = f"{found.rig.name}, {low_rate(found):,.1f} tok/s at the low end"
+            return WayShown(gives="model", words=f"a smaller model of the family, {model.name} in {mix}: {speed}")
     return None
 
 
-def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
+def _cheapest_reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
     """The cheapest that reaches the goal in that quant; all are asked only where one of the promising does."""
     # The most memory and bandwidth
     by_memory = sorted(rigs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
     by_speed = sorted(rigs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
     first = list(dict.fromkeys((*by_memory, *by_speed)))
-    if not _fine(market, first, aim, quant):
+    if not _acceptable_offers(market, first, aim, quant):
         return None
-    return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
+    return min(_acceptable_offers(market, rigs, aim, quant), key=lambda offer: offer_rank(offer, aim), default=None)
 
 
-def _fine(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
+def _acceptable_offers(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
     tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
     return [offer for offer in tried if refusal(offer, aim) is None]
 
 
-def _reached(offer: OfferShown) -> str:
-    return f"{offer.rig.name} in {offer.rig.quant}, {low(offer):,.1f} tok/s at the low end"
+def _offer_words(offer: OfferShown) -> str:
+    return f"{offer.rig.name} in {offer.rig.quant}, {low_rate(offer):,.1f} tok/s at the low end"

@@ -21,14 +21,14 @@ from unslow.buy.report import (
 from unslow.buy.rigs import (
     HERE,
     PricesFile,
+    api_amounts,
     find_work,
     named_amount,
     parse_rig,
-    rated_rig,
+    rate_rig,
     read_prices,
     rig_shown,
     this_machine,
-    two_amounts,
 )
 from unslow.catalog.prices import apis_of, rents_of
 from unslow.commands._output import Progress, Silent
@@ -52,46 +52,46 @@ How = Literal["own", "rent", "rent all day", "api"]
 
 
 class UseShown(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is asked in a day."""
+    """Tokens per day."""
 
     tokens_per_day: float
     """Generated ones."""
     prompt_tokens_per_day: float
     prompt_ratio: float
-    """Prompt tokens that are read for each generated one."""
+    """Prompt tokens per generated token."""
     said: UseSaid
 
 
 class WayShown(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to get the tokens, and what a month of it costs."""
+    """One way to get the tokens, with its cost."""
 
     how: How
     name: str
     rig: RigShown | None = None
     """What runs the model; None for an API."""
     price: PriceShown | None = None
-    """To buy, of an hour, or of a million generated tokens; None where none is known."""
+    """To buy, per hour, or per million generated tokens; None if unknown."""
     input_price: float | None = None
-    """Of a million prompt tokens, of an API."""
+    """Per million prompt tokens, of an API."""
     per_million: float | None = None
-    """What a million generated tokens cost with their prompts, all counted; None where it can't be told."""
+    """Cost per million generated tokens with their prompts; None if unknown."""
     per_month: float | None = None
     capital_per_month: float | None = None
-    """The price without what it sells for, spread over the years."""
+    """Price minus resale, spread over the years."""
     power_per_month: float | None = None
     watts: float | None = None
-    """While it works."""
+    """Under load."""
     busy_share: float | None = None
-    """Of the day; above 1 it can't do so much."""
+    """Share of the day; above 1 the device is too slow."""
     most_tokens_per_day: float | None = None
-    """What it can make in a day without a pause."""
+    """Capacity per day."""
     enough: bool | None = None
-    """Whether it can make as many as are asked for; None where that is not known."""
+    """Whether the capacity suffices; None if unknown."""
     reason: str = ""
 
 
 class BreakEvenShown(msgspec.Struct, frozen=True, kw_only=True):
-    """After how long owning has cost less than another way."""
+    """When owning becomes cheaper than another way."""
 
     own: str
     against: str
@@ -110,7 +110,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     electricity_per_kwh: float
     years: float
     ways: tuple[WayShown, ...] = ()
-    """The cheapest first; what can't do it or can't be told last."""
+    """Cheapest first; too slow or unknown last."""
     break_even: tuple[BreakEvenShown, ...] = ()
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -127,62 +127,63 @@ class Terms(NamedTuple):
     power_share: float = 1.0
 
 
-class _Desk(NamedTuple):
-    """All that the ways are worked out from."""
-
+class _CostInputs(NamedTuple):
     system: System
     request: CostRequest
-    told: PricesFile
-    purse: BuyerPrices
+    prices_file: PricesFile
+    prices: BuyerPrices
     found: FoundModel
     question: PredictRequest
 
     def rig(self, name: str) -> RigShown:
         """A device by name with its speed."""
         if name.casefold() in HERE:
-            return this_machine(self.system, self.request, self.purse)
+            return this_machine(self.system, self.request, self.prices)
         rig = parse_rig(name)
-        return rig_shown(rig, self.purse, self.found.quant, rated_rig(rig, self.found, self.question))
+        return rig_shown(rig, self.prices, self.found.quant, rate_rig(rig, self.found, self.question))
 
 
 @one_judgement()
 def cost(system: System, request: CostRequest, progress: Progress | None = None) -> CostReport:
     """What a million tokens cost with each device, rented or bought, and when owning has paid."""
-    purse, told = read_prices(system, request)
+    prices, told = read_prices(system, request)
     found, question, asked = find_work(system, request)
-    desk = _Desk(system, request, told, purse, found, question)
+    inputs = _CostInputs(system, request, told, prices, found, question)
     (progress or Silent()).step("predicting", 0.0)
-    rigs = [desk.rig(name) for name in request.device]
-    use = _use(request, rigs)
+    rigs = [inputs.rig(name) for name in request.device]
+    use = _requested_use(request, rigs)
     given = request.electricity if request.electricity is not None else told.electricity
     terms = Terms(
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
     for rig in rigs:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
-        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
-            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
-    owned = [own(rig, rig.price, use, terms) for rig in rigs]
-    others = [*_rented(desk, use, rigs), *_sold(desk, use)]
-    pairs = [break_even(mine, other, terms) for mine in owned for other in rivals(others)]
+        if rig.price and terms.resale > (paid := purchase_cost(rig, rig.price, terms)):
+            raise UserError(
+                f"--resale must be at most {paid:,.0f}, the price of {rig.name} (got {terms.resale:,.0f})",
+                "it is what the device sells for at the end",
+            )
+    owned = [own_way(rig, rig.price, use, terms) for rig in rigs]
+    others = [*_rent_ways(inputs, use, rigs), *_api_ways(inputs, use)]
+    pairs = [break_even(mine, other, terms) for mine in owned for other in alternatives(others)]
     said = request.electricity is not None or told.electricity is not None
     return CostReport(
         unslow_version=__version__,
         asked=asked,
         use=use,
-        currency=purse.currency,
+        currency=prices.currency,
         electricity_per_kwh=terms.electricity,
         years=terms.years,
         ways=cheapest_first([*owned, *others]),
         break_even=tuple(pair for pair in pairs if pair),
         assumptions=tuple(
-            assumptions(terms, use, purse.currency, users=question.batch, electricity_said=said, has_own=bool(owned))
+            assumptions(terms, use, prices.currency, users=question.batch, electricity_said=said, has_own=bool(owned))
         ),
-        notes=(*work_notes(asked), *dict.fromkeys(notes_on([*owned, *others], purse))),
+        notes=(*work_notes(asked), *dict.fromkeys(notes_on([*owned, *others], prices))),
     )
 
 
-def _use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
+def _requested_use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
     """Tokens of a day; hours and shares are those of the first device that can run the model."""
     tokens: float | None = request.tokens_per_day
     said: UseSaid = "tokens_per_day"
@@ -191,15 +192,17 @@ def _use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
         if hours is None:
             hours, said = 24 * (request.utilisation or 0.0), "utilisation"
         if not hours:
-            raise UserError("a device that is never used makes no tokens", "give --tokens-per-day instead")
+            raise UserError("--hours-per-day and --utilisation must be above 0", "give --tokens-per-day instead")
         speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
         if speed is None:
-            raise UserError("hours of which device?", 'name one that holds the model: --device "RTX 3090"')
-        tokens = tokens_in(hours, speed, request.prompt_ratio)
+            raise UserError(
+                "no --device can run the model", 'name one, such as --device "RTX 3090", or --tokens-per-day'
+            )
+        tokens = tokens_in_hours(hours, speed, request.prompt_ratio)
     return use_of(tokens, request.prompt_ratio, said)
 
 
-def tokens_in(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
+def tokens_in_hours(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
     """Generated tokens of so many hours of work."""
     return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
 
@@ -211,42 +214,42 @@ def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day")
     )
 
 
-def own(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:
+def own_way(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:
     """With a device of one's own."""
     if rig.speed is None or rig.fits == "no":
-        return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+        return WayShown(how="own", name=rig.name, rig=rig, price=price, reason=rig.reason or "does not fit")
     busy = busy_share(rig.speed, use)
     watts = terms.watts if terms.watts is not None else (rig.tdp_w or 0.0) * terms.power_share or None
-    capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
+    capital = (purchase_cost(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
     power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
     month = None if capital is None or power is None else capital + power
-    missing = "its power is not known (--watts)" if power is None else ""
+    missing = "power draw unknown (--watts)" if power is None else ""
     if price is None:
-        name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
-        missing = f'its price is not known: --price "{name}=AMOUNT"{paid}'
-    way = _way("own", rig, price, use, month)
+        name, paid = ("here", " (0 if already paid for)") if rig.name.startswith("here") else (rig.device, "")
+        missing = f'price unknown: --price "{name}=AMOUNT"{paid}'
+    way = _device_way("own", rig, price, use, month)
     said = "; ".join(text for text in (way.reason, missing) if text)
     return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
 
 
-def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
+def purchase_cost(rig: RigShown, price: PriceShown, terms: Terms) -> float:
     """What is paid on the first day: the devices, and a computer around cards where one is counted."""
     return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
 
 
-def _rented(desk: _Desk, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
+def _rent_ways(inputs: _CostInputs, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
-    own_prices = [named_amount(text, "--rent") for text in (*desk.request.rent, *desk.told.rents)]
+    own_prices = [named_amount(text, "--rent") for text in (*inputs.request.rent, *inputs.prices_file.rents)]
     for name, amount in own_prices:
-        rig = desk.rig(name)
-        price = PriceShown(amount=amount * rig.count, currency=desk.purse.currency, kind="yours")
-        yield rent(rig, price, use, all_day=False)
-        yield rent(rig, price, use, all_day=True)
-    if not own_prices and desk.purse.currency == SHIPPED:
+        rig = inputs.rig(name)
+        price = PriceShown(amount=amount * rig.count, currency=inputs.prices.currency, kind="yours")
+        yield rent_way(rig, price, use, all_day=False)
+        yield rent_way(rig, price, use, all_day=True)
+    if not own_prices and inputs.prices.currency == SHIPPED:
         at_hand = {rig.device for rig in rigs}
         cheapest = {price.of: price for price in reversed(rents_of())}
         ways = [
-            rent(desk.rig(name), shown_price(price, desk.purse.today), use, all_day=False)
+            rent_way(inputs.rig(name), shown_price(price, inputs.prices.today), use, all_day=False)
             for name, price in cheapest.items()
         ]
         able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
@@ -254,32 +257,32 @@ def _rented(desk: _Desk, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[Wa
         for way in able[:_RENTS]:
             yield way
             if way.rig and way.price:
-                yield rent(way.rig, way.price, use, all_day=True)
+                yield rent_way(way.rig, way.price, use, all_day=True)
 
 
-def rent(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) -> WayShown:
+def rent_way(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) -> WayShown:
     """With a rented device, by the hour while it works, or all day."""
     how: How = "rent all day" if all_day else "rent"
     if rig.speed is None or rig.fits == "no":
-        return WayShown(how=how, name=rig.name, rig=rig, price=price, reason=rig.reason or "it does not fit")
+        return WayShown(how=how, name=rig.name, rig=rig, price=price, reason=rig.reason or "does not fit")
     hours = 24.0 if all_day else 24 * min(busy_share(rig.speed, use), 1.0)
-    return _way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
+    return _device_way(how, rig, price, use, hours * MONTH_DAYS * price.amount)
 
 
-def _sold(desk: _Desk, use: UseShown) -> Iterator[WayShown]:
+def _api_ways(inputs: _CostInputs, use: UseShown) -> Iterator[WayShown]:
     """The user's APIs; else the shipped ones of this very model."""
-    own_prices = [two_amounts(text) for text in (*desk.request.api, *desk.told.apis)]
+    own_prices = [api_amounts(text) for text in (*inputs.request.api, *inputs.prices_file.apis)]
     for n, (name, inward, outward) in enumerate(own_prices, 1):
-        price = PriceShown(amount=outward, currency=desk.purse.currency, kind="yours")
-        yield api(f"API {name or n}", price, inward, use)
-    if not own_prices and desk.purse.currency == SHIPPED:
-        for found in apis_of(desk.found.name):
-            price = shown_price(found, desk.purse.today)
+        price = PriceShown(amount=outward, currency=inputs.prices.currency, kind="yours")
+        yield api_way(f"API {name or n}", price, inward, use)
+    if not own_prices and inputs.prices.currency == SHIPPED:
+        for found in apis_of(inputs.found.name):
+            price = shown_price(found, inputs.prices.today)
             price = msgspec.structs.replace(price, amount=found.output_usd)
-            yield api(f"API {found.seller}", price, found.input_usd, use)
+            yield api_way(f"API {found.seller}", price, found.input_usd, use)
 
 
-def api(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayShown:
+def api_way(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayShown:
     """From somebody who sells tokens."""
     each = price.amount + use.prompt_ratio * input_price
     return WayShown(
@@ -288,14 +291,14 @@ def api(name: str, price: PriceShown, input_price: float, use: UseShown) -> WayS
     )  # fmt: skip
 
 
-def _way(how: How, rig: RigShown, price: PriceShown | None, use: UseShown, per_month: float | None) -> WayShown:
+def _device_way(how: How, rig: RigShown, price: PriceShown | None, use: UseShown, per_month: float | None) -> WayShown:
     """A device that runs the model: what it can make, and what a million tokens cost of those that it does make."""
     busy = busy_share(rig.speed, use) if rig.speed else 0.0
     most = use.tokens_per_day / busy if busy else 0.0
     made = min(use.tokens_per_day, most) * MONTH_DAYS
     # What has to be said of it
-    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
-    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
+    less = f"at most {most:,.0f} tokens a day: {ceil(busy):,} of them would be needed" if busy > 1 else ""
+    part = "only part of the model and its KV cache fits, the rest runs from host memory" * (rig.fits == "partly")
     return WayShown(
         how=how,
         name=rig.name,
@@ -330,12 +333,12 @@ def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown 
     if mine.enough is not True or other.enough is not True:
         return None
     saved = other.per_month - mine.power_per_month
-    months = (upfront(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
+    months = (purchase_cost(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
     against = f"{other.name}, {other.how}" if other.how != "api" else other.name
     return BreakEvenShown(own=mine.name, against=against, months=months)
 
 
-def rivals(others: list[WayShown]) -> list[WayShown]:
+def alternatives(others: list[WayShown]) -> list[WayShown]:
     """What owning is held against: the cheapest of each way that can do it, and every API."""
     able = [way for way in cheapest_first(others) if way.enough and way.per_month is not None]
     first = {way.how: way for way in reversed(able)}
@@ -351,58 +354,58 @@ def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
     return tuple(sorted(ways, key=place))
 
 
-def paid_after(pair: BreakEvenShown, years: float) -> str:
+def break_even_words(pair: BreakEvenShown, years: float) -> str:
     """When owning has paid for itself, in words; not after the years in which it is used."""
     if pair.months is None:
-        return f"never pays against {pair.against}, which costs less than its electricity alone"
+        return f"never breaks even against {pair.against}, which costs less than its electricity"
     long = pair.months >= _LONG_MONTHS
     after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
     if pair.months > 12 * years:
-        return f"does not pay within {years:g} years against {pair.against}: it would take {after}"
-    return f"pays after {after} against {pair.against}"
+        return f"does not break even within {years:g} years against {pair.against}: it would take {after}"
+    return f"breaks even after {after} against {pair.against}"
 
 
 def assumptions(
     terms: Terms, use: UseShown, currency: str, *, users: int, electricity_said: bool, has_own: bool
 ) -> Iterator[str]:
     """What was taken for granted, and the flag that says it better."""
-    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    yield f"{use.prompt_ratio:g} prompt tokens per generated token (--prompt-ratio)"
     if users > 1:
-        yield f"a device always has {users} conversations at once (--users)"
+        yield f"{users} concurrent requests at all times (--users)"
     else:
-        yield "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
+        yield "one request at a time; concurrent requests generate more tokens per hour (--users)"
     if not has_own:
         return
     if not electricity_said:
-        yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
+        yield f"electricity assumed at {terms.electricity:g} {currency} per kWh (--electricity)"
     if terms.watts is not None:
-        yield f"it draws {terms.watts:,.0f} W while it works, as you measured, and nothing else is counted"
+        yield f"power draw {terms.watts:,.0f} W under load, as measured by you; nothing else is counted"
     else:
-        share = "all of its TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
-        yield f"it draws {share} while it works and nothing while idle; the computer around it is not counted (--watts)"
-    sells = f"then sells for {terms.resale:,.0f} {currency}" if terms.resale else "is then worth nothing (--resale)"
-    yield f"it is used for {terms.years:g} years and {sells}"
+        share = "its full TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
+        yield f"the device draws {share} under load and nothing while idle; the rest is not counted (--watts)"
+    sells = f"then sold for {terms.resale:,.0f} {currency}" if terms.resale else "then worth nothing (--resale)"
+    yield f"used for {terms.years:g} years, {sells}"
     if not terms.host_price:
-        yield "a card goes into a computer that is there already (--host-price)"
+        yield "a card goes into an existing computer (--host-price)"
 
 
-def notes_on(ways: Sequence[WayShown], purse: BuyerPrices) -> Iterator[str]:
+def notes_on(ways: Sequence[WayShown], prices: BuyerPrices) -> Iterator[str]:
     """Where the prices come from, each source as often as a way has it, and what is missing."""
-    yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
+    yield "speeds are the middle of the predicted interval, which `unslow devices` shows"
     for way in ways:
         price = way.price
         if price is None or price.kind == "yours":
             continue
         old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
         if price.kind == "launch":
-            unchecked, name = "" if price.checked else ", which nobody checked", way.rig.device if way.rig else way.name
-            yield f'{name}: what the maker asked in {price.date}{unchecked}; yours counts: --price "{name}=AMOUNT"'
+            unchecked, name = "" if price.checked else " (not verified)", way.rig.device if way.rig else way.name
+            yield f'{name}: price at launch in {price.date}{unchecked}; override with --price "{name}=AMOUNT"'
         else:
             yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
-    if purse.currency != SHIPPED:
-        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
+    if prices.currency != SHIPPED:
+        yield f"built-in prices are in {SHIPPED} and are not converted to {prices.currency}: give --rent and --api"
         return
     if not any(way.how == "api" for way in ways):
-        yield 'no API price of this model is shipped: give one with --api "0.5/1.5 per M"'
+        yield 'no built-in API price for this model: give one with --api "0.5/1.5 per M"'
     if not any(way.how == "rent" for way in ways):
-        yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'
+        yield 'no built-in rental offer runs this on one device: give one with --rent "2x H100 SXM=2.5/h"'

@@ -11,14 +11,14 @@ from unslow.buy.report import AskedShown, BuyerPrices, RigShown
 from unslow.buy.rigs import (
     HERE,
     UNFIT,
-    Rated,
+    ModelRating,
     Rig,
-    buyable,
+    buyable_rigs,
     find_work,
     hardware_of,
     is_card,
     parse_rig,
-    rated,
+    rate_model,
     rig_here,
     rig_shown,
 )
@@ -33,38 +33,38 @@ from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.hardware import Hardware, Room
-from unslow.think.memo import remembered
+from unslow.think.memo import remember_once
 
 CHOICE_SCHEMA = "unslow.choice/1"
 USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
 """What publishers offer of nearly every model, the finest first."""
-_AT_SLOWER = "counted at the speed of the slower of two unlike cards: the least that they give"
+_AT_SLOWER = "two different cards: estimated at the speed of the slower one"
 _RUNNERS_UP = 5
 _RECENT_YEARS = 6  # Before the newest offer: older devices are seldom for sale, and named last
-_NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
+_NOT_EVEN_PARTLY = "the model does not fit, even with part of it in host memory"
 Refusal = Literal["too_dear", "does_not_fit", "too_slow", "price_unknown", "cannot_tell"]
 _WORDS: dict[Refusal, str] = {
-    "too_dear": "dearer than the budget",
-    "does_not_fit": "the model does not fit whole",
-    "too_slow": "the low end stays below the goal",
-    "price_unknown": 'no price that holds against a budget: give yours with --price "NAME=AMOUNT"',
-    "cannot_tell": "no speed is predicted",
+    "too_dear": "over budget",
+    "does_not_fit": "the whole model does not fit",
+    "too_slow": "the low end is below the goal",
+    "price_unknown": 'price unknown, so the budget cannot be checked: give one with --price "NAME=AMOUNT"',
+    "cannot_tell": "no speed prediction",
 }
 
 
 class OfferShown(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to buy, with what is there already counted in."""
+    """Something to buy, together with the hardware already there."""
 
     rig: RigShown
     total: float | None
-    """What has to be paid: devices, and a computer around them where one is counted; None where no price is known."""
+    """Price to pay: devices, and a computer where one is counted; None if unknown."""
     margin: float | None = None
     """The low end of the speed as a share of the goal; None without a goal."""
     reasons: tuple[str, ...] = ()
 
 
 class RefusedShown(msgspec.Struct, frozen=True, kw_only=True):
-    """Why so many were not chosen, and those of them that were nearest."""
+    """Offers ruled out for one reason, and the closest of them."""
 
     why: Refusal
     words: str
@@ -73,10 +73,10 @@ class RefusedShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WayShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What would have to give so that something reaches the goal."""
+    """One relaxed condition under which an offer reaches the goal."""
 
     gives: Literal["budget", "quant", "context", "host", "model", "goal"]
-    """`host`: a part of the model lies in its memory."""
+    """`host`: part of the model in host memory."""
     words: str
 
 
@@ -89,7 +89,7 @@ class ChoiceReport(msgspec.Struct, frozen=True, kw_only=True):
     budget: float | None
     currency: str
     goal_tokens_per_s: float | None
-    """Of one conversation."""
+    """Of one request."""
     have: str = ""
     chosen: OfferShown | None = None
     runners_up: tuple[OfferShown, ...] = ()
@@ -107,8 +107,8 @@ class Aim(NamedTuple):
     partly: bool = False  # Whether a part of the model may lie on the host
 
 
-class Chosen(NamedTuple):
-    """The offers in three heaps."""
+class Choice(NamedTuple):
+    """The best offer, the runners-up and the refused ones."""
 
     best: OfferShown | None
     runners_up: tuple[OfferShown, ...]
@@ -119,7 +119,7 @@ class Market(NamedTuple):
     """What is asked, and with which prices."""
 
     request: ChooseRequest
-    purse: BuyerPrices
+    prices: BuyerPrices
     found: FoundModel
     question: PredictRequest
     quants: tuple[str, ...]
@@ -138,7 +138,7 @@ class Market(NamedTuple):
         """What could be bought, alone or beside what is there."""
         if self.have:
             yield self.have, self.have
-        sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
+        sold, names = list(buyable_rigs(all_devices())), [name.casefold().strip() for name in self.request.among]
         makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
         among = [parse_rig(name) for name in names if name not in makers]
         for rig in sold:
@@ -151,11 +151,11 @@ class Market(NamedTuple):
     def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
         shown = self._best(rig, beside, aim, quants or self.quants)
-        price = self.purse.of(rig.device, rig.label, smallest=rig.is_smallest)
+        price = self.prices.of(rig.device, rig.label, smallest=rig.is_smallest)
         total = None
         if beside is rig:
             total = 0.0
-        elif price is not None and self.purse.is_buyable(rig.device, price):
+        elif price is not None and self.prices.is_buyable(rig.device, price):
             host = self.request.host_price if rig.device.kind == "gpu" and beside is None else 0.0
             total = price.amount * rig.number + host
         return OfferShown(
@@ -168,15 +168,15 @@ class Market(NamedTuple):
         """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
         hardware = self._hardware(rig, beside)
         if isinstance(hardware, Unknown):
-            return self._shown(rig, beside, quants[-1], hardware)
-        best: tuple[str, Rated | Unknown] = (quants[-1], UNFIT)
+            return self._rig_shown(rig, beside, quants[-1], hardware)
+        best: tuple[str, ModelRating | Unknown] = (quants[-1], UNFIT)
         for quant in quants:
-            answer = rated(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
-            if isinstance(answer, Rated):
+            answer = rate_model(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
+            if isinstance(answer, ModelRating):
                 best = quant, answer
                 if aim.goal is None or answer.speed.each_tokens_per_s.low >= aim.goal:
                     break
-        return self._shown(rig, beside, *best)
+        return self._rig_shown(rig, beside, *best)
 
     def _hardware(self, rig: Rig, beside: Rig | None) -> Hardware | Unknown:
         if beside is None or beside is rig:
@@ -190,23 +190,23 @@ class Market(NamedTuple):
         # In the finest quant, which any other stays below
         plan = self.in_quant(self.quants[0]).blueprint
         layers = plan.layer_tensors
-        largest_layer = remembered(
+        largest_layer = remember_once(
             plan, "layer", lambda: max((sum(t.bytes for t in layer) for layer in layers), default=0)
         )
         rooms = alike_rooms((*new.rooms, *old.rooms), largest_layer)
         return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
 
-    def _shown(self, rig: Rig, beside: Rig | None, quant: str, answer: Rated | Unknown) -> RigShown:
-        shown = rig_shown(rig, self.purse, quant, answer)
+    def _rig_shown(self, rig: Rig, beside: Rig | None, quant: str, answer: ModelRating | Unknown) -> RigShown:
+        shown = rig_shown(rig, self.prices, quant, answer)
         if beside is None:
             return shown
         if beside is rig:
-            own = f"what you have: {rig.name}"
+            own = f"already there: {rig.name}"
             return msgspec.structs.replace(shown, name=own, price=None, price_per_token_per_s=None)
         notes = shown.notes if beside.device.name == rig.device.name else (*shown.notes, _AT_SLOWER)
         return msgspec.structs.replace(
             shown,
-            name=f"{rig.name} beside your {beside.name}",
+            name=f"{rig.name} plus your {beside.name}",
             memory_bytes=(shown.memory_bytes or 0) + beside.number * beside.each_bytes,
             tdp_w=(shown.tdp_w or 0) + beside.number * beside.device.tdp_w,
             notes=notes,
@@ -216,19 +216,19 @@ class Market(NamedTuple):
         """The model in another quant."""
         if quant == self.found.quant:
             return self.found
-        return remembered(
+        return remember_once(
             self.found.blueprint,
             ("quant", quant),
             lambda: self.found._replace(blueprint=as_quant(self.found.blueprint, quant), quant=quant),
         )
 
 
-def market_of(system: System, request: ChooseRequest, purse: BuyerPrices) -> Market:
+def market_of(system: System, request: ChooseRequest, prices: BuyerPrices) -> Market:
     """What is asked of the market."""
     found, question, asked = find_work(system, request)
     name = request.have
     have = rig_here(system) if name.casefold() in HERE else parse_rig(name) if name else None
-    return Market(request, purse, found, question, quants_of(found, request), have, asked)
+    return Market(request, prices, found, question, quants_of(found, request), have, asked)
 
 
 def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:
@@ -254,16 +254,16 @@ def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
     return tuple(room._replace(capacity_bytes=max(0, usable), others_bytes=0, reserve_bytes=0) for room in rooms)
 
 
-def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
+def choose_offer(offers: Sequence[OfferShown], aim: Aim) -> Choice:
     """The offer to take, the next ones, and why the others were refused.
 
     The low end of the speed counts. More money never makes a slower choice: with a goal the cheapest that reaches it
     stays the cheapest, without one a larger budget only adds offers to choose the fastest from.
     """
     why = [(offer, refusal(offer, aim)) for offer in offers]
-    fine = sorted((offer for offer, reason in why if reason is None), key=lambda offer: rank(offer, aim))
-    heaps = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
-    refused = tuple(_refused(reason, found, aim) for reason, found in heaps.items() if found)
+    fine = sorted((offer for offer, reason in why if reason is None), key=lambda offer: offer_rank(offer, aim))
+    groups = {reason: [o for o, r in why if r == reason] for reason in _WORDS}
+    refused = tuple(_refused_group(reason, found, aim) for reason, found in groups.items() if found)
     best = fine[0] if fine else None
     seen = {best.rig.device} if best else set[str]()
     found: list[OfferShown] = []
@@ -271,7 +271,7 @@ def chosen(offers: Sequence[OfferShown], aim: Aim) -> Chosen:
         if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
             seen.add(offer.rig.device)
             found.append(offer)
-    return Chosen(best, tuple(found), refused)
+    return Choice(best, tuple(found), refused)
 
 
 def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
@@ -280,7 +280,7 @@ def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
         return "does_not_fit"
     if offer.rig.speed is None:
         return "cannot_tell"
-    if aim.goal is not None and low(offer) < aim.goal:
+    if aim.goal is not None and low_rate(offer) < aim.goal:
         return "too_slow"
     if aim.budget is None:
         return None
@@ -289,21 +289,21 @@ def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
     return "too_dear" if offer.total > aim.budget else None
 
 
-def low(offer: OfferShown) -> float:
+def low_rate(offer: OfferShown) -> float:
     """The low end of what one conversation gets."""
     return offer.rig.speed.each_tokens_per_s.low if offer.rig.speed else 0.0
 
 
-def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
+def offer_rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
     """The smaller the better; where the goal is reached for the same price, the finer quant, then the faster one."""
     price, newest = inf if offer.total is None else offer.total, -(offer.rig.year or 0)
     if aim.goal is None:
-        return -low(offer), price, 0.0, newest, offer.rig.name
+        return -low_rate(offer), price, 0.0, newest, offer.rig.name
     mix = mixes().get(offer.rig.quant) if offer.total is not None else None
-    return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
+    return price, -mix.bits_per_weight if mix else 0.0, -low_rate(offer), newest, offer.rig.name
 
 
-def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
+def _refused_group(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
     since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
     # Whether it would be too dear as well, for all that is known
     near = sorted(
@@ -321,16 +321,16 @@ def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedSho
 def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
     """The smaller the nearer; of those without a price the recent ones first, by what they once cost."""
     if why == "too_dear":
-        return offer.total or inf, -low(offer)
+        return offer.total or inf, -low_rate(offer)
     if why == "does_not_fit":
         return -(offer.rig.memory_bytes or 0), offer.total or inf
     if why == "price_unknown":
-        return (offer.rig.year or 0) < since, offer.rig.count * _once_cost(offer.rig.device), low(offer)
-    return (-low(offer),)
+        return (offer.rig.year or 0) < since, offer.rig.count * _earlier_price(offer.rig.device), low_rate(offer)
+    return (-low_rate(offer),)
 
 
 @cache
-def _once_cost(name: str) -> float:
+def _earlier_price(name: str) -> float:
     """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
     found = next((shop_price(device) for device in all_devices() if device.name == name), None)
     return found.usd if found else inf

@@ -18,7 +18,7 @@ Fits = Literal["whole", "partly", "no", "unknown"]
 
 
 class PriceShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A price, and how far it can be trusted."""
+    """A price with its source and age."""
 
     amount: float
     currency: str
@@ -28,30 +28,30 @@ class PriceShown(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     seller: str = ""
     old: bool = False
-    """Whether it was seen longer ago than prices keep."""
+    """Whether it is too old to rely on."""
     checked: bool = True
-    """Whether its source was checked; no launch price of the catalogue is yet."""
+    """Whether its source was verified; launch prices are not yet."""
 
 
 class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device gives with a model, each with the ends between which four of five measurements lie."""
+    """Predicted speeds of a device with a model, each with its 80 % interval."""
 
     decode_tokens_per_s: RateShown
-    """Of all conversations together."""
+    """Of all concurrent requests together."""
     each_tokens_per_s: RateShown
-    """Of one of them."""
+    """Of one request."""
     prefill_tokens_per_s: RateShown
     first_token_s: RateShown
     gpu_layers: int | None = None
-    """Layers that find room on the GPUs, the output counted as one; None for all."""
+    """GPU layers, the output counted as one; None for all."""
     experts_on_cpu: int = 0
-    """Of how many layers the experts stay on the host."""
+    """Layers whose experts stay in host memory."""
     backend: str = ""
-    """What it was predicted with: cuda, rocm, metal, vulkan or cpu."""
+    """Backend of the prediction: cuda, rocm, metal, vulkan or cpu."""
 
 
 class RigShown(msgspec.Struct, frozen=True, kw_only=True):
-    """One or several devices of a kind, what they are, and what they do with the model."""
+    """One or several devices of one model, with their facts and their speed."""
 
     name: str
     count: int = 1
@@ -61,26 +61,26 @@ class RigShown(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     year: int | None
     memory_bytes: int | None
-    """Of all of them together; None where it is not known."""
+    """Total; None if unknown."""
     bytes_per_s: float | None
-    """Of one."""
+    """Of one device."""
     tdp_w: float | None
-    """Of all of them together."""
+    """Total."""
     price: PriceShown | None = None
-    """Of all of them together."""
+    """Total."""
     quant: str = ""
     fits: Fits = "unknown"
     speed: SpeedShown | None = None
     price_per_token_per_s: float | None = None
     tokens_per_joule_by_tdp: float | None = None
-    """As if it drew its whole TDP: a lower bound where it draws less."""
+    """At full TDP: a lower bound where it draws less."""
     reason: str = ""
     """Why there is no speed."""
     notes: tuple[str, ...] = ()
 
 
 class AskedShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked of every device."""
+    """The workload that every device is rated with."""
 
     model: str
     quant: str
@@ -91,11 +91,11 @@ class AskedShown(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int
     kv_type: str = "f16"
     context_trained: int = 0
-    """What the model was trained for; 0 where that is not known."""
+    """Trained context length of the model; 0 if unknown."""
     stands_for: str = ""
-    """The model that was named, where this one of the same shape was computed."""
+    """The requested model, where this one of the same shape was used."""
     estimated_as: str = ""
-    """The mix that stands for a quant whose tensors do not follow from its name."""
+    """The mix used for a quant whose tensor types are unknown."""
 
 
 class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
     sorted_by: str = ""
     currency: str = "USD"
     catalogue_devices: int | None = None
-    """How many there are to compare, with `--all`."""
+    """Devices in the catalogue, all listed with `--all`."""
     devices: tuple[RigShown, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -126,7 +126,7 @@ class BuyerPrices(NamedTuple):
         `smallest`.
         """
         for name in (label, device.name, *device.also):
-            if name and (key := plain_price(name)) in self.own:
+            if name and (key := price_key(name)) in self.own:
                 return PriceShown(amount=self.own[key], currency=self.currency, kind="yours")
         if self.currency != SHIPPED or not smallest:
             return None
@@ -140,7 +140,7 @@ class BuyerPrices(NamedTuple):
         return bool(self.today) and device.year >= int(self.today[:4]) - SOLD_YEARS
 
 
-def plain_price(name: str) -> str:
+def price_key(name: str) -> str:
     """A name as prices are looked up by."""
     return "".join(letter for letter in name.lower() if letter.isalnum() or letter == "+")
 
@@ -169,7 +169,7 @@ def is_old(day: str, today: str) -> bool:
     return months >= KEEPS_MONTHS
 
 
-def times_price(price: PriceShown | None, count: int) -> PriceShown | None:
+def price_of_several(price: PriceShown | None, count: int) -> PriceShown | None:
     """The price of several."""
     if price is None or count == 1:
         return price

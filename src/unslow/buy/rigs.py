@@ -15,15 +15,15 @@ from unslow.buy.report import (
     PriceShown,
     RigShown,
     SpeedShown,
-    plain_price,
-    times_price,
+    price_key,
+    price_of_several,
 )
 from unslow.catalog.device_names import misspelt, near_devices
 from unslow.catalog.devices import Device, parse_device_name
 from unslow.commands._buyer import Work, parse_amount
 from unslow.commands._hardware import HardwareRequest, find_hardware, named_hardware, parse_device_list
 from unslow.commands.models.find import FoundModel, find_gguf_model
-from unslow.commands.models.stored import expanded
+from unslow.commands.models.stored import expand_path
 from unslow.commands.predict import PredictRequest
 from unslow.commands.predict.cases import Case, case_of, hardware_request, speeds_of
 from unslow.commands.predict.speeds import answer
@@ -31,12 +31,12 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import GIB, Unknown
 from unslow.look.system import LookError, System
 from unslow.think.hardware import Hardware
-from unslow.think.memo import remembered
+from unslow.think.memo import remember_once
 from unslow.think.physics.terms import Interval
 from unslow.think.speed.report import PredictionReport, RateShown, shown_rate
 
 HERE = frozenset({"here", "auto", "this machine"})  # Words for this machine
-UNFIT = Unknown("it does not fit whole", "more memory, a smaller quant or a shorter context")
+UNFIT = Unknown("the whole model does not fit", "use more memory, a smaller quant or a shorter context")
 """The answer of what can't hold all of a model."""
 _EVERYTHING = 10_000  # More layers than any model has: all of them
 _NOT_CARDS = ("laptop", "max-q", "sxm", "gh200", "mi250", "mi3", "cmp ", "a10g", "arc a730m", "arc a770m")
@@ -83,7 +83,7 @@ class Rig(NamedTuple):
         return self.device.name == other.device.name and other.memory_bytes in (0, self.memory_bytes)
 
 
-class Rated(NamedTuple):
+class ModelRating(NamedTuple):
     """A rig with a model."""
 
     fits: Fits
@@ -101,7 +101,7 @@ class PricesFile(NamedTuple):
     electricity: float | None = None
 
 
-def buyable(devices: Iterable[Device]) -> Iterator[Rig]:
+def buyable_rigs(devices: Iterable[Device]) -> Iterator[Rig]:
     """What a person can buy: cards alone and in pairs, machines with one memory."""
     for rig in rigs_of(d for d in devices if d.memory_bytes_per_s):
         if rig.device.kind == "unified" and rig.each_bytes:
@@ -130,7 +130,7 @@ def parse_rig(text: str) -> Rig:
     """The rig that a name means: `2x RTX 3090`, `M4 Max 64GB`; UserError where it is none, or of several kinds."""
     names = parse_device_list((text,))
     if len({name.casefold() for name in names}) > 1:
-        raise UserError(f"{text}: unlike devices together are not predicted", "name one kind: 2x RTX 3090")
+        raise UserError(f"{text}: different devices together are not predicted", "name one kind, such as 2x RTX 3090")
     hardware = typed_hardware(names[0], len(names))
     if isinstance(hardware, Unknown) and "software of its own" not in hardware.why:
         raise UserError(hardware.why, hardware.how_to_get)
@@ -146,7 +146,7 @@ def typed_hardware(name: str, count: int = 1) -> Hardware | Unknown:
     hardware = named_hardware(name, count, HardwareRequest())
     if isinstance(hardware, Hardware) and (word := misspelt(name, hardware.device)):
         near = ", ".join(device.name for device in near_devices(parse_device_name(name).words))
-        raise UserError(f"{name!r}: what is {word!r}?", f"did you mean one of {near}?")
+        raise UserError(f"{name!r}: unknown word {word!r}", f"did you mean one of {near}?")
     return hardware
 
 
@@ -171,10 +171,10 @@ def _request(work: Work) -> PredictRequest:
     )  # fmt: skip
 
 
-def rated_rig(rig: Rig, found: FoundModel, request: PredictRequest) -> Rated | Unknown:
+def rate_rig(rig: Rig, found: FoundModel, request: PredictRequest) -> ModelRating | Unknown:
     """The rig with as much of the model on it as fits."""
     hardware = hardware_of(rig, request)
-    return hardware if isinstance(hardware, Unknown) else rated(found, hardware, request)
+    return hardware if isinstance(hardware, Unknown) else rate_model(found, hardware, request)
 
 
 def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
@@ -182,12 +182,14 @@ def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
     return named_hardware(rig.label, rig.number, hardware_request(request))
 
 
-def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, whole: bool = False) -> Rated | Unknown:
+def rate_model(
+    found: FoundModel, hardware: Hardware, request: PredictRequest, *, whole: bool = False
+) -> ModelRating | Unknown:
     """The speed with as much on the GPUs as fits; with `whole`, Unknown where not all of it does."""
     if whole and hardware.rooms:
         tensors = found.blueprint.tensors
         tables = ("token_embd.weight", "per_layer_token_embd.weight")  # only looked up: they may stay on the host
-        placed = remembered(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
+        placed = remember_once(found.blueprint, "placed", lambda: sum(t.bytes for t in tensors if t.name not in tables))
         if placed > sum(room.usable_bytes for room in hardware.rooms):
             return UNFIT
         request = request._replace(gpu_layers=_EVERYTHING)
@@ -198,7 +200,7 @@ def rated(found: FoundModel, hardware: Hardware, request: PredictRequest, *, who
     if whole and fits == "no":
         return UNFIT
     shared = dict.fromkeys(room.note for room in hardware.rooms if room.unified and room.note)
-    return Rated(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
+    return ModelRating(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
 
 
 def fit_of(case: Case) -> Fits:
@@ -227,12 +229,12 @@ def speed_of(case: Case, request: PredictRequest) -> SpeedShown:
     )
 
 
-def rig_shown(rig: Rig, purse: BuyerPrices, quant: str = "", answer: Rated | Unknown | None = None) -> RigShown:
+def rig_shown(rig: Rig, prices: BuyerPrices, quant: str = "", answer: ModelRating | Unknown | None = None) -> RigShown:
     """The rig with its price and with what was predicted, if anything was."""
-    price = times_price(purse.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
-    shown = _device_shown(rig.device, rig.number, price, answer.speed if isinstance(answer, Rated) else None)
+    price = price_of_several(prices.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
+    shown = _device_shown(rig.device, rig.number, price, answer.speed if isinstance(answer, ModelRating) else None)
     shown = msgspec.structs.replace(shown, name=rig.name, memory_bytes=rig.number * rig.each_bytes or None, quant=quant)
-    if isinstance(answer, Rated):
+    if isinstance(answer, ModelRating):
         return msgspec.structs.replace(shown, fits=answer.fits, notes=answer.notes)
     if answer is None:
         return shown
@@ -258,7 +260,7 @@ def _device_shown(device: Device, count: int, price: PriceShown | None, speed: S
     )
 
 
-def this_machine(system: System, work: Work, purse: BuyerPrices) -> RigShown:
+def this_machine(system: System, work: Work, prices: BuyerPrices) -> RigShown:
     """The GPUs of this machine, or its processors where it has none."""
     hardware = find_hardware(system, HardwareRequest())
     if isinstance(hardware, Unknown):
@@ -267,17 +269,17 @@ def this_machine(system: System, work: Work, purse: BuyerPrices) -> RigShown:
             tdp_w=None, reason=hardware.why,
         )  # fmt: skip
     report = answer(system, _request(work)) if work.model else None
-    return shown_here(hardware, purse, report)
+    return rig_shown_here(hardware, prices, report)
 
 
-def shown_here(hardware: Hardware, purse: BuyerPrices, report: PredictionReport | None) -> RigShown:
+def rig_shown_here(hardware: Hardware, prices: BuyerPrices, report: PredictionReport | None) -> RigShown:
     """This machine with what was predicted of it, if anything was."""
     device, count = hardware.device, hardware.device_count
-    price = purse.of(device, "here", smallest=device.kind != "cpu")
-    price = price if "here" in purse.own else times_price(price, count)
+    price = prices.of(device, "here", smallest=device.kind != "cpu")
+    price = price if "here" in prices.own else price_of_several(price, count)
     rooms = hardware.rooms or ((hardware.host_room,) if hardware.host_room else ())
     shown = msgspec.structs.replace(
-        _device_shown(device, count, price, _speed(report) if report else None),
+        _device_shown(device, count, price, _speed_shown(report) if report else None),
         name=f"here: {count}x {device.name}" if count > 1 else f"here: {device.name}",
         memory_bytes=sum(room.capacity_bytes for room in rooms) or None,
         notes=hardware.notes,
@@ -296,7 +298,7 @@ def _fits_here(report: PredictionReport) -> Fits:
     return "whole" if placement.gpu_layers >= placement.all_gpu_layers and not placement.experts_on_cpu else "partly"
 
 
-def _speed(report: PredictionReport) -> SpeedShown | None:
+def _speed_shown(report: PredictionReport) -> SpeedShown | None:
     if report.decode is None or report.prefill is None:
         return None
     rate, users = report.decode.tokens_per_s, max(1, int(report.settings.get("batch", 1)))
@@ -317,9 +319,9 @@ def rig_here(system: System) -> Rig:
     """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
     hardware = find_hardware(system, HardwareRequest())
     if isinstance(hardware, Unknown):
-        raise UserError(f"this machine: {hardware.why}", "name what you have")
+        raise UserError(f"this machine: {hardware.why}", "name the device")
     if hardware.device.kind == "cpu":
-        raise UserError("this machine has no GPU to count on", "leave it out, or name what you have")
+        raise UserError("this machine has no usable GPU", "leave it out, or name the device")
     sizes = hardware.device.memory_sizes_bytes
     held = hardware.rooms[0].capacity_bytes if hardware.rooms else 0
     return Rig(hardware.device, hardware.device_count, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
@@ -329,7 +331,7 @@ def read_prices(system: System, work: Work) -> tuple[BuyerPrices, PricesFile]:
     """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalogue."""
     told = read_prices_file(system, work.prices)
     given = [*told.prices, *(named_amount(text, "--price") for text in work.price)]
-    own = {plain_price(device_key(name)): amount for name, amount in given}
+    own = {price_key(device_key(name)): amount for name, amount in given}
     return BuyerPrices(own, (work.currency or told.currency or SHIPPED)[:12], system.now()[:10]), told
 
 
@@ -338,16 +340,16 @@ def read_prices_file(system: System, path: str) -> PricesFile:
     if not path:
         return PricesFile()
     try:
-        tables = tomllib.loads(system.read_bytes(expanded(path), _MOST_BYTES).decode("utf-8"))
+        tables = tomllib.loads(system.read_bytes(expand_path(path), _MOST_BYTES).decode("utf-8"))
     except LookError as error:
         raise UserError(f"--prices {path}: {error.why}", _HINT) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--prices {path} is no TOML: {error}", _HINT) from error
+        raise UserError(f"--prices {path} is not valid TOML: {error}", _HINT) from error
     if unknown := sorted(set(tables) - {*_TABLES, "currency", "electricity"}):
-        raise UserError(f"--prices {path}: {unknown[0]!r} is not known", _HINT)
+        raise UserError(f"--prices {path}: unknown key {unknown[0]!r}", _HINT)
     found = {name: tables.get(name, {}) for name in _TABLES}
     if not all(isinstance(table, dict) for table in found.values()):
-        raise UserError(f"--prices {path}: prices stand in tables", _HINT)
+        raise UserError(f"--prices {path}: prices must be in tables", _HINT)
     electricity = tables.get("electricity")
     try:
         return PricesFile(
@@ -358,7 +360,7 @@ def read_prices_file(system: System, path: str) -> PricesFile:
             electricity=None if electricity is None else _amount(electricity),
         )
     except (TypeError, ValueError) as error:
-        raise UserError(f"--prices {path}: a price is a number of 0 or more", _HINT) from error
+        raise UserError(f"--prices {path}: a price must be a number of at least 0", _HINT) from error
 
 
 def _amount(value: Any) -> float:
@@ -384,16 +386,16 @@ def named_amount(text: str, flag: str) -> tuple[str, float]:
     name, between, amount = text[:_LONGEST].rpartition("=")
     if not between or not name.strip():
         example = '"H100=2.5/h"' if flag == "--rent" else '"RTX 3090=700"'
-        raise UserError(f"{flag} {text[:40]!r} has no name and amount", f"write it like {flag} {example}")
+        raise UserError(f"{flag} must be NAME=AMOUNT (got {text[:40]!r})", f"write it like {flag} {example}")
     return name.strip(), amount_of(_HOURLY.sub("", amount), flag)
 
 
-def two_amounts(text: str, flag: str = "--api") -> tuple[str, float, float]:
+def api_amounts(text: str, flag: str = "--api") -> tuple[str, float, float]:
     """A name, which may be empty, and what a million tokens cost in and out, from `0.5/1.5 per M`."""
     name, _, amounts = text[:_LONGEST].rpartition("=")
     parts = _PER_MILLION.sub("", amounts).split("/")
     if len(parts) > 2:  # noqa: PLR2004 (in and out)
-        raise UserError(f"{flag} {text[:40]!r} has more than two amounts", f'write it like {flag} "0.5/1.5 per M"')
+        raise UserError(f"{flag} must have one or two amounts (got {text[:40]!r})", f'such as {flag} "0.5/1.5 per M"')
     numbers = [amount_of(part, flag) for part in parts]
     return name.strip(), numbers[0], numbers[-1]
 
@@ -403,4 +405,4 @@ def amount_of(text: str, what: str = "the price") -> float:
     try:
         return parse_amount(text)
     except ValueError:
-        raise UserError(f"{what}: {text[:40]!r} is no amount", "write it like 700 or 1499.50") from None
+        raise UserError(f"{what}: {text[:40]!r} is not an amount", "write it like 700 or 1499.50") from None

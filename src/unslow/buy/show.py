@@ -3,12 +3,12 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unslow.buy.cost import CostReport, WayShown, paid_after
+from unslow.buy.cost import CostReport, WayShown, break_even_words
 from unslow.buy.devices import NOTE_ON_JOULES
 from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
 from unslow.buy.tiers import RunsShown, TiersReport
-from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indented, item, table_of
+from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indent_text, item, table_of
 from unslow.show.units import GB, GIB, count, rate, size, span
 from unslow.think.speed.report import RateShown
 
@@ -22,25 +22,25 @@ _PLAIN = (
 )  # fmt: skip
 _FULL = (
     Column("DEVICE", right=False), Column("GB"), Column("GB/s", spare=5), Column("FITS", right=False),
-    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=3),
+    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PREFILL", spare=3),
     Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("FIRST", spare=4),
     Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
 )  # fmt: skip
 _COLUMNS = (
     Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
-    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
+    Column("TOK/S"), Column("80 %", right=False), Column("PREFILL", spare=2),
     Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
     Column("PRICE", right=False, spare=3), Column("W", spare=1),
 )  # fmt: skip
 _COST_COLUMNS = (
-    Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("A MONTH"),
+    Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("PER MONTH"),
     Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
     Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
 )  # fmt: skip
 _TIERS_COLUMNS = (
     Column("  MODEL", right=False), Column("PARAMS", spare=2), Column("QUANT", right=False), Column("WEIGHTS"),
-    Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
-    Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
+    Column("MAX CONTEXT"), Column("TOK/S"), Column("80 %", right=False, spare=1),
+    Column("PREFILL", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
 )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
     asked, count = report.asked, len(report.devices)
     if asked is None:
         every = report.catalogue_devices
-        of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
+        of_all = f" of {every:,} in the catalogue (--all lists them)" if every and count < every else ""
         title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
         rows = (
             (
@@ -62,7 +62,9 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
     order = f", by {report.sorted_by}" if report.sorted_by else ""
     title = head(f"{asked.model} {asked.quant}", f"on {count} device{'' if count == 1 else 's'}{order}")
     table = table_of(_FULL, (_full_row(rig, asked.users) for rig in report.devices), width)
-    about = dim(f"{work_words(asked)}; first token of a prompt of {asked.prompt_tokens:,}; prices in {report.currency}")
+    about = dim(
+        f"{work_words(asked)}; first token after a {asked.prompt_tokens:,}-token prompt; prices in {report.currency}"
+    )
     names: dict[str, list[str]] = {}
     for rig in report.devices:
         if rig.reason:
@@ -101,15 +103,15 @@ render_devices = ReportKind(DevicesReport, _devices_answer)
 
 
 def _answer(report: ChoiceReport, width: int) -> RenderableType:
-    said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work_words(report.asked)]
+    said = [f"{report.asked.context:,} tokens of context"] if report.chosen else [work_words(report.asked)]
     if report.asked.users > 1 and report.chosen:
-        said.append(f"{report.asked.users} conversations at once")
+        said.append(f"{report.asked.users} concurrent requests")
     if report.goal_tokens_per_s:
         said.append(f"goal {report.goal_tokens_per_s:g} tok/s{' each' if report.asked.users > 1 else ''}")
     if report.budget is not None:
         said.append(f"budget {money_words(report.budget)} {report.currency}")
     if report.have:
-        said.append(f"there is {report.have}")
+        said.append(f"you have {report.have}")
     parts: list[RenderableType] = [_head(report), dim(" · ".join(said))]
     offers = ([report.chosen] if report.chosen else []) + list(report.runners_up)
     if report.chosen:
@@ -118,12 +120,12 @@ def _answer(report: ChoiceReport, width: int) -> RenderableType:
         rows = (_row(offer, chosen=offer is report.chosen) for offer in offers)
         parts += ["", table_of(_COLUMNS, rows, width, name=1)]
     if report.ways:
-        parts += ["", Text("What would have to give", style="bold"), *(item(way.words) for way in report.ways)]
+        parts += ["", Text("What would make it possible", style="bold"), *(item(way.words) for way in report.ways)]
     if report.refused:
-        parts += ["", Text("Refused", style="bold")]
+        parts += ["", Text("Ruled out", style="bold")]
     for heap in report.refused:
         near = "; ".join(_near(offer, heap) for offer in heap.nearest)
-        parts += [item(f"{heap.count}: {heap.words}"), indented(f"nearest: {near}", "dim", 4)]
+        parts += [item(f"{heap.count}: {heap.words}"), indent_text(f"closest: {near}", "dim", 4)]
     parts += ["", *(dim(text) for text in (*report.assumptions, *report.notes))]
     return Group(*parts)
 
@@ -132,10 +134,10 @@ def _head(report: ChoiceReport) -> Text:
     best = report.chosen
     if best is None:
         where = f" within {money_words(report.budget)} {report.currency}" if report.budget is not None else ""
-        goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " holds it"
+        goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " fits it"
         return head("NOTHING", f"{report.asked.model}: nothing{where}{goal}", YELLOW)
-    pay = "nothing to pay" if best.total == 0 else f"{money_words(best.total)} {report.currency}"
-    pay = "price not known" if best.total is None else pay
+    pay = "nothing to buy" if best.total == 0 else f"{money_words(best.total)} {report.currency}"
+    pay = "price unknown" if best.total is None else pay
     middle = f", {rate(best.rig.speed.each_tokens_per_s.mid)} tok/s" if best.rig.speed else ""
     return head(best.rig.name, f"{report.asked.model} {best.rig.quant}{middle} · {pay}")
 
@@ -156,7 +158,7 @@ def _near(offer: OfferShown, heap: RefusedShown) -> str:
     if heap.why == "does_not_fit" or offer.rig.speed is None:
         return f"{offer.rig.name}{cost}"
     each = offer.rig.speed.each_tokens_per_s
-    return f"{offer.rig.name}{cost} {rate(each.low)} low, {rate(each.mid)} middle"
+    return f"{offer.rig.name}{cost} {rate(each.mid)} tok/s, low end {rate(each.low)}"
 
 
 render_choose = ReportKind(ChoiceReport, _answer)
@@ -165,22 +167,22 @@ render_choose = ReportKind(ChoiceReport, _answer)
 def _cost_answer(report: CostReport, width: int) -> RenderableType:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
-        untold = f"{report.asked.model} {report.asked.quant}: no way has a price and can do it"
+        untold = f"{report.asked.model} {report.asked.quant}: no option has a price and enough capacity"
         title = head("CAN'T TELL", untold, YELLOW)
     else:
         what = f"{best.name}, {best.how}" if best.how != "api" else best.name
         price = f"{money_words(best.per_million)} {report.currency}"
-        title = head(price, f"a million generated tokens of {report.asked.model}: {what}")
+        title = head(price, f"per million generated tokens of {report.asked.model}: {what}")
     generated, read = count(report.use.tokens_per_day), count(report.use.prompt_tokens_per_day)
     use = (
-        f"{generated} tokens a day are generated and {read} read, {report.asked.context:,} tokens in the context; "
-        f"{report.currency}, a kWh {report.electricity_per_kwh:g}"
+        f"per day {generated} generated and {read} prompt tokens, {report.asked.context:,} tokens of context; "
+        f"prices in {report.currency}, electricity {report.electricity_per_kwh:g} per kWh"
     )
     table = table_of(_COST_COLUMNS, (_cost_row(way) for way in report.ways), width, name=1)
     parts: list[RenderableType] = [title, dim(use), "", table]
     if report.break_even:
-        paid = (item(f"{pair.own} {paid_after(pair, report.years)}") for pair in report.break_even)
-        parts += ["", Text("When owning pays", style="bold"), *paid]
+        paid = (item(f"{pair.own} {break_even_words(pair, report.years)}") for pair in report.break_even)
+        parts += ["", Text("Break-even", style="bold"), *paid]
     reasons = [f"{way.name}, {way.how}: {way.reason}" for way in report.ways if way.reason]
     parts += ["", *(dim(text) for text in (*dict.fromkeys(reasons), *report.assumptions, *report.notes))]
     return Group(*parts)
@@ -203,21 +205,21 @@ render_cost = ReportKind(CostReport, _cost_answer)
 
 
 def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
-    room = f"with {report.context:,} tokens and {report.quant_least} or finer"
-    asked = f"the largest that fit whole, one of each family, {room}"
-    parts: list[RenderableType] = [head(f"{report.models} models", "what each size of memory runs"), dim(asked)]
+    room = f"with {report.context:,} tokens of context, in {report.quant_least} or finer"
+    asked = f"the largest models that fit completely, one per family, {room}"
+    parts: list[RenderableType] = [head(f"{report.models} models", "what each memory size runs"), dim(asked)]
     for tier in report.tiers:
         kind = " shared" if tier.unified else ""
         text = Text(f"{memory_words(tier.memory_bytes)} GB{kind}", style="bold")
         if tier.device and tier.bytes_per_s:
-            typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}"
+            typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices} devices"
             text.append(typical, "dim not bold")
-        nothing = dim("nothing of the catalogue fits")
+        nothing = dim("no model in the catalogue fits")
         runs = table_of(_TIERS_COLUMNS, map(_tiers_row, tier.runs), width) if tier.runs else nothing
         parts += ["", text, runs]
         for missed in tier.misses:
             instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
-            parts.append(dim(f"not {missed.model} {missed.quant}: lacks {size(missed.lacks_bytes)}{instead}"))
+            parts.append(dim(f"too large: {missed.model} {missed.quant}, {size(missed.lacks_bytes)} short{instead}"))
     return Group(*parts, "", *(dim(note) for note in report.notes))
 
 
@@ -237,9 +239,9 @@ render_tiers = ReportKind(TiersReport, _tiers_answer)
 
 def work_words(asked: AskedShown) -> str:
     """What was asked of every device."""
-    users = f", {asked.users} conversations at once" if asked.users > 1 else ""
+    users = f", {asked.users} concurrent requests" if asked.users > 1 else ""
     kv = "" if asked.kv_type == "f16" else f", {asked.kv_type} KV cache"
-    return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens in the context{users}{kv}"
+    return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens of context{users}{kv}"
 
 
 def fits_words(rig: RigShown) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.buy.rigs import Rated, Rig, hardware_of, is_card, rated, rigs_of
+from unslow.buy.rigs import ModelRating, Rig, hardware_of, is_card, rate_model, rigs_of
 from unslow.catalog.devices import Device, all_devices
 from unslow.catalog.models import WellKnown, well_known
 from unslow.catalog.quants import find_mix
@@ -25,7 +25,7 @@ from unslow.look.system import System
 from unslow.think.blueprints import made_up
 from unslow.think.fit.gguf import longest_context
 from unslow.think.hardware import Hardware
-from unslow.think.memo import one_judgement, remembered
+from unslow.think.memo import one_judgement, remember_once
 from unslow.think.setup import Setup
 from unslow.think.speed.report import RateShown
 
@@ -47,55 +47,54 @@ _MADE_OF = re.compile(r"distill|nemotron-|coder|-vl-|mtp|hermes")
 _ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
 """Parts of names of models that write nothing, and of those that are others with a layer more."""
 _NOTES = (
-    "whole: nothing lies on the host, 1 GiB stays free, and the context is held in f16",
-    "models with experts (MoE) also run where they do not fit whole: `unslow devices --model` shows how fast",
-    "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
-    "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
+    "fits: all layers and an f16 KV cache in device memory, with 1 GiB free",
+    "MoE models also run with experts in host memory: `unslow devices --model` shows how fast",
+    "one model per family, the newest of about that size; models trained for fewer than 32,768 tokens come last",
+    "typical device: median bandwidth among devices since 2020 with this much memory; of cards, the cheaper half",
 )
 
 
 class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that fits whole."""
+    """A model that fits completely."""
 
     model: str
     parameters: int
     is_sparse: bool
-    """Whether a token meets only some of its experts."""
+    """Whether it is a mixture of experts."""
     quant: str
-    """The finest usual one that fits."""
+    """The finest common quant that fits."""
     weights_bytes: int
     most_context: int | None
-    """The longest that fits with it, up to what the model was trained for."""
+    """Maximum context length that fits, up to the trained one."""
     tokens_per_s: RateShown | None
     """On the typical device of the tier."""
     prefill_tokens_per_s: RateShown | None = None
     backend: str = ""
-    """What both were predicted with."""
+    """Backend of both predictions."""
     alike: int = 0
-    """How many others of the catalogue have the same shape."""
+    """Other models in the catalogue with the same shape."""
 
 
 class MissesShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that just does not fit, and what would make it."""
+    """A model that barely does not fit, and what would make it fit."""
 
     model: str
     parameters: int
     quant: str
     lacks_bytes: int
     would_fit: str
-    """What to give up; empty where nothing usual helps."""
+    """What to change; empty if nothing common helps."""
 
 
 class TierShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A size of memory."""
+    """A memory size."""
 
     memory_bytes: int
     unified: bool
     device: str
-    """The typical one: of the middle bandwidth among those with so much memory, of cards those of the cheaper half;
-    empty where there is none."""
+    """The typical one: median bandwidth among devices of this size, of cards the cheaper half; empty if none."""
     devices: int
-    """How many of the catalogue have so much."""
+    """Devices in the catalogue with this much memory."""
     bytes_per_s: float | None
     runs: tuple[RunsShown, ...] = ()
     """The largest first."""
@@ -103,14 +102,14 @@ class TierShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TiersReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What each size of memory runs."""
+    """What each memory size runs."""
 
     schema: str = TIERS_SCHEMA
     unslow_version: str
     context: int
     quant_least: str
     models: int
-    """How many models were gone through."""
+    """Models that were tried."""
     tiers: tuple[TierShown, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -130,14 +129,14 @@ def tiers(_system: System, request: TiersRequest, progress: Progress | None = No
     both = request.memory or request.unified
     cards, unified = (request.memory, request.unified) if both else (CARDS, UNIFIED)
     if len(cards) + len(unified) > _MOST_TIERS:
-        raise UserError(f"{len(cards) + len(unified)} sizes of memory are too many", f"{_MOST_TIERS} at most")
+        raise UserError(f"at most {_MOST_TIERS} memory sizes (got {len(cards) + len(unified)})", "leave some out")
     every = [*(_tier(size, unified=False) for size in cards), *(_tier(size, unified=True) for size in unified)]
-    groups = shapes(well_known().values(), request.context)
+    groups = models_by_shape(well_known().values(), request.context)
     least = mix_named(request.quant_least).name
     shown = []
     for n, tier in enumerate(every):
-        said.step(f"going through {len(groups)} shapes of models for {len(every)} sizes of memory", n / len(every))
-        shown.append(_Counter(tier, question, least, request.rows).shown(groups))
+        said.step(f"trying {len(groups)} model shapes per memory size", n / len(every))
+        shown.append(_TierModels(tier, question, least, request.rows).tier_shown(groups))
     return TiersReport(
         unslow_version=__version__,
         context=request.context,
@@ -149,17 +148,17 @@ def tiers(_system: System, request: TiersRequest, progress: Progress | None = No
 
 
 def _tier(size: int, *, unified: bool) -> _Tier:
-    rig, count = typical(all_devices(), size, unified=unified)
+    rig, count = typical_rig(all_devices(), size, unified=unified)
     hardware = hardware_of(rig, PredictRequest()) if rig else None
     if rig is None or not isinstance(hardware, Hardware):
         if unified:
-            raise UserError(f"no device of the catalogue shares {size // GIB} GB", "try --unified 32,64,128")
+            raise UserError(f"no device has {size // GIB} GB of unified memory", "try --unified 32,64,128")
         room = named_room(f"{size / GIB:g}GB")
         return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]))
     return _Tier(size, unified, hardware, rig.label, count)
 
 
-def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
+def typical_rig(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
     """The device of the middle bandwidth among those with so much memory, and how many there are.
 
     Of cards those of the cheaper half: others are made for workstations.
@@ -178,32 +177,30 @@ def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> t
         found = [rig for rig in found if rig.device.launch_usd <= usual]
     middle = median_low(rig.device.memory_bytes_per_s for rig in found)
     alike = [rig for rig in found if rig.device.memory_bytes_per_s == middle]
-    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), count
+    return max(alike, key=lambda rig: (rig.device.is_verified, rig.device.year, rig.device.name)), count
 
 
-class _Counter:
-    """Goes through the models for one size of memory."""
-
+class _TierModels:
     def __init__(self, tier: _Tier, question: PredictRequest, least: str, rows: int) -> None:
         self._tier, self._question, self._rows = tier, question, rows
         self._least = find_mix(least).bits_per_weight
         self._quants = [q for q in _QUANTS if find_mix(q).bits_per_weight >= self._least] or [least]
         self._room = tier.hardware.rooms[0].usable_bytes
 
-    def shown(self, groups: Sequence[Sequence[WellKnown]]) -> TierShown:
+    def tier_shown(self, groups: Sequence[Sequence[WellKnown]]) -> TierShown:
         """The tier, with the largest models that fit and the smallest that do not."""
         runs: dict[str, RunsShown] = {}
         missed: list[tuple[WellKnown, int]] = []
         for group in groups:
             if len(runs) >= self._rows:
                 break
-            if family(group[0]) in runs:
+            if model_family(group[0]) in runs:
                 continue
             found = self._finest(group[0])
             if isinstance(found, int):
                 missed.append((group[0], found))
             else:
-                runs[family(group[0])] = self._newest(group, groups) or self._runs(group, *found)
+                runs[model_family(group[0])] = self._newest(group, groups) or self._runs(group, *found)
         tier = self._tier
         return TierShown(
             memory_bytes=tier.memory_bytes, unified=tier.unified, device=tier.device, devices=tier.devices,
@@ -214,7 +211,7 @@ class _Counter:
 
     def _newest(self, group: Sequence[WellKnown], groups: Sequence[Sequence[WellKnown]]) -> RunsShown | None:
         """A later version that is about as large and fits too, if there is one."""
-        later = newer((one[0] for one in groups), group[0])
+        later = newer_versions((one[0] for one in groups), group[0])
         found = ((model, self._finest(model)) for model in later)
         fitting = next(((model, fit) for model, fit in found if not isinstance(fit, int)), None)
         if fitting is None:
@@ -226,14 +223,14 @@ class _Counter:
         names = self._names(model)
         if surely_too_large(model, _bits(model, names[-1]), self._room):
             return int(model.parameters * _bits(model, names[-1]) / 8) - self._room
-        question = self._asked(model, names[-1])
+        question = self._setup_for(model, names[-1])
         if (left := question.left()) < 0:
             return int(-left)
         # The finer quants whose weights about fit into what the coarsest leaves, the finest first
         weights, least = question.blueprint.weights_bytes, find_mix(names[-1]).bits_per_weight
         sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
         finer = [name for name, size in sizes if size - weights < _ROUGHLY * left]
-        tried = ((name, self._asked(model, name)) for name in finer)
+        tried = ((name, self._setup_for(model, name)) for name in finer)
         return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
 
     def _names(self, model: WellKnown) -> list[str]:
@@ -241,20 +238,20 @@ class _Counter:
         shipped = shipped_mix(model)
         return [shipped] if shipped else self._quants
 
-    def _asked(self, model: WellKnown, quant: str) -> Setup:
+    def _setup_for(self, model: WellKnown, quant: str) -> Setup:
         hardware, question = self._tier.hardware, self._question
-        plan = remembered(well_known, (model.name, quant), lambda: made_up(model, quant))
+        plan = remember_once(well_known, (model.name, quant), lambda: made_up(model, quant))
         asked = setup_of(plan, hardware, question, backend_of(hardware.device, question))
         if asked is None:
-            raise UserError("the memory of this size is not known", "leave it out")
+            raise UserError("the usable memory of this size is unknown", "leave it out")
         return asked
 
     def _runs(self, group: Sequence[WellKnown], quant: str, asked: Setup) -> RunsShown:
         model, plan = group[0], asked.blueprint
-        answer: Rated | Unknown | None = None
+        answer: ModelRating | Unknown | None = None
         if self._tier.device:
             found = FoundModel(model.name, plan, quant, "catalogue", model.parameters)
-            answer = rated(found, self._tier.hardware, self._question, whole=True)
+            answer = rate_model(found, self._tier.hardware, self._question, whole=True)
         return RunsShown(
             model=model.name,
             parameters=model.parameters,
@@ -262,9 +259,9 @@ class _Counter:
             quant=quant,
             weights_bytes=plan.weights_bytes,
             most_context=longest_context(asked),
-            tokens_per_s=answer.speed.decode_tokens_per_s if isinstance(answer, Rated) else None,
-            prefill_tokens_per_s=answer.speed.prefill_tokens_per_s if isinstance(answer, Rated) else None,
-            backend=answer.speed.backend if isinstance(answer, Rated) else "",
+            tokens_per_s=answer.speed.decode_tokens_per_s if isinstance(answer, ModelRating) else None,
+            prefill_tokens_per_s=answer.speed.prefill_tokens_per_s if isinstance(answer, ModelRating) else None,
+            backend=answer.speed.backend if isinstance(answer, ModelRating) else "",
             alike=len(group) - 1,
         )
 
@@ -283,14 +280,14 @@ class _Counter:
                 saved = model.parameters * (_bits(model, quant) - _bits(model, name)) / 8
                 if _SAVED_AT_MOST * saved < lacks:
                     continue
-                if self._asked(model, name).left() >= 0:
-                    return f"as {name}, which costs quality"
+                if self._setup_for(model, name).left() >= 0:
+                    return f"as {name}, at some loss of quality"
         if self._tier.unified:  # its host has no other memory
             return ""
-        return "with experts on the host" if model.shape.experts else "on two such cards"
+        return "with experts in host memory" if model.shape.experts else "on two such cards"
 
 
-def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
+def models_by_shape(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
     """Models that chat and were trained for such a context, those of one shape together.
 
     The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
@@ -302,25 +299,25 @@ def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
         ):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
-    return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
+    return sorted(
+        ordered,
+        key=lambda group: (
+            group[0].shape.context_trained < _USUAL_TOKENS, -group[0].parameters, _newest_first(group[0]),
+        ),
+    )  # fmt: skip
 
 
-def _is_short(model: WellKnown) -> bool:
-    """Whether it was trained for fewer tokens than is usual by now, as most models of 2023 and before were."""
-    return model.shape.context_trained < _USUAL_TOKENS
-
-
-def newer(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
+def newer_versions(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
     """Later versions of the same family that are about as large, the newest first."""
     found = [
         model for model in models
-        if family(model) == family(than) and _version(model) > _version(than)
+        if model_family(model) == model_family(than) and _version(model) > _version(than)
         and model.parameters >= _ABOUT_AS_LARGE * than.parameters and not _MADE_OF.search(model.name.lower())
     ]  # fmt: skip
     return sorted(found, key=lambda model: (-_version(model), -model.parameters))
 
 
-def family(model: WellKnown) -> str:
+def model_family(model: WellKnown) -> str:
     """The first word of its name."""
     found = re.match(r"[a-z]+", model.name.lower())
     return found[0] if found else model.name

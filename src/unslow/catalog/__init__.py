@@ -28,18 +28,18 @@ def texts(folder: str) -> dict[str, str]:
     return {f.name.removesuffix(".toml"): f.read_text("utf-8") for f in sorted(found, key=lambda f: f.name)}
 
 
-def _cached(function: F) -> F:
+def _cache_typed(function: F) -> F:
     """`functools.cache`, with the type of a generic function kept."""
     return cast("F", cache(function))
 
 
-@_cached
+@_cache_typed
 def entries(folder: str, kind: type[T]) -> dict[str, T]:
     """Every file of a folder by its stem, in alphabetical order, checked against `kind`."""
     return {stem: entry(folder, stem, kind) for stem in texts(folder)}
 
 
-@_cached
+@_cache_typed
 def entry(folder: str, stem: str, kind: type[T]) -> T:
     """One file of a folder, checked against `kind`; what is wrong is told with the file's name."""
     try:

@@ -13,11 +13,11 @@ ConfigValue = bool | int | str | list[int]
 
 
 class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An architecture's habits; the tensors of a file tell the rest."""
+    """An architecture's habits; the tensors of a file say the rest."""
 
     source: str
     is_known: bool = True
-    """Whether this catalogue tells how its layers are computed."""
+    """Whether this catalogue describes how its layers are computed."""
     heeds: tuple[str, ...] = ()
     """Keys of a file by which llama.cpp changes the computation of this architecture, and not of others."""
     block: str = "blk"
@@ -35,11 +35,11 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     window_fixed: int = 0
     """The sliding window where the file gives any."""
     window_period: int = 0
-    """Of so many layers, one attends to everything; 0 where the file must say it."""
+    """One in this many layers attends to everything; 0 where the file must say it."""
     window_full_first: bool = False
     """Whether that one is the first of the period, else the last."""
     window_layers_from: int = 0
-    """From so many layers on a model has windows at all (EXAONE 4: only the large one)."""
+    """From this many layers on a model has windows (EXAONE 4: only the large one)."""
     window_drafts: bool = False
     """Whether layers that only predict further tokens have windows too."""
 
@@ -53,7 +53,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     caches_drafts: bool = True
     """Whether layers that only predict further tokens have a cache, although they are not loaded."""
     recurrent_period: int = 0
-    """Of so many layers, the last one attends and the others keep a state; 0 where the file's heads tell."""
+    """The last of this many layers attends, the others keep a state; 0 where the file's heads say it."""
     loads_states_first: bool = False
     """Whether a layer's state is read before its norm is computed (Ling 3)."""
     both_kinds: bool = False
@@ -85,20 +85,20 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     norms_turned_heads: bool = False
     """Whether queries and keys that were turned get a norm without weights (Llama 4)."""
     norms_not_with_experts: int = 0
-    """But not in a model of so many experts."""
+    """Except in a model of this many experts."""
 
     # positions
     positions: int = 1
     """Position numbers for each token (4 where images have places too)."""
     positions_by_file: bool = False
-    """Whether the file tells by its sections whether there are 4."""
+    """Whether the sections in the file say if there are 4."""
     rope: Literal["all", "none", "windows", "windows_or_dense", "unless_untrained"] = "all"
     """The layers that turn by rotary positions: those with a window, where there are any, and perhaps those without
     experts; or all, unless the file says that its rotary scaling was not trained."""
     rope_skips: int = 0
-    """Of so many layers, the last one does not turn; 0 for none."""
+    """The last of this many layers has no rotary positions; 0 for none."""
     rope_model_layers: int = 0
-    """Only a model of so many layers turns (Baichuan 7B); 0 for any."""
+    """Only a model of this many layers has rotary positions (Baichuan 7B); 0 for any."""
     rope_factors: Literal["all", "no_windows", "none"] = "all"
     """The layers that use the file's rotary factors."""
     tempers_unturned: bool = False
@@ -108,7 +108,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sum_order: tuple[Literal["attention", "feed_forward", "input"], ...] = ()
     """The order in which they are added, where both halves of a layer read the same."""
     is_parallel_by_file: bool = False
-    """Whether the file tells that both halves of a layer read the same, although each has its norm."""
+    """Whether the file says that both halves of a layer read the same, although each has its norm."""
     residual_first: Literal["", "attention", "feed_forward", "both"] = ""
     """The half whose sum begins with what it read."""
     adds_normed: bool = False
@@ -219,7 +219,7 @@ class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     experts_used: int = 0
 
 
-_PLAIN = Architecture(source="nothing is known of it: its tensors must tell")
+_PLAIN = Architecture(source="unknown architecture: only its tensors can be read")
 made_up_shapes = partial(entries, "shapes", MadeUpShape)
 """Every shape by its file name."""
 
@@ -238,10 +238,10 @@ def _architectures() -> dict[str, Architecture]:
 def layouts() -> dict[str, Layout]:
     """Every architecture's layout by the name that GGUF has for it, with its parts put in."""
     parts = entries("layouts/parts", Layout)
-    return {name: _whole(layout, parts) for name, layout in entries("layouts", Layout).items()}
+    return {name: _merge_parts(layout, parts) for name, layout in entries("layouts", Layout).items()}
 
 
-def _whole(layout: Layout, parts: dict[str, Layout]) -> Layout:
+def _merge_parts(layout: Layout, parts: dict[str, Layout]) -> Layout:
     pieces = [*_pieces(layout, parts)]
     # Each tensor only where the last piece that names it has it
     last = {name: n for n, piece in enumerate(pieces) for group in piece.groups for name in group.tensors}

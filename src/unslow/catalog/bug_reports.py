@@ -53,10 +53,10 @@ def presence_phrases() -> dict[Topic, Presence]:
 
 
 def _any(patterns: list[str]) -> re.Pattern[str]:
-    return _compiled("|".join(f"(?:{pattern})" for pattern in patterns))
+    return _compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns))
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     """The pattern, with endings of words as long as words are: a text without blanks would be read many times."""
     return re.compile(pattern.replace(r"\w*", r"\w{0,24}").replace(r"\w+", r"\w{1,24}"))
 
@@ -72,7 +72,9 @@ class NumberPhrase(NamedTuple):
 @cache
 def number_phrases() -> tuple[NumberPhrase, ...]:
     """Numbers and settings by the fact that they are."""
-    return tuple(NumberPhrase(said["path"], said["as"], _compiled(said["says"])) for said in _words("numbers")["fact"])
+    return tuple(
+        NumberPhrase(said["path"], said["as"], _compile_pattern(said["says"])) for said in _words("numbers")["fact"]
+    )
 
 
 @cache
@@ -97,6 +99,6 @@ class _Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def cause_frequency(cause: str) -> float:
-    """The share of reports that a cause is behind, with one more report for each: what nobody reported happens too."""
+    """The share of reports that a cause is behind, with one more report for each: unreported causes happen too."""
     counted = entry("causes", "frequency", _Counted)
     return (counted.seen.get(cause, 0.0) + 1) / (counted.reports + len(counted.seen))

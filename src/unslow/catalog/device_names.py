@@ -30,7 +30,7 @@ _SOCKETS = 2  # of a host whose two memories count as one
 _BESIDE = re.compile(r"\s\+\s|\s&\s|(?<!\s)\s+and\s+")
 
 
-class Meant(NamedTuple):
+class DeviceMention(NamedTuple):
     """A device of a text, and how many of it."""
 
     device: Device
@@ -44,10 +44,12 @@ def find_written(text: str) -> Device | None:
 
 
 @lru_cache(maxsize=4096)
-def devices_written(text: str) -> tuple[Meant, ...]:
+def devices_written(text: str) -> tuple[DeviceMention, ...]:
     """The devices of a text such as "2x RTX 3090" or "RTX 3060 Ti + RTX 3080 Ti"; none where one of them is unknown."""
     found = [(_device_of(part), parse_device_name(part).how_many) for part in _BESIDE.split(text)]
-    return tuple(Meant(device, n) for device, n in found if device) if all(device for device, _ in found) else ()
+    return (
+        tuple(DeviceMention(device, n) for device, n in found if device) if all(device for device, _ in found) else ()
+    )
 
 
 def _device_of(text: str) -> Device | None:

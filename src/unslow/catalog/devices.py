@@ -69,7 +69,7 @@ _A_PROCESSOR = 'kind = "cpu"'
 
 
 class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A speed that somebody published for one stream of text on a device."""
+    """A published speed for one stream of text on a device."""
 
     model: str
     tokens_per_s: float
@@ -81,7 +81,7 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a datasheet says; `source` is that of the bandwidth, `sources` has one for each other number.
 
-    A source is "unverified" where nobody checked the number against a second table. A number that is not known is 0.
+    A source is "unverified" where the number was not checked against a second table. A number that is not known is 0.
     """
 
     name: str
@@ -131,15 +131,15 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     results: tuple[Result, ...] = ()
 
     def __hash__(self) -> int:
-        """Names are unique."""
+        """By name, which is unique."""
         return hash(self.name)
 
     @property
-    def unified(self) -> bool:
+    def is_unified(self) -> bool:
         return self.kind == "unified"
 
     @property
-    def verified(self) -> bool:
+    def is_verified(self) -> bool:
         """Whether a second source was seen."""
         return not self.source.startswith("unverified")
 
@@ -149,8 +149,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.driver_bytes or self.memory_bytes
 
 
-class Written(NamedTuple):
-    """A name as somebody wrote it: the words that tell devices apart, and what else it says."""
+class WrittenName(NamedTuple):
+    """A name as written: the words that tell devices apart, and what else it says."""
 
     words: frozenset[str]
     sizes: tuple[str, ...] = ()
@@ -177,30 +177,30 @@ def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     """The device that a driver's name means; memory settles between twins, and None where nothing does."""
     # The name within a line of lspci, `... GA102 [GeForce RTX 3090] [10de:2204]`
     inside = [text for text in _BRACKETS.findall(name[:_LONGEST]) if not _PCI_ID.fullmatch(text)]
-    return _found([name, *inside][-1], memory_bytes) or _found(name, memory_bytes)
+    return _find_known([name, *inside][-1], memory_bytes) or _find_known(name, memory_bytes)
 
 
-def _found(name: str, memory_bytes: int) -> Device | None:
+def _find_known(name: str, memory_bytes: int) -> Device | None:
     every = parse_alternatives(name) if "/" in name else []
     return (
-        _settled([_best(one, memory_bytes) for one in every], memory_bytes)
+        _only_candidate([_best(one, memory_bytes) for one in every], memory_bytes)
         or _best(parse_device_name(name), memory_bytes)
         or _best(parse_device_name(_REMARK.sub(" ", name)), memory_bytes)
     )
 
 
-def _best(written: Written, memory_bytes: int) -> Device | None:
-    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
+def _best(written: WrittenName, memory_bytes: int) -> Device | None:
+    fits = [(_match_score(known, written, memory_bytes), known.device) for known in _fitting(written)]
     longest = max((likeness[0] for likeness, _ in fits), default=0)
     fits = sorted((fit for fit in fits if fit[0][0] == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
     # What names the model, apart from its memory, its cores and its form
     if len({(parse_device_name(device.name).words - FORMS) for _, device in fits}) > 1:
         sizes = _sizes_said(written, memory_bytes)
-        return _settled([device for _, device in fits], *sizes)
+        return _only_candidate([device for _, device in fits], *sizes)
     return fits[0][1] if fits else None
 
 
-def _fitting(written: Written) -> Iterator[_Known]:
+def _fitting(written: WrittenName) -> Iterator[_Known]:
     """The names all of whose words were written, with no word beside them that makes another device of it."""
     models, forms = written.words & MODELS, written.words & FORMS
     index = _index()
@@ -214,14 +214,14 @@ def _fitting(written: Written) -> Iterator[_Known]:
             yield known
 
 
-def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
+def _only_candidate(devices: Iterable[Device | None], *sizes: int) -> Device | None:
     """The only one of several models that has such a memory; any of them where all are equally fast."""
     models = list({d.name: d for d in devices if d}.values())
     fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
     return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
 
 
-def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, ...]:
+def _match_score(known: _Known, written: WrittenName, memory_bytes: int) -> tuple[int, ...]:
     """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
     device = known.device
     sizes = _sizes_said(written, memory_bytes)
@@ -231,7 +231,7 @@ def _likeness(known: _Known, written: Written, memory_bytes: int) -> tuple[int, 
     return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
 
 
-def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
+def _sizes_said(written: WrittenName, memory_bytes: int) -> list[int]:
     if memory_bytes:
         return [memory_bytes]
     amounts = [match for size in written.sizes if (match := _SIZE.match(size))]
@@ -266,7 +266,7 @@ def all_gpus() -> tuple[Device, ...]:
 
 
 @lru_cache(maxsize=4096)
-def parse_device_name(text: str) -> Written:
+def parse_device_name(text: str) -> WrittenName:
     """The words of a name, the sizes of memory in it, and of how many cores and devices it speaks."""
     text = text[:_LONGEST].lower()
     for pattern, plain in _PLAIN:
@@ -282,17 +282,17 @@ def parse_device_name(text: str) -> Written:
     words = [_SAME.get(word, word) for word in text.split()]
     vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
     phrase = " ".join(word for word in words if word not in _MAKERS)
-    return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
+    return WrittenName(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
 
 
 def vendor_of(text: str) -> str:
-    """The maker that a name names, by itself or by its series; empty where it names none, or several."""
+    """The maker that a name names, directly or by its series; empty where it names none, or several."""
     written = parse_device_name(text)
     named = written.vendors or {_OF_SERIES[word] for word in written.words if word in _OF_SERIES}
     return next(iter(named)) if len(named) == 1 else ""
 
 
-def parse_alternatives(text: str) -> list[Written]:
+def parse_alternatives(text: str) -> list[WrittenName]:
     """The names of a list such as `Radeon RX 7900 XT/7900 XTX`, which lspci has for chips of several cards.
 
     What the first name says of series and number holds for the others as far as they leave it out.
@@ -317,7 +317,7 @@ def _index() -> dict[str, list[_Known]]:
 
 
 def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
-    """Every file of a device that is no CPU, and its names."""
+    """Every device file except CPUs, and its names."""
     for folder in subfolders("devices"):
         for stem, text in texts(folder).items():
             kind, names = _names(text) or ("", ())

@@ -90,21 +90,21 @@ gpu_families = partial(entries, "gpu_families", GpuFamily)
 
 @lru_cache(maxsize=1024)
 def find_cpu_family(name: str) -> CpuFamily | None:
-    """The family that a name tells; None where none is sure."""
+    """The family of a name; None where none is sure."""
     families = entries("cpu_families", CpuFamily).values()
     return best_fit(name, ((pattern, family) for family in families for pattern in family.names))
 
 
 @lru_cache(maxsize=4096)
 def find_gpu_family(name: str) -> GpuFamily | None:
-    """The family that a driver's name tells, by its patterns, else by the datasheet; None where neither does."""
+    """The family of a driver's name, by its patterns, else by the datasheet; None where neither does."""
     by_name = best_fit(name, ((pattern, family) for family in gpu_families().values() for pattern in family.names))
     device = find_device(name)
     return by_name or (gpu_families().get(device.family) if device else None)
 
 
 def gpu_maker(gpu: Gpu) -> str:
-    """The maker by the name that the catalogue uses; empty where nothing tells."""
+    """The maker by the name that the catalogue uses; empty where unknown."""
     name = gpu.name.value_or("")
     known = find_device(name) or find_gpu_family(name)
     named = known.vendor if known else vendor_of(name)
@@ -117,7 +117,7 @@ def best_fit(name: str, patterns: Iterable[tuple[str, T]]) -> T | None:
     plain = f" {_NO_WORD.sub(' ', text).strip()} "
     fits = []
     for pattern, thing in patterns:
-        if _compiled(pattern).search(plain):  # more words are better, then fewer that are left open
+        if _compile_pattern(pattern).search(plain):  # more words are better, then fewer that are left open
             words = [word for word in pattern.split() if word != "*"]
             left_open = len(_CLASS.findall(pattern)) + sum(word.count("?") + word.count("*") for word in words)
             fits.append(((len(words), -left_open - 10 * pattern.split().count("*"), len(pattern)), thing))
@@ -125,7 +125,7 @@ def best_fit(name: str, patterns: Iterable[tuple[str, T]]) -> T | None:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
     words = []
     for word in pattern.lower().split():
         parts = re.split(r"(\[[\w-]+\])", word)

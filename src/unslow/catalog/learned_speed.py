@@ -17,7 +17,7 @@ class Spread(msgspec.Struct, frozen=True):
     median_error: float = 0.0
 
 
-class Learned(msgspec.Struct, frozen=True):
+class LearnedFactor(msgspec.Struct, frozen=True):
     """How far off a prediction from a measured bandwidth may be, as a factor either way."""
 
     spread: float
@@ -49,5 +49,5 @@ def spread_of(group: str, backend: str) -> Spread:
     return learned_speed().spread(group, backend)
 
 
-backends = partial(entries, "backends", Learned)
+backends = partial(entries, "backends", LearnedFactor)
 """Every backend by name; GPUs are predicted from `learned_speed`."""

@@ -46,7 +46,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """As padded in the files."""
     context_trained: int
     context_original: int | None = None
-    """Before the positions were stretched."""
+    """Before position scaling."""
     tied: bool | None = None
     """Whether the token table is the output matrix too."""
 
@@ -67,7 +67,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """Whether queries, keys and values have biases."""
     head_norms: bool | None = None
     parallel: bool | None = None
-    """Whether attention and feed-forward lie side by side (StableLM 2 12B)."""
+    """Whether attention and feed-forward run in parallel (StableLM 2 12B)."""
 
     window: int | None = None
     """How far back windowed layers see, in tokens."""
@@ -90,7 +90,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     shared_width: int | None = None
     """Of all shared experts together; as many expert widths as there are where it is not stated."""
     expert_step: int | None = None
-    """Each so-manieth layer has experts."""
+    """One in this many layers has experts."""
     expert_bias: bool | None = None
     """Whether the router's choice has a bias."""
     expert_norm: bool | None = None
@@ -120,7 +120,7 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     index_picked: int | None = None
 
     attention_interval: int | None = None
-    """Each so-manieth layer attends, the others are recurrent (Qwen3-Next)."""
+    """One in this many layers attends, the others are recurrent (Qwen3-Next)."""
     convolution: int | None = None
     """The length of the short convolution."""
     inner: int | None = None
@@ -165,7 +165,7 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
         return self.names[0]
 
 
-class Unlisted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class UnlistedFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Models of one kind, by how their names begin."""
 
     names: tuple[str, ...]
@@ -191,15 +191,15 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def find_model(word: str) -> WellKnown:
     """The model of that name; UserError where there is none or where several could be meant."""
     readings = _readings(word)
-    for index, written in ((_by_name, _key), (_by_beginning, _joined)):
+    for index, written in ((_by_name, _key), (_by_beginning, _join_words)):
         for text in readings:
             if found := index().get(written(text)):
-                models = _ordered(found)
+                models = _sort_models(found)
                 if len(models) == 1:
                     return models[0]
                 raise _several(models, word)
     keys = [key for text in readings if (key := _key(text))]
-    for kind in entries("unlisted", Unlisted).values():
+    for kind in entries("unlisted", UnlistedFamily).values():
         if any(key.startswith(_key(name)) for name in kind.names for key in keys):
             raise UserError(f"{word}: {kind.why}", kind.hint)
     raise _NoSuchModelError(word)
@@ -209,12 +209,12 @@ def same_shape_as(word: str, model: WellKnown) -> str:
     """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
     keys = {_key(text) for text in _readings(word)}
     named = next((name for name in model.names if _key(name) in keys), "")
-    (words, versions), (own_words, own_versions) = (_parted(name) for name in (named, model.name))
+    (words, versions), (own_words, own_versions) = (_words_and_versions(name) for name in (named, model.name))
     newer = bool(own_versions) and not versions <= own_versions
     return named if newer or not words <= own_words else ""
 
 
-def _parted(name: str) -> tuple[set[str], set[float]]:
+def _words_and_versions(name: str) -> tuple[set[str], set[float]]:
     """What tells a model from others: its words, and its versions; not its size and the date of a release."""
     bare = _SIZE_OR_DATE.sub(" ", re.sub(r"[-_:/]", " ", name.lower()))
     words = set(re.findall("[a-z]{2,}", bare)) - _NOISE - _DETAILS
@@ -236,10 +236,10 @@ def listed_models(word: str) -> list[WellKnown]:
 
     found = [stem for stem, names in all_names().items() if any(map(is_meant, names))]
     first = "".join(wanted[:1])
-    return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
+    return sorted(_sort_models(found), key=lambda model: not _join_words(model.name).startswith(first))
 
 
-def _ordered(stems: Iterable[str]) -> list[WellKnown]:
+def _sort_models(stems: Iterable[str]) -> list[WellKnown]:
     """By family, the newest first, the plain ones first, by size."""
 
     def place(model: WellKnown) -> tuple[str, float, list[str], int]:
@@ -253,7 +253,7 @@ def _ordered(stems: Iterable[str]) -> list[WellKnown]:
 
 
 class _NoSuchModelError(UserError):
-    """No model has that name. What is like it is looked for when somebody asks: callers that try names drop most."""
+    """No model has that name. Similar names are looked up only when shown: callers that try names drop most."""
 
     def __init__(self, word: str) -> None:
         Exception.__init__(self, word)  # the message of a UserError is known at once
@@ -261,17 +261,17 @@ class _NoSuchModelError(UserError):
 
     @property
     def message(self) -> str:  # type: ignore[override]  # found when asked for
-        return self._said.message
+        return self._user_error.message
 
     @property
     def hint(self) -> str:  # type: ignore[override]
-        return self._said.hint
+        return self._user_error.hint
 
     def __str__(self) -> str:
         return self.message
 
     @cached_property
-    def _said(self) -> UserError:
+    def _user_error(self) -> UserError:
         if (bare := _bare(self.word)) and len(choice := listed_models(bare)) > 1:
             return _several(choice, self.word)
         near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
@@ -302,13 +302,13 @@ def _words(text: str) -> list[str]:
     return [word for word in re.findall(r"[a-z0-9]+(?:\.\d+)*", text.lower()) if word not in _NOISE]
 
 
-def _joined(text: str) -> str:
+def _join_words(text: str) -> str:
     return "".join(_words(text))
 
 
 def _key(text: str) -> str:
     """The words with nothing between them: some write 3.1, some 31."""
-    return _joined(text).replace(".", "")
+    return _join_words(text).replace(".", "")
 
 
 @cache
@@ -346,11 +346,10 @@ def well_known() -> dict[str, WellKnown]:
 def model_at(stem: str) -> WellKnown:
     """The model of a file name."""
     one = entry("models", stem, _Entry)
-    return _whole(one, entry("models", one.like, _Entry) if one.like else one)
+    return _complete_entry(one, entry("models", one.like, _Entry) if one.like else one)
 
 
-def _whole(one: _Entry, base: _Entry) -> WellKnown:
-    """The entry with what it takes from the one it is like."""
+def _complete_entry(one: _Entry, base: _Entry) -> WellKnown:
     return WellKnown(
         names=one.names,
         architecture=one.architecture or base.architecture,

@@ -1,4 +1,4 @@
-"""Prices that somebody published: one TOML for each list, with its date and source, found by presence."""
+"""Published prices: one TOML for each list, with its date and source, found by presence."""
 
 from functools import cache, partial
 from typing import Literal
@@ -11,7 +11,7 @@ from unslow.catalog.devices import Device
 Kind = Literal["street", "used", "rent", "api"]
 
 
-class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PriceRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a list: of a device to buy or by the hour, or of a model by a million tokens."""
 
     of: str
@@ -30,7 +30,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date: str
     """The day on which it was read, or only the month where that is all that is known, as ISO 8601."""
     source: str
-    prices: tuple[Listed, ...]
+    prices: tuple[PriceRow, ...]
 
 
 class Price(msgspec.Struct, frozen=True):

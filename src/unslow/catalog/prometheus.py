@@ -13,7 +13,7 @@ PanelKind = Literal["timeseries", "stat", "table", "causes"]
 
 
 class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What one program tells of a target, by the names of `fleet/member.py` or of what those are computed from.
+    """What one program reports about a target, by the names of `fleet/member.py` or of what those are computed from.
 
     Exporters that a Prometheus may scrape, and how a fleet is read of each: one TOML for each, found by presence. An
     expression is PromQL with some things left open: `{}` takes the user's matchers, `[W]` the window, `[W:S]` a
@@ -31,9 +31,9 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     own: tuple[str, ...] = ()
     """Labels that the program itself puts on its series: those of the target are the rest."""
     not_with: tuple[str, ...] = ()
-    """Labels of somebody else who speaks of engines under the same names, such as a router: not an engine itself."""
+    """Labels of a program that reports engines under the same names, such as a router, and is not one."""
     same: tuple[str, ...] = ()
-    """Labels of ranks that all tell the same."""
+    """Labels of ranks that all report the same."""
     counter: str = ""
     """The one that falls where the program starts anew."""
     info: str = ""
@@ -48,7 +48,7 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class RecordingWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one exporter tells a quantity; `labels` are added, so that two ways never write the same series."""
+    """How one exporter reports a quantity; `labels` are added, so that two ways never write the same series."""
 
     expr: str
     labels: dict[str, str] = {}
@@ -78,7 +78,7 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     expr: str
     seen_by: str = ""
-    """The exporter that tells, where the series do not carry that."""
+    """The exporter that reports it, where the series do not say."""
     hold: str = ""
     """How long, where it is not that of the alert."""
 
@@ -94,7 +94,7 @@ class AlertTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cause: str = ""
     """Which one, where the alert is one for every cause."""
     seen_by: str = ""
-    """Which condition tells, where there are several."""
+    """Which condition fires, where there are several."""
     beside: tuple[str, ...] = ()
     """Other alerts that are right to fire too."""
     says: str = ""
@@ -102,7 +102,7 @@ class AlertTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One reason to tell somebody; `cause` is empty where it is no cause that is seen but its effect."""
+    """One reason to alert; `cause` is empty where only an effect is visible."""
 
     hold: str
     severity: Severity
@@ -114,14 +114,14 @@ class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cause: str = ""
     title: str = ""
     text: str = ""
-    """What it means, and `to_do` what to do, where no cause tells."""
+    """What it means, and `to_do` what to do, where no cause says it."""
     to_do: str = ""
     where: str = "{{ $labels.instance }}{{ with $labels.model }} ({{ . }}){{ end }}"
     every_cause: bool = False
     """Whether there is one for each cause, by the findings of `unslow exporter`."""
     severity_of: dict[str, Severity] = {}
     left_out: dict[str, str] = {}
-    """Causes that nobody needs to be told of, and why."""
+    """Causes without an alert, and why."""
     words: dict[str, str] = {}
     """What stands for `${word}` in the trials: the labels of a series, said once."""
     trials: tuple[AlertTrial, ...] = ()
@@ -166,7 +166,7 @@ alerts = partial(entries, "alerts", Alert)
 
 
 def exporters_of(of: ExporterSubject) -> dict[str, Exporter]:
-    """Those that tell of engines, GPUs, hosts, pods, or of our own diagnosis."""
+    """Those about engines, GPUs, hosts, pods, or of our own diagnosis."""
     return {name: one for name, one in exporters().items() if one.of == of}
 
 

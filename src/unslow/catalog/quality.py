@@ -50,7 +50,7 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ppl_full: float | None = None
     """In 16 bits; None where only shares were published."""
     only_for: tuple[str, ...] = ()
-    """Architectures that it tells something of; every one where empty."""
+    """Architectures that it applies to; all where empty."""
     why_only: str = ""
     older: bool = False
     """A model of before 2024, which loses less than those of today (llama.cpp pull 6936): it speaks for quants that
@@ -101,7 +101,7 @@ class CacheException(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     words: str
     source: str
     bits_at_most: float
-    """It is about types that spend so many bits on a number, or fewer."""
+    """It applies to types with at most this many bits per number."""
     architectures: tuple[str, ...] = ()
     """Every one where empty."""
     part: Literal["keys", "either"] = "either"

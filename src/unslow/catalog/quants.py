@@ -84,9 +84,9 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by_count: bool = False
     """Whether tensors are counted even where there are experts, and so several in a layer."""
     heads_sharing: int = 0
-    """At least so many query heads share a key head."""
+    """At least this many query heads share a key head."""
     experts: int = 0
-    """Exactly so many; 0 for any number."""
+    """Exactly this many; 0 for any number."""
     experts_at_least: int = 0
     architecture: str = ""
     stacked: bool = False
@@ -142,7 +142,7 @@ class EstimatedMix(NamedTuple):
     @property
     def note(self) -> str:
         scaled = "" if self.factor == 1 else f" x {self.factor:g}"
-        own = "which tensors have which type does not follow from its name"
+        own = "its name does not say which tensors have which type"
         return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
 
 
@@ -220,11 +220,11 @@ def find_mix(word: str) -> Mix:
     near = _near(wanted)
     if _PUBLISHERS_OWN.match(wanted):
         raise UserError(
-            f"{word} is a publisher's own mix: each tensor's type is chosen for each model",
-            f"Give the file itself, or a mix that follows from its name, such as {near[0]}",
+            f"{word} is a publisher's own mix, with tensor types chosen for each model",
+            f"Give the file itself, or a mix defined by its name, such as {near[0]}",
         )
     if wanted in {_plain(f.name) for f, _ in file_types().values()}:
-        raise UserError(f"{word}: which tensors are of this type is the publisher's choice", "Give the file itself")
+        raise UserError(f"{word}: the publisher decides which tensors have this type", "Give the file itself")
     raise UserError(f"there is no quant {word!r}", f"Did you mean {' or '.join(near)}?")
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from unslow.catalog import entries
 
-UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where nobody says which it is
+UNKNOWN_WHICH = "unknown"  # Among systems, vendors or runtimes: where it is unknown which
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Builds of llama.cpp that it is for, from this one on; those that have no number count as new."""
     before_build: int = 0
     finds_the_runtime: bool = False
-    """Only of use where nobody says which runtime it is."""
+    """Only useful where the runtime is unknown."""
     compares_versions: bool = False
     """Only of use where two versions are told of."""
 

@@ -12,7 +12,7 @@ import msgspec
 from unslow.catalog import entries
 from unslow.facts.errors import UserError
 from unslow.facts.model import HfShape, LayerKind, Tensor
-from unslow.facts.values import padded
+from unslow.facts.values import pad_to
 
 Module: TypeAlias = Literal["embeddings", "output", "norms", "routers", "attention"]
 _GROUPS_IN_A_GROUP = 256  # bitsandbytes' nested blocks
@@ -88,7 +88,7 @@ class Role(StrEnum):
     WHOLE = "whole"
     """Norms, routers, downward matrices of latents: on every device as they are."""
     OTHER = "other"
-    """What lies beside the decoder, such as a vision tower."""
+    """Parts outside the decoder, such as a vision tower."""
 
 
 _ROLES = tuple(
@@ -276,7 +276,7 @@ def packed_bytes(of: Scheme, rows: int, columns: int) -> int:
 
 def array_bytes(of: Scheme, array: Array, rows: int, columns: int) -> int:
     """What one of the arrays of a matrix takes."""
-    rows, columns = padded(rows, of.packing.rows_multiple), padded(columns, of.packing.columns_multiple)
+    rows, columns = pad_to(rows, of.packing.rows_multiple), pad_to(columns, of.packing.columns_multiple)
     bits = array.bits or of.packing.stored_bits.get(int(of.bits), of.bits)
     if array.packed_along:
         across, along = rows, columns  # a number for each weight, or for each group of a row

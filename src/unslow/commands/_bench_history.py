@@ -11,28 +11,28 @@ from unslow.commands._output import write_file
 from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Entry, HistoryReport, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.run import Earlier
-from unslow.facts.snapshot import Case
 from unslow.facts.stored_json import dump_stored
-from unslow.facts.values import Fact, failed, not_found
+from unslow.facts.values import Fact, failed_fact, not_found
 from unslow.look.bench.llama_bench import parse_llama_bench
 from unslow.look.stored.history import History, default_history
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.show.bench import render_llama_bench
+from unslow.think.case.view import CaseView
 from unslow.think.speed.calibration import mark_of
-from unslow.think.stats.changes import Compared, changes_between, earlier_of, suspect
+from unslow.think.stats.changes import BenchComparison, changes_between, earlier_of, suspect
 from unslow.think.stats.comparison import compare_benches
 from unslow.think.stats.figures import figures_of
 from unslow.think.stats.llama_bench import benches_of
 
 Form = Literal["unslow", "llama-bench"]
 SHOWN = 50
-_FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
+_FILE_HINT = "give a file written by `unslow bench -o FILE` or `llama-bench -o json`"
 _HOW = "run `unslow bench` before and after an update"
 _MOST = 20
 
 
-def listed(history: History | None = None) -> HistoryReport:
+def list_benchmarks(history: History | None = None) -> HistoryReport:
     """The newest benchmarks."""
     history = history or default_history()
     return _report(history, history.all(SHOWN))
@@ -65,13 +65,13 @@ def read_benches(path: str) -> tuple[Bench, ...]:
     try:
         data = LiveSystem().read_bytes(path, LARGEST_BENCH_BYTES)
     except LookError as error:
-        raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
+        raise UserError(f"cannot read {path}: {error.why.removeprefix(f'{path}: ')}", _FILE_HINT) from error
     if data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]:
         return (parse_bench(data, path),)
     return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
 
 
-def compare_with(bench: Bench, word: str, history: History | None = None) -> Compared:
+def compare_with(bench: Bench, word: str, history: History | None = None) -> BenchComparison:
     """Hold it against an earlier one: LAST, an id, a label or a file."""
     history = history or default_history()
     try:
@@ -83,7 +83,7 @@ def compare_with(bench: Bench, word: str, history: History | None = None) -> Com
         before = max(
             read_benches(word), key=lambda other: (other.model == bench.model, len(settings & other.settings.items()))
         )
-    return compared_to(bench, figured(before), history)
+    return compared_to(bench, with_figures(before), history)
 
 
 def check_meant(word: str) -> None:
@@ -105,18 +105,18 @@ def _is_file(word: str) -> bool:
         return False
 
 
-def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
+def compared_to(bench: Bench, before: Bench, history: History) -> BenchComparison:
     """Hold it against that one; what runs differ by is learned from the history."""
     try:  # runs of the same setups tell by how much they differ by chance
         others = {other.id: other for one in (before, bench) for other in history.same_setup(one)}
     except UserError:  # a history that can't be read
         others = {}
-    comparison = compare_benches(before, bench, [figured(other) for other in others.values()])
+    comparison = compare_benches(before, bench, [with_figures(other) for other in others.values()])
     changes = changes_between(before, bench)
-    return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
+    return BenchComparison(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
 
 
-def figured(bench: Bench) -> Bench:
+def with_figures(bench: Bench) -> Bench:
     """With the figures of its answers, where it broke off before they were made; a sweep's answers are not alike."""
     if bench.figures or bench.protocol == "sweep" or not bench.passes:
         return bench
@@ -131,7 +131,7 @@ def export(bench: Bench, path: str, form: Form = "unslow") -> None:
     write_file((dump_stored(bench) if form == "unslow" else render_llama_bench(bench).encode()) + b"\n", path)
 
 
-def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earlier]:
+def earlier_in_history(case: CaseView, history: History | None = None) -> Fact[Earlier]:
     """For `run.earlier`: nothing is measured for it, both sides are benchmarks that are kept."""
     history = history or default_history()
     like = Bench(
@@ -141,14 +141,14 @@ def earlier_in_history(case: Case, history: History | None = None) -> Fact[Earli
     try:
         newest = history.latest(like)
         if newest is None:
-            return not_found("no benchmark of this model on this machine is kept", _HOW)
-        now = figured(newest)
+            return not_found("no saved benchmark of this model on this machine", _HOW)
+        now = with_figures(newest)
         others = [
             bench for bench in history.same_setup(now, _MOST) if bench.runtime_version not in ("", now.runtime_version)
         ]
         if now.runtime_version != case.runtime.version.value_or("") or not others:
-            return not_found("not both of two versions of the runtime were measured here", _HOW)
-        found = compared_to(now, figured(others[0]), history)
+            return not_found("this machine has no benchmarks of two runtime versions", _HOW)
+        found = compared_to(now, with_figures(others[0]), history)
     except UserError as error:
-        return failed(error.message, error.hint)
+        return failed_fact(error.message, error.hint)
     return earlier_of(found.before, now, found.comparison, found.changes)

@@ -3,14 +3,14 @@
 import re
 from typing import Annotated
 
-from unslow.commands._request import Kind, Option, Told, parse_size
+from unslow.commands._request import Kind, LongRequest, Option, parse_size
 
 _AMOUNT = re.compile(
     r"(?:usd|eur|gbp|[$€£])?\s*(\d{1,9}(?:[,_]\d{3})*(?:\.\d{1,6})?)\s*+([km]?)\s*+(?:usd|eur|gbp|[$€£])?",
     re.IGNORECASE,
 )
 _GOAL = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:tok(?:ens?)?\s*(?:/|per)\s*s(?:ec(?:ond)?)?|t/s|tps)?", re.IGNORECASE)
-_PRICES = "prices; yours always win"
+_PRICES = "prices (yours override the built-in ones)"
 _LONGEST = 200
 
 
@@ -41,40 +41,41 @@ def _parse_memory(text: str) -> int:
 
 AMOUNT = Kind("an amount such as 700 or 1499.50", parse_amount, float | str, (int, float))
 GOAL = Kind('a speed such as "20 tok/s"', parse_goal, float | str, (int, float))
-MEMORY = Kind("a size of memory such as 24 or 24GB", _parse_memory, str, int)
+MEMORY = Kind("a memory size such as 24 or 24GB", _parse_memory, str, int)
 
 
-class Work(Told, frozen=True, kw_only=True):
+class Work(LongRequest, frozen=True, kw_only=True):
     """The model, and how it is used."""
 
-    model: Annotated[str, Option("well-known name, file, URL or stored model", metavar="MODEL", needed=True)]
+    model: Annotated[str, Option("model name, file, URL or stored model", metavar="MODEL", needed=True)]
     quant: Annotated[
-        str | None, Option("for a name with no file (default: as published, else Q4_K_M)", metavar="NAME")
+        str | None,
+        Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME"),
     ] = None
     context: Annotated[
-        int, Option("tokens that are in the context: 8192 (default) or 32k", "-c", metavar="N", least=0, most=2**27)
+        int, Option("tokens in the context: 8192 (default) or 32k", "-c", metavar="N", least=0, most=2**27)
     ] = 8192
     users: Annotated[
-        int, Option("conversations at once, each with such a context (default: 1)", metavar="N", least=1, most=4096)
+        int, Option("concurrent conversations, each with this context (default: 1)", metavar="N", least=1, most=4096)
     ] = 1
     prompt: Annotated[
         int,
-        Option("tokens of the prompt whose reading is predicted (default: 512)", metavar="N", least=1, most=2**24,
+        Option("prompt tokens for the prefill prediction (default: 512)", metavar="N", least=1, most=2**24,
                seldom=True),
     ] = 512  # fmt: skip
-    kv_type: Annotated[str, Option("of keys and values (default: f16)", "-ctk", metavar="TYPE", seldom=True)] = "f16"
+    kv_type: Annotated[str, Option("KV cache type (default: f16)", "-ctk", metavar="TYPE", seldom=True)] = "f16"
     price: Annotated[
-        tuple[str, ...], Option('of one device: "RTX 3090=700"; may be repeated', metavar="NAME=AMOUNT", group=_PRICES)
+        tuple[str, ...], Option('price of one device: "RTX 3090=700"; repeatable', metavar="NAME=AMOUNT", group=_PRICES)
     ] = ()
     prices: Annotated[
         str,
-        Option("a file with [prices], [rents], [apis], currency and electricity", metavar="FILE.toml", group=_PRICES,
+        Option("TOML file with [prices], [rents], [apis], currency and electricity", metavar="FILE.toml", group=_PRICES,
                seldom=True),
     ] = ""  # fmt: skip
     currency: Annotated[
         str,
         Option(
-            "of your prices (default: USD; shipped prices count in USD alone)",
+            "currency of your prices (default: USD; built-in prices apply to USD only)",
             metavar="NAME",
             group=_PRICES,
             seldom=True,

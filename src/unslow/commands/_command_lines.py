@@ -7,30 +7,36 @@ from contextlib import suppress
 
 import msgspec
 
+from unslow.catalog.hardware_families import gpu_maker
 from unslow.facts.commands import Commands
 from unslow.facts.errors import UserError
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Case
-from unslow.facts.values import NOT_LOOKED, Known, Origin, estimated, first_known, reported
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.values import MIB, NOT_LOOKED, Known, Origin, estimated_fact, first_known, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import AtHand
 from unslow.look.command_writer.machine_knobs import Host, spell_machine
-from unslow.look.command_writer.shells import lines_for_system
-from unslow.look.command_writer.starters import NO_UNIT, Unit, read_unit
-from unslow.look.runtimes import Looker, looker_named, looker_of, names
+from unslow.look.command_writer.starters import NO_UNIT, Unit, lines_for_system, read_unit
+from unslow.look.runtimes import Looker, looker_named, looker_of, names, writer_of
 from unslow.look.system import LookError, System
-from unslow.think.case.instructions import container_of, makers_of, system_of, unit_of
+from unslow.think.case.view import CaseView, views_of
+from unslow.think.judge.headline import REMOVE_SETTING
+from unslow.think.judge.summary import summary
+from unslow.think.report import Finding, Fix, Report, SubjectReport
 
 _HEAD_BYTES = 4
+
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
+
 _SYSTEMS = {"win32": "Windows", "darwin": "macOS"}
-_HERE = reported(_SYSTEMS[sys.platform], "this machine") if sys.platform in _SYSTEMS else NOT_LOOKED
+
+_HERE = reported_fact(_SYSTEMS[sys.platform], "this machine") if sys.platform in _SYSTEMS else NOT_LOOKED
 
 
 def commands_for(
     changes: Sequence[Change],
-    case: Case,
+    case: CaseView,
     *,
     system: System | None = None,
     program: str = "",
@@ -44,11 +50,11 @@ def commands_for(
     """
     anew = anew or not isinstance(case.runtime.name, Known)
     case = _at_home(case, name)
-    host = Host(system_of(case), makers_of(case), container_of(case), unit_of(case))
+    host = Host(case.system.family, case.system.gpu_makers, case.system.container, case.system.unit)
     of_machine = {change.knob: lines for change in changes if (lines := spell_machine(change, host))}
     of_runtime = [change for change in changes if change.knob not in of_machine]
     gone = [
-        (change, f"{change.value} can't be read here")
+        (change, f"{change.value} is not readable here")
         for change in of_runtime
         if change.knob is Knob.MODEL_FILE and system is not None and not _can_be_read(str(change.value), system)
     ]
@@ -64,52 +70,53 @@ def commands_for(
     )
 
 
-def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: System | None) -> Commands:
+def _of_runtime(changes: Sequence[Change], case: CaseView, at_hand: AtHand, system: System | None) -> Commands:
     if not changes:
         return Commands()
     looker = looker_of(case.runtime.name.value_or(""))
     if looker is None:
-        raise UserError("which runtime the plan is for is not known", "name it, such as llama_cpp or ollama")
+        raise UserError("the runtime of the plan is unknown", "name it, for example llama_cpp or ollama")
     at_hand = at_hand._replace(
         unit=_unit(case.runtime, system),
         options=_options(looker, case.runtime, system, at_hand.program),
         listed=frozenset(str(f.value) for f in (case.model.name, case.model.path) if isinstance(f, Known)),
     )
-    written = looker.commands_for(changes, case.runtime, at_hand)
+    writer = writer_of(looker)
+    written = writer.commands_for(changes, case.runtime, at_hand)
     if not written.lines and [change.knob for change in changes] == [Knob.NATIVE_BUILD]:
-        return looker.commands_for([Knob.VERSION.to(None)], case.runtime, at_hand)  # its packages fit every CPU
+        return writer.commands_for([Knob.VERSION.to(None)], case.runtime, at_hand)  # its packages fit every CPU
     return written
 
 
-def _at_home(case: Case, name: str) -> Case:
+def _at_home(case: CaseView, name: str) -> CaseView:
     """The case with what its lines are written for: the runtime's system, all layers, and the runtime's own names."""
     runtime, model = case.runtime, case.model
     if name and not isinstance(runtime.name, Known):
         typed = re.findall(r"[^\s._-]+", name.lower())  # llama.cpp, llama_cpp, LM Studio, lm-studio
         looker = looker_named("_".join(typed))
         if looker is None:
-            raise UserError(f"no runtime is named {name}", f"known are {', '.join(names())}")
-        here = first_known(runtime.system, _HERE)  # what does not run yet is started here
-        runtime = msgspec.structs.replace(runtime, name=reported(looker.NAME, "given"), system=here)
-    system, layers = first_known(runtime.system, case.machine.system.name), runtime.layers
+            raise UserError(f"unknown runtime {name}", f"known are {', '.join(names())}")
+        here = first_known(runtime.process.system, _HERE)  # what does not run yet is started here
+        runtime = runtime.with_facts(name=reported_fact(looker.NAME, "given"), system=here)
+    system, layers = first_known(runtime.process.system, case.machine.system.name), runtime.placement.layers
     if isinstance(model.layers, Known) and not isinstance(layers, Known):
-        layers = estimated(model.layers.value + 1, f"{model.layers.source}, and the output")
+        layers = estimated_fact(model.layers.value + 1, f"{model.layers.source}, and the output")
     # A person's word for the model, or the title in its file, may be no runtime's name for it
     called = model.name
     if not isinstance(called, Known) or called.origin is Origin.TOLD or not _NAME.fullmatch(called.value):
         model = msgspec.structs.replace(model, name=NOT_LOOKED)
-    runtime = msgspec.structs.replace(runtime, system=system, layers=layers)
-    return Case(machine=case.machine, runtime=runtime, model=model)
+    runtime = runtime.with_facts(system=system, layers=layers)
+    return CaseView(Case(machine=case.machine, runtime=runtime, model=model))
 
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
     """The service that starts it, by its control group now, else by the limits that were seen of it."""
-    if isinstance(runtime.unit, Known):
-        return Unit.named(runtime.unit.value)
-    pid = runtime.pid.value_or(0)
+    if isinstance(runtime.process.unit, Known):
+        return Unit.from_text(runtime.process.unit.value)
+    pid = runtime.process.pid.value_or(0)
     if system is not None and pid:
         return read_unit(system, pid)
-    name = unit_of(Case(runtime=runtime))
+    name = CaseView(Case(runtime=runtime)).system.unit
     return Unit(name) if name and not name.startswith("user@") else NO_UNIT
 
 
@@ -118,7 +125,7 @@ def _options(looker: Looker, runtime: Runtime, system: System | None, program: s
     read_own, read_named = getattr(looker, "read_own_options", None), getattr(looker, "read_options", None)
     if system is None or read_own is None or read_named is None:
         return {}
-    runs = isinstance(runtime.pid, Known)
+    runs = isinstance(runtime.process.pid, Known)
     return dict(read_own(system, runtime) if runs else read_named(system, program) if program else {})
 
 
@@ -130,3 +137,73 @@ def _can_be_read(path: str, system: System) -> bool:
         with suppress(LookError):
             return bool(read())
     return False
+
+
+SHORTEST_CONTEXT = 4096
+
+MOST_WIRED = 0.85  # Of the memory that a Mac has: what is left runs the system
+
+_BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
+
+_ONE_FOR_ALL = "model_reloads_between_requests"
+
+"""The one cause that asks for a context that all share, not for a shorter one."""
+
+
+def with_fix_commands(report: Report, snapshot: Snapshot) -> Report:
+    """The report with commands for every fix that the runtime can spell."""
+    cases = list(views_of(snapshot))
+    subjects = tuple(subject_with_fix_commands(subject, cases[subject.number]) for subject in report.subjects)
+    return msgspec.structs.replace(report, subjects=subjects)
+
+
+def subject_with_fix_commands(subject: SubjectReport, case: CaseView) -> SubjectReport:
+    """The same of one subject."""
+    seen: set[tuple[str, ...]] = set()
+    findings = []
+    for finding in subject.findings:
+        fixes = []
+        for fix in finding.fixes:
+            try:
+                commands = commands_for([Change(Knob(fix.knob), _value(fix, finding, case), fix.why)], case)
+            except UserError:  # of a runtime that is not known
+                commands = Commands()
+            lines = (*commands.short, *commands.lines)  # from the shortest words to the whole command
+            # The word of the cause, unless it speaks of removing what is rather set to another value
+            removes = not lines or lines[0].startswith(("remove ", "start it without "))
+            why = fix.why if removes else fix.why.removeprefix(REMOVE_SETTING)
+            again = len(lines) > 1 and lines in seen  # the same commands only where they come first
+            seen.add(lines)
+            why = f"{why} (as above)" if again else why
+            fixes.append(msgspec.structs.replace(fix, commands=() if again else lines, why=why))
+        findings.append(msgspec.structs.replace(finding, fixes=tuple(fixes)))
+    # the first fix is told as a command
+    return summary(case, msgspec.structs.replace(subject, findings=tuple(findings)))
+
+
+def _value(fix: Fix, finding: Finding, case: CaseView) -> Setting:
+    match Knob(fix.knob), fix.value:
+        case Knob.CONTEXT_LENGTH, None:
+            # Half of what it has now, where that is known and long; the very same where every client shall have one
+            now = _context_now(case.runtime)
+            if finding.cause == _ONE_FOR_ALL:
+                return now or None
+            return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
+        case Knob.GPU_BACKEND, None:
+            # The backend of the GPU there is; None of no GPU, or of several makers
+            makers = {gpu_maker(gpu) for gpu in case.machine.gpus.value_or(())} - {""}
+            return _BACKENDS.get(makers.pop()) if len(makers) == 1 else None
+        case Knob.WIRED_LIMIT, int(mebibytes):
+            return min(mebibytes, int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB) or mebibytes)
+        case _, value:
+            return value
+
+
+def _context_now(runtime: Runtime) -> int:
+    """The tokens of all requests together; what Ollama tells is often the context of one."""
+    total = runtime.context.length
+    of_one = runtime.context.per_slot if isinstance(runtime.context.per_slot, Known) else total
+    alone = isinstance(total, Known) and total.origin is Origin.ESTIMATED
+    if runtime.name.value_or("") == "Ollama" and isinstance(of_one, Known) and (alone or of_one is not total):
+        return int(of_one.value) * max(1, runtime.scheduling.slots.value_or(1))
+    return int(total.value_or(0))

@@ -3,48 +3,45 @@
 Only the module of the command that runs is imported: `unslow --help` reads the first line of each file or package.
 """
 
-import argparse
 import difflib
 import functools
 import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unslow.facts.errors import UserError
 
-COULD_NOT_RUN, INTERRUPTED = 2, 130
-_EPILOG = """examples:
-  unslow                         diagnose what runs here; with nothing running, measure the embedded engine
-  unslow http://127.0.0.1:8080   diagnose one server
-  unslow triage report.txt       diagnose any pasted text: a log, a bug report; - for standard input
-  unslow report -o page.html     the same as one file with every picture, masked, to attach to an issue
-  unslow serve                   the same as a live page in the browser, with sliders; measures when you say so
-  unslow collect -o seen.json    look only, and write what was seen
-  unslow diagnose seen.json      diagnose what was seen, here or elsewhere
-  unslow explain                 every cause that it knows
-  unslow fit llama-3.3-70b       does a model fit this machine, or `--device "RTX 4090"`
-  unslow models                  the models on this machine
-  unslow predict qwen3-8b        how fast a model should be here, or `--device "RTX 4090"`; `--explain` says why
-  unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
-  unslow bench                   measure as people can compare it; sweeps, history, a gate for CI
-  unslow watch                   a live screen: speed against the ceiling, what binds now, the current suspicion
-  unslow calibrate               measure this machine's own rates, for sharper predictions
-  unslow plan                    the best settings for what runs here, or for a model: `unslow plan model.gguf`
-  unslow apply plan.json         make the change that a plan recommends; `unslow undo` takes it back
-  unslow verify --plan plan.json prove it: before and after in turns, with the answers compared
-  unslow tune model.gguf         measure and search around the plan, for the last percents
-  unslow devices "RTX 3090" "M4 Max 64GB" --model qwen3-32b   side by side: fits, speed, price, watts
-  unslow choose --model qwen3-32b --budget 1500 --goal "20 tok/s"   what to buy, and why
-  unslow cost --model qwen3-32b --device "RTX 3090" --tokens-per-day 200k   own, rent or an API
-  unslow tiers                   what 8, 12, 16, 24, 48 GB can run
-  unslow mcp                     the same verbs as tools for coding agents
-  unslow fleet --prometheus URL  the same diagnosis for every instance that a Prometheus knows
-  unslow exporter                this machine's diagnosis as metrics for Prometheus
+if TYPE_CHECKING:
+    from unslow.commands._parser import CommandParser
 
-options of the diagnosis: unslow diagnose --help
-exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
+COULD_NOT_RUN, INTERRUPTED = 2, 130
+_GROUPS = {
+    "find out": "diagnose triage watch serve report bench explain collect models",
+    "fix": "plan apply undo verify tune",
+    "before buying": "fit predict check devices choose cost tiers calibrate",
+    "fleet": "fleet exporter",
+    "for programs": "mcp",
+}
+"""The commands in the order of `unslow --help`; one that is missing here is listed last."""
+_HELP = """usage: unslow [COMMAND] [OPTION ...]
+
+Says why LLM inference on your own hardware is slow, proves it, then plans, applies and verifies the
+fix. Without a command it diagnoses what runs on this machine.
+
+{groups}  (and --json for most commands; `import unslow` for Python)
+
+options:
+  -h, --help     show this help; `unslow COMMAND --help` shows a command's options
+  -V, --version  show the version
+
+examples:
+  unslow http://127.0.0.1:8080                    diagnose one server
+  unslow fit llama-3.3-70b --device "RTX 4090"    check whether a model fits
+
+exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell, 130 stopped by Ctrl-C
+"""
 
 
 @functools.cache
@@ -65,23 +62,19 @@ def first_line(name: str) -> str:
         return file.readline().strip().removeprefix('"""')
 
 
-def top_parser() -> argparse.ArgumentParser:
-    """The parser that lists the commands; each has a parser of its own."""
-    top = argparse.ArgumentParser(
-        prog="unslow",
-        allow_abbrev=False,
-        description="Says why local LLM inference is slow, proves it, and says what this hardware should give.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_argument("-V", "--version", action="store_true", help="show program's version number and exit")
-    choices = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in commands():
-        choices.add_parser(name, help=first_line(name))
-    return top
+def top_help() -> str:
+    """What `unslow --help` prints: the commands in groups."""
+    grouped = " ".join(_GROUPS.values()).split()
+    groups = {**_GROUPS, "other": " ".join(name for name in commands() if name not in grouped)}
+    blocks = [
+        f"{title}:\n" + "".join(f"  {name:10} {first_line(name).rstrip('.')}\n" for name in names.split())
+        for title, names in groups.items()
+        if names
+    ]
+    return _HELP.format(groups="\n".join(blocks))
 
 
-def command_parser(name: str) -> argparse.ArgumentParser:
+def command_parser(name: str) -> "CommandParser":
     """The parser of one command."""
     from unslow.commands._parser import parser_of  # only for the command that runs
 
@@ -98,7 +91,7 @@ def with_command(words: list[str]) -> list[str]:
     if words and words[0] == first and not _is_target(first):
         near = difflib.get_close_matches(first, known, 1)
         hint = f"did you mean `unslow {near[0]}`?" if near else "`unslow --help` lists the commands"
-        raise UserError(f"{first!r} is no command, file, folder, process id or URL", hint)
+        raise UserError(f"{first!r} is not a command, file, folder, process id or URL", hint)
     return ["diagnose", *words]
 
 
@@ -112,13 +105,16 @@ def dispatch(words: list[str]) -> int:
     """Run the command that the words name."""
     try:
         if words[:1] in (["-h"], ["--help"]):
-            top_parser().parse_args(["--help"])
+            sys.stdout.write(top_help())
+            return 0
         run, request = parse_words(words)
         return run(request)
     except UserError as error:
-        from unslow.show.clean import safe  # only where there is something to say
+        from unslow.show.console import safe_text  # only where there is something to say
 
-        _complain(f"unslow: {safe(error.message)}\n" + (f"  hint: {safe(error.hint)}\n" if error.hint else ""))
+        _complain(
+            f"unslow: {safe_text(error.message)}\n" + (f"  hint: {safe_text(error.hint)}\n" if error.hint else "")
+        )
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         _complain("\nunslow: stopped\n")
@@ -129,7 +125,7 @@ def dispatch(words: list[str]) -> int:
     except Exception:  # noqa: BLE001 (a bug must not look like a diagnosis, whose status can be 1)
         import traceback
 
-        from unslow.show.clean import without_controls  # it may quote a file or a server
+        from unslow.show.console import without_controls  # it may quote a file or a server
 
         _complain(without_controls(traceback.format_exc()))
         return COULD_NOT_RUN

@@ -3,25 +3,82 @@
 import importlib
 import pkgutil
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from unslow.commands._diagnosis_options import FORMATS
+from unslow.commands._request import TARGET, Kind, Option, Request
 from unslow.facts.errors import UserError
+from unslow.facts.snapshot import Snapshot
 from unslow.think.report import Page, Report
 
 if TYPE_CHECKING:
     from unslow.page.view import View
     from unslow.show.console import ReportKind
 
+
+EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
+
+"""The worst verdict first: one slow server among healthy ones is something found."""
+
+ANY_TARGET = Kind("a text", str, str | int | Path | Snapshot, Snapshot)
+
+FORMATS = ("html", "json", "markdown", "openmetrics", "terminal")  # Of a diagnosis
+
+SHORTEST_S, LONGEST_S = 5, 3600  # Of a diagnosis
+
+
+def formats_text() -> str:
+    """Every format of a diagnosis, the default first."""
+    return ", ".join(["terminal (default)", *(form for form in FORMATS if form != "terminal")])
+
+
+class Looking(Request, frozen=True, kw_only=True):
+    """The target, the time and the manners of a diagnosis."""
+
+    target: Annotated[
+        str | None,
+        Option("URL, process id, snapshot or recording folder", metavar="TARGET", kind=TARGET, positional=True),
+    ] = None
+    passive: Annotated[bool, Option("only observe: send no prompt and start nothing")] = False
+    quick: Annotated[bool, Option("finish in about 10 seconds (default: at most 60)", apart="time")] = False
+    thorough: Annotated[bool, Option("measure more, for up to 300 seconds", apart="time")] = False
+    seconds: Annotated[
+        float | None,
+        Option("finish within this many seconds", metavar="N", least=SHORTEST_S, most=LONGEST_S, apart="time"),
+    ] = None
+    goal: Annotated[
+        float | None, Option("the speed you want, in tokens per second", metavar="TOK_S", least=1e-3, most=1e9)
+    ] = None
+    context: Annotated[int | None, Option("the context length you need", metavar="TOKENS", least=1, most=10**9)] = None
+    api_key: Annotated[str | None, Option("API key for the server (or UNSLOW_API_KEY)", metavar="KEY")] = None
+    log: Annotated[str | None, Option("the server's log file, if it is not found automatically", metavar="FILE")] = None
+    evict: Annotated[bool, Option("measure even if it evicts a conversation's prompt cache")] = False
+    model: Annotated[
+        str | None, Option("synthetic model for the embedded engine, such as llama_1b", metavar="SHAPE")
+    ] = None
+    save: str | None = None  # This and the next are options of a command that is `Keeping`
+    record: str | None = None
+
+
+class Keeping(Looking, frozen=True, kw_only=True):
+    """One that can also write what was seen."""
+
+    save: Annotated[str | None, Option("also write the snapshot (masked)", metavar="FILE", only="cli")] = None
+    record: Annotated[
+        str | None, Option("also record all raw data, to replay the diagnosis anywhere", metavar="DIR", only="cli")
+    ] = None
+
+
 _RENDERERS = {
     "html": ("unslow.page.html.document", "render_html"),
-    "json": ("unslow.show.clean", "render_json"),
+    "json": ("unslow.show.console", "render_json"),
     "markdown": ("unslow.show.markdown", "render"),
     "openmetrics": ("unslow.fleet.openmetrics", "render_openmetrics"),
     "terminal": ("unslow.show.diagnosis", "render"),
 }
+
 _KIND_HOMES = {
     "CapacityReport": "unslow.fleet.capacity.report",
     "ChoiceReport": "unslow.buy.show",
@@ -30,13 +87,14 @@ _KIND_HOMES = {
     "FleetReport": "unslow.fleet.show",
     "TiersReport": "unslow.buy.show",
 }
+
 """Where reports are shown that no file of `unslow.show` shows."""
 
 
 def check_format(form: str) -> None:
     """UserError where there is no such format: better before a measurement than after it."""
     if form not in FORMATS:
-        raise UserError(f"there is no format {form!r}", f"try one of {', '.join(FORMATS)}")
+        raise UserError(f"unknown format {form!r}", f"available: {', '.join(FORMATS)}")
 
 
 def render(report: Report, form: str, *, width: int, color: bool, everything: bool = False) -> str:
@@ -48,7 +106,7 @@ def render(report: Report, form: str, *, width: int, color: bool, everything: bo
 
 
 def kind_of(report: object) -> "ReportKind[Any] | None":
-    """The kind that a report is of, those of `unslow.show` found by presence; None where it has no text of its own."""
+    """The kind that a report is of, those of `unslow.show` found by presence; None where it has no text form."""
     from unslow import show
     from unslow.show.console import KINDS
 
@@ -68,7 +126,7 @@ def to_json(report: msgspec.Struct | Sequence[msgspec.Struct]) -> str:
 
     report: whatever a function of this package returned
     """
-    from unslow.show.clean import as_json
+    from unslow.show.console import as_json
 
     return as_json(report)
 
@@ -90,7 +148,7 @@ def to_text(report: msgspec.Struct, *, width: int = 100, color: bool = False) ->
         return render(shown, "terminal", width=width, color=color).rstrip("\n")
     kind = kind_of(shown)
     if kind is None:
-        raise UserError(f"{type(report).__name__} has no text of its own", "`unslow.to_json` shows it")
+        raise UserError(f"{type(report).__name__} has no text form", "use `unslow.to_json`")
     return kind(shown, "terminal", width=width, color=color).rstrip("\n")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.catalog.device_names import devices_meant, find_cpu, find_written, is_near_size, is_one_model, near_devices
-from unslow.catalog.devices import Device, Written, all_devices, find_device, parse_device_name
+from unslow.catalog.devices import Device, WrittenName, all_devices, find_device, parse_device_name
 from unslow.commands._request import size_of
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, Machine
@@ -18,7 +18,7 @@ from unslow.facts.values import GB, GIB, Unknown
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.probes import read_machine
 from unslow.look.system import System
-from unslow.think.case.questions import core_flops_of
+from unslow.think.case.physics import core_flops_of
 from unslow.think.hardware import (
     USUAL_PROCESSORS,
     Hardware,
@@ -31,9 +31,8 @@ from unslow.think.hardware import (
     usual_threads,
     with_memory_note,
 )
-from unslow.think.physics.links import link_bytes_per_s
-from unslow.think.speed.chips import core_count, core_flops_per_s, gpu_chip, has_peers
-from unslow.think.speed.question import USUAL_LINK
+from unslow.think.physics.placement import link_bytes_per_s
+from unslow.think.speed.question import USUAL_LINK, core_count, core_flops_per_s, gpu_chip, has_peers
 
 MOST_DEVICES = 64
 LONGEST_LIST = 2000
@@ -43,7 +42,7 @@ _MAKERS = {
     "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
 }  # fmt: skip
 _HINT = "--device takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
-_ORDER = "GPUs are counted from the fastest on, as CUDA does it: `llama-server --list-devices` has the order"
+_ORDER = "GPUs are numbered fastest first, as in CUDA: `llama-server --list-devices` shows the order"
 _NAMES_SHOWN = 6
 _SHARE_OF_UNIFIED = 0.5
 """Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
@@ -87,13 +86,13 @@ def find_memory(system: System, names: tuple[str, ...], ram_bytes: int | None) -
         here = Hardware(host_room=Room("host", ram_bytes) if ram_bytes else None)
     if _AUTO in special and not here.rooms:
         unread = here.host_room.note if here.host_room else ""
-        return with_memory_note(here._replace(rooms=named), unread or "no GPU was found on this machine")
+        return with_memory_note(here._replace(rooms=named), unread or "no GPU found on this machine")
     rooms = (*here.rooms, *named) if _AUTO in special else named
     if not rooms or not all(room.unified for room in rooms):
         return here._replace(rooms=rooms)
     shared = here._replace(rooms=rooms, host_room=None)
     asked_apart = bool(ram_bytes) and any(room.capacity_bytes != ram_bytes for room in rooms)
-    return with_memory_note(shared, "--ram is not counted: this memory is the host's too") if asked_apart else shared
+    return with_memory_note(shared, "--ram is ignored: GPU and host share this memory") if asked_apart else shared
 
 
 def find_hardware(system: System, asked: HardwareRequest, *, unlike: bool = False) -> Hardware | Unknown:
@@ -115,7 +114,7 @@ def find_hardware(system: System, asked: HardwareRequest, *, unlike: bool = Fals
         pairs = [(one.device, one.rooms[0]) for one in known]
         return _together(pairs, known[0]._replace(notes=tuple(notes))) or _not_together(names)
     if asked.gpus and len(names) not in (1, asked.gpus):
-        raise UserError(f"{len(names)} devices and --gpus {asked.gpus} contradict each other", "leave out --gpus")
+        raise UserError(f"{len(names)} devices contradict --gpus {asked.gpus}", "omit --gpus")
     if kinds[0] in _THIS_MACHINE:
         return _this_machine(system, asked, wants_gpu=kinds[0] == _AUTO, unlike=unlike)
     return named_hardware(names[0], asked.gpus or len(names), asked)
@@ -126,23 +125,25 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
     device = (find_cpu(name) if asked.backend == "cpu" else None) or find_written(name)
     if device is None:
         if is_size_alone(name):
-            return Unknown(f"{name} tells how much a device holds, not how fast it is", "name the device: RTX 4090")
+            return Unknown(
+                f"{name} is a memory size; it does not say how fast the device is", "name the device: RTX 4090"
+            )
         words = parse_device_name(name).words
         if meant := devices_meant(words):
             names = ", ".join(d.name for d in meant[:_NAMES_SHOWN])
-            raise UserError(f"{name!r} could be devices of different speeds", f"say which: {names}")
+            raise UserError(f"{name!r} matches devices of different speeds", f"choose one: {names}")
         others = [d.name for d in all_devices() if d.kind != "gpu" and words & parse_device_name(d.name).words]
         near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or others[:_NAMES_SHOWN]
         hint = f"did you mean {' or '.join(near)}?" if near else _HINT
-        raise UserError(f"the catalogue has no device {name!r}", hint)
+        raise UserError(f"unknown device {name!r}", hint)
     if device.kind == "asic":
         results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
-        published = f"; published are {' and '.join(results)}" if results else ""
-        return Unknown(f"the {device.name} runs software of its own, which is not predicted{published}", _HINT)
+        published = f"; published: {' and '.join(results)}" if results else ""
+        return Unknown(f"the {device.name} runs its own software, which unslow does not predict{published}", _HINT)
     rooms, notes = _rooms(name, device, count, asked.ram_bytes)
     device = next((d for d in all_devices() if rooms and d.name == rooms[0].name), device)  # of several sizes, that one
     if not device.memory_bytes_per_s:
-        return Unknown(f"the bandwidth of the {device.name} is not known", _HINT)
+        return Unknown(f"the memory bandwidth of the {device.name} is unknown", _HINT)
     _check_backend(device, asked)
     return Hardware(
         rooms=rooms,
@@ -164,7 +165,7 @@ def _named_processors(device: Device, asked: HardwareRequest) -> Processors:
         core = core_flops_per_s(device.clock_hz, narrow=device.narrow_cores)
         cores = int(core_count(device, float(asked.threads or 0)))
         return Processors(cores, asked.ram_bandwidth or device.memory_bytes_per_s, core_flops_per_s=core)
-    usual = USUAL_PROCESSORS.bytes_per_s if not device.unified else _SHARE_OF_UNIFIED * device.memory_bytes_per_s
+    usual = USUAL_PROCESSORS.bytes_per_s if not device.is_unified else _SHARE_OF_UNIFIED * device.memory_bytes_per_s
     return USUAL_PROCESSORS._replace(
         cores=asked.threads or USUAL_PROCESSORS.cores, bytes_per_s=asked.ram_bandwidth or usual
     )
@@ -177,31 +178,31 @@ def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tupl
     try:
         room = named_room(name, ram_bytes)
     except UserError:
-        return (), (f"how much memory the {device.name} has was not said: the model is taken to fit",)
+        return (), (f"Memory size of the {device.name} not given; assuming that the model fits",)
     return (room,) * count, (room.note,) if room.note and "buffers" not in room.note else ()
 
 
 def _check_backend(device: Device, asked: HardwareRequest) -> None:
     if asked.runtime == "vllm" and device.vendor == "Apple":
-        raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
+        raise UserError(f"vLLM does not run on the GPU of an {device.name}", "omit --runtime: llama.cpp does")
     makers = _MAKERS.get(asked.backend, ())
     if makers and device.kind != "cpu" and device.vendor not in makers:
-        raise UserError(f"--backend {asked.backend} does not run on the {device.name}", "leave it out")
+        raise UserError(f"--backend {asked.backend} does not run on the {device.name}", "omit it")
     if asked.backend == "cpu" and device.kind == "gpu":
-        hint = "name the processor (--device 'Ryzen 9 7950X'), or keep all layers on the host with --gpu-layers 0"
-        raise UserError(f"the {device.name} is no processor", hint)
+        hint = "name the CPU (--device 'Ryzen 9 7950X'), or keep all layers in host memory with --gpu-layers 0"
+        raise UserError(f"the {device.name} is not a CPU", hint)
     if device.kind == "cpu" and (asked.backend not in ("", "cpu") or (asked.gpus or 1) > 1 or asked.gpu_layers):
-        raise UserError(f"{device.name} is no GPU", "leave out --backend, --gpus and --gpu-layers, or name a GPU")
+        raise UserError(f"the {device.name} is not a GPU", "omit --backend, --gpus and --gpu-layers, or name a GPU")
 
 
 def _not_together(names: Sequence[str]) -> Unknown:
-    return Unknown(f"{', '.join(names)}: the speed of unlike devices together is not predicted", "name one: --device")
+    return Unknown(f"{', '.join(names)}: the speed of mixed devices is not predicted", "name one: --device")
 
 
 def _together(every: Sequence[tuple[Device | None, Room]], hardware: Hardware) -> Hardware | None:
     """The hardware with unlike GPUs of one maker, each with memory of its own; None where it has others."""
     known = [(device, room) for device, room in every if device and device.memory_bytes_per_s]
-    apart = all(device.kind == "gpu" and not device.unified and not room.unified for device, room in known)
+    apart = all(device.kind == "gpu" and not device.is_unified and not room.unified for device, room in known)
     if len(known) < len(every) or not apart or len({device.vendor for device, _ in known}) > 1:
         return None
     known.sort(key=lambda pair: -pair[0].memory_bytes_per_s)
@@ -235,12 +236,12 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
     if gpus and wants_gpu:
         return _own_gpus(gpus, asked, hardware, unlike=unlike)
     if not asked.ram_bandwidth and not machine.memory.read_bytes_per_s.value_or(0.0):
-        return Unknown("the speed of this machine's memory could not be measured", "give --ram-bandwidth 80GB/s")
+        return Unknown("this machine's memory bandwidth could not be measured", "give --ram-bandwidth 80GB/s")
     chip = processors.chip(asked.threads or processors.cores)
     read = f"{float(chip.bytes_per_s) / GB:.0f} GB/s"
-    said = f"no GPU was found on this machine: its processors are predicted, with memory read at {read}"
-    notes = (said if wants_gpu else f"memory is read at {read} here",)
-    named = machine.cpu.model.value_or("this machine's processors")
+    said = f"No GPU found on this machine; predicting for its CPU, with memory bandwidth {read}"
+    notes = (said if wants_gpu else f"Memory bandwidth on this machine: {read}",)
+    named = machine.cpu.model.value_or("this machine's CPU")
     processor = Device(
         name=named, vendor="", source="measured on this machine", memory_bytes_per_s=float(chip.bytes_per_s),
         kind="cpu", units=int(chip.threads),
@@ -258,10 +259,10 @@ def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware,
         return mixed or _not_together(names)
     device = kinds[0]
     if device is None or not device.memory_bytes_per_s:
-        return Unknown(f"the catalogue has no {', '.join(names)}", _HINT)
+        return Unknown(f"unknown devices: {', '.join(names)}", _HINT)
     count = min(asked.gpus or len(gpus), len(gpus))
     if asked.gpus and asked.gpus > len(gpus):
-        raise UserError(f"--gpus {asked.gpus}: this machine has {len(gpus)}", "name the device: --device NAME")
+        raise UserError(f"--gpus {asked.gpus}: this machine has only {len(gpus)}", "name the device: --device NAME")
     return _with_gpus(hardware, (device,) * count, hardware.rooms[:count])
 
 
@@ -275,20 +276,22 @@ def _link_of(gpu: Gpu) -> float:
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
     """The name of each device, as often as there are such devices; UserError for counts that can't be."""
     if any(len(text) > LONGEST_LIST for text in texts):
-        hint = "write it like 2x RTX 3090, RTX 3060"
-        raise UserError(f"a list of devices has more than {LONGEST_LIST} letters", hint)
+        hint = "for example: 2x RTX 3090, RTX 3060"
+        raise UserError(f"the device list is longer than {LONGEST_LIST} characters", hint)
     names: list[str] = []
     for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
-        count, name = _counted(part)
+        count, name = _count_and_name(part)
         if not name:
-            raise UserError("a device has no name", "separate several with a comma: RTX 3060, RTX 3090")
+            raise UserError("empty device name", "separate several with a comma: RTX 3060, RTX 3090")
         if not 1 <= count <= MOST_DEVICES or len(names) + count > MOST_DEVICES:
-            raise UserError(f"{count} devices can't be: {part!r}", f"1 to {MOST_DEVICES} in all, as in 2x RTX 3090")
+            raise UserError(
+                f"the number of devices must be between 1 and {MOST_DEVICES} (got {part!r})", "as in 2x RTX 3090"
+            )
         names += [name] * count
     return names
 
 
-def _counted(text: str) -> tuple[int, str]:
+def _count_and_name(text: str) -> tuple[int, str]:
     before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
     if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
         return min((int(before[1]), before[2]), (int(after[2]), after[1]))
@@ -313,23 +316,32 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
         return Room(name, size, reserve_bytes=driver_reserve(size))
     written = parse_device_name(name)
     if len(written.sizes) > 1:
-        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
+        raise UserError(f"{name!r} names {len(written.sizes)} memory sizes", "keep one of them")
     variants = devices_meant(written.words)
     if not variants:
-        raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
+        raise UserError(f"unknown device {name!r}", _hint(name, written))
     if not is_one_model(variants):
-        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:8])}")
+        raise UserError(f"{name!r} matches several devices", f"choose one: {_names(variants[:8])}")
     if written.sizes:
         return _of_size(variants, _size(written.sizes[0]))
     common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
     device = min(common, key=_smallest_first)
     if not device.memory_bytes:
         if not ram_bytes:
-            raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
+            raise UserError(f"the {device.name} comes in several memory sizes", f'add yours: "{device.name} 32GB"')
         return _of_size(variants, ram_bytes)
-    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
-    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
-    return _room(device, note=taken if others else "")
+    others = [d for d in variants if d.memory_bytes != device.memory_bytes]
+    return _room(device, note=_assumed_variant(device, others) if others else "")
+
+
+def _assumed_variant(device: Device, others: list[Device]) -> str:
+    name, sizes = _SIZE_IN_NAME.sub("", device.name), [f"{d.memory_bytes / GIB:.4g}" for d in others]
+    there = f"there is also {', '.join(d.name for d in others)}"
+    if all(_SIZE_IN_NAME.sub("", d.name) == name for d in others):
+        article = "an" if sizes[0].startswith(("8", "11", "18")) else "a"
+        there = f"there are also {' and '.join(sizes)} GB variants"
+        there = f"there is also {article} {sizes[0]} GB variant" if len(sizes) == 1 else there
+    return f"Assuming the {_size_text(device.memory_bytes)} {name} ({there})"
 
 
 def _of_size(variants: list[Device], size: int) -> Room:
@@ -339,14 +351,18 @@ def _of_size(variants: list[Device], size: int) -> Room:
         return _room(min(same, key=_smallest_first))
     device = min(variants, key=_smallest_first)
     name = _SIZE_IN_NAME.sub("", device.name)
-    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
-    note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
+    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.is_unified})
+    note = (
+        f"Assuming {_size_text(size)}; the catalogue lists the {name} with {' or '.join(map(_size_text, known))}"
+        if known
+        else ""
+    )
     return _room(device, f"{name} {_label(size)}", size, note)
 
 
 def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
     capacity = size or device.capacity_bytes
-    if device.unified:
+    if device.is_unified:
         return unified_room(name or device.name, device, capacity, note)
     notes = "; ".join(filter(None, (note, backend_note(device))))
     return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=notes)
@@ -360,19 +376,19 @@ def _smallest_first(device: Device) -> tuple[int, bool]:
 def _size(text: str) -> int:
     size = size_of(text)
     if not size:
-        raise UserError(f"a device with {text.upper()} of memory can't be", "leave it out, or use --device cpu")
+        raise UserError(f"the memory of a device must be above 0 (got {text.upper()})", "omit it, or use --device cpu")
     return size
 
 
-def _hint(name: str, written: Written) -> str:
+def _hint(name: str, written: WrittenName) -> str:
     if name.isdigit():
-        return f"if that is the size of its memory: {name}GB"
+        return f"if that is its memory size: {name}GB"
     near = near_devices(written.words)
     size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
     example = written.sizes[0].upper() if written.sizes else _label(size)
     if not near:
-        return f"give the size of its memory instead: {example}"
-    return f"did you mean {_names(near)}? The size of its memory alone works too: {example}"
+        return f"give its memory size instead: {example}"
+    return f"did you mean {_names(near)}? Its memory size alone also works: {example}"
 
 
 def _names(devices: list[Device]) -> str:
@@ -380,7 +396,7 @@ def _names(devices: list[Device]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _shown(size: int) -> str:
+def _size_text(size: int) -> str:
     return f"{size / GIB:.4g} GiB"
 
 

@@ -46,7 +46,7 @@ class Silent:
 def write(text: str) -> None:
     """Write to standard output; UserError where nothing can be written there."""
     if sys.stdout is None:
-        raise UserError("there is no standard output to write to", "redirect it to a file")
+        raise UserError("no standard output to write to", "redirect it to a file")
     try:
         try:
             sys.stdout.write(text + "\n")
@@ -74,7 +74,7 @@ def write_file(data: bytes, path: str) -> None:
             finally:
                 part.unlink(missing_ok=True)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error
+        raise UserError(f"{path}: {error.strerror or error}", "name a writable file") from error
 
 
 def show_answer(request: Any, render: "ReportKind[R]", answer: Callable[[Any, "ProgressBar"], R], **more: Any) -> R:
@@ -104,9 +104,9 @@ def color() -> bool:
 
 
 def _safe(text: str) -> str:
-    from unslow.show.clean import safe
+    from unslow.show.console import safe_text
 
-    return safe(text)
+    return safe_text(text)
 
 
 class ProgressBar:

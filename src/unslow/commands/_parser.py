@@ -12,7 +12,7 @@ fits only partly or not at all, impossible, declined); 2 could not run; 3 cannot
 
 
 class CommandParser(argparse.ArgumentParser):
-    """One whose complaints are UserErrors, and that says which option may be meant."""
+    """A parser whose errors are UserErrors with the nearest option."""
 
     def __init__(self, prog: str, description: str) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class CommandParser(argparse.ArgumentParser):
             unknown = unknown_option(strange, options)
             self.error(unknown.message)
         if rest:
-            self.error(f"{rest[0]!r} is one argument too many")
+            self.error(f"{rest[0]!r} is an extra argument")
         return found
 
 

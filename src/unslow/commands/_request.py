@@ -28,7 +28,7 @@ from unslow.facts.values import GB, GIB, KIB, MB, MIB
 NEEDED = msgspec.NODEFAULT  # The default of an option that has none
 R = TypeVar("R")
 _LAST = ("format", "quiet")  # What every command has is listed after its own
-_PROGRESS = "is told what is being done; None for silence"
+_PROGRESS = "called with each progress message; None for none"
 _COUNT = re.compile(r"(-?)(\d{1,12})([km]?)", re.IGNORECASE)
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmgt]i?b?|)", re.IGNORECASE)
 _SIZE_UNITS = {"": MIB, "k": KIB, "m": MIB, "g": GIB, "t": 1024 * GIB}
@@ -111,7 +111,7 @@ def size_of(text: str) -> int:
     try:
         return parse_size(text)
     except ValueError:
-        raise UserError(f"{text!r} is no size of memory", "write it like 24GB, 512MiB or 1TB") from None
+        raise UserError(f"{text!r} is not a memory size", "for example: 24GB, 512MiB or 1TB") from None
 
 
 def one_of(choices: tuple[str, ...], words: Mapping[str, str] | None = None) -> Kind:
@@ -132,8 +132,8 @@ PATH = Kind("a text", str, str | Path)
 TARGET = Kind("a text", str, str | int | Path)
 COUNT = Kind("a whole number such as 8192 or 128k", parse_count, int | str, int)
 NUMBER = Kind("a number", parse_number, float, (int, float))
-SIZE = Kind("a size of memory such as 24GB, 512MiB or 1TB", parse_size, str)
-SPEED = Kind("a speed of memory such as 80GB/s", parse_speed, str)
+SIZE = Kind("a memory size such as 24GB, 512MiB or 1TB", parse_size, str)
+SPEED = Kind("a memory bandwidth such as 80GB/s", parse_speed, str)
 PERCENT = Kind("a percentage such as 1% or 0.5%", parse_percent, str)
 SWITCH = Kind("true or false", parse_switch, bool, bool)
 _KINDS = {int: COUNT, float: NUMBER, bool: SWITCH, str: TEXT}
@@ -232,7 +232,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         for field in [known[name] for name, value in written.items() if value is not False]:
             first = seen.setdefault(field.option.apart or field.name, field)
             if first is not field:
-                raise UserError(f"{first.flag} and {field.flag} exclude each other", "give one of them")
+                raise UserError(f"{first.flag} and {field.flag} are mutually exclusive", "give only one of them")
         if missing := [f for f in fields_of(cls) if f.default is NEEDED and f.attribute not in values]:
             raise UserError(f"{missing[0].flag} is missing", missing[0].option.text)
         request = cls(**values, given=frozenset(values))
@@ -252,7 +252,7 @@ def unknown_option(name: str, known: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(name, known, 1)
     if near:
         return UserError(f"unknown option {name}; did you mean {near[0]}?", "")
-    return UserError(f"unknown option {name}", f"there are {', '.join(known)}")
+    return UserError(f"unknown option {name}", f"available: {', '.join(known)}")
 
 
 @functools.cache
@@ -286,7 +286,7 @@ def _kind_of(kind: Any) -> Kind:
     return Kind(f"one of {', '.join(choices)}", parse, kind, choices=choices)
 
 
-class Shown(Request, frozen=True, kw_only=True):
+class ShownRequest(Request, frozen=True, kw_only=True):
     """A request whose answer is shown."""
 
     format: Annotated[
@@ -294,10 +294,10 @@ class Shown(Request, frozen=True, kw_only=True):
     ] = "terminal"
 
 
-class Told(Shown, frozen=True, kw_only=True):
+class LongRequest(ShownRequest, frozen=True, kw_only=True):
     """One that takes a while and says what is being done."""
 
-    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+    quiet: Annotated[bool, Option("do not print progress", "-q", only="cli")] = False
 
 
 def function_of(

@@ -1,8 +1,8 @@
-"""Say what to buy for a model, a budget and a speed: a card, a pair, a Mac or another machine with one memory.
+"""Recommend hardware for a model, a budget and a target speed.
 
-With a goal the cheapest that very likely reaches it is chosen, in the finest quant that does it, down to --quant-least:
-the low end of the prediction counts. Without a goal, the fastest within the budget in that quant. A device without a
-known price can't be held against a budget: give it with --price.
+With a goal, the cheapest offer that very likely reaches it is chosen, in the finest quant that does, down to
+--quant-least: the low end of the prediction counts. Without a goal, the fastest offer within the budget in that quant.
+A device without a known price is left out under a budget: set one with --price.
 
 examples:
   unslow choose --model qwen3-32b --budget 1500 --goal "20 tok/s"
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 class ChooseRequest(Work, frozen=True, kw_only=True):
-    """Which card, pair of cards or machine to buy for a model, with reasons, runners-up and what was refused."""
+    """Which card, pair of cards or machine to buy for a model, with reasons, runners-up and rejected ones."""
 
     budget: Annotated[
-        float | None, Option("what may be paid (default: anything)", metavar="AMOUNT", kind=AMOUNT, least=0, most=1e9)
+        float | None, Option("maximum price (default: none)", metavar="AMOUNT", kind=AMOUNT, least=0, most=1e9)
     ] = None
     goal: Annotated[
         float | None,
-        Option('of each conversation, at the low end: "20 tok/s" (default: the fastest)', metavar="SPEED", kind=GOAL,
+        Option('minimum speed per conversation: "20 tok/s" (default: the fastest)', metavar="SPEED", kind=GOAL,
                least=0, most=1e6),
     ] = None  # fmt: skip
-    quant_least: Annotated[str, Option("the coarsest quant that will do (default: Q4_K_M)", metavar="NAME")] = "Q4_K_M"
+    quant_least: Annotated[str, Option("the smallest acceptable quant (default: Q4_K_M)", metavar="NAME")] = "Q4_K_M"
     have: Annotated[
-        str, Option("what is there already, or here: alone, and with one more beside it", metavar="DEVICE")
+        str, Option("hardware you own, or `here`: rated alone and with one more device", metavar="DEVICE")
     ] = ""
     among: Annotated[
-        tuple[str, ...], Option("only these, or those of a maker: apple; may be repeated", metavar="DEVICE")
+        tuple[str, ...], Option("only these devices, or a vendor's: apple; repeatable", metavar="DEVICE")
     ] = ()
-    partly: Annotated[bool, Option("also what holds only a part of the model, the rest on the host")] = False
+    partly: Annotated[bool, Option("include devices that hold only part of the model, the rest in host memory")] = False
     host_price: Annotated[
         float,
-        Option("of a computer around new cards (default: there is one)", metavar="AMOUNT", kind=AMOUNT, least=0,
+        Option("price of a computer for new cards (default: you have one)", metavar="AMOUNT", kind=AMOUNT, least=0,
                most=1e9, seldom=True),
     ] = 0.0  # fmt: skip
 

@@ -1,10 +1,10 @@
-"""Look only: write what was seen of this machine and its runtimes into one file.
+"""Write what can be seen of this machine and its runtimes to a snapshot file.
 
-Nothing is sent to a runtime but read-only questions. User names, keys, serial numbers and prompts are masked.
+Runtimes only get read-only requests. User names, keys, serial numbers and prompts are masked.
 
 examples:
   unslow collect -o seen.json
-  unslow collect -o seen.json --record seen/      also the raw answers, to be replayed anywhere
+  unslow collect -o seen.json --record seen/      also the raw responses, to replay anywhere
   unslow collect seen/ -o again.json              the same snapshot, from the recording
 """
 
@@ -17,19 +17,19 @@ from unslow.facts.snapshot import Snapshot
 
 
 class CollectRequest(Request, frozen=True, kw_only=True):
-    """Everything that can be seen of this machine and its runtimes without sending a prompt; keys are not in it."""
+    """All visible facts about this machine and its runtimes, without sending a prompt and without keys."""
 
     target: Annotated[
         str | None,
-        Option("a recording folder to read instead of this machine", metavar="target", kind=PATH, positional=True),
+        Option("recording folder to read instead of this machine", metavar="target", kind=PATH, positional=True),
     ] = None
     output: Annotated[
         str,
         Option("where to write the snapshot; - for standard output", "-o", metavar="FILE", only="cli", required=True),
     ] = ""
-    record: Annotated[str | None, Option("also keep the raw answers in this folder", metavar="DIR", only="cli")] = None
-    bandwidth: Annotated[bool, Option("measure the memory bandwidth (half a second)")] = True
-    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+    record: Annotated[str | None, Option("also record the raw data in this folder", metavar="DIR", only="cli")] = None
+    bandwidth: Annotated[bool, Option("measure memory bandwidth (half a second)")] = True
+    quiet: Annotated[bool, Option("do not print progress", "-q", only="cli")] = False
 
 
 def answer(request: CollectRequest, progress: Progress) -> Snapshot:
@@ -41,7 +41,7 @@ def answer(request: CollectRequest, progress: Progress) -> Snapshot:
 
     if request.target is not None:
         return keyless(read_stored(request.target))
-    progress.step("looking at the machine and at what runs on it", 0.0)
+    progress.step("inspecting the machine and running servers", 0.0)
     return keyless(look(LiveSystem(), bandwidth=request.bandwidth))
 
 

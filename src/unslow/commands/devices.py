@@ -1,8 +1,8 @@
-"""Compare devices: memory, bandwidth, what of a model fits, speed, price, watts.
+"""Compare devices: memory, bandwidth, model fit, speed, price, power.
 
-NAME is a device of the catalogue (RTX 3090, "2x RTX 3090", "M4 Max 64GB", Strix Halo) or `here` for this machine;
-without one, a handful that people ask about, and with --all every one. Without --model: what the catalogue knows.
-Speeds are those of `unslow predict`, with the ends between which four of five measurements lie.
+NAME is a device of the catalog (RTX 3090, "2x RTX 3090", "M4 Max 64GB", Strix Halo) or `here` for this machine;
+without one, a few popular devices, and with --all every one. Without --model, the catalog's data is shown. Speeds are
+those of `unslow predict`, with the interval that holds four of five measurements.
 
 examples:
   unslow devices "RTX 3090" "RTX 4090" "2x RTX 3090" --model qwen3-32b
@@ -11,7 +11,7 @@ examples:
   unslow devices here "RTX 5090" --model qwen3-8b --users 4 --json
   unslow devices --vendor amd --sort memory
 
-exit status: 0 compared, 2 could not run, 3 no speed can be told of any
+exit status: 0 compared, 2 could not run, 3 no speed is known for any of them
 """
 
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -28,24 +28,24 @@ _MOST_NAMES = 64
 
 
 class DevicesRequest(Work, frozen=True, kw_only=True):
-    """Devices side by side: memory, bandwidth, price, watts; with a model also whether it fits and how fast it is."""
+    """Devices side by side: memory, bandwidth, price, watts; with a model also fit and speed."""
 
     names: Annotated[
-        tuple[str, ...], Option("a device, several of a kind (2x ...), or here", metavar="NAME", positional=True)
+        tuple[str, ...], Option("a device, several (2x ...), or `here`", metavar="NAME", positional=True)
     ] = ()
-    model: Annotated[str, Option("well-known name, file, URL or stored model", metavar="MODEL")] = ""
-    all: Annotated[bool, Option("every GPU and every machine with one memory")] = False
-    vendor: Annotated[str, Option("those of a maker: nvidia, amd, apple, intel", metavar="NAME")] = ""
-    min_memory: Annotated[int, Option("those with as much memory: 24GB", metavar="SIZE", kind=MEMORY)] = 0
+    model: Annotated[str, Option("model name, file, URL or stored model", metavar="MODEL")] = ""
+    all: Annotated[bool, Option("all GPUs and machines with unified memory")] = False
+    vendor: Annotated[str, Option("only this vendor: nvidia, amd, apple, intel", metavar="NAME")] = ""
+    min_memory: Annotated[int, Option("only devices with at least this memory: 24GB", metavar="SIZE", kind=MEMORY)] = 0
     sort: Annotated[
         Literal["speed", "price", "value", "watts", "memory", "name"] | None,
-        Option("speed, price, value (price per tok/s), watts, memory or name", metavar="BY"),
+        Option("sort by speed, price, value (price per tok/s), watts, memory or name", metavar="BY"),
     ] = None
 
     def check(self) -> None:
         """UserError where there are too many."""
         if len(self.names) > _MOST_NAMES:
-            raise UserError(f"{len(self.names)} devices are too many to compare", "--all shows all of the catalogue")
+            raise UserError(f"{len(self.names)} devices are too many to compare", "--all shows the whole catalogue")
 
 
 def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":

@@ -1,4 +1,6 @@
-"""Explain a cause: what it is, how to confirm it, how to fix it. Without a name, list them all.
+"""Explain a cause: what it is, how to confirm it, how to fix it.
+
+Without a name, all causes are listed.
 
 examples:
   unslow explain
@@ -11,7 +13,7 @@ from typing import Annotated
 
 from unslow.commands._request import Option, Request
 from unslow.facts.errors import UserError
-from unslow.think.report import Page
+from unslow.think.report import Page, PageRoute
 
 _VERDICT = "normal_for_this_hardware"
 
@@ -19,16 +21,16 @@ _VERDICT = "normal_for_this_hardware"
 class ExplainRequest(Request, frozen=True, kw_only=True):
     """What a cause is, why it is slow, how to confirm it and how to fix it on each runtime."""
 
-    cause: Annotated[
-        str | None, Option("the id of a cause, such as cpu_contended", metavar="cause", positional=True)
-    ] = None
+    cause: Annotated[str | None, Option("id of a cause, such as cpu_contended", metavar="cause", positional=True)] = (
+        None
+    )
     json: Annotated[bool, Option("as JSON")] = False
 
 
 def run(request: ExplainRequest) -> int:
     """Show one page, or the list."""
     from unslow.commands._output import color, width, write
-    from unslow.show.clean import as_json
+    from unslow.show.console import as_json
     from unslow.show.explain import list_text, page_text
 
     chosen = (explain(request.cause),) if request.cause else causes()
@@ -52,7 +54,7 @@ def explain(cause: str) -> Page:
     if wanted not in known:
         near = difflib.get_close_matches(wanted, known, 1)
         hint = f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
-        raise UserError(f"there is no cause {cause!r}", hint)
+        raise UserError(f"unknown cause {cause!r}", hint)
     return _page_of_verdict() if wanted == _VERDICT else _page_of_cause(wanted)
 
 
@@ -68,7 +70,12 @@ def _page_of_cause(name: str) -> Page:
     module = importlib.import_module(f"unslow.think.causes.{name}")
     cause, text = module.CAUSE, (module.__doc__ or "").strip()
     needs = tuple(need if isinstance(need, str) else " or ".join(need) for need in cause.needs)
-    return Page(id=name, title=cause.title, phase=cause.phase, needs=needs, explains=cause.explains, text=text)
+    routes = tuple(
+        PageRoute(kind=route.kind, looks_at=(route.look.__doc__ or "").partition("\n")[0]) for route in cause.routes
+    )
+    return Page(
+        id=name, title=cause.title, phase=cause.phase, needs=needs, routes=routes, explains=cause.explains, text=text
+    )
 
 
 def _page_of_verdict() -> Page:

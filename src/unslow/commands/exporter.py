@@ -1,20 +1,20 @@
-"""Serve this machine's diagnosis as metrics for Prometheus: verdict, speed against expected, findings, budget.
+"""Serve this machine's diagnosis as Prometheus metrics.
 
-It only looks, as `unslow watch` does: no prompt is sent, nothing is loaded. A thread judges what it saw every minute;
-a scrape is answered at once with what is known, and with how old that is. TARGET is the URL or the process id of a
-server; without one, all that run here, up to 16.
+It only observes, like `unslow watch`: it sends no prompt and loads nothing. A thread updates the diagnosis every
+minute; a scrape returns the latest one at once, with its age. TARGET is the URL or the process id of a server; without
+one, all that run here, up to 16.
 
-Only this machine is answered, unless --listen says otherwise. Whoever can reach the port then sees which servers and
+It serves only this machine, unless --listen says otherwise. Anyone who can reach the port then sees which servers and
 models run here, how fast they are and what slows them; no paths, user names, keys or prompts.
 
-With --measure-every it also sends prompts, as `unslow --quick` does, for about 10 seconds to each server that is idle
-then; a busy one, or one that would lose the cache of a conversation, is left alone.
+With --measure-every it also sends prompts, like `unslow --quick`, for about 10 seconds to each idle server; a busy one,
+or one that would lose the KV cache of a conversation, is left alone.
 
 examples:
   unslow exporter                                        metrics at http://127.0.0.1:9877/metrics
-  unslow exporter http://127.0.0.1:8000 --listen 0.0.0.0:9877   in a pod, beside the server
-  unslow exporter --measure-every 6h                     also where the servers tell little by themselves
-  unslow exporter --once                                 the metrics of this moment
+  unslow exporter http://127.0.0.1:8000 --listen 0.0.0.0:9877   in a pod, as a sidecar
+  unslow exporter --measure-every 6h                     if the servers report too little
+  unslow exporter --once                                 print the metrics and exit
   unslow exporter --once -o /var/lib/prometheus/node-exporter/unslow.prom   for the node exporter
 
 exit status: 0 served or written, 2 could not run
@@ -26,28 +26,31 @@ from unslow.commands._request import Option, Request
 
 
 class ExporterRequest(Request, frozen=True, kw_only=True):
-    """What to watch, how often to judge it, whether to measure, and where the metrics go."""
+    """What to observe, how often to diagnose, whether to measure, and where the metrics go."""
 
     target: Annotated[
         str | None, Option("URL or process id of a running server", metavar="TARGET", positional=True)
     ] = None
     listen: Annotated[
-        str, Option("default: 127.0.0.1:9877; a port alone is one of 127.0.0.1, 0 any", "--port", metavar="[HOST:]PORT")
+        str,
+        Option(
+            "address to listen on (default: 127.0.0.1:9877; a port alone means 127.0.0.1, 0 any free port)",
+            "--port",
+            metavar="[HOST:]PORT",
+        ),
     ] = "127.0.0.1:9877"
-    every: Annotated[str, Option("between two judgements (default: 60s)", metavar="TIME")] = "60s"
+    every: Annotated[str, Option("time between diagnoses (default: 60s)", metavar="TIME")] = "60s"
     measure_every: Annotated[
-        str | None, Option("also send short prompts that often, such as 6h; off by default", metavar="TIME")
+        str | None, Option("also send short prompts at this interval, such as 6h (default: off)", metavar="TIME")
     ] = None
-    once: Annotated[bool, Option("look once, write the metrics and end")] = False
-    output: Annotated[str | None, Option("with --once: write to a file, whole or not at all", "-o", metavar="FILE")] = (
-        None
-    )
+    once: Annotated[bool, Option("diagnose once, write the metrics and exit")] = False
+    output: Annotated[str | None, Option("with --once: write to a file, atomically", "-o", metavar="FILE")] = None
     format: Annotated[
-        str | None, Option("of --once: openmetrics, or text (0.0.4; the default with -o)", metavar="FORMAT")
+        str | None, Option("with --once: openmetrics, or text (0.0.4; the default with -o)", metavar="FORMAT")
     ] = None
     json: Annotated[bool, Option("print the address as JSON, for programs")] = False
-    api_key: Annotated[str | None, Option("for a server that asks for one (or UNSLOW_API_KEY)", metavar="KEY")] = None
-    quiet: Annotated[bool, Option("don't say what is being done", "-q")] = False
+    api_key: Annotated[str | None, Option("API key for the server (or UNSLOW_API_KEY)", metavar="KEY")] = None
+    quiet: Annotated[bool, Option("do not print progress", "-q")] = False
 
 
 def run(request: ExporterRequest) -> int:
@@ -62,7 +65,7 @@ def run(request: ExporterRequest) -> int:
         exporter.serve(wanted, lambda port: write(words(wanted, port)))
         return 0
     with ProgressBar(quiet=request.quiet) as progress:
-        text = exporter.once(wanted, progress)
+        text = exporter.write_once(wanted, progress)
     if text:
         write(text)
     return 0

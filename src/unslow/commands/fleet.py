@@ -1,37 +1,37 @@
-"""Diagnose every instance that a Prometheus server knows, with the same causes as one machine.
+"""Diagnose every instance that a Prometheus server scrapes.
 
-It asks the address that you give, and nothing else: vLLM, llama.cpp, SGLang, TGI and Ollama by their own metrics,
-joined with those of GPU exporters (NVIDIA's DCGM and others, AMD's), of the node exporter and of Kubernetes. The
-number of queries is the same for ten instances and for ten thousand; Thanos, Mimir and VictoriaMetrics answer them
-too. Where metrics tell too little, `unslow exporter` on a machine says what it sees there.
+It queries only the address that you give: vLLM, llama.cpp, SGLang, TGI and Ollama by their own metrics, joined with
+those of GPU exporters (NVIDIA's DCGM and others, AMD's), of the node exporter and of Kubernetes. The number of queries
+is the same for ten instances and for ten thousand; Thanos, Mimir and VictoriaMetrics work too. Where metrics show too
+little, run `unslow exporter` on the machine.
 
 actions:
-  diagnose    what each instance loses, to what, and which are slower than their peers (the default)
-  capacity    how many users the fleet can serve at a goal, and what the next GPU buys
-  queries     every query that is asked, to read or to try; asks nothing
-  rules       recording and alert rules for Prometheus, generated from the causes; asks nothing
-  dashboard   a dashboard for Grafana; asks nothing
+  diagnose    what each instance loses and why, and which are slower than their peers (the default)
+  capacity    how many users the fleet can serve at a goal, and what the next GPU adds
+  queries     print every query; sends none
+  rules       recording and alert rules for Prometheus, generated from the causes; sends no query
+  dashboard   a dashboard for Grafana; sends no query
 
-Secrets are read from files or from the environment (UNSLOW_PROMETHEUS_PASSWORD, UNSLOW_PROMETHEUS_TOKEN), since others
-can see command lines.
+Secrets are read from files or from the environment (UNSLOW_PROMETHEUS_PASSWORD, UNSLOW_PROMETHEUS_TOKEN), because
+others can see command lines.
 
 examples:
   unslow fleet --prometheus http://127.0.0.1:9090
   unslow fleet --prometheus https://mimir.example/prometheus --header "X-Scope-OrgID: team-a" --token-file token
   unslow fleet --window 1h --match 'cluster="a"' --top 20
-  unslow fleet --instance gpu-12:8000 --save gpu-12.json     one in full; `unslow diagnose gpu-12.json` again
+  unslow fleet --instance gpu-12:8000 --save gpu-12.json     one in full; replay: `unslow diagnose gpu-12.json`
   unslow fleet --format markdown -o fleet.md
   unslow fleet capacity --goal "30 tok/s" --first-token 2s
   unslow fleet rules -o unslow.rules.yml      then --tests -o unslow.tests.yml; promtool test rules unslow.tests.yml
   unslow fleet dashboard -o unslow.json       for Grafana: Dashboards, New, Import
 
-exit status: 0 nothing is slow, 1 something was found, 2 could not run, 3 nothing could be told
+exit status: 0 nothing is slow, 1 something was found, 2 could not run, 3 cannot tell
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from unslow.commands._diagnosis_options import EXIT
+from unslow.commands._formats import EXIT
 from unslow.commands._output import Progress
 from unslow.commands._request import PATH, Option, Request, function_of
 from unslow.facts.errors import UserError
@@ -47,66 +47,58 @@ _ONLY = dict.fromkeys(_OF_CAPACITY, "capacity") | {"tests": "rules", "instance":
 
 
 class FleetRequest(Request, frozen=True, kw_only=True):
-    """Whom to ask, of which time and which series, and what to do with it."""
+    """Which Prometheus to query, the time range and series, and what to do with them."""
 
-    action: Annotated[Action, Option("what to do; see above", metavar="ACTION", positional=True, only="cli")] = (
-        "diagnose"
-    )
-    prometheus: Annotated[str | None, Option("its address (or UNSLOW_PROMETHEUS_URL)", metavar="URL")] = None
-    username: Annotated[str, Option("for basic authentication", metavar="NAME")] = ""
+    action: Annotated[Action, Option("see above", metavar="ACTION", positional=True, only="cli")] = "diagnose"
+    prometheus: Annotated[str | None, Option("address of Prometheus (or UNSLOW_PROMETHEUS_URL)", metavar="URL")] = None
+    username: Annotated[str, Option("user for basic authentication", metavar="NAME")] = ""
     password_file: Annotated[
-        str, Option("the password for it (or UNSLOW_PROMETHEUS_PASSWORD)", metavar="FILE", kind=PATH)
+        str, Option("password for it (or UNSLOW_PROMETHEUS_PASSWORD)", metavar="FILE", kind=PATH)
     ] = ""
-    token_file: Annotated[str, Option("a bearer token (or UNSLOW_PROMETHEUS_TOKEN)", metavar="FILE", kind=PATH)] = ""
+    token_file: Annotated[str, Option("bearer token (or UNSLOW_PROMETHEUS_TOKEN)", metavar="FILE", kind=PATH)] = ""
     header: Annotated[
         tuple[str, ...], Option('sent with every query: "X-Scope-OrgID: team-a"; repeatable', metavar="LINE")
     ] = ()
-    ca_file: Annotated[
-        str, Option("certificates of authorities to trust, instead of the system's", metavar="FILE", kind=PATH)
-    ] = ""
-    cert: Annotated[
-        str, Option("a certificate of our own, where the server asks for one", metavar="FILE", kind=PATH)
-    ] = ""
-    key: Annotated[str, Option("its key, where that is in a file of its own", metavar="FILE", kind=PATH)] = ""
-    insecure: Annotated[bool, Option("don't check the server's certificate")] = False
-    timeout: Annotated[str, Option("the most that one query may take (default: 30s)", metavar="SPAN")] = "30s"
-    window: Annotated[str, Option("the time that is judged, until now (default: 15m)", metavar="SPAN")] = "15m"
-    compare: Annotated[str, Option("how long ago it is compared with, or none (default: 1d)", metavar="SPAN")] = "1d"
+    ca_file: Annotated[str, Option("CA certificates to trust instead of the system's", metavar="FILE", kind=PATH)] = ""
+    cert: Annotated[str, Option("client certificate", metavar="FILE", kind=PATH)] = ""
+    key: Annotated[str, Option("key of the client certificate, if in its own file", metavar="FILE", kind=PATH)] = ""
+    insecure: Annotated[bool, Option("do not verify the server's certificate")] = False
+    timeout: Annotated[str, Option("timeout of one query (default: 30s)", metavar="SPAN")] = "30s"
+    window: Annotated[str, Option("time range to diagnose, up to now (default: 15m)", metavar="SPAN")] = "15m"
+    compare: Annotated[str, Option("age of the baseline to compare with, or none (default: 1d)", metavar="SPAN")] = "1d"
     match: Annotated[
         str, Option("""only series with these labels: 'cluster="a",env=~"prod.*"'""", metavar="LABELS")
     ] = ""
     engines: Annotated[
-        str, Option("""the same of the engines' series alone: 'namespace="llm"'""", metavar="LABELS")
+        str, Option("""the same for the engines' series only: 'namespace="llm"'""", metavar="LABELS")
     ] = ""
     join: Annotated[
-        str, Option("labels that belong together, where the usual ones don't: host=machine", metavar="PAIRS")
+        str, Option("labels to join on, if the default ones do not match: host=machine", metavar="PAIRS")
     ] = ""
-    instance: Annotated[
-        str | None, Option("the whole diagnosis of one instance, by its key", metavar="KEY", only="cli")
-    ] = None
-    save: Annotated[
-        str | None, Option("with --instance: also write its snapshot, masked", metavar="FILE", only="cli")
-    ] = None
-    top: Annotated[int, Option("instances that are shown (default: 10)", metavar="N", least=0, only="cli")] = 10
-    all: Annotated[bool, Option("show everything", only="cli")] = False
-    workers: Annotated[
-        int | None, Option("processes that judge (default: one for each processor)", metavar="N", least=1, most=256)
-    ] = None
-    goal: Annotated[str | None, Option('capacity: what each user must get (default: "20 tok/s")', metavar="SPEED")] = (
+    instance: Annotated[str | None, Option("full diagnosis of one instance, by its key", metavar="KEY", only="cli")] = (
         None
     )
-    first_token: Annotated[
-        str | None, Option("capacity: the longest that a user may wait for a first token", metavar="SPAN")
+    save: Annotated[
+        str | None, Option("with --instance: also write its snapshot (masked)", metavar="FILE", only="cli")
     ] = None
+    top: Annotated[int, Option("number of instances to show (default: 10)", metavar="N", least=0, only="cli")] = 10
+    all: Annotated[bool, Option("show everything", only="cli")] = False
+    workers: Annotated[
+        int | None, Option("worker processes (default: one per CPU)", metavar="N", least=1, most=256)
+    ] = None
+    goal: Annotated[str | None, Option('capacity: minimum speed per user (default: "20 tok/s")', metavar="SPEED")] = (
+        None
+    )
+    first_token: Annotated[str | None, Option("capacity: maximum time to first token", metavar="SPAN")] = None
     span: Annotated[str | None, Option("capacity: how far back to measure (default: 24h)", metavar="SPAN")] = None
     tests: Annotated[
         Literal["hour", "day"] | None,
-        Option("rules: their tests for `promtool test rules` instead; `day` for those that take one", metavar="day",
+        Option("rules: write tests for `promtool test rules` instead; `day`: those that span a day", metavar="day",
                bare="hour", only="cli"),
     ] = None  # fmt: skip
     pages: Annotated[
         str | None,
-        Option("rules, dashboard: where you serve this documentation, for links to its pages", metavar="URL",
+        Option("rules, dashboard: URL of this documentation, for links", metavar="URL",
                only="cli"),
     ] = None  # fmt: skip
     format: Annotated[
@@ -114,14 +106,12 @@ class FleetRequest(Request, frozen=True, kw_only=True):
         Option("terminal (default), json, markdown or openmetrics", metavar="FORMAT", only="cli",
                short=("--json", "json")),
     ] = "terminal"  # fmt: skip
-    output: Annotated[
-        str | None, Option("write it to a file, whole or not at all", "-o", metavar="FILE", only="cli")
-    ] = None
-    exit_zero: Annotated[bool, Option("exit 0 whatever was found, for jobs that only report", only="cli")] = False
-    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+    output: Annotated[str | None, Option("write to a file, atomically", "-o", metavar="FILE", only="cli")] = None
+    exit_zero: Annotated[bool, Option("exit 0 even with findings, for jobs that only report", only="cli")] = False
+    quiet: Annotated[bool, Option("do not print progress", "-q", only="cli")] = False
 
 
-def _judged(request: FleetRequest, progress: Progress) -> "FleetReport":
+def _judge_fleet(request: FleetRequest, progress: Progress) -> "FleetReport":
     """What each instance that a Prometheus knows loses, to what, and which are slower than their peers.
 
     Only the address that is given is asked, and as often for ten instances as for ten thousand. Where an answer was
@@ -174,7 +164,7 @@ def _diagnose(request: FleetRequest) -> int:
         return EXIT[one.subjects[0].verdict]
     render_fleet.check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:
-        report = _judged(request, progress)
+        report = _judge_fleet(request, progress)
     text = render_fleet(report, request.format, width=width(), color=shown, everything=request.all, top=request.top)
     _write(text, request)
     return fleet_exit_status(report)
@@ -203,7 +193,7 @@ def _rules(request: FleetRequest) -> int:
     from unslow.fleet.alerts import PAGES, long_rule_tests_text, rule_tests_text, rules_text
 
     if request.format != "terminal":
-        raise UserError("rules have one format, the YAML of Prometheus", "leave --json and --format out")
+        raise UserError("rules have one format: Prometheus YAML", "omit --json and --format")
     pages = request.pages or PAGES
     tests = long_rule_tests_text if request.tests == "day" else rule_tests_text
     _write(tests(pages=pages) if request.tests else rules_text(pages), request)
@@ -230,5 +220,7 @@ def _write(text: str, request: FleetRequest) -> None:
 _ACTIONS: dict[Action, Callable[[FleetRequest], int]] = {
     "diagnose": _diagnose, "capacity": _capacity, "queries": _queries, "rules": _rules, "dashboard": _dashboard,
 }  # fmt: skip
-diagnose_fleet = function_of(FleetRequest, _judged, name="diagnose_fleet", first="prometheus", without=_OF_CAPACITY)
+diagnose_fleet = function_of(
+    FleetRequest, _judge_fleet, name="diagnose_fleet", first="prometheus", without=_OF_CAPACITY
+)
 fleet_capacity = function_of(FleetRequest, _users, name="fleet_capacity", first="prometheus", without=_OF_DIAGNOSES)

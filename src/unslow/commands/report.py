@@ -1,9 +1,8 @@
-"""Write the diagnosis with all its pictures into one file, to keep or to attach to an issue.
+"""Write the diagnosis to one self-contained file, to keep or to attach to an issue.
 
-The page opens from disk, asks nobody for anything, and works without a script. Names of users, keys, prompts, serial
-numbers and public addresses are taken out, unless --no-mask is given; names of files stay. TARGET is a URL, a process
-id, a snapshot file or a recording folder; without one, this machine, measured as `unslow diagnose` does it. A file of
-that name is replaced.
+The page opens from disk, makes no requests, and works without JavaScript. User names, keys, prompts, serial numbers and
+public addresses are masked, unless --no-mask is given; file names stay. TARGET is a URL, a process id, a snapshot file
+or a recording folder; without one, this machine, measured as by `unslow diagnose`. An existing file is overwritten.
 
 examples:
   unslow report                              writes unslow-report.html
@@ -17,7 +16,7 @@ exit status: 0 written, 2 could not run
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._diagnosis_options import Keeping, Looking
+from unslow.commands._formats import Keeping, Looking
 from unslow.commands._output import Progress
 from unslow.commands._request import Option, function_of
 
@@ -26,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class ReportRequest(Keeping, frozen=True, kw_only=True):
-    """The diagnosis with all its pictures in one file."""
+    """The diagnosis with all charts in one file."""
 
     output: Annotated[
-        str | None, Option("where to write; - is standard output (default: unslow-report.html)", "-o", metavar="FILE")
+        str | None, Option("output file; - for standard output (default: unslow-report.html)", "-o", metavar="FILE")
     ] = None
     format: Annotated[
         str | None,
-        Option("html, markdown or json (default: by the name of the file, else html)", metavar="FORMAT",
+        Option("html, markdown or json (default: by file name, else html)", metavar="FORMAT",
                short=("--json", "json")),
     ] = None  # fmt: skip
-    title: Annotated[str | None, Option("what to call it", metavar="TEXT")] = None
-    no_mask: Annotated[bool, Option("leave names, paths and addresses in")] = False
-    bench: Annotated[tuple[str, ...], Option("with a benchmark's curves; may be repeated", metavar="FILE")] = ()
+    title: Annotated[str | None, Option("title of the report", metavar="TEXT")] = None
+    no_mask: Annotated[bool, Option("keep names, paths and addresses")] = False
+    bench: Annotated[tuple[str, ...], Option("include a benchmark's curves; repeatable", metavar="FILE")] = ()
     verify: Annotated[
-        str | None, Option("with before and after: what `unslow verify --json` wrote", metavar="FILE")
+        str | None, Option("include a before/after comparison written by `unslow verify --json`", metavar="FILE")
     ] = None
-    quiet: Annotated[bool, Option("don't say what is being done", "-q")] = False
+    quiet: Annotated[bool, Option("do not print progress", "-q")] = False
 
 
 def run(request: ReportRequest) -> int:

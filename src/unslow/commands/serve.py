@@ -1,10 +1,9 @@
-"""Show the diagnosis as a page in the browser, on this machine only; measure and watch it live.
+"""Show the diagnosis as a live page in the browser, on this machine only.
 
-The page is there at once with what can be seen without asking anybody; it measures when you press the button there,
-or with --measure. TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine.
-Only programs on this machine that know the token in the address are answered, and the page can do no more than
-measure: it changes nothing. Programs find a JSON API at the same address, described at /api/v1/openapi.json.
-Ctrl-C ends it.
+The page opens at once with what can be seen without sending a prompt; it measures when you press the button, or with
+--measure. TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine. Only
+programs on this machine that know the token in the address get a response, and the page can only measure: it changes
+nothing. A JSON API is at the same address, described at /api/v1/openapi.json. Ctrl-C ends it.
 
 examples:
   unslow serve
@@ -15,27 +14,27 @@ examples:
 
 from typing import Annotated
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._request import Option
 
 
 class ServeRequest(Looking, frozen=True, kw_only=True):
     """The diagnosis as a page in the browser."""
 
-    port: Annotated[int, Option("port on 127.0.0.1 (default: any that is free)", metavar="N", least=0, most=65535)] = 0
-    no_open: Annotated[bool, Option("print the address, don't open the browser")] = False
-    measure: Annotated[bool, Option("measure at once, as `unslow diagnose` does")] = False
-    bench: Annotated[tuple[str, ...], Option("with a benchmark's curves; may be repeated", metavar="FILE")] = ()
+    port: Annotated[int, Option("port on 127.0.0.1 (default: any free port)", metavar="N", least=0, most=65535)] = 0
+    no_open: Annotated[bool, Option("print the URL, do not open the browser")] = False
+    measure: Annotated[bool, Option("measure at the start, as `unslow diagnose` does")] = False
+    bench: Annotated[tuple[str, ...], Option("include a benchmark's curves; repeatable", metavar="FILE")] = ()
     verify: Annotated[
-        str | None, Option("with before and after: what `unslow verify --json` wrote", metavar="FILE")
+        str | None, Option("include a before/after comparison written by `unslow verify --json`", metavar="FILE")
     ] = None
-    json: Annotated[bool, Option("print the address and the token as JSON, for programs")] = False
+    json: Annotated[bool, Option("print the URL and the token as JSON, for programs")] = False
 
 
 def run(request: ServeRequest) -> int:
     """Serve until Ctrl-C."""
     from unslow.commands._output import write
-    from unslow.page.server.serve import served
+    from unslow.page.server.serve import serve_page
 
-    served(request, write)
+    serve_page(request, write)
     return 0

@@ -1,8 +1,8 @@
-"""Say what each size of memory runs: the largest models that fit whole, their quant, and how fast a typical device is.
+"""List the largest models that each memory size runs, and their speed.
 
-Every well-known model that was trained for such a context is gone through; the largest of each family is shown, or a
-later version about as large, and what was trained for less than 32,768 tokens last. A typical device is the one of
-the middle bandwidth among those with so much memory, of cards those of the cheaper half.
+It considers every well-known model that was trained for the context, and shows the largest of each family, or a later
+version of about the same size; models trained for less than 32,768 tokens come last. Speeds are those of a typical
+device: the one with the median bandwidth among devices with that memory; for cards, among the cheaper half.
 
 examples:
   unslow tiers
@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Annotated
 
 from unslow.commands._buyer import MEMORY
 from unslow.commands._output import Progress
-from unslow.commands._request import Option, Told, function_of
+from unslow.commands._request import LongRequest, Option, function_of
 
 if TYPE_CHECKING:
     from unslow.buy.tiers import TiersReport
 
 
-class TiersRequest(Told, frozen=True, kw_only=True):
-    """What can be run on how much memory: the largest well-known models that fit whole, and those that just don't."""
+class TiersRequest(LongRequest, frozen=True, kw_only=True):
+    """What each memory size can run: the largest known models that fit, and those that just do not."""
 
     memory: Annotated[
-        tuple[int, ...], Option("of cards (default: 8,12,16,24,32,48)", metavar="GB,GB", kind=MEMORY)
+        tuple[int, ...], Option("VRAM sizes in GB (default: 8,12,16,24,32,48)", metavar="GB,GB", kind=MEMORY)
     ] = ()
     unified: Annotated[
-        tuple[int, ...], Option("that GPU and host share (default: 16,32,64,128)", metavar="GB,GB", kind=MEMORY)
+        tuple[int, ...], Option("unified memory sizes in GB (default: 16,32,64,128)", metavar="GB,GB", kind=MEMORY)
     ] = ()
     context: Annotated[
-        int, Option("tokens that must fit: 8192 (default) or 32k", "-c", metavar="N", least=0, most=2**27)
+        int, Option("context length that must fit: 8192 (default) or 32k", "-c", metavar="N", least=0, most=2**27)
     ] = 8192
-    quant_least: Annotated[str, Option("the coarsest quant that will do (default: Q4_K_M)", metavar="NAME")] = "Q4_K_M"
-    rows: Annotated[int, Option("models for each size (default: 5)", metavar="N", least=1, most=1000)] = 5
+    quant_least: Annotated[str, Option("the smallest acceptable quant (default: Q4_K_M)", metavar="NAME")] = "Q4_K_M"
+    rows: Annotated[int, Option("models per size (default: 5)", metavar="N", least=1, most=1000)] = 5
 
 
 def answer(request: TiersRequest, progress: Progress) -> "TiersReport":

@@ -1,4 +1,4 @@
-"""What a person tells in words: kept apart from what a program printed, because a verdict rests on evidence."""
+"""What a person reports in words: kept apart from what a program printed, because a verdict rests on evidence."""
 
 from enum import StrEnum
 from typing import Literal
@@ -88,13 +88,13 @@ class Topic(StrEnum):
     NO_GAIN = "no_gain"
     SAME_FOR_OTHERS = "same_for_others"
     GOING_BACK_HELPS = "going_back_helps"
-    """With an older version it is fast again, or somebody bisected it."""
+    """An older version is fast, or a bisection found the change."""
     EXTRA_REQUESTS = "extra_requests"
     """The client sends requests of its own: titles, tags, suggestions."""
     CORES_IDLE = "cores_idle"
     """Cores stand idle on a machine whose CPU computes."""
     LONG_THINKING = "long_thinking"
-    """The model thinks long before it answers, or its thinking can't be switched off."""
+    """The model thinks long before it answers, or thinking cannot be switched off."""
     THREADS_OF_HOST = "threads_of_host"
     """As many threads are started as the host has CPUs, where fewer may be used."""
     GPUS_TAKE_TURNS = "gpus_take_turns"
@@ -122,11 +122,11 @@ class Topic(StrEnum):
     MEMORY_BUS_IDLE = "memory_bus_idle"
     """The GPU counts as busy and hardly reads its own memory."""
     SLOW_SHARE = "slow_share"
-    """The model lies on a network share, a hard disk, or another medium that is named as slow."""
+    """The model is on a network share, a hard disk, or another medium that is named as slow."""
 
 
 class Remark(Facts, frozen=True, kw_only=True):
-    """One thing that somebody says they saw; `denied` where they say that it is not so."""
+    """One reported observation; `denied` where they say that it is not so."""
 
     topic: Topic
     text: str
@@ -148,11 +148,11 @@ class Comparison(Facts, frozen=True, kw_only=True):
     """Only which side is the faster is told: `fast` is a stand-in then, and no report may quote it."""
     differs: tuple[Topic, ...] = ()
     slow_is: str = ""
-    """What stands beside the slow side, in small letters; empty where the text does not tell which way it is."""
+    """What stands beside the slow side, in small letters; empty where the text does not say which way."""
     fast_is: str = ""
     """The same of the fast side."""
     now: Side | None = None
-    """Which side is in use today, where somebody says so."""
+    """Which side is in use today, where it is said."""
     text: str = ""
     source: str
 

@@ -82,7 +82,7 @@ class Pass(Facts, frozen=True, kw_only=True):
     cached_tokens: Count = 0
     generated_tokens: Count
     thinking_tokens: Count | None = None
-    """Of the generated ones; None where the server does not tell them apart."""
+    """Of the generated ones; None where the server does not separate them."""
     ended_early: bool = False
     """Whether the model stopped before it had generated what was asked."""
     server_prefill_s: Amount | None = None
@@ -145,7 +145,7 @@ class Sweep(Facts, frozen=True, kw_only=True):
     """What was varied: depth, users, batch, ubatch, threads, minutes, load, turns."""
     points: tuple[SweepPoint, ...]
     verdict: str
-    """One word of the axis' own, such as `slope` or `cliff`; `cannot_tell` where it can't be told."""
+    """One word of the axis' own, such as `slope` or `cliff`; `cannot_tell` where undetermined."""
     because: str
     best: Amount | None = None
     knee: Amount | None = None
@@ -159,7 +159,7 @@ class Requirement(Facts, frozen=True, kw_only=True):
 
     asked: str
     holds: bool | None
-    """None where it can't be told."""
+    """None where undetermined."""
     because: str
 
 
@@ -221,7 +221,7 @@ class Bench(Facts, frozen=True, kw_only=True):
     samples: dict[str, tuple[Amount, ...]] = msgspec.field(default_factory=dict)
     """The repeats behind each figure, for a test of differences."""
     expected: dict[str, Amount] = msgspec.field(default_factory=dict)
-    """What physics expects as it is set up; `decode_tokens_per_s`, with `_low` and `_high` of the interval."""
+    """What physics expects with these settings; `decode_tokens_per_s`, with `_low` and `_high` of the interval."""
     sweeps: tuple[Sweep, ...] = ()
     telemetry: Telemetry | None = None
     requirements: tuple[Requirement, ...] = ()
@@ -321,5 +321,5 @@ class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_bench(data: bytes, where: str) -> Bench:
     """A stored benchmark; UserError where it is none, or one of another version."""
-    hint = "`unslow bench --list` shows what is kept"
+    hint = "`unslow bench --list` shows the stored benchmarks"
     return parse_stored(data, Bench, where, "benchmark", LARGEST_BENCH_BYTES, hint)

@@ -20,7 +20,7 @@ class Demand(Facts, frozen=True, kw_only=True):
     layer_bytes_by_type: dict[str, Amount]
     """The same without the output matrix, which a prompt needs once and not for each of its tokens."""
     expert_bytes: Amount = 0.0
-    """Of those, what lies in experts: a prompt meets many of them, each with a few of its tokens."""
+    """Of those, the share of experts: a prompt meets many of them, each with a few of its tokens."""
     layers: Count
     operations: Amount
     """Tensors in the layers: the threads meet after each, and a GPU starts a kernel or two."""
@@ -132,7 +132,7 @@ class Calibration(Facts, frozen=True, kw_only=True):
     points: tuple[Point, ...] = ()
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeptCalibration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One kept calibration, or a file that is none."""
 
     path: str
@@ -146,7 +146,7 @@ class KeptReport(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = "unslow.calibrations/1"
     folder: str
-    calibrations: tuple[Kept, ...]
+    calibrations: tuple[KeptCalibration, ...]
 
 
 def parse_calibration(data: bytes, where: str) -> Calibration:

@@ -60,7 +60,7 @@ class Knob(StrEnum):
     """Tensors by a pattern of their names, and where they go: `PATTERN=DEVICE`, several with commas between them."""
     LOGICAL_BATCH = "logical_batch"
     OP_OFFLOAD = "op_offload"
-    """Whether a GPU computes long prompts with weights that lie in the host's memory."""
+    """Whether a GPU computes long prompts with weights in host memory."""
     KV_UNIFIED = "kv_unified"
     """Whether slots share one cache."""
     MAIN_GPU = "main_gpu"

@@ -8,7 +8,7 @@ from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Degrees, Fact,
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A group of facts; what nobody looked for is left out of the JSON."""
+    """A group of facts; what was not looked for is left out of the JSON."""
 
 
 class Cpu(Facts, frozen=True, kw_only=True):

@@ -221,19 +221,19 @@ _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|
 F = TypeVar("F", bound=Facts)
 
 
-def masked(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, fit to be sent to a stranger."""
-    return msgspec.convert(_cleaned(msgspec.to_builtins(snapshot), masked_text, _PROMPT_FLAGS), Snapshot)
+def mask_snapshot(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, safe to share."""
+    return msgspec.convert(_mask_value(msgspec.to_builtins(snapshot), masked_text, _PROMPT_FLAGS), Snapshot)
 
 
 def keyless(facts: F) -> F:
     """The facts without keys and passwords, for the eyes of whoever owns the machine; the same where there are none."""
     raw = msgspec.to_builtins(facts)
-    clean = _cleaned(raw, keyless_text)
+    clean = _mask_value(raw, keyless_text)
     return msgspec.convert(clean, type(facts)) if clean != raw else facts
 
 
-def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
+def _mask_value(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
     word_shown = masked_word if shown is masked_text else shown
     match value:
         case str():
@@ -242,18 +242,18 @@ def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = ()
             strings = all(isinstance(v, str) for v in value)
             if name == "command" and strings:
                 return _shown_command(list(value), word_shown, more)
-            return type(value)(_cleaned(v, shown, more, name) for v in value)
+            return type(value)(_mask_value(v, shown, more, name) for v in value)
         case dict() if name == "environment" and "is" not in value:
             return masked_environment(value, word_shown)
         case dict():
-            return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
+            return {k: _mask_value(v, shown, more, name if k == "value" else k) for k, v in value.items()}
         case _:
             return value
 
 
 def masked_text(text: str, rules: tuple[Rule, ...] = RULES) -> str:
     """The text without prompts, names of users, keys, tokens, serial numbers, UUIDs and addresses of the internet."""
-    for pattern, instead in compiled(rules) if text else ():
+    for pattern, instead in compile_rules(rules) if text else ():
         text = pattern.sub(instead, text)
     text = _ADDRESS_6.sub(lambda found: "masked-ip" if _is_public(found[0]) else found[0], text)
     return _FOLLOWING.sub(_further, _ADDRESS.sub(_address, text))
@@ -266,13 +266,13 @@ def masked_word(word: str) -> str:
 
 def keyless_text(text: str) -> str:
     """The text without keys, tokens and passwords; names and addresses stay."""
-    for pattern, instead in compiled(_KEYS) if text else ():
+    for pattern, instead in compile_rules(_KEYS) if text else ():
         text = pattern.sub(instead, text)
     return text
 
 
 @cache
-def compiled(rules: tuple[Rule, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
+def compile_rules(rules: tuple[Rule, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """The rules, ready: most commands import this module and mask nothing, and these patterns take long to compile."""
     return tuple((re.compile(pattern), instead) for pattern, instead in rules)
 
@@ -287,7 +287,7 @@ def _further(found: re.Match[str]) -> str:
 
 
 def _is_public(address: str) -> bool:
-    """Whether it is a stranger's; a machine's own address or one of its house names nobody."""
+    """Whether it identifies somebody: private and loopback addresses do not."""
     try:
         there = ip_address(address)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 import msgspec
 
 from unslow.facts.machine import Facts, Gpu, GpuProcess, Machine
-from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, failed
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, failed_fact
 
 F = TypeVar("F", bound=Facts)
 
@@ -18,7 +18,7 @@ def overlaid(base: F, over: F) -> F:
     for name in base.__struct_fields__:
         old, new = getattr(base, name), getattr(over, name)
         if isinstance(old, Facts) and isinstance(new, Facts):
-            changes[name] = overlaid(old, new)
+            changes[name] = overlaid(old, new) if old is not new else old
         elif isinstance(new, tuple):
             changes[name] = old + new
         elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
@@ -73,7 +73,7 @@ def with_cards_first(machine: Machine) -> Machine:
 
 
 def computing_gpus(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Those that a runtime takes by itself: the cards where there are any, else what the processor has.
+    """Those that a runtime uses by default: the cards where there are any, else what the processor has.
 
     llama.cpp adds an integrated GPU to its devices only where it finds no other.
     """
@@ -81,7 +81,7 @@ def computing_gpus(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     return cards or gpus
 
 
-def bounded(facts: F) -> F:
+def bound_facts(facts: F) -> F:
     """The facts; one outside its bounds becomes a failed look instead of a false number."""
     with suppress(msgspec.ValidationError, OverflowError):
         return msgspec.convert(msgspec.to_builtins(facts), type(facts))
@@ -92,7 +92,7 @@ def bounded(facts: F) -> F:
         if isinstance(value, Known):
             changes[name] = bounded_fact(value, kinds[name])
         elif isinstance(value, Facts):
-            changes[name] = bounded(value)
+            changes[name] = bound_facts(value)
     return msgspec.structs.replace(facts, **changes)
 
 
@@ -103,7 +103,7 @@ def bounded_fact(fact: Fact[Any], kind: Any) -> Fact[Any]:
     try:
         return cast("Fact[Any]", msgspec.convert(msgspec.to_builtins(fact), kind))
     except (msgspec.ValidationError, OverflowError) as error:
-        return failed(f"{fact.source} answered {str(fact.value)[:40]}: {error}")
+        return failed_fact(f"{fact.source} answered {str(fact.value)[:40]}: {error}")
 
 
 @cache

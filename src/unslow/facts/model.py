@@ -129,21 +129,21 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """By the keys of GGUF, such as `llama.block_count`; without long arrays."""
     tensors: list[Tensor]
     vocabulary: int = 0
-    """0 where nothing tells; then the token table does."""
+    """0 where unknown; then the token table does."""
     file_bytes: int = 0
     """0 where there is no file."""
 
     def check(self) -> None:
-        """ValueError where it can't be a model that runs; to be asked once, of whatever a stranger wrote."""
+        """ValueError where it can't be a model that runs; to be asked once of untrusted input."""
         check_metadata(self.architecture, self.metadata)
         if not self.tensors:
             raise ValueError("holds no weights (vocabulary only)")
         if empty := next((t for t in self.tensors if not all(t.shape) or not t.shape), None):
             raise ValueError(f"has a tensor without elements: {empty.name[:64]!r}")
         if 0 < self.count("context_length", LEAST_CONTEXT) < LEAST_CONTEXT:
-            raise ValueError(f"is for a context of 1 token; a prompt and an answer need {LEAST_CONTEXT}")
+            raise ValueError(f"has a context of 1 token; a prompt and an answer need at least {LEAST_CONTEXT}")
         if 0 < self.count("block_count") <= self.count("nextn_predict_layers"):
-            raise ValueError("has no layers but those that only predict further tokens (nextn_predict_layers)")
+            raise ValueError("has only layers that predict further tokens (nextn_predict_layers)")
 
     def number(self, key: str, default: float = 0) -> float:
         """The architecture's number of that key (`block_count`); of one for each layer, the largest."""
@@ -154,15 +154,15 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def count(self, key: str, default: int = 0) -> int:
         """As `number`, where it can only be whole and not negative."""
-        return _whole(self.number(key, default))
+        return _clamp_count(self.number(key, default))
 
     def per_layer(self, key: str, layers: int, default: int = 0) -> list[int]:
         """The architecture's number of that key for each layer."""
         value = self.metadata.get(f"{self.architecture}.{key}", default)
         if isinstance(value, list):
-            known = [_whole(n) for n in value[:layers]]
+            known = [_clamp_count(n) for n in value[:layers]]
             return [*known, *[known[-1] if known else default] * (layers - len(known))]
-        return [default if isinstance(value, str) else _whole(value)] * layers
+        return [default if isinstance(value, str) else _clamp_count(value)] * layers
 
     @cached_property
     def by_name(self) -> dict[str, Tensor]:
@@ -254,7 +254,7 @@ class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leading_dense: int = 0
     """How many of the first layers have no experts (`first_k_dense_replace`)."""
     expert_step: int = 1
-    """Each so-manieth layer has experts (`interleave_moe_layer_step`)."""
+    """One in this many layers has experts (`interleave_moe_layer_step`)."""
     expert_bias: bool = False
 
     kv_rank: int = 0
@@ -323,7 +323,7 @@ def unpacked_tensors(table: Table) -> list[Tensor]:
     tensors: list[Tensor] = []
     for kind, layer in table.order:
         if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
-            raise ValueError("has a recorded list of tensors that does not fit")
+            raise ValueError("has a recorded list of tensors that does not match")
         alike = table.kinds[kind]
         if layer != _NO_LAYER:
             alike = [t._replace(name=t.name.replace(_ANY_LAYER, f"blk.{layer}.", 1)) for t in alike]
@@ -351,9 +351,8 @@ def check_count(name: str, value: object, most: int = MOST_OF_ANYTHING) -> None:
     for number in numbers:
         if isinstance(number, int | float) and number > most:
             said = f"{number:,}" if isinstance(number, int) else f"{number:g}"
-            raise ValueError(f"claims {name} = {said}; the most that is believed is {most:,}")
+            raise ValueError(f"claims {name} = {said}; the largest accepted value is {most:,}")
 
 
-def _whole(number: float) -> int:
-    """A count as a file may claim it, brought into what a count can be."""
+def _clamp_count(number: float) -> int:
     return int(min(max(number, 0), _LARGEST))

@@ -8,11 +8,11 @@ from unslow.facts.machine import BusyProcess, Facts
 from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
 Phase = Literal["queue", "load", "prefill", "decode", "idle"]
-"""Where a request was; "idle" is whatever lies between requests."""
+"""Where a request was; "idle" is the time between requests."""
 
 
 class Span(Facts, frozen=True, kw_only=True):
-    """A stretch of time by the system's clock, and what went on in it."""
+    """A time span by the system's clock, and what happened in it."""
 
     phase: Phase
     start_s: Amount
@@ -116,7 +116,7 @@ class Completion(Facts, frozen=True, kw_only=True):
     held_back_s: Amount = 0.0
     """Pauses of the stream after which what had been generated meanwhile came all at once."""
     drafted_tokens: Count = 0
-    """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not tell."""
+    """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not report it."""
     accepted_tokens: Count = 0
 
 
@@ -166,7 +166,7 @@ class LongPrompt(Facts, frozen=True, kw_only=True):
 
 
 class AtDepth(Facts, frozen=True, kw_only=True):
-    """The speed of an answer that starts so many tokens into the context."""
+    """The speed of an answer that starts this many tokens into the context."""
 
     depth_tokens: Count
     tokens_per_s: Amount
@@ -182,7 +182,7 @@ class AtOnce(Facts, frozen=True, kw_only=True):
     """Of the one that waited longest."""
 
 
-class Tried(Facts, frozen=True, kw_only=True):
+class TrialInTurns(Facts, frozen=True, kw_only=True):
     """The same request as the server is set up, and with one thing changed, in turns."""
 
     changed: str
@@ -209,7 +209,7 @@ class Route(Facts, frozen=True, kw_only=True):
 
 
 class SeenPrompt(Facts, frozen=True, kw_only=True):
-    """The prompt of somebody else's request, as the server shows it."""
+    """The prompt of another client's request, as the server shows it."""
 
     slot: Count
     tokens: Count
@@ -227,7 +227,7 @@ class Traffic(Facts, frozen=True, kw_only=True):
     waiting: Amount
     """Requests that waited for a place, on average."""
     counts_waiting: bool = True
-    """Whether the server tells how many wait; where it does not, `waiting` is 0 and says nothing."""
+    """Whether the server reports how many wait; where it does not, `waiting` is 0 and says nothing."""
     tokens_per_s: Fact[Amount] = NOT_LOOKED
     """Of all requests together."""
     prompt_tokens_per_s: Fact[Amount] = NOT_LOOKED
@@ -284,7 +284,7 @@ class Run(Facts, frozen=True, kw_only=True):
     """The shallowest first."""
     at_once: Fact[tuple[AtOnce, ...]] = NOT_LOOKED
     """One request alone first."""
-    plain_sampling: Fact[Tried] = NOT_LOOKED
+    plain_sampling: Fact[TrialInTurns] = NOT_LOOKED
     """The likeliest token taken, without any sampler."""
     turns: Fact[tuple[Turn, ...]] = NOT_LOOKED
     routes: Fact[tuple[Route, ...]] = NOT_LOOKED

@@ -12,10 +12,12 @@ from unslow.facts.machine import Facts, Machine
 from unslow.facts.merge import with_cards_first
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import FACT_PATHS, Runtime
 from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
 
-SCHEMA = "unslow.snapshot/1"
+SCHEMA = "unslow.snapshot/2"
+_FLAT_SCHEMA = "unslow.snapshot/1"
+"""The schema before, whose runtimes have all facts side by side instead of in groups."""
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
 LONGEST_TEXT, MOST_TEXT = 64 * 1024, 1024**2
 """Letters in one text, and in all of them, which are masked and searched; recorded snapshots have ten thousand."""
@@ -44,11 +46,11 @@ class Contradiction(Facts, frozen=True, kw_only=True):
     """The fact, such as `context_length`."""
     statements: tuple[Statement, ...]
     meaning: str = ""
-    """What usually lies behind it; empty where nothing in particular does."""
+    """Its usual cause; empty where nothing in particular does."""
 
 
 class Subject(Facts, frozen=True, kw_only=True):
-    """One runtime with one model, what was measured on them, and what a person tells of them."""
+    """One runtime with one model, what was measured on them, and what a person says about them."""
 
     runtime: Runtime = Runtime()
     model: Model = Model()
@@ -112,15 +114,37 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
         if not isinstance(schema, str) or not schema.startswith("unslow.snapshot/"):
             why = f"its schema is {schema[:_LONGEST_SHOWN]}" if isinstance(schema, str) else "no `schema` field"
             raise UserError(f"{where} is not a snapshot: {why}", "write one with `unslow collect -o FILE`")
-        if schema != SCHEMA:
+        if schema not in (SCHEMA, _FLAT_SCHEMA):
             raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
         _check_texts(raw, where)
+        raw = _upgrade(raw) if schema == _FLAT_SCHEMA else raw
         snapshot = msgspec.convert(raw, Snapshot)
-        known = msgspec.to_builtins(snapshot)
+        known = {"schema": SCHEMA, **msgspec.to_builtins(snapshot)}
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         text = str(error) or type(error).__name__
         raise UserError(f"{where} is not a snapshot: {text}", "was it cut short, or edited by hand?") from error
     return msgspec.structs.replace(snapshot, kept=_missing(raw, known))
+
+
+def _upgrade(raw: dict[str, Any]) -> dict[str, Any]:
+    """The same in the shape of today; what is not known, or is not as it should be, stays where it is."""
+    subjects = raw.get("subjects")
+    if isinstance(subjects, list):
+        subjects = [_with_grouped_runtime(subject) if isinstance(subject, dict) else subject for subject in subjects]
+        raw = {**raw, "subjects": subjects}
+    return {**raw, "schema": SCHEMA}
+
+
+def _with_grouped_runtime(subject: dict[str, Any]) -> dict[str, Any]:
+    runtime = subject.get("runtime")
+    if not isinstance(runtime, dict):
+        return subject
+    own: dict[str, Any] = {}
+    groups: dict[str, dict[str, Any]] = {}
+    for name, fact in runtime.items():
+        group, _, field = FACT_PATHS[name].rpartition(".") if name in FACT_PATHS else ("", "", name)
+        (groups.setdefault(group, {}) if group else own)[field] = fact
+    return {**subject, "runtime": {**own, **groups}}
 
 
 def _check_texts(raw: Any, where: str) -> None:
@@ -135,15 +159,15 @@ def _check_texts(raw: Any, where: str) -> None:
             letters += len(one)
             if len(one) > LONGEST_TEXT or letters > MOST_TEXT:
                 raise UserError(
-                    f"{where} holds a text of {len(one):,} letters, of {letters:,} in all",
-                    f"up to {LONGEST_TEXT:,} and {MOST_TEXT:,} are read: was it edited by hand?",
+                    f"{where} contains a text of {len(one):,} characters, {letters:,} in total",
+                    f"the limits are {LONGEST_TEXT:,} and {MOST_TEXT:,}: was it edited by hand?",
                 )
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:
     """The snapshot as JSON, with the unknown fields that it was read with."""
     known = msgspec.to_builtins(msgspec.structs.replace(snapshot, kept={}))
-    merged = _merged(snapshot.kept, known)
+    merged = _merge_unknown_fields(snapshot.kept, known)
     merged["schema"] = snapshot.schema
     return msgspec.json.format(msgspec.json.encode(merged), indent=1)
 
@@ -158,9 +182,9 @@ def _missing(raw: Any, known: Any) -> Any:
     return {}
 
 
-def _merged(kept: Any, known: Any) -> Any:
+def _merge_unknown_fields(kept: Any, known: Any) -> Any:
     if isinstance(kept, dict) and isinstance(known, dict):
-        return {**kept, **{k: _merged(kept.get(k, {}), v) for k, v in known.items()}}
+        return {**kept, **{k: _merge_unknown_fields(kept.get(k, {}), v) for k, v in known.items()}}
     if isinstance(kept, list) and isinstance(known, list | tuple) and len(kept) == len(known):
-        return [_merged(a, b) for a, b in zip(kept, known, strict=True)]
+        return [_merge_unknown_fields(a, b) for a, b in zip(kept, known, strict=True)]
     return known

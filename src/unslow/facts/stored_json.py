@@ -10,9 +10,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def parse_stored(data: bytes, kind: type[T], where: str, what: str, largest_bytes: int, hint: str) -> T:
-    """The facts of a file, whose first field is its `schema`; UserError where it is no such thing, or another's."""
+    """The facts of a file, whose first field is its `schema`; UserError where it is something else."""
     if len(data) > largest_bytes:
-        raise UserError(f"{where} is larger than {largest_bytes >> 20} MiB, so it is no {what}", hint)
+        raise UserError(f"{where} is larger than {largest_bytes >> 20} MiB, so it is not a {what}", hint)
     try:
         raw = msgspec.json.decode(data)
         schema, own = raw.get("schema") if isinstance(raw, dict) else None, msgspec.structs.fields(kind)[0].default
@@ -20,7 +20,7 @@ def parse_stored(data: bytes, kind: type[T], where: str, what: str, largest_byte
             raise UserError(f"{where} has the schema {str(schema)[:60]!r}; this version reads {own}", hint)
         return msgspec.convert(raw, kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} is no {what}: {str(error) or type(error).__name__}", hint) from error
+        raise UserError(f"{where} is not a {what}: {str(error) or type(error).__name__}", hint) from error
 
 
 def dump_stored(facts: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Models as they lie on a machine's disks, in the stores of the tools that use them."""
+"""Models on a machine's disks, in the stores of the tools that use them."""
 
 from enum import StrEnum
 from typing import Any
@@ -37,7 +37,7 @@ class StoredFile(msgspec.Struct, frozen=True):
 
 
 class StoredModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that a store holds, by the name that its tool has for it; None for what its files do not tell."""
+    """A model that a store holds, by the name that its tool has for it; None for what its files do not say."""
 
     name: str
     tool: str
@@ -57,7 +57,7 @@ class StoredModel(msgspec.Struct, frozen=True, kw_only=True):
     adapters: tuple[str, ...] = ()
     drafts: tuple[str, ...] = ()
     config: str = ""
-    """The file with its config, where that does not lie beside its weights."""
+    """The file with its config, where that is not beside its weights."""
     settings: dict[str, Any] = {}
     """What the store has set for it, such as `num_ctx`."""
     modified_at: str = ""

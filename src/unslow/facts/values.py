@@ -21,7 +21,7 @@ Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Degrees: TypeAlias = Annotated[float, msgspec.Meta(ge=-300, le=1000)]
 Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 LEAST_READING, LARGEST_READING = 1e-12, 1e20
-"""Of what servers and exporters tell, but for nought: a picosecond; more than the nanoseconds of any clock."""
+"""Of what servers and exporters report, except zero: a picosecond; more than the nanoseconds of any clock."""
 
 
 class Origin(StrEnum):
@@ -35,7 +35,7 @@ class Origin(StrEnum):
 
 
 class Absence(StrEnum):
-    """Why a value is missing: four answers that must never be taken for one another."""
+    """Why a value is missing: four answers that must never be confused."""
 
     NOT_LOOKED = "not_looked"
     NOT_FOUND = "not_found"
@@ -62,6 +62,9 @@ class Known(msgspec.Struct, Generic[T], frozen=True, tag_field="is", tag="known"
     def need(self) -> T:
         return self.value
 
+    def get(self) -> T | None:
+        return self.value
+
     def value_or(self, default: Any) -> T:  # noqa: ARG002 (the same call on Unknown uses it)
         return self.value
 
@@ -77,6 +80,9 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is", t
         """Raise: there is no value."""
         raise MissingFactError(self)
 
+    def get(self) -> None:
+        """None: there is no value."""
+
     def value_or(self, default: Any) -> Any:
         """The default: there is no value."""
         return default
@@ -86,22 +92,22 @@ Fact: TypeAlias = Known[T] | Unknown
 NOT_LOOKED = Unknown("not looked at", absence=Absence.NOT_LOOKED)
 
 
-def measured(value: T, source: str) -> Known[T]:
+def measured_fact(value: T, source: str) -> Known[T]:
     """A value that this program timed or counted itself."""
     return Known(value, Origin.MEASURED, source)
 
 
-def reported(value: T, source: str) -> Known[T]:
+def reported_fact(value: T, source: str) -> Known[T]:
     """A value that the system, a driver, a runtime or a log states."""
     return Known(value, Origin.REPORTED, source)
 
 
-def estimated(value: T, source: str) -> Known[T]:
+def estimated_fact(value: T, source: str) -> Known[T]:
     """A value worked out from others."""
     return Known(value, Origin.ESTIMATED, source)
 
 
-def told(value: T, source: str) -> Known[T]:
+def told_fact(value: T, source: str) -> Known[T]:
     """A value that a person gave in words."""
     return Known(value, Origin.TOLD, source)
 
@@ -116,13 +122,13 @@ def not_supported(why: str, how_to_get: str = "") -> Unknown:
     return Unknown(why, how_to_get, Absence.NOT_SUPPORTED)
 
 
-def failed(why: str, how_to_get: str = "") -> Unknown:
+def failed_fact(why: str, how_to_get: str = "") -> Unknown:
     """Looked, and looking failed."""
     return Unknown(why, how_to_get, Absence.FAILED)
 
 
 def first_known(*facts: Fact[T]) -> Fact[T]:
-    """The first fact with a value; with none, the first that tells more than "nobody looked"."""
+    """The first fact with a value; with none, the first that says more than "not looked at"."""
     for fact in facts:
         if isinstance(fact, Known):
             return fact
@@ -131,10 +137,10 @@ def first_known(*facts: Fact[T]) -> Fact[T]:
 
 
 def is_reading(value: float) -> bool:
-    """Whether a number that somebody else tells can be one: finite, and neither absurdly large nor small."""
+    """Whether a number from outside is plausible: finite, and neither absurdly large nor small."""
     return value == 0 or LEAST_READING <= abs(value) <= LARGEST_READING
 
 
-def padded(size: int, step: int) -> int:
+def pad_to(size: int, step: int) -> int:
     """The next multiple of a step."""
     return -(-size // step) * step

@@ -40,7 +40,7 @@ class Sample(Facts, frozen=True, kw_only=True):
     """From the request to the end of an answer of the whole length."""
 
 
-class Scored(Facts, frozen=True, kw_only=True):
+class TokenScores(Facts, frozen=True, kw_only=True):
     """What it expects of a given text: at some places, how likely it takes the token that really follows."""
 
     tokens: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4 * MOST_POSITIONS)]
@@ -80,7 +80,7 @@ class Side(Facts, frozen=True, kw_only=True):
     """At how many places it was to be asked for probabilities."""
     again: Texts = ()
     """The same questions, asked once more."""
-    scored: Scored | None = None
+    scored: TokenScores | None = None
     not_scored: str = ""
     """Why it was not asked for probabilities, or gave none."""
     written_turns: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -97,5 +97,5 @@ def parse_side(data: bytes, where: str) -> Side:
     side = parse_stored(data, Side, where, "measurement", LARGEST_SIDE_BYTES, hint)
     scored = side.scored
     if scored and not len(scored.at) == len(scored.log_probabilities) == len(scored.likeliest):
-        raise UserError(f"{where} is no measurement: its probabilities do not belong to its places", hint)
+        raise UserError(f"{where} is not a measurement: its probabilities do not match its positions", hint)
     return side

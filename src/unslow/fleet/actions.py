@@ -10,13 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._fix_commands import spelled, spelled_subject
+from unslow.commands._command_lines import subject_with_fix_commands, with_fix_commands
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.target import save as save_snapshot
 from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
 from unslow.fleet.capacity.curves import WINDOW_S, curve_queries
-from unslow.fleet.judging import judged, notes_on
+from unslow.fleet.judging import judge_members, notes_on
 from unslow.fleet.member import Member
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
@@ -60,7 +60,7 @@ def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:
 
 def report_on(fleet: Fleet, request: FleetSettings, progress: Progress, started_s: float) -> FleetReport:
     """The same of a fleet that was read."""
-    found = judged(fleet.members, request.workers, progress.step, spelled_subject)
+    found = judge_members(fleet.members, request.workers, progress.step, subject_with_fix_commands)
     progress.step(f"comparing {len(found)} instances", 1.0)
     head = FleetReport(
         unslow_version=__version__,
@@ -91,10 +91,10 @@ def instance_report(request: FleetSettings, key: str, save: str, progress: Progr
     snapshot = snapshot_of(member, fleet.taken_at)
     if save:
         save_snapshot(snapshot, save, progress)
-    report = spelled(diagnose(snapshot), snapshot)
+    report = with_fix_commands(diagnose(snapshot), snapshot)
     # Which instance this is: a part of its key may be all that was given
     host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
-    whose = f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
+    whose = f"{member.key}{host}, last {member.window_s / 60:g} min, from {fleet.shown_url}."
     notes = (whose, *notes_on(member))
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
@@ -108,31 +108,31 @@ def member_named(members: Sequence[Member], key: str) -> Member:
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         names = ", ".join(m.key for m in found[:_SHOWN])
-        raise UserError(f"--instance {key!r} could be {names}{more}", "give the whole key")
+        raise UserError(f"--instance {key!r} is ambiguous: {names}{more}", "give the full key")
     near = difflib.get_close_matches(key[:200], [m.key for m in members], 3, 0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else "`unslow fleet` lists the keys"
-    raise UserError(f"there is no instance {key!r} among {len(members)}", hint)
+    raise UserError(f"no instance {key!r} among {len(members)}", hint)
 
 
 def read_fleet(request: FleetSettings, progress: Progress) -> Fleet:
     """Ask everything; UserError where nobody answers."""
 
     def step(asked: int) -> None:
-        progress.step(f"asking {prometheus.shown_url}", min(0.95, asked / USUAL))
+        progress.step(f"querying {prometheus.shown_url}", min(0.95, asked / USUAL))
 
     with Prometheus(request.access, progress.say, step) as prometheus:
         step(0)
         members, statements = read_members(prometheus, request.options)
-        progress.say(f"{prometheus.asked} queries, {len(members)} instance{'' if len(members) == 1 else 's'}")
+        progress.say(f"{prometheus.queries_sent} queries, {len(members)} instance{'' if len(members) == 1 else 's'}")
         said = tuple(dict.fromkeys((*prometheus.statements(), *statements)))
-        return Fleet(members, said, prometheus.shown_url, prometheus.now_s, prometheus.asked)
+        return Fleet(members, said, prometheus.shown_url, prometheus.now_s, prometheus.queries_sent)
 
 
 def queries_text(asked: FleetRequest) -> str:
     """The queries, each with what it is for."""
     form = asked.format
     if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of queries", f"try one of {', '.join(FORMATS)}")
+        raise UserError(f"unknown query format {form!r}", f"try one of {', '.join(FORMATS)}")
     options = options_of(asked)
     queries = (*all_queries(options), *curve_queries(options, WINDOW_S))
     if form == "json":

@@ -7,11 +7,11 @@ from typing import Protocol, TypeVar
 
 from unslow.catalog.prometheus import ExporterSubject, exporters
 from unslow.facts.errors import UserError
-from unslow.fleet.prometheus.answers import Answered
+from unslow.fleet.prometheus.answers import QueryAnswer
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import MARK, PACKS, Options, Part, all_queries, there_query
 
-NOT_ANSWERED = "not answered"  # How the reason begins where a query failed: the statement on that query says why
+NOT_ANSWERED = "query failed"  # How the reason begins where a query failed: the statement on that query says why
 _RANKS = 16
 """More expressions for the same than any reading has; an order is the place of the voice times this, and the rank."""
 LEAST, MOST = 1e-12, 1e15
@@ -19,14 +19,14 @@ LEAST, MOST = 1e-12, 1e15
 exporter writes that could not read (2^31 and 2^63 less a few are the blanks of DCGM)."""
 
 
-class Told(Protocol):
+class RawReadings(Protocol):
     """Something that readings are kept of."""
 
     raw: dict[str, tuple[int, float, str]]
 
 
-ToldT = TypeVar("ToldT", bound=Told)
-Find = Callable[[dict[str, str], Part], tuple[ToldT, int] | None]
+RawT = TypeVar("RawT", bound=RawReadings)
+Find = Callable[[dict[str, str], Part], tuple[RawT, int] | None]
 
 
 class Asking(AbstractContextManager["Asking"]):
@@ -38,18 +38,18 @@ class Asking(AbstractContextManager["Asking"]):
         """Names of queries without an answer, by what they are about."""
         self.counts = self._counts(options)
         self._queries = {query.name: query for query in all_queries(options, self.counts) if query.of != "all"}
-        self._left, self._coming = list(self._queries), dict[str, Future[Answered]]()
+        self._left, self._coming = list(self._queries), dict[str, Future[QueryAnswer]]()
         self._thread = ThreadPoolExecutor(1)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Ask nothing more; an error, such as Ctrl-C, waits for no answer: whoever caught it hangs up next."""
         self._thread.shutdown(wait=kind is None, cancel_futures=True)
 
-    def answer(self, name: str) -> Answered:
+    def answer(self, name: str) -> QueryAnswer:
         """The answer, empty where nobody there could give one; the next question is on its way meanwhile."""
         query = self._queries.get(name)
         if query is None:
-            return Answered([])
+            return QueryAnswer([])
         self._send(name)
         answered = self._coming.pop(name).result()
         if self._left:
@@ -64,11 +64,11 @@ class Asking(AbstractContextManager["Asking"]):
             query = self._queries[name]
             self._coming[name] = self._thread.submit(self._prometheus.instant, query.promql, about=name)
 
-    def answers(self, of: ExporterSubject) -> Iterator[Answered]:
+    def answers(self, of: ExporterSubject) -> Iterator[QueryAnswer]:
         """The answers that hold the readings of a kind."""
         return (self.answer(name) for name, about, *_ in PACKS if about == of)
 
-    def unanswered(self) -> dict[str, str]:
+    def failed_queries(self) -> dict[str, str]:
         """Why something may be missing of an engine, of GPUs or of hosts."""
         kinds = {"engine": "engine", "gpu": "gpus", "host": "host"}
         return {kinds[of]: f"{NOT_ANSWERED}: {', '.join(names)}" for of, names in self.failures.items() if of in kinds}
@@ -90,8 +90,8 @@ class Asking(AbstractContextManager["Asking"]):
         if large and read[large] > options.most_series:
             anchor = exporters()[large].anchor
             raise UserError(
-                f"there are {read[large]:,} series of {anchor}, and at most {options.most_series:,} are read at once",
-                """narrow it, such as --match 'cluster="a"', and judge one part after the other""",
+                f"{anchor} has {read[large]:,} series; at most {options.most_series:,} can be read at once",
+                """select a part of the fleet, such as --match 'cluster="a"'""",
             )
         return counts
 
@@ -102,10 +102,10 @@ def there_are(counts: Collection[str], of: str) -> bool:
 
 
 def fold(
-    answered: Answered,
+    answered: QueryAnswer,
     parts: Mapping[str, Part],
-    known: MutableMapping[str, tuple[ToldT, int] | None],
-    find: Find[ToldT] | None = None,
+    known: MutableMapping[str, tuple[RawT, int] | None],
+    find: Find[RawT] | None = None,
     before: str = "",
 ) -> None:
     """Put every value where it belongs; `known` remembers where, as the same labels come in every answer."""

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from unslow.facts.snapshot import Case
+from unslow.facts.runtime import short_path
 from unslow.facts.values import GIB, NOT_LOOKED, Known, Unknown
 from unslow.fleet.report import Difference, Instance
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.report import Scalar
 
@@ -72,7 +73,7 @@ _DECIDES = {
     "machine.memory.swapped_in_bytes": "swapping", "machine.memory.swapped_out_bytes": "swapping",
     "machine.cpu.package_throttles": "cpu_clock_limited", "machine.cpu.temperature_c": "cpu_clock_limited",
     "run.traffic.preemptions": "kv_cache_preemption", "run.traffic.cache_used": "kv_cache_preemption",
-    "runtime.prefix_hit_rate": "prompt_reprocessed", "runtime.version": "runtime_version_regressed",
+    "runtime.cache.prefix_hit_rate": "prompt_reprocessed", "runtime.version": "runtime_version_regressed",
 }  # fmt: skip
 """Causes by a fact that they read beside those that they declare."""
 MOST_DECLARING = 3
@@ -129,9 +130,9 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
     # The causes by the facts that findings give as evidence
     cited = {plain_path(e.fact): f.cause for f in reversed(odd.findings) for e in f.evidence}
     sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
-    off = [path for path, one in usual.items() if path in facts and is_off(path, facts[path][1], one)]
-    off.sort(key=lambda path: (-_telling(path, facts[path][1], usual[path], shared, cited), path))
-    first = {_thing(path): path for path in reversed(off)}
+    off = [path for path, one in usual.items() if path in facts and is_deviating(path, facts[path][1], one)]
+    off.sort(key=lambda path: (-_relevance(path, facts[path][1], usual[path], shared, cited), short_path(path)))
+    first = {_fact_group(path): path for path in reversed(off)}
     return [
         Difference(
             fact=facts[path][0],
@@ -141,33 +142,37 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
             explains=cited.get(path) or decided_cause(path),
             source=sources.get(path, ""),
         )
-        for path in [path for path in off if first[_thing(path)] == path][:MOST_SHOWN]
+        for path in [path for path in off if first[_fact_group(path)] == path][:MOST_SHOWN]
     ]
 
 
-def _thing(path: str) -> str:
-    last = path.rpartition(".")[2]
+def _last_word(path: str) -> str:
+    return short_path(path).rpartition(".")[2]
+
+
+def _fact_group(path: str) -> str:
+    last = _last_word(path)
     return _ALIKE.get(last, last if last in _ALIKE.values() else path)
 
 
-def is_off(path: str, value: Scalar, usual: Usual) -> bool:
+def is_deviating(path: str, value: Scalar, usual: Usual) -> bool:
     """Whether the value of an instance is far from what its peers have, in a direction that can hurt."""
     if not isinstance(usual.value, int | float) or isinstance(usual.value, bool):
         return value != usual.value and usual.others.get(value, 0.0) <= NEARLY_NONE
     if isinstance(value, str | bool):
         return False
     off = value - float(usual.value)
-    way = WORSE.get(path.rpartition(".")[2], 0)
+    way = WORSE.get(_last_word(path), 0)
     return abs(off) > usual.spread and not usual.low <= value <= usual.high and (way == 0 or off * way > 0)
 
 
-def _telling(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
+def _relevance(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int], cited: Mapping[str, str]) -> float:
     """How much a difference says: what a finding cites before what decides a cause, then how far off it is."""
     weight = _CITED if path in cited else _DECISIVE if decided_cause(path) else 0.0
     far = 1.0
     if usual.spread and isinstance(value, int | float):
         far = min(1.0, math.log2(abs(value - float(usual.value)) / usual.spread) / _FARTHEST)
-    follows = _FOLLOWS.get(path.rpartition(".")[2], 0.0)
+    follows = _FOLLOWS.get(_last_word(path), 0.0)
     several = 0.0 if follows else math.log2(shared.get(path, 1)) / 2.0  # what follows is shared with its reason
     return weight - follows + far + usual.share + several
 
@@ -178,21 +183,21 @@ def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
     chosen = peers[::step]
     columns: dict[str, list[Scalar]] = {}
     for facts in chosen:
-        for path, (_, value) in comparable(facts).items():
+        for path, (_, value) in comparable_facts(facts).items():
             columns.setdefault(path, []).append(value)
     enough = max(LEAST_PEERS, KNOWN * len(chosen))
-    found = {path: _usual(path, column) for path, column in columns.items() if len(column) >= enough}
+    found = {path: _usual_value(path, column) for path, column in columns.items() if len(column) >= enough}
     return {path: usual for path, usual in found.items() if usual and usual.share >= AGREE}
 
 
-def _usual(path: str, column: list[Scalar]) -> Usual | None:
+def _usual_value(path: str, column: list[Scalar]) -> Usual | None:
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in column):
         numbers = np.array(column, dtype=np.float64)
         numbers = numbers[np.isfinite(numbers)]
         if len(numbers) < LEAST_PEERS:
             return None
         middle = float(np.median(numbers))
-        off, last = np.abs(numbers - middle), path.rpartition(".")[2]
+        off, last = np.abs(numbers - middle), _last_word(path)
         floor = next((floor for unit, floor in _FLOORS.items() if last.endswith(unit)), _LEAST_COUNT)
         floor = _SHARE_FLOOR if last == "busy" or last.endswith(SHARES) else floor
         spread = max(DEVIATIONS * _OF_MEDIAN * float(np.median(off)), FAR * abs(middle), floor)
@@ -205,7 +210,7 @@ def _usual(path: str, column: list[Scalar]) -> Usual | None:
     return Usual(value, share, 0.0, 0.0, 0.0, shares)
 
 
-def comparable(facts: Mapping[str, Scalar]) -> Facts:
+def comparable_facts(facts: Mapping[str, Scalar]) -> Facts:
     """Those that can be a reason for being slow."""
     plain = ((plain_path(path), path, value) for path, value in facts.items())
     return {name: (path, value) for name, path, value in plain if can_be_a_reason(name)}
@@ -220,7 +225,7 @@ def plain_path(path: str) -> str:
 @cache
 def can_be_a_reason(plain: str) -> bool:
     """Whether a difference in this fact can be why an instance is slow: no name, no address, no effect of slowness."""
-    last = plain.rpartition(".")[2]
+    last = _last_word(plain)
     return last not in _EFFECTS and last not in _IDENTITY and plain not in _NOT_A_REASON
 
 
@@ -230,13 +235,12 @@ def decided_cause(plain: str) -> str:
     of_gpus = _OF_GPUS if ".gpus." in plain else {}
     if cause := of_gpus.get(plain.rpartition(".")[2]) or _DECIDES.get(plain):
         return cause
-    declaring = _declared().get(plain, ())
+    declaring = _causes_by_fact().get(plain, ())
     return declaring[0] if 0 < len(declaring) <= MOST_DECLARING else ""
 
 
 @cache
-def _declared() -> dict[str, tuple[str, ...]]:
-    """The causes that declare a fact as one that decides them, by its path."""
+def _causes_by_fact() -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for name, cause in all_causes().items():
         for need in cause.needs:
@@ -256,13 +260,14 @@ _FOLDED = ("machine.gpus", "run.gpus")
 _LEFT_OUT = frozenset({
     "machine.disks", "machine.load.busiest", "model.metadata", "model.tensors", "run.busiest_others",
     "run.completions", "run.depths", "run.at_once", "run.routes", "run.telemetry", "run.turns", "run.earlier",
-    "run.traffic.prompts", "runtime.buffers", "runtime.devices", "runtime.loads", "runtime.command",
-    "runtime.environment", "runtime.warnings", "runtime.bytes_by_node", "machine.gpus.processes",
+    "run.traffic.prompts", "runtime.memory.buffers", "runtime.placement.devices", "runtime.history.loads",
+    "runtime.process.command", "runtime.process.environment", "runtime.history.warnings",
+    "runtime.process.bytes_by_node", "machine.gpus.processes",
 })  # fmt: skip
 """What is a list of things and no value, or names and addresses."""
 
 
-def flat_facts(case: Case) -> dict[str, Scalar]:
+def flat_facts(case: CaseView) -> dict[str, Scalar]:
     """Every known fact that may be a reason for its speed; of several GPUs the worst value, under that GPU's number."""
     facts = [fact for part in PARTS for fact in _facts_of(getattr(case, part), part)]
     return dict(facts[:MOST_FACTS])
@@ -276,10 +281,10 @@ def _facts_of(struct: msgspec.Struct, path: str) -> list[tuple[str, Scalar]]:
             continue
         value = value.value if isinstance(value, Known) else value
         if below in _FOLDED:
-            found += _of_gpus(value, below)
+            found += _worst_gpu_facts(value, below)
         elif isinstance(value, msgspec.Struct):
             found += _facts_of(value, below)
-        elif (plain := _plain(value)) is not None:
+        elif (plain := _scalar_of(value)) is not None:
             found.append((below, plain))
     return found
 
@@ -291,7 +296,7 @@ def _fields(kind: type[msgspec.Struct], path: str) -> tuple[tuple[str, str], ...
     return tuple((name, below) for name, below in named if below not in _LEFT_OUT and can_be_a_reason(below))
 
 
-def _plain(value: Any) -> Scalar | None:
+def _scalar_of(value: Any) -> Scalar | None:
     """A value as one: texts cut, lists of names in their order, of numbers the median."""
     if isinstance(value, int | float):
         return value
@@ -304,7 +309,7 @@ def _plain(value: Any) -> Scalar | None:
     return float(statistics.median(value)) if all(isinstance(one, int | float) for one in value) else None
 
 
-def _of_gpus(gpus: Any, path: str) -> Iterator[tuple[str, Scalar]]:
+def _worst_gpu_facts(gpus: Any, path: str) -> Iterator[tuple[str, Scalar]]:
     """Each fact of the GPU on which it is worst, under `path.number`."""
     seen: dict[str, dict[int, Scalar]] = {}
     for number, gpu in enumerate(gpus[:MOST_GPUS]):
@@ -329,15 +334,15 @@ _UNITS = (
 _NUMBERED = re.compile(r"\.gpus\.(\d+)\.")
 _NAMES = {
     "runtime.version": "version", "machine.gpus.driver": "GPU driver", "machine.cpu.model": "CPU",
-    "machine.load.busy_cpus": "busy CPUs of the host", "machine.load.average_1min": "load of the host",
+    "machine.load.busy_cpus": "busy host CPUs", "machine.load.average_1min": "host load",
     "machine.memory.total_bytes": "RAM", "machine.memory.available_bytes": "free RAM",
     "machine.memory.swap_used_bytes": "swap in use", "run.traffic.cache_used": "KV cache in use",
-    "run.traffic.preemptions": "preemptions", "runtime.context_length": "context, in tokens",
-    "run.gpus.event_reasons": "clocks held down by", "machine.gpus.event_reasons": "clocks held down by",
-    "run.logged_prompts": "tokens of a prompt", "run.depth_tokens": "tokens in the context",
-    "run.gpus.temperature_max_c": "highest temperature", "machine.gpus.clock_hz": "clock of the GPU",
-    "run.gpus.clock_hz": "clock of the GPU", "runtime.eager": "graphs switched off:",
-    "runtime.kv_type_k": "type of the KV cache",
+    "run.traffic.preemptions": "preemptions", "runtime.context.length": "context length",
+    "run.gpus.event_reasons": "throttled by", "machine.gpus.event_reasons": "throttled by",
+    "run.logged_prompts": "prompt tokens", "run.depth_tokens": "context tokens",
+    "run.gpus.temperature_max_c": "highest temperature", "machine.gpus.clock_hz": "GPU clock",
+    "run.gpus.clock_hz": "GPU clock", "runtime.compute.eager": "eager mode (no CUDA graphs):",
+    "runtime.cache.type_k": "KV cache type",
 }  # fmt: skip
 _REASONS = {
     "sw_power_cap": "a power limit", "hw_power_brake_slowdown": "a power brake", "sw_thermal_slowdown": "heat",
@@ -349,7 +354,7 @@ def summary_of(reached: float, peers: int, found: Sequence[Difference]) -> str:
     """How fast it is among its peers, and the fact that tells most; plainly so where no known fact differs."""
     pace = f"{reached:.0%} of its peers' speed at the same load"
     if not found:
-        return f"{pace}; no fact that is known of it and its {peers:,} peers differs"
+        return f"{pace}; no known fact differs from its {peers:,} peers"
     first, *others = found
     *named, last = [f"{fact_words(one.fact)} {value_words(one.fact, one.value)}" for one in others] or [""]
     also = f"; also {' and '.join(filter(None, (', '.join(named), last)))}" if last else ""
@@ -370,7 +375,7 @@ def fact_words(path: str) -> str:
     number = _NUMBERED.search(path)
     plain = _NUMBERED.sub(".gpus.", path)
     which = f" of GPU {number[1]}" if number and number[1] != "0" else ""
-    name = plain.rpartition(".")[2]
+    name = _last_word(plain)
     for ending, _, _ in _UNITS:
         name = name.removesuffix(ending)
     words = name.replace("vram", "GPU memory").replace("pcie", "PCIe").replace("_", " ").replace("kv ", "KV ")
@@ -379,6 +384,7 @@ def fact_words(path: str) -> str:
 
 def value_words(path: str, value: Scalar) -> str:
     """A value in the unit that its name carries."""
+    path = short_path(path)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):

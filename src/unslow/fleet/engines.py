@@ -11,7 +11,7 @@ from sys import intern
 from unslow.catalog.prometheus import exporters, exporters_of
 from unslow.facts.errors import UserError
 from unslow.fleet.asking import Asking, fold
-from unslow.fleet.labels import first_of, interned, plain, quick_key
+from unslow.fleet.labels import first_of, intern_labels, plain_label, quick_key
 from unslow.fleet.queries import MARK, SCOPE, Labels, Options, Part, parts
 
 BEFORE = "before."
@@ -64,7 +64,7 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
     told = parts("engine", options.window_s)
     for answered in asking.answers("engine"):
         fold(answered, told, known)
-    fold(asking.answer("up"), {"": Part("up", "", 0, "up, mean of the window")}, known)
+    fold(asking.answer("up"), {"": Part("up", "", 0, "up, mean over the window")}, known)
     marks = {"starts": Part("starts", "", 0, "process_start_time_seconds")}
     for name, one in exporters_of("engine").items():
         marks[f"{name}.resets"] = Part("resets", name, 0, one.counter)
@@ -77,7 +77,7 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
     pasts: list[Past] = []
 
     def past(labels: dict[str, str], _: Part) -> tuple[Engine | Past, int]:
-        pasts.append(Past(interned(labels)))
+        pasts.append(Past(intern_labels(labels)))
         return pasts[-1], 0
 
     then: dict[str, tuple[Engine | Past, int] | None] = {**known}
@@ -92,8 +92,8 @@ def read_targets(asking: Asking) -> dict[str, Target]:
     targets: dict[str, Target] = {}
     answered = asking.answer("targets")
     if answered.failure:
-        hint = answered.hint or "narrow it: --match"
-        raise UserError(f"Prometheus does not say which engines it has: {answered.failure}", hint)
+        hint = answered.hint or "--match selects a part of the fleet"
+        raise UserError(f"could not list the engines: {answered.failure}", hint)
     for labels, value in answered.series:
         name, _, what = labels.pop(MARK, "").partition(".")
         exporter = exporters().get(name)
@@ -101,9 +101,9 @@ def read_targets(asking: Asking) -> dict[str, Target]:
             continue
         own = {label: labels.pop(label, "") for label in exporter.labels.get("model", ()) if label in exporter.own}
         key = quick_key(labels)
-        target = targets.get(key) or targets.setdefault(key, Target(exporter.runtime, interned(labels)))
+        target = targets.get(key) or targets.setdefault(key, Target(exporter.runtime, intern_labels(labels)))
         if model := next((value for value in own.values() if value), ""):
-            target.models.add(plain(model))
+            target.models.add(plain_label(model))
         if what == "samples":
             target.samples = max(target.samples, value)
         else:
@@ -120,7 +120,7 @@ def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engi
     engines: list[Engine] = []
     places: dict[str, tuple[Engine, int]] = {}
     for (_, space, pod, instance), group in groups.items():
-        for same in _same(group):
+        for same in _groups_of_same(group):
             first, told_by = same[0][1], [target for _, target in same]
             engine = Engine(first.runtime, first.labels)
             engine.key = f"{space}/{pod}" if pod and space else pod or instance or "unknown"
@@ -135,12 +135,12 @@ def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engi
     return engines, places
 
 
-def _same(group: list[tuple[str, Target]]) -> Iterator[list[tuple[str, Target]]]:
+def _groups_of_same(group: list[tuple[str, Target]]) -> Iterator[list[tuple[str, Target]]]:
     """Those that nothing but the way of scraping tells apart."""
     if len(group) == 1:
         yield group
         return
-    apart = _varying([target.labels for _, target in group])
+    apart = _varying_labels([target.labels for _, target in group])
     found: dict[tuple[object, ...], list[tuple[str, Target]]] = defaultdict(list)
     for key, target in group:
         found[(*(target.labels.get(name, "") for name in apart), frozenset(target.models))].append((key, target))
@@ -148,8 +148,7 @@ def _same(group: list[tuple[str, Target]]) -> Iterator[list[tuple[str, Target]]]
         yield sorted(same, key=lambda one: (-one[1].samples, one[0]))
 
 
-def _varying(all_labels: list[dict[str, str]]) -> list[str]:
-    """Labels of the targets themselves of which there is more than one value."""
+def _varying_labels(all_labels: list[dict[str, str]]) -> list[str]:
     values: dict[str, set[str]] = defaultdict(set)
     for labels in all_labels:
         for name, value in labels.items():
@@ -165,7 +164,7 @@ def _name_apart(engines: list[Engine]) -> None:
     for key, group in named.items():
         if len(group) == 1:
             continue
-        apart = _varying([engine.labels for engine in group]) or ["job"]
+        apart = _varying_labels([engine.labels for engine in group]) or ["job"]
         apart.sort(key=lambda name: (name not in SCOPE, name))
         for number, engine in enumerate(group, 1):
             told = ", ".join(engine.labels[name] for name in apart[:3] if engine.labels.get(name))
@@ -187,4 +186,4 @@ def _fold_info(asking: Asking, known: Mapping[str, tuple[Engine, int] | None]) -
         labels.pop("__name__", None)
         place = known.get(quick_key({name: value for name, value in labels.items() if name in names}))
         if place and (place[1] == 0 or not place[0].info):
-            place[0].info.update({intern(name): plain(value) for name, value in mine.items()})
+            place[0].info.update({intern(name): plain_label(value) for name, value in mine.items()})

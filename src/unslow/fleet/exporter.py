@@ -84,7 +84,7 @@ def own_cost(started_at_s: float) -> OwnCost:
     return OwnCost(time.process_time(), resident, started_at_s)
 
 
-def once(request: ExporterSettings, progress: Progress) -> str:
+def write_once(request: ExporterSettings, progress: Progress) -> str:
     """The metrics of one look, written where the request says; UserError where it failed, which the file says too."""
     looker = looker_of(request)
     try:
@@ -107,17 +107,17 @@ def once(request: ExporterSettings, progress: Progress) -> str:
 
 def as_words(request: ExporterSettings, port: int) -> str:
     """Where the metrics are, what they cost whom, and who can see them."""
-    manner = "It only looks: no prompt is sent."
+    manner = "Read-only: no prompts are sent."
     if request.measure_every_s is not None:
         seconds = request.measure_every_s
         span = f"{seconds / 3600:g} hours" if seconds % 3600 == 0 else f"{seconds / 60:g} minutes"
-        manner = f"Every {span} it sends short prompts to servers that are idle."
-    lines = [f"metrics are at  {request.listen.url(port)}/metrics", manner]
+        manner = f"Sends short prompts to idle servers every {span}."
+    lines = [f"Metrics: {request.listen.url(port)}/metrics", manner]
     if not request.listen.is_loopback:
         lines.append(
-            "Whoever can reach this port sees which servers and models run here, how fast they are and what slows them."
+            "Anyone who can reach this port sees which servers and models run here, how fast and what slows them."
         )
-    return "\n".join([*lines, "Ctrl-C ends it."])
+    return "\n".join([*lines, "Ctrl-C stops it."])
 
 
 def as_json(request: ExporterSettings, port: int) -> str:
@@ -149,18 +149,18 @@ class Handler(BaseHTTPRequestHandler):
         self.server.note(self.connection, answering=True)
         answers, path = self.server.answers, urlsplit(self.path).path
         if self.server.is_private and not _is_own(self.headers.get("Host", "")):
-            self._send(403, "text/plain; charset=utf-8", "only programs of this machine are answered\n")
+            self._send(403, "text/plain; charset=utf-8", "only local requests are answered\n")
         elif path == "/metrics":
             dialect = dialect_for(self.headers.get("Accept", ""))
             self._send(200, TYPES[dialect], answers.metrics(dialect))
         elif path == "/healthz":
-            self._state(answers.is_well(), "well", "looking hangs, or has ended")
+            self._state(answers.is_well(), "ok", "the diagnosis loop hangs or has ended")
         elif path == "/readyz":
-            self._state(answers.is_ready(), "ready", "no look has succeeded yet")
+            self._state(answers.is_ready(), "ready", "no diagnosis has succeeded yet")
         elif path == "/":
             self._send(200, "text/html; charset=utf-8", _PAGE)
         else:
-            self._send(404, "text/plain; charset=utf-8", "there is /metrics, /healthz and /readyz\n")
+            self._send(404, "text/plain; charset=utf-8", "not found: try /metrics, /healthz or /readyz\n")
 
     do_HEAD = do_GET  # noqa: N815 (the name that the library looks for)
 
@@ -200,8 +200,8 @@ class ExporterServer(ThreadingHTTPServer):
             super().__init__((address.host, address.port), Handler)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            why = "something listens there already" if taken else error.strerror or str(error)
-            raise UserError(f"{address.host}:{address.port}: {why}", "choose another with --listen") from error
+            why = "address already in use" if taken else error.strerror or str(error)
+            raise UserError(f"{address.host}:{address.port}: {why}", "choose another address with --listen") from error
 
     def server_bind(self) -> None:
         """Without asking a name server for the name of this machine, as the library would."""

@@ -12,13 +12,13 @@ from unslow.catalog.prometheus import Exporter, exporters
 from unslow.fleet.asking import MOST, NOT_ANSWERED, Asking, fold, there_are
 from unslow.fleet.engines import Engine
 from unslow.fleet.labels import (
-    Named,
+    NameIndex,
     SubjectKey,
+    find_by_names,
     first_of,
-    found_by,
     host_names,
-    interned,
-    plain,
+    intern_labels,
+    plain_label,
     port_of,
     scope_of,
     subject_key,
@@ -32,10 +32,10 @@ NO_EXPORTER = {
     "gpus": "no GPU exporter is scraped: add NVIDIA's dcgm-exporter or AMD's device metrics exporter",
     "host": "no node exporter is scraped",
 }
-_NOT_FOUND = "no {what} exporter is found for its host: no labels say {names}, see --join host=LABEL"
+_NOT_FOUND = "no {what} exporter found for its host: no labels name {names}, see --join host=LABEL"
 _SEVERAL = (
-    "several engines share its host and nothing says whose the GPUs are: {count} engines share {host}, so let the"
-    " exporter tell the pod, or give each engine a label gpu_ids in the scrape configuration"
+    "several engines share its host and no label assigns the GPUs: {count} engines share {host}; let the GPU exporter"
+    " report pods, or give each engine a label gpu_ids in the scrape configuration"
 )
 _UNAME = ("domainname", "machine", "nodename", "release", "sysname", "version")
 """Labels of node_uname_info that are about the system; those of the target are the rest."""
@@ -60,7 +60,7 @@ class Gpu:
     __slots__ = ("driver", "hosts", "identity", "index", "name", "part", "pod", "raw", "scope", "vendor")
 
     def __init__(self, labels: Mapping[str, str], exporter: Exporter, joined: Labels) -> None:
-        told = {what: plain(first_of(labels, names)) for what, names in exporter.labels.items()}
+        told = {what: plain_label(first_of(labels, names)) for what, names in exporter.labels.items()}
         self.index = int(told["index"]) if told["index"].isdecimal() and len(told["index"]) < 6 else -1  # noqa: PLR2004
         self.name, self.identity, self.vendor = told["name"], told["identity"], exporter.vendor
         self.driver, self.part = told.get("driver", ""), told.get("part", "")
@@ -77,9 +77,9 @@ class Subject:
     )  # fmt: skip
 
     def __init__(self, labels: Mapping[str, str], joined: Labels) -> None:
-        self.name, self.instance = plain(labels.get("subject", "")), labels.get("instance", "")
+        self.name, self.instance = plain_label(labels.get("subject", "")), labels.get("instance", "")
         self.scope, self.hosts = scope_of(labels), host_names(labels, joined)
-        self.labels, self.verdict = interned(labels), ""
+        self.labels, self.verdict = intern_labels(labels), ""
         self.info: dict[str, str] = {}
         self.findings: dict[str, float] = {}
         self.costs: dict[str, float] = {}
@@ -87,7 +87,7 @@ class Subject:
         self.numbers: dict[str, float] = {}
 
 
-class Joined(NamedTuple):
+class Surroundings(NamedTuple):
     """What was found for one engine, and why nothing was."""
 
     engine: Engine
@@ -98,18 +98,18 @@ class Joined(NamedTuple):
     missing: dict[str, str]
 
 
-def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list[Joined]:
+def read_surroundings(asking: Asking, options: Options, engines: list[Engine]) -> list[Surroundings]:
     """Everything around the engines."""
     labels, pods = options.labels(), read_pods(asking, options)
     hosts, gpus = read_hosts(asking, options), read_gpus(asking, options)
-    by_name, by_pod, by_host = Named[Host](), Named[Gpu](), Named[Gpu]()
+    by_name, by_pod, by_host = NameIndex[Host](), NameIndex[Gpu](), NameIndex[Gpu]()
     for host in hosts:
         by_name.add_all(host.names, host)
     for gpu in gpus:
         by_pod.add(gpu.pod if gpu.pod[1] else None, gpu)
         by_host.add_all(gpu.hosts, gpu)
-    found = [_placed(engine, labels, pods, by_name) for engine in engines]
-    here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
+    found = [_locate_engine(engine, labels, pods, by_name) for engine in engines]
+    here = [find_by_names(one.names, by_host, scope_of(one.engine.labels)) for one in found]
     sharing = Counter(id(gpus[0]) for gpus in here if gpus)
     # Where nobody answered where pods are and one of them is nowhere, it may be on any host
     nowhere = any(not near and first_of(one.engine.labels, labels.pod) for one, near in zip(found, here, strict=True))
@@ -124,41 +124,41 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
             one.missing["host"] = NO_EXPORTER["host"]
         elif not one.host and lost and first_of(one.engine.labels, labels.pod):
             one.missing["host"] = lost
-        one.missing.update(asking.unanswered())
+        one.missing.update(asking.failed_queries())
     return found
 
 
-def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Host]) -> Joined:
+def _locate_engine(engine: Engine, labels: Labels, pods: NameIndex[Pod], by_name: NameIndex[Host]) -> Surroundings:
     scope, missing = scope_of(engine.labels), {}
-    pod = _only(pods.all((first_of(engine.labels, labels.namespace), first_of(engine.labels, labels.pod)), scope))
+    pod = _single(pods.all((first_of(engine.labels, labels.namespace), first_of(engine.labels, labels.pod)), scope))
     names = host_names(engine.labels, labels)
     if pod:
         names = [name for name in dict.fromkeys((pod.node, pod.host_ip, *names)) if name]
-    hosts = found_by(names, by_name, scope)
-    host = _only(hosts)
+    hosts = find_by_names(names, by_name, scope)
+    host = _single(hosts)
     if hosts and not host:
         missing["host"] = (
-            f"other hosts have the same name: {len(hosts)} hosts are called {names[0]}, and a label such as cluster"
-            " must tell them apart"
+            f"ambiguous host name: {len(hosts)} hosts are called {names[0]}; a label such as cluster must"
+            " distinguish them"
         )
     elif not host:
-        missing["host"] = _NOT_FOUND.format(what="node", names=_words(names))
+        missing["host"] = _NOT_FOUND.format(what="node", names=_host_words(names))
     else:
         certain = bool(pod or first_of(engine.labels, labels.host))
         names = list(dict.fromkeys((*names[:certain], *host.names, *names)))
-    return Joined(engine, [], host, pod, names, missing)
+    return Surroundings(engine, [], host, pod, names, missing)
 
 
-def _words(names: list[str]) -> str:
-    return " or ".join(names[:3]) or "where the engine is"
+def _host_words(names: list[str]) -> str:
+    return " or ".join(names[:3]) or "its host"
 
 
-def _only(things: Sequence[T]) -> T | None:
+def _single(things: Sequence[T]) -> T | None:
     return things[0] if len(things) == 1 else None
 
 
 def _own_gpus(
-    one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int, lost: str
+    one: Surroundings, near: list[Gpu], labels: Labels, by_pod: NameIndex[Gpu], sharing: int, lost: str
 ) -> list[Gpu] | str:
     """The GPUs of an engine, or why it gets none; `sharing` engines are where these GPUs are.
 
@@ -168,12 +168,12 @@ def _own_gpus(
     if pod and (mine := by_pod.all((first_of(told_of, labels.namespace), pod), scope_of(told_of))):
         return mine
     if not near:
-        return _NOT_FOUND.format(what="GPU", names=_words(one.names))
+        return _NOT_FOUND.format(what="GPU", names=_host_words(one.names))
     numbers = first_of(told_of, labels.gpus).replace(" ", "").split(",")
     if chosen := [gpu for gpu in near if str(gpu.index) in numbers]:
         return chosen
     if pod and any(gpu.pod[1] for gpu in near):
-        return f"no GPU is given to its pod by the exporter: it gives none of {one.names[0]} to the pod {pod}"
+        return f"the GPU exporter assigns no GPU to its pod: none of {one.names[0]} to the pod {pod}"
     if sharing > 1:
         return _SEVERAL.format(count=sharing, host=one.names[0])
     return lost or near
@@ -196,7 +196,7 @@ def read_hosts(asking: Asking, options: Options) -> list[Host]:
         nodename = labels.get("exported_nodename") or labels.get("nodename", "")
         host, _ = find({name: value for name, value in labels.items() if name not in _UNAME}, told["node.cpus.0"])
         if nodename and nodename not in host.names:
-            host.names.insert(0, plain(nodename))
+            host.names.insert(0, plain_label(nodename))
     for answered in asking.answers("host"):
         fold(answered, told, known, find)
     return list(hosts.values())
@@ -244,7 +244,7 @@ def read_subjects(asking: Asking, options: Options) -> list[Subject]:
         info = {name: labels.pop(f"exported_{name}", "") or labels.pop(name, "") for name in _INFO}
         labels.pop("__name__", None)
         subject = found.setdefault(subject_key(labels), Subject(labels, joined))
-        subject.info = {name: plain(value) for name, value in info.items() if value}
+        subject.info = {name: plain_label(value) for name, value in info.items() if value}
     told, of_exporter = parts("own", options.window_s), defaultdict[SubjectKey, list[Subject]](list)
     for (instance, scope, _), subject in found.items():
         of_exporter[instance, scope, ""].append(subject)
@@ -263,12 +263,12 @@ def _take(subject: Subject | None, labels: Mapping[str, str], quantity: str, val
     if subject is None or not 0.0 <= value <= MOST:
         return
     if quantity == "verdict":
-        subject.verdict = plain(labels.get("verdict", "cannot_tell"))
+        subject.verdict = plain_label(labels.get("verdict", "cannot_tell"))
     elif quantity == "findings":
-        cause = plain(labels.get("cause", ""))
+        cause = plain_label(labels.get("cause", ""))
         subject.findings[cause] = max(value, subject.findings.get(cause, 0.0))
     elif quantity == "finding_costs":
-        subject.costs[plain(labels.get("cause", ""))] = value
+        subject.costs[plain_label(labels.get("cause", ""))] = value
     elif quantity == "expected":
         subject.expected[labels.get("bound", "")] = value
     else:
@@ -280,7 +280,7 @@ class Subjects:
 
     def __init__(self, subjects: list[Subject], joined: Labels) -> None:
         self._joined, self._left = joined, {id(subject): subject for subject in subjects}
-        self._by_pod, self._by_host = Named[Subject](), Named[Subject]()
+        self._by_pod, self._by_host = NameIndex[Subject](), NameIndex[Subject]()
         for subject in subjects:
             pod, space = first_of(subject.labels, joined.pod), first_of(subject.labels, joined.namespace)
             self._by_pod.add((space, pod) if pod else None, subject)

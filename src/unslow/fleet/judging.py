@@ -17,16 +17,16 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.snapshot import Case
 from unslow.fleet.differences import flat_facts
 from unslow.fleet.losses import UNEXPLAINED, gpus_held, loss_of
 from unslow.fleet.member import Member, OwnDiagnosis
-from unslow.fleet.report import Instance, Judged, Loss
+from unslow.fleet.report import Instance, Judgement, Loss
 from unslow.fleet.snapshots import snapshot_of
-from unslow.think.case.prediction import DECODE
+from unslow.think.case.speed import DECODE
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
-from unslow.think.report import Expected, Range, SubjectReport
+from unslow.think.report import Expectation, Range, SubjectReport
 
 FEW = 64  # Members that one process judges before another has started
 CHUNK = 32
@@ -37,18 +37,18 @@ LASTING = 0.5  # Of the window: a cause that was named for less of it is not wha
 MOST_NAMED = 3
 UNKNOWN_HARDWARE = "unknown hardware"  # As the judge calls it; no name of a device
 Step = Callable[[str, float], None]  # Is told what is being done, and how much of it is done
-Finish = Callable[[SubjectReport, Case], SubjectReport]
+Finish = Callable[[SubjectReport, CaseView], SubjectReport]
 """What is done with the report on one case before it is kept; it travels to other processes, so it has a name there."""
-Placed = tuple[int, Judged]
-One = Callable[[Member], Judged]
+Placed = tuple[int, Judgement]
+One = Callable[[Member], Judgement]
 Chunk = list[tuple[int, Member]]
 
 
-def judged(members: Sequence[Member], workers: int, step: Step, finish: Finish | None = None) -> list[Judged]:
+def judge_members(members: Sequence[Member], workers: int, step: Step, finish: Finish | None = None) -> list[Judgement]:
     """Each member judged, in their order; 0 workers is as many as are worth it."""
-    one = partial(judged_member, finish=finish)
+    one = partial(judge_member, finish=finish)
     count = workers or workers_for(len(members))
-    found: list[Judged | None] = [None] * len(members)
+    found: list[Judgement | None] = [None] * len(members)
     pairs = enumerate(map(one, members)) if count == 1 else _in_pool(members, one, count)
     for done, (place, answer) in enumerate(pairs, 1):
         found[place] = answer
@@ -65,22 +65,22 @@ def workers_for(members: int) -> int:
     return max(1, min(usable, members // CHUNK))
 
 
-def judged_member(member: Member, finish: Finish | None = None) -> Judged:
+def judge_member(member: Member, finish: Finish | None = None) -> Judgement:
     """One member; whatever is raised on the way becomes its verdict."""
     try:
-        case = next(snapshot_of(member).cases())
+        case = next(views_of(snapshot_of(member)))
         report = judge(case, brief=True)
         if finish and report.findings:
             report = finish(report, case)
-        found = judged_instance(member, case, report)
-        return found._replace(instance=with_own_verdict(held_back(found.instance, member.down), member))
+        found = judge_instance(member, case, report)
+        return found._replace(instance=with_own_verdict(without_verdict_if_down(found.instance, member.down), member))
     except Exception as error:  # noqa: BLE001 (one instance must never end the judgement of the others)
-        return unjudged(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
+        return unjudged_member(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
 
 
-def judged_instance(member: Member, case: Case, report: SubjectReport) -> Judged:
+def judge_instance(member: Member, case: CaseView, report: SubjectReport) -> Judgement:
     """The instance that a report is about, with its losses, and its facts to compare it by."""
-    seen, by_itself = case.run.traffic.value_or(None), named_by_itself(member)
+    seen, by_itself = case.run.traffic.value_or(None), exporter_causes(member)
     lost = loss_of(case, report, member.window_s, by_itself)
     instance = Instance(
         key=member.key,
@@ -106,10 +106,10 @@ def judged_instance(member: Member, case: Case, report: SubjectReport) -> Judged
         lost_by=lost.by_cause,
         notes=(*notes_on(member), *report.notes),
     )
-    return Judged(instance, flat_facts(case))
+    return Judgement(instance, flat_facts(case))
 
 
-def named_by_itself(member: Member) -> tuple[str, ...]:
+def exporter_causes(member: Member) -> tuple[str, ...]:
     """What its exporter named for most of the window: first what costs most, then what was there longest.
 
     What another of them explains comes last.
@@ -129,19 +129,19 @@ def notes_on(member: Member) -> tuple[str, ...]:
     if own is None or _is_fresh(own):
         return member.doubts
     if own.age_s is None:
-        untold = "nothing tells when `unslow exporter` on its machine looked, so what it says is not taken"
+        untold = "`unslow exporter` on its machine reports no timestamp, so its verdict is ignored"
         return (*member.doubts, untold)
-    return (*member.doubts, f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours")
+    return (*member.doubts, f"the diagnosis of `unslow exporter` on its machine is {own.age_s / 3600:.0f} hours old")
 
 
-def held_back(instance: Instance, down: str) -> Instance:
+def without_verdict_if_down(instance: Instance, down: str) -> Instance:
     """The same, without a verdict that what was read does not carry; what made it slow before is kept."""
     if not down:
         return instance
     if instance.verdict != "normal":
         return msgspec.structs.replace(instance, notes=(*instance.notes, down))
     lost = Loss(idle_gpu_hours=instance.lost.idle_gpu_hours, because=down)
-    summary = f"It can't be told whether this is slow: {down}."
+    summary = f"Cannot tell whether this is slow: {down}."
     return msgspec.structs.replace(instance, verdict="cannot_tell", summary=summary, lost=lost)
 
 
@@ -159,22 +159,22 @@ def with_own_verdict(instance: Instance, member: Member) -> Instance:
     seen = {DECODE: own.speed_tokens_per_s} if own.speed_tokens_per_s else {}
     low, mid, high = own.expected_tokens_per_s or (0.0, 0.0, 0.0)
     best = own.achievable_tokens_per_s
-    expected = Expected(
+    expected = Expectation(
         as_configured={DECODE: Range(low=low, mid=mid, high=high)} if mid else {},
         achievable={DECODE: Range(low=best, mid=best, high=best)} if best else {},
     )
     return msgspec.structs.replace(
         instance,
         verdict=own.verdict,
-        summary=f"{words}, by what `unslow exporter` on its machine sees{why}.",
+        summary=f"{words}, according to `unslow exporter` on its machine{why}.",
         measured=seen | instance.measured,
         expected=instance.expected if instance.expected.achievable else expected,
-        **_lost(instance, own, member.window_s / 3600),
-        notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
+        **_exporter_loss(instance, own, member.window_s / 3600),
+        notes=(*instance.notes, "verdict from `unslow exporter` on its machine"),
     )
 
 
-def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:
+def _exporter_loss(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:
     """What it loses against the speed that its machine expects, where it is slow and gives tokens here."""
     rate, best = instance.measured.get(DECODE) or own.speed_tokens_per_s, own.achievable_tokens_per_s
     given, lost = instance.tokens_per_s, instance.lost
@@ -184,7 +184,7 @@ def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]
     missing = given * share / (1.0 - share)
     idle = lost.idle_gpu_hours
     spent = share * (instance.gpus * hours - idle) if instance.gpus is not None and idle is not None else None
-    because = "against what `unslow exporter` on its machine expects"
+    because = "compared with what `unslow exporter` on its machine expects"
     loss = msgspec.structs.replace(lost, tokens_per_s=missing, gpu_hours=spent, because=because)
     return {"lost": loss, "lost_by": {next(iter(instance.by_itself), UNEXPLAINED): missing}}
 
@@ -193,7 +193,7 @@ def _is_fresh(own: OwnDiagnosis) -> bool:
     return own.age_s is not None and own.age_s <= STALE_S
 
 
-def unjudged(member: Member, why: str) -> Judged:
+def unjudged_member(member: Member, why: str) -> Judgement:
     """A member that nothing can be said of."""
     instance = Instance(
         key=member.key,
@@ -206,7 +206,7 @@ def unjudged(member: Member, why: str) -> Judged:
         summary="It could not be judged.",
         notes=(*notes_on(member), why[:300]),
     )
-    return Judged(instance, {})
+    return Judgement(instance, {})
 
 
 def _in_pool(members: Sequence[Member], one: One, workers: int) -> Iterator[Placed]:
@@ -222,7 +222,7 @@ def _through_one_pool(
 ) -> Generator[Placed, None, list[Chunk]]:
     """Everything that is left, until a process dies: then the chunks that were on their way are handed back."""
     pool = _pool(workers)
-    sent: dict[Future[list[Placed]], Chunk] = {pool.submit(_judged_chunk, chunk, one): chunk for chunk in waiting}
+    sent: dict[Future[list[Placed]], Chunk] = {pool.submit(_judge_chunk, chunk, one): chunk for chunk in waiting}
     lost: list[Chunk] = []
     try:
         while sent:
@@ -235,7 +235,7 @@ def _through_one_pool(
                     lost.append(chunk)
                 following = None if lost else next(left, None)
                 if following is not None:
-                    sent[pool.submit(_judged_chunk, following, one)] = following
+                    sent[pool.submit(_judge_chunk, following, one)] = following
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
     return lost
@@ -247,16 +247,16 @@ def _one_by_one(chunk: Chunk, one: One) -> Iterator[Placed]:
     try:
         for place, member in chunk:
             try:
-                yield from pool.submit(_judged_chunk, [(place, member)], one).result()
+                yield from pool.submit(_judge_chunk, [(place, member)], one).result()
             except BrokenProcessPool:
-                yield place, unjudged(member, "the process that judged it ended")
+                yield place, unjudged_member(member, "the worker process crashed")
                 pool.shutdown(wait=True, cancel_futures=True)
                 pool = _pool(1)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _judged_chunk(chunk: Chunk, one: One) -> list[Placed]:
+def _judge_chunk(chunk: Chunk, one: One) -> list[Placed]:
     return [(place, one(member)) for place, member in chunk]
 
 

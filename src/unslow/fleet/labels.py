@@ -20,16 +20,16 @@ _keyless = lru_cache(2**14)(keyless_text)  # The names of GPUs have spaces too, 
 SubjectKey = tuple[str, tuple[tuple[str, str], ...], str]
 
 
-class Scoped(Protocol):
+class HasScope(Protocol):
     """Something that is in a cluster, a region or an environment."""
 
     scope: dict[str, str]
 
 
-S = TypeVar("S", bound=Scoped)
+S = TypeVar("S", bound=HasScope)
 
 
-class Named(Generic[S]):
+class NameIndex(Generic[S]):
     """Things by name; of the same name only those count whose cluster does not say otherwise."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Named(Generic[S]):
 
     def add_all(self, names: Iterable[str], thing: S) -> None:
         """One more, by each of its names and by the short forms of them."""
-        for name in (*names, *map(short, names)):
+        for name in (*names, *map(short_name, names)):
             self.add(name, thing)
 
     def all(self, name: object, scope: Mapping[str, str]) -> list[S]:
@@ -50,10 +50,10 @@ class Named(Generic[S]):
         return [one for one in alike if all(scope.get(label, value) == value for label, value in one.scope.items())]
 
 
-def found_by(names: Iterable[str], known: "Named[S]", scope: Mapping[str, str]) -> list[S]:
+def find_by_names(names: Iterable[str], known: "NameIndex[S]", scope: Mapping[str, str]) -> list[S]:
     """Those that the first name that anything has stands for."""
     names = list(names)
-    for name in (*names, *filter(None, map(short, names))):
+    for name in (*names, *filter(None, map(short_name, names))):
         if found := known.all(name, scope):
             return found
     return []
@@ -80,7 +80,7 @@ def host_names(labels: Mapping[str, str], joined: Labels) -> list[str]:
     instance = without_port(labels.get("instance", ""))
     if instance not in _HERE or not found:  # every host calls itself so
         found.append(instance)
-    return [plain(name) for name in dict.fromkeys(found) if name]
+    return [plain_label(name) for name in dict.fromkeys(found) if name]
 
 
 def without_port(instance: str) -> str:
@@ -100,7 +100,7 @@ def port_of(instance: str) -> str:
 
 
 @lru_cache(2**16)
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """`gpu-01` of `gpu-01.example.com`; nothing of an address."""
     if "." not in name:
         return ""
@@ -116,12 +116,12 @@ def quick_key(labels: Mapping[str, str]) -> str:
     return "\0".join([*labels, *labels.values()])
 
 
-def interned(labels: Mapping[str, str]) -> dict[str, str]:
+def intern_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """The same, each text plain and held once in the whole program."""
-    return {intern(name): plain(value) for name, value in labels.items()}
+    return {intern(name): plain_label(value) for name, value in labels.items()}
 
 
-def plain(text: str) -> str:
+def plain_label(text: str) -> str:
     """A text of a label that can be shown anywhere: anybody may write labels, and some write passwords into them."""
     if len(text) > _LONGEST:  # two that only end otherwise stay two
         text = f"{text[:_LONGEST]}~{crc32(text.encode('utf-8', 'replace')):08x}"
@@ -134,4 +134,4 @@ def plain(text: str) -> str:
 
 def shown_label(text: str) -> str:
     """A label's value as a member carries it."""
-    return plain(text)[:_LONGEST_SHOWN]
+    return plain_label(text)[:_LONGEST_SHOWN]

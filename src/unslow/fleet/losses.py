@@ -17,24 +17,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.facts.run import Traffic
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.fleet.report import Loss
-from unslow.think.case.placement import uses_no_gpu
-from unslow.think.case.prediction import DECODE
-from unslow.think.case.slowness import times_as_long
-from unslow.think.case.vram import gpus_of
-from unslow.think.case.waits import answer_tokens
-from unslow.think.case.work import depth_of
+from unslow.think.case.speed import DECODE
+from unslow.think.case.view import CaseView
 from unslow.think.judge.summary import as_lack, why_untold
 from unslow.think.report import Range, SubjectReport
 
 UNEXPLAINED = ""  # In place of a cause: what is lost and no finding has a price for
-NOBODY_ASKED = "nobody asked it anything in the window"
-_ONLY_WAITING = "how fast its answers should come is not known, so only what requests wait is counted"
-_NOT_IN_TOKENS = (
-    "its answers come as fast as they should, and what is slow about it costs no tokens that can be counted"
-)
+NOBODY_ASKED = "no requests in the window"
+_ONLY_WAITING = "expected decode speed unknown, so only the queue is counted"
+_NOT_IN_TOKENS = "decode is as fast as expected; what is slow costs no countable tokens"
 _WAITS_INSIDE = ("load", "prefill")
 """Phases in which a request loses time inside the server; a queue is counted by those who wait in it."""
 _ALSO_SLOW_ANSWERS = frozenset({"kv_cache_preemption"})
@@ -44,7 +37,7 @@ _HARDLY_ANY = 1e-3  # Requests at once: one in so long a time loses nothing wort
 _HOUR_S = 3600.0
 
 
-class Lost(NamedTuple):
+class InstanceLoss(NamedTuple):
     """The loss of an instance, and how much of its tokens each cause takes."""
 
     loss: Loss
@@ -59,49 +52,51 @@ class Missing(NamedTuple):
     waiting: float
 
 
-def loss_of(case: Case, report: SubjectReport, window_s: float, by_itself: Sequence[str] = ()) -> Lost:
+def loss_of(case: CaseView, report: SubjectReport, window_s: float, by_itself: Sequence[str] = ()) -> InstanceLoss:
     """The loss over the window, by the verdict; `by_itself` are the causes that its exporter names."""
     gpus, worked, hours = gpus_held(case), worked_share(case, report), window_s / _HOUR_S
     idle = gpus * hours * (1.0 - worked) if gpus is not None and worked is not None else None
     if report.verdict == "normal":
-        return Lost(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle), {})
+        return InstanceLoss(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle), {})
     if report.verdict == "failed":
         all_hours = None if gpus is None else gpus * hours
-        because = "the model does not load, so nobody knows how much it would be asked"
-        return Lost(Loss(gpu_hours=all_hours, idle_gpu_hours=0.0 if gpus is not None else None, because=because), {})
+        because = "the model does not load, so its traffic is unknown"
+        return InstanceLoss(
+            Loss(gpu_hours=all_hours, idle_gpu_hours=0.0 if gpus is not None else None, because=because), {}
+        )
     traffic = case.run.traffic.value_or(None)
     asked = traffic is None or traffic.waiting or traffic.tokens_per_s.value_or(0.0)
     if report.verdict == "cannot_tell" and worked == 0.0 and not asked:
-        return Lost(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle, because=NOBODY_ASKED), {})
+        return InstanceLoss(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle, because=NOBODY_ASKED), {})
     if report.verdict == "cannot_tell":
-        return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
+        return InstanceLoss(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
     busy = gpus * hours * worked if gpus is not None and worked is not None else None
     given = traffic.tokens_per_s.value_or(None) if traffic else None
     if traffic is None or given is None:
-        return Lost(Loss(idle_gpu_hours=idle, because="how many tokens it gives in a second is not known"), {})
+        return InstanceLoss(Loss(idle_gpu_hours=idle, because="its throughput is unknown"), {})
     missing = missing_tokens(case, report, traffic, given)
     lost = (missing.answers or 0.0) + sum(missing.requests.values()) + missing.waiting
     if missing.answers is None and not lost:
-        return Lost(Loss(idle_gpu_hours=idle, because=as_lack(report.expected.because)), {})
+        return InstanceLoss(Loss(idle_gpu_hours=idle, because=as_lack(report.expected.because)), {})
     because = _ONLY_WAITING if missing.answers is None else "" if lost else _NOT_IN_TOKENS
     spent = None if busy is None else busy * lost / (lost + given) if lost else 0.0
     loss = Loss(tokens_per_s=lost, gpu_hours=spent, idle_gpu_hours=idle, because=because)
-    return Lost(loss, by_cause(report, missing, by_itself))
+    return InstanceLoss(loss, loss_by_cause(report, missing, by_itself))
 
 
-def gpus_held(case: Case) -> int | None:
+def gpus_held(case: CaseView) -> int | None:
     """How many GPUs the instance has for itself; None where nothing tells."""
     if isinstance(case.machine.gpus, Known):
-        return len(gpus_of(case))
-    if uses_no_gpu(case):
+        return len(case.gpus.usable)
+    if case.placement.uses_no_gpu:
         return 0
     runtime = case.runtime
-    if isinstance(runtime.tensor_parallel, Known):
-        return int(runtime.tensor_parallel.value * runtime.pipeline_parallel.value_or(1)) or None
+    if isinstance(runtime.placement.tensor_parallel, Known):
+        return int(runtime.placement.tensor_parallel.value * runtime.placement.pipeline_parallel.value_or(1)) or None
     return None
 
 
-def worked_share(case: Case, report: SubjectReport) -> float | None:
+def worked_share(case: CaseView, report: SubjectReport) -> float | None:
     """The share of the window in which it answered somebody; None where nobody watched."""
     traffic = case.run.traffic.value_or(None)
     if case.runtime.state.value_or("") == "asleep":
@@ -113,7 +108,7 @@ def worked_share(case: Case, report: SubjectReport) -> float | None:
     return min(1.0, answering / max(1.0, traffic.each_among))
 
 
-def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: float) -> Missing:
+def missing_tokens(case: CaseView, report: SubjectReport, traffic: Traffic, given: float) -> Missing:
     """What a slow instance does not give, of each kind."""
     rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     gain = _gain(report, rate, best)
@@ -122,7 +117,9 @@ def missing_tokens(case: Case, report: SubjectReport, traffic: Traffic, given: f
     requests = _of_requests(case, report, traffic, given, whole)
     # How many times as long a step takes with those who wait in it too, by physics; 1 where nothing tells
     loads = (max(1, round(load)) for load in (traffic.running, traffic.running + traffic.waiting))
-    now, then = (times_as_long(case, load, depth_of(case)) for load in loads) if traffic.waiting else (None, None)
+    now, then = (
+        (case.speed.times_as_long(load, case.speed.depth) for load in loads) if traffic.waiting else (None, None)
+    )
     slower = max(1.0, then / now) if now and then else 1.0
     waiting = 0.0
     if traffic.counts_waiting and (report.phase == "queue" or any(f.phase == "queue" for f in report.findings)):
@@ -152,14 +149,16 @@ def _gain(report: SubjectReport, rate: float | None, best: Range | None) -> floa
     return max(0.0, min(cured, most) - 1.0)
 
 
-def _of_requests(case: Case, report: SubjectReport, traffic: Traffic, given: float, whole: float) -> dict[str, float]:
+def _of_requests(
+    case: CaseView, report: SubjectReport, traffic: Traffic, given: float, whole: float
+) -> dict[str, float]:
     """By cause, what the share of their time costs that requests lose to loading and to prompts.
 
     By Little's law as many requests are present as come in a second times the seconds of each, so that is the share of
     a request. Prompts are read one after the other while answers wait, so theirs is of the time of all.
     """
     times = {
-        "request": given / max(1.0, answer_tokens(case)) / max(traffic.running, _HARDLY_ANY),
+        "request": given / max(1.0, case.waits.answer_tokens) / max(traffic.running, _HARDLY_ANY),
         "prompt_token": traffic.prompt_tokens_per_s.value_or(0.0),
         "token": 0.0,
     }
@@ -171,7 +170,7 @@ def _of_requests(case: Case, report: SubjectReport, traffic: Traffic, given: flo
     return {cause: lost * part / together for cause, part in shares.items() if part > 0}
 
 
-def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
+def loss_by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
     """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
     taken = dict(missing.requests)
     rate, best = report.measured.get(DECODE), report.expected.achievable.get(DECODE)

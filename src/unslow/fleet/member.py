@@ -10,7 +10,7 @@ class Reading(NamedTuple):
     """A quantity over the window, in SI units or shares of one, and where it comes from."""
 
     value: float
-    source: str  # The metric and how it was taken, such as `vllm:num_requests_running, mean of 15 min`
+    source: str  # The metric and how it was taken, such as `vllm:num_requests_running, mean over 15 min`
 
 
 class MemberGpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,55 +73,55 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 ENGINE = {
     "up": "share of the window in which it was scraped",
     "samples": "scrapes in the window",
-    "running": "requests being answered, mean",
-    "running_spread": "standard deviation of running: tells how many share a step while it works, pauses left out",
-    "waiting": "requests that wait for a place, mean",
-    "generated_tokens_per_s": "tokens of all answers together",
-    "prompt_tokens_per_s": "tokens of all prompts together, those computed where it tells",
-    "preemptions": "requests thrown out of the cache in the window",
+    "running": "running requests, mean",
+    "running_spread": "standard deviation of running: gives the batch size while busy, without pauses",
+    "waiting": "waiting requests, mean",
+    "generated_tokens_per_s": "generated tokens of all requests",
+    "prompt_tokens_per_s": "prompt tokens of all requests, only the computed ones where reported",
+    "preemptions": "preemptions in the window",
     "cache_used": "share of the KV cache in use, mean",
-    "tokens_counted": "tokens of answers in the window: fewer than a few dozen tell no speed",
+    "tokens_counted": "generated tokens in the window: a few dozen are needed for a speed",
     "token_gap_s": "seconds between two tokens of one request, mean over tokens",
-    "decode_tokens_per_busy_s": "tokens by the seconds that the engine says it spent on them (llama.cpp)",
-    "first_token_s": "seconds until the first token, mean",
-    "queue_s": "seconds that a request waits before it is read, mean",
-    "request_s": "seconds that a whole request takes, mean",
-    "prompt_tokens": "tokens of a prompt, mean",
-    "answer_tokens": "tokens of an answer, mean",
+    "decode_tokens_per_busy_s": "generated tokens per second of decode time (llama.cpp)",
+    "first_token_s": "time to first token, mean",
+    "queue_s": "time in the queue, mean",
+    "request_s": "duration of a request, mean",
+    "prompt_tokens": "prompt tokens per request, mean",
+    "answer_tokens": "generated tokens per request, mean",
     "prefix_hit_rate": "share of prompt tokens found in the cache",
-    "draft_acceptance": "share of drafted tokens that were accepted",
-    "places": "requests that it can answer at once",
-    "context_tokens": "its context",
-    "kv_tokens": "tokens that its KV cache can hold, where a gauge tells (vLLM: `info`)",
-    "asleep": "1 where it sleeps",
-    "token_gap_before_s": "token_gap_s at the time that it is compared with",
+    "draft_acceptance": "acceptance rate of the draft",
+    "places": "slots, or maximum concurrent requests",
+    "context_tokens": "context length",
+    "kv_tokens": "KV cache size in tokens, where a gauge reports it (vLLM: `info`)",
+    "asleep": "1 while asleep",
+    "token_gap_before_s": "token_gap_s at the comparison time",
     "decode_tokens_per_busy_s_before": "decode_tokens_per_busy_s at that time",
     "running_before": "running at that time",
 }
 GPU = {
-    "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
+    "vram_total_bytes": "its memory", "vram_used_max_bytes": "most in use",
     "vram_free_bytes": "the least",
-    "gtt_used_bytes": "system memory that an AMD GPU uses",
+    "gtt_used_bytes": "host memory used by an AMD GPU",
     "busy": "share of the time that a kernel ran, mean", "memory_busy": "of its memory, mean",
-    "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "the highest it may have",
+    "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "maximum",
     "memory_clock_hz": "mean", "temperature_max_c": "the most",
     "memory_temperature_max_c": "the most",
-    "power_max_w": "the most", "power_limit_w": "as it is set",
-    "power_limit_default_w": "as it was made",
-    "thermal_throttled": "share of the window in which heat held its clocks down",
-    "power_throttled": "share in which a power limit or brake did",
+    "power_max_w": "the most", "power_limit_w": "current setting",
+    "power_limit_default_w": "factory setting",
+    "thermal_throttled": "share of the window with thermal throttling",
+    "power_throttled": "share with power throttling",
     "pcie_generation": "now", "pcie_generation_max": "at most", "pcie_width": "now", "pcie_width_max": "at most",
 }  # fmt: skip
 HOST = {
-    "cpus": "logical processors", "busy_cpus": "of them in use, mean", "load_1min": "mean",
+    "cpus": "logical CPUs", "busy_cpus": "of them in use, mean", "load_1min": "mean",
     "memory_total_bytes": "", "memory_available_bytes": "the least", "swap_used_bytes": "the most",
     "swap_total_bytes": "",
     "swapped_in_bytes_per_s": "mean", "swapped_out_bytes_per_s": "mean",
-    "cpu_pressure": "share of the window in which somebody waited for a processor", "memory_pressure": "for memory",
+    "cpu_pressure": "share of the window with tasks waiting for a CPU", "memory_pressure": "for memory",
     "io_pressure": "for a disk",
-    "package_throttles": "times it was too hot, in the window",
-    "quota_cpus": "of the engine's container", "cpu_throttled": "share of its periods that were cut short",
-    "memory_limit_bytes": "of the engine's container", "numa_nodes": "memory nodes",
+    "package_throttles": "thermal throttle events in the window",
+    "quota_cpus": "of the engine's container", "cpu_throttled": "share of CPU quota periods that were throttled",
+    "memory_limit_bytes": "of the engine's container", "numa_nodes": "NUMA nodes",
 }  # fmt: skip
 Raw = Mapping[str, tuple[int, float, str]]
 _MEANS = ("token_gap_s", "first_token_s", "queue_s", "request_s", "prompt_tokens", "answer_tokens")
@@ -176,7 +176,7 @@ def _quotient(raw: Raw, top: str, bottom: str, least: float = LEAST) -> Reading 
 def source_of_ratio(top: str, above: str, below: str) -> str:
     """Where a mean or a share comes from, by the sources of what was divided."""
     if top.endswith("_sum"):
-        return below.replace("_count,", ",").replace("counted over", "mean of")
+        return below.replace("_count,", ",").replace("increase over", "mean over")
     return f"{above.partition(',')[0]} by {below}"
 
 
@@ -198,7 +198,7 @@ def gpu_readings(raw: Raw) -> dict[str, Reading]:
         }
     if braked and "power_throttled" in shares:
         shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
-    by = told.source.replace("the last of", "part of") if told else ""
+    by = told.source.replace("last value in", "share of") if told else ""
     return found | {name: Reading(share, by or found[name].source) for name, share in shares.items()}
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from unslow.catalog.prometheus import exporters_of
 from unslow.fleet.asking import NOT_ANSWERED, Asking
 from unslow.fleet.engines import BEFORE, REPLICA, Engine, Past, read_engines
-from unslow.fleet.joining import Gpu, Joined, Subject, Subjects, diagnosis, read_joined, read_subjects
+from unslow.fleet.joining import Gpu, Subject, Subjects, Surroundings, diagnosis, read_subjects, read_surroundings
 from unslow.fleet.labels import first_of, scope_of, shown_label, subject_key
 from unslow.fleet.member import COUNTED, Member, MemberGpu, Reading, engine_readings, gpu_readings, host_readings
 from unslow.fleet.pods import read_images_before, version_of, workload
@@ -16,25 +16,25 @@ from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.queries import Labels, Options
 from unslow.fleet.report import Kind, Statement
 
-RESTARTED = "started anew within the window"
-GONE = "its series ended within the window: it is gone, or its clock is behind"
+RESTARTED = "restarted within the window"
+GONE = "its series ended within the window: it is gone or its clock is behind"
 MANY_FALLS = 3
 """Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
 _FEW_SAMPLES = 3
 _OLD_S = 90.0  # Of the newest sample: more than a scrape interval of a minute
 _MOSTLY = 0.95
 _MODEL_HINT = (
-    "give its target a label in the scrape configuration: `labels: {model: NAME}`, NAME as on Hugging Face or of its"
-    " file; or say which label has it: --join model=LABEL"
+    "add a label to its target in the scrape configuration: `labels: {model: NAME}`, the Hugging Face or file name;"
+    " or name the label that has it: --join model=LABEL"
 )
 _NAMED = 3  # Keys that stand for all that a statement is about
 _KINDS = (
-    ("labels say", "none is scraped there, or labels don't join",
-     "scrape one on each host, or say which label names the host: --join host=LABEL"),
+    ("no labels name", "no exporter is scraped there, or labels do not match",
+     "scrape one on each host, or name the host label: --join host=LABEL"),
     ("engines share", "several engines share a host",
-     "let the exporter tell the pods, or give each engine a label gpu_ids in the scrape configuration"),
-    ("by the exporter: it gives none", "the exporter gives their pods none", ""),
-    ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
+     "let the GPU exporter report pods, or give each engine a label gpu_ids in the scrape configuration"),
+    ("assigns no GPU to its pod", "the GPU exporter assigns none to their pods", ""),
+    ("hosts are called", "ambiguous host names", "a label such as cluster must distinguish them"),
 )  # fmt: skip
 """Words of a reason, the same without what is different for each engine, and what to do."""
 _Raw = dict[str, tuple[int, float, str]]
@@ -60,7 +60,7 @@ class Before:
         groups: dict[_Whose, list[Past]] = defaultdict(list)
         for past in pasts:
             groups[self._whose(past.labels)].append(past)
-        self._groups = {key: _together(group) for key, group in groups.items()}
+        self._groups = {key: _sum_pasts(group) for key, group in groups.items()}
         self._versions = {
             key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
         }
@@ -107,22 +107,24 @@ def read_members(prometheus: Prometheus, options: Options) -> Members:
         engines, pasts = read_engines(asking, options)
         before = Before(asking, engines, pasts, labels)
         subjects = Subjects(read_subjects(asking, options), labels)
-        joined = read_joined(asking, options, engines)
+        joined = read_surroundings(asking, options, engines)
         members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
     if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
-        members += [_only_own(subject, options, prometheus.now_s) for subject in subjects.left()]
+        members += [_exporter_only_member(subject, options, prometheus.now_s) for subject in subjects.left()]
     if not members:
-        return Members([], (nothing_found(narrowed=bool(options.match or options.engines)),))
+        return Members([], (no_engines_statement(narrowed=bool(options.match or options.engines)),))
     members.sort(key=lambda member: member.key)
     return Members(members, tuple(statements_of(engines, members, before.gone, options.compare_s)))
 
 
-def _member(one: Joined, options: Options, labels: Labels, before: Before, subjects: Subjects, now_s: float) -> Member:
+def _member(
+    one: Surroundings, options: Options, labels: Labels, before: Before, subjects: Subjects, now_s: float
+) -> Member:
     engine = one.engine
     before.give(engine)
     readings = engine_readings(engine.raw, options.window_s)
     readings["samples"] = Reading(engine.samples, "scrapes that are in the window")
-    if broken(engine):
+    if not engine.sound or _counter_resets(engine) >= MANY_FALLS:  # two targets may write one series
         readings = {name: reading for name, reading in readings.items() if name not in COUNTED}
     doubts, down = doubts_of(engine), down_of(engine)
     subject = subjects.of(engine, one.names)
@@ -143,7 +145,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         version=version or engine.info.get("version", "") or first_of(engine.labels, labels.version),
         version_before=before.version(engine, subject),
         host_name=one.names[0] if one.names else "",
-        labels=_shown(engine.labels),
+        labels=_shown_labels(engine.labels),
         window_s=options.window_s,
         engine=readings,
         info={**engine.info, **{f"unslow_{name}": value for name, value in info.items()}},
@@ -156,7 +158,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     )
 
 
-def _shown(labels: Mapping[str, str]) -> dict[str, str]:
+def _shown_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Those that tell where it is, and not how it was scraped."""
     kept = [name for name in labels if name not in REPLICA and not name.startswith("__")]
     first = sorted(kept, key=lambda name: (name not in ("namespace", "pod", "cluster", "instance", "job"), name))
@@ -180,8 +182,7 @@ def _gpus(gpus: list[Gpu]) -> tuple[MemberGpu, ...]:
     )  # fmt: skip
 
 
-def _only_own(subject: Subject, options: Options, now_s: float) -> Member:
-    """An engine that only the exporter on its machine knows."""
+def _exporter_only_member(subject: Subject, options: Options, now_s: float) -> Member:
     host = subject.hosts[0] if subject.hosts else subject.instance
     return Member(
         key=f"{host}/{subject.name}",
@@ -189,15 +190,15 @@ def _only_own(subject: Subject, options: Options, now_s: float) -> Member:
         model=subject.info.get("model", ""),
         version=subject.info.get("version", ""),
         host_name=host,
-        labels=_shown(subject.labels),
+        labels=_shown_labels(subject.labels),
         window_s=options.window_s,
         info={f"unslow_{name}": value for name, value in subject.info.items()},
         own=diagnosis(subject, now_s),
-        missing={"engine": "only `unslow exporter` on its machine tells of it: the runtime itself is not scraped"},
+        missing={"engine": "only `unslow exporter` reports it: the runtime itself is not scraped"},
     )
 
 
-def _together(group: list[Past]) -> _Raw:
+def _sum_pasts(group: list[Past]) -> _Raw:
     """What was counted, added up; of gauges the mean."""
     found: _Raw = {}
     for past in group:
@@ -213,18 +214,18 @@ def _together(group: list[Past]) -> _Raw:
 
 def doubts_of(engine: Engine) -> list[str]:
     """What is wrong with how an engine was seen."""
-    found, falls = [], _falls(engine)
+    found, falls = [], _counter_resets(engine)
     if not engine.sound:
-        found.append("nothing tells whether its counters began anew, so nothing that they count is taken")
+        found.append("counter resets are unknown, so its counters are ignored")
     if falls >= MANY_FALLS:
-        often = "two targets with the same labels, or it starts again and again"
-        found.append(f"its counters began anew {falls:.0f} times: {often}")
+        often = "two targets with the same labels, or a restart loop"
+        found.append(f"its counters were reset {falls:.0f} times: {often}")
     elif falls:
         found.append(RESTARTED)
     if not engine.ages:
         found.append(GONE)
     elif (age := min(engine.ages)) > _OLD_S:
-        found.append(f"its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind")
+        found.append(f"its newest sample is {age:.0f} s old: rare scrapes, or a clock is behind")
     if "up" in engine.raw and (share := engine.raw["up"][1]) < _MOSTLY:
         found.append(f"it was scraped in {share:.0%} of the window")
     if engine.samples < _FEW_SAMPLES:
@@ -238,15 +239,10 @@ def down_of(engine: Engine) -> str:
     """Why it is not there now: its series ended, and not because nobody asks it any more."""
     if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
         return ""
-    return f"it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
+    return f"it is down: its last scrapes failed; up for {share:.0%} of the window"
 
 
-def broken(engine: Engine) -> bool:
-    """Whether nothing that was counted can be trusted: two targets may write one series, or nobody told."""
-    return not engine.sound or _falls(engine) >= MANY_FALLS
-
-
-def _falls(engine: Engine) -> float:
+def _counter_resets(engine: Engine) -> float:
     """How often it began anew, by its counters or by when its process says that it started."""
     return max(engine.raw[name][1] if name in engine.raw else 0.0 for name in ("resets", "starts"))
 
@@ -269,17 +265,17 @@ def statements_of(
     twice, jobs = ([one.key for one in engines if one.replicas > 1], [one.key for one in engines if one.twice > 1])
     say("duplicates", twice, "{n} engine{s} scraped by more than one Prometheus: each is counted once")
     say("duplicates", jobs, "{n} engine{s} scraped by more than one job: each is counted once", "drop one of the jobs")
-    falling = "the counters of {n} engine{s} fall again and again: nothing that they count is taken"
-    say("duplicates", doubt("its counters began"), falling, "give every target labels of its own")
-    say("down", doubt("it was scraped in"), "{n} engine{s} could not be scraped all the time")
-    ended = "the series of {n} engine{s} ended within the window: gone, or with a clock that is behind"
+    falling = "the counters of {n} engine{s} are reset repeatedly and are ignored"
+    say("duplicates", doubt("its counters were reset"), falling, "give every target unique labels")
+    say("down", doubt("it was scraped in"), "{n} engine{s} had failed scrapes")
+    ended = "the series of {n} engine{s} ended within the window: gone, or a clock is behind"
     say("stale", doubt(GONE), ended)
-    say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the writers' clocks")
-    say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
+    say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the clocks")
+    say("note", doubt(RESTARTED), "{n} engine{s} restarted within the window")
     if span_s and gone:
         ago = f"{span_s / 86400:g} days" if span_s >= 2 * 86400 else f"{span_s / 3600:g} hours"
         count, such_as = sum(gone.values()), tuple(sorted(gone)[:_NAMED])
-        text = f"{count:,} engine{'' if count == 1 else 's'} of {ago} ago not there now"
+        text = f"{count:,} engine{'' if count == 1 else 's'} from {ago} ago no longer there"
         found.append(Statement(kind="note", text=text, instances=count, such_as=such_as))
     _say_missing(members, say)
     return found
@@ -298,19 +294,19 @@ def _say_missing(members: Sequence[Member], say: Callable[..., None]) -> None:
                 kind, hint = next(known, text.partition(": ")[::2])
                 reasons[word, kind, hint].append(member.key)
     for runtime, those in sorted(unnamed.items()):
-        say("labels", those, f"nothing says which model {{n}} engine{{s}} of {runtime} serve{{es}}", _MODEL_HINT)
+        say("labels", those, f"unknown model on {{n}} {runtime} engine{{s}}", _MODEL_HINT)
     for (word, reason, hint), those in sorted(reasons.items()):
         plain = reason.replace("{", "").replace("}", "")
-        say("missing", those, f"nothing is known of the {word} of {{n}} engine{{s}}: {plain}", hint)
+        say("missing", those, f"{word} of {{n}} engine{{s}} unknown: {plain}", hint)
 
 
-def nothing_found(*, narrowed: bool) -> Statement:
+def no_engines_statement(*, narrowed: bool) -> Statement:
     """What to say where no runtime's series are there."""
     anchors = ", ".join(sorted(one.anchor for one in exporters_of("engine").values()))
     return Statement(
         kind="missing",
-        text=f"Prometheus has no series of a runtime in this window{' that match' if narrowed else ''}",
-        hint=("ask without --match and --engines; or " if narrowed else "")
-        + "let Prometheus scrape /metrics of each engine: vLLM and TGI serve it, llama-server with --metrics, SGLang "
-        f"with --enable-metrics; for any other run `unslow exporter` beside it (looked for {anchors})",
+        text=f"Prometheus has no{' matching' if narrowed else ''} series of a supported runtime in this window",
+        hint=("leave out --match and --engines; or " if narrowed else "")
+        + "let Prometheus scrape /metrics of each engine: vLLM and TGI always serve it, llama-server with --metrics, "
+        f"SGLang with --enable-metrics; for others run `unslow exporter` on the host (looked for {anchors})",
     )

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from unslow.facts.masking import masked_text
-from unslow.think.case.prediction import DECODE, PREFILL
+from unslow.think.case.speed import DECODE, PREFILL
 from unslow.think.causes import all_causes
-from unslow.think.judge.budget import part_name
-from unslow.think.judge.expected import FIRST_TOKEN
+from unslow.think.judge.findings import FIRST_TOKEN
+from unslow.think.judge.pricing import part_name
 from unslow.think.report import Report, SubjectReport
 
 Dialect = Literal["openmetrics", "text"]
@@ -90,43 +90,46 @@ def families_of(
 ) -> list[Family]:
     """The same before it is text; a family without samples is among them."""
     version = version or (report.unslow_version if report else "")
-    subjects = keyed(report.subjects) if report else {}
+    subjects = subjects_by_key(report.subjects) if report else {}
     families = [Family("unslow_build", "The exporter.", (Sample(1, {"version": label_value(version)}),), "info")]
     if state is not None:
         families += [
-            single("unslow_look_success", "1 where the last look went well; 0 before the first.", state.success),
-            single("unslow_look_timestamp_seconds", "When the last good look ended.", state.at_s, "seconds"),
-            single("unslow_look_duration_seconds", "How long the last look took.", state.duration_s, "seconds"),
-            Family("unslow_look_failures", "Looks that failed since the start.", (Sample(state.failures),), "counter"),
-            single("unslow_subjects_left_out", "Servers that were found and are not watched.", state.left_out),
+            gauge("unslow_look_success", "1 if the last diagnosis succeeded; 0 before the first one.", state.success),
+            gauge("unslow_look_timestamp_seconds", "When the last successful diagnosis ended.", state.at_s, "seconds"),
+            gauge("unslow_look_duration_seconds", "Duration of the last diagnosis.", state.duration_s, "seconds"),
+            Family("unslow_look_failures", "Failed diagnoses since the start.", (Sample(state.failures),), "counter"),
+            gauge("unslow_subjects_left_out", "Servers that were found but are not watched.", state.left_out),
         ]
     if report is not None:
         count = len(report.subjects) + (state.left_out if state else 0)
-        families.append(single("unslow_subjects", "Servers that were found.", count))
-        families += subject_families(subjects)
+        families.append(gauge("unslow_subjects", "Servers found.", count))
+        for name, unit, words, samples in _OF_SUBJECTS:
+            every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
+            labelled = tuple(sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
+            families.append(Family(name, words, labelled, "info" if samples is _info else "gauge", unit))
     if state is not None:
         seen = tuple(Sample(at, {"subject": key}) for key, at in state.seen_s if key in subjects)
-        words = "When the speed was last seen: a server without requests shows none."
+        words = "When the speed was last observed: an idle server has no speed."
         families.append(Family("unslow_speed_timestamp_seconds", words, seen, unit="seconds"))
         up = tuple(Sample(well, {"subject": key}) for key, well in state.answers if key in subjects)
-        words = "1 where the server answers questions about itself; 0 while it loads, hangs or is gone."
+        words = "1 if the server responds; 0 while it loads, hangs or is gone."
         families.append(Family("unslow_subject_answers", words, up))
     if own is not None:
-        cpu, used = "Processor time that the exporter has used.", (Sample(own.cpu_s),)
+        cpu, used = "CPU time used by the exporter.", (Sample(own.cpu_s),)
         families += [
             Family("process_cpu_seconds", cpu, used, "counter", "seconds"),
-            single("process_resident_memory_bytes", "Memory that the exporter uses.", own.resident_bytes, "bytes"),
-            single("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
+            gauge("process_resident_memory_bytes", "Resident memory of the exporter.", own.resident_bytes, "bytes"),
+            gauge("process_start_time_seconds", "When the exporter was started.", own.started_at_s, "seconds"),
         ]
     return families
 
 
-def single(name: str, words: str, value: float | None, unit: str = "") -> Family:
+def gauge(name: str, words: str, value: float | None, unit: str = "") -> Family:
     """A family of one sample, or of none where its value is not known."""
     return Family(name, words, () if value is None else (Sample(value),), unit=unit)
 
 
-def keyed(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
+def subjects_by_key(subjects: tuple[SubjectReport, ...]) -> dict[str, SubjectReport]:
     """The subjects by a short key that stays: runtime and port, and the model where several share those."""
     known = sorted(subjects, key=lambda subject: subject.number)[:MOST_SUBJECTS]
     plain = [":".join(filter(None, (runtime_of(one)[:_ROOM], port_of(one)))) for one in known]
@@ -159,14 +162,6 @@ def port_of(subject: SubjectReport) -> str:
         return ""
 
 
-def subject_families(subjects: dict[str, SubjectReport]) -> Iterator[Family]:
-    """Every family that tells of subjects."""
-    for name, unit, words, samples in _OF_SUBJECTS:
-        every = [(key, sample) for key, one in subjects.items() for sample in samples(one)]
-        labelled = tuple(sample._replace(labels={"subject": key, **sample.labels}) for key, sample in every)
-        yield Family(name, words, labelled, "info" if samples is _info else "gauge", unit)
-
-
 def _info(one: SubjectReport) -> Iterator[Sample]:
     yield Sample(1, {
         "runtime": runtime_of(one),
@@ -193,17 +188,11 @@ def _findings(one: SubjectReport) -> Iterator[Sample]:
         yield Sample(known[name], {"cause": name, "phase": causes[name].phase})
 
 
-def _costs(one: SubjectReport) -> Iterator[Sample]:
-    for finding in one.findings:
-        if finding.cost and finding.cause in all_causes():
-            yield Sample(finding.cost.seconds, {"cause": finding.cause, "per": finding.cost.per})
-
-
-def _measured(name: str) -> Samples:
+def _measured_samples(name: str) -> Samples:
     return lambda one: [Sample(one.measured[name])] if name in one.measured else []
 
 
-def _expected(which: Literal["as_configured", "achievable"]) -> Samples:
+def _expected_samples(which: Literal["as_configured", "achievable"]) -> Samples:
     def bounds(one: SubjectReport) -> Iterator[Sample]:
         if known := getattr(one.expected, which).get(DECODE):
             yield from (Sample(getattr(known, bound), {"bound": bound}) for bound in BOUNDS)
@@ -223,30 +212,32 @@ def _budget(one: SubjectReport) -> Iterator[Sample]:
 
 _TOKENS = "tokens_per_second"
 _OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
-    ("unslow_subject", "", "A server that is watched.", _info),
-    ("unslow_gpus", "", "GPUs that the server may use.",
+    ("unslow_subject", "", "A watched server.", _info),
+    ("unslow_gpus", "", "GPUs available to the server.",
      lambda one: [Sample(max(0, len(one.devices) - 1))]),  # the last is the processor
-    ("unslow_verdict", "", "The verdict on a server: 1 for the one that holds.",
+    ("unslow_verdict", "", "The verdict on a server: 1 for the current one.",
      lambda one: [Sample(one.verdict == verdict, {"verdict": verdict}) for verdict in VERDICTS]),
     ("unslow_finding", "",
-     "1 where the cause was found, 0 where it was ruled out; absent where that can't be told.", _findings),
-    ("unslow_finding_confidence", "", "How sure a finding is, from 0 to 1.",
+     "1 if the cause was found, 0 if it was ruled out; absent if undetermined.", _findings),
+    ("unslow_finding_confidence", "", "Confidence of a finding, from 0 to 1.",
      lambda one: [Sample(f.confidence, {"cause": f.cause}) for f in one.findings if f.cause in all_causes()]),
     ("unslow_finding_cost_seconds", "seconds",
-     "Time lost to a cause that was found, for each token, token of a prompt, or request.", _costs),
+     "Time lost to a found cause per generated token, prompt token or request.",
+     lambda one: [Sample(f.cost.seconds, {"cause": f.cause, "per": f.cost.per})
+                  for f in one.findings if f.cost and f.cause in all_causes()]),
     ("unslow_decode_tokens_per_second", _TOKENS,
-     "Speed of the answer to one request, as it was seen or measured.", _measured(DECODE)),
-    ("unslow_prefill_tokens_per_second", _TOKENS, "Speed at which a prompt is read.", _measured(PREFILL)),
-    ("unslow_first_token_seconds", "seconds", "Time to the first token.", _measured(FIRST_TOKEN)),
+     "Decode speed of one request, observed or measured.", _measured_samples(DECODE)),
+    ("unslow_prefill_tokens_per_second", _TOKENS, "Prefill speed.", _measured_samples(PREFILL)),
+    ("unslow_first_token_seconds", "seconds", "Time to first token.", _measured_samples(FIRST_TOKEN)),
     ("unslow_expected_decode_tokens_per_second", _TOKENS,
-     "Speed of an answer that physics expects as the server is set up, with its 80 % interval.",
-     _expected("as_configured")),
-    ("unslow_achievable_decode_tokens_per_second", _TOKENS, "The same with every found cause cured.",
-     _expected("achievable")),
-    ("unslow_ceiling_decode_tokens_per_second", _TOKENS, "The speed that the bandwidth of the memory allows.",
+     "Expected decode speed with the current settings, with its 80 % interval.",
+     _expected_samples("as_configured")),
+    ("unslow_achievable_decode_tokens_per_second", _TOKENS, "Expected decode speed with every found cause fixed.",
+     _expected_samples("achievable")),
+    ("unslow_ceiling_decode_tokens_per_second", _TOKENS, "Decode speed limit set by memory bandwidth.",
      lambda one: [Sample(speed)] if (speed := one.expected.ceiling_tokens_per_s) is not None else []),
     ("unslow_budget_seconds", "seconds",
-     "Where the measured time of a token, of a token of a prompt or of a request goes.", _budget),
+     "Breakdown of the measured time per generated token, prompt token or request.", _budget),
 )  # fmt: skip
 """What is told of every subject: its name, unit and help, and the samples of one subject."""
 
@@ -264,18 +255,18 @@ def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
         name, kind = sample_name, "gauge" if kind == "info" else kind
     # The older format leaves quotes in a help text as they are
     plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
-    yield f"# HELP {name} {_escaped(family.help) if dialect == 'openmetrics' else plain}"
+    yield f"# HELP {name} {_escape_label(family.help) if dialect == 'openmetrics' else plain}"
     yield f"# TYPE {name} {kind}"
     if family.unit and dialect == "openmetrics":
         yield f"# UNIT {name} {family.unit}"
     for sample in family.samples:
         if math.isfinite(sample.value):
             # To Prometheus an empty label is none
-            pairs = ",".join(f'{label}="{_escaped(value)}"' for label, value in sample.labels.items() if value)
+            pairs = ",".join(f'{label}="{_escape_label(value)}"' for label, value in sample.labels.items() if value)
             yield f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}"
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from unslow.fleet.asking import Asking
-from unslow.fleet.labels import Named, SubjectKey, plain, scope_of, subject_key
+from unslow.fleet.labels import NameIndex, SubjectKey, plain_label, scope_of, subject_key
 from unslow.fleet.queries import MARK, Options, parts
 
 IMAGES = {
@@ -28,12 +28,12 @@ class Pod:
         self.limits: dict[str, tuple[int, float, str]] = {}
 
 
-def read_pods(asking: Asking, options: Options) -> Named[Pod]:
+def read_pods(asking: Asking, options: Options) -> NameIndex[Pod]:
     """Every pod that was told of, by namespace and name."""
-    pods = Named[Pod]()
+    pods = NameIndex[Pod]()
     for labels, _ in asking.answer("pods").series:
         pod = _pod(pods, labels)
-        pod.node, pod.host_ip = plain(labels.get("node", "")), plain(labels.get("host_ip", ""))
+        pod.node, pod.host_ip = plain_label(labels.get("node", "")), plain_label(labels.get("host_ip", ""))
     for labels, _ in asking.answer("images").series:
         _pod(pods, labels).images.update(_image(labels))
     told = parts("pods", options.window_s)
@@ -43,7 +43,7 @@ def read_pods(asking: Asking, options: Options) -> Named[Pod]:
     return pods
 
 
-def _pod(pods: Named[Pod], labels: Mapping[str, str]) -> Pod:
+def _pod(pods: NameIndex[Pod], labels: Mapping[str, str]) -> Pod:
     scope, name = scope_of(labels), (labels.get("namespace", ""), labels.get("pod", ""))
     found = next((pod for pod in pods.all(name, scope) if pod.scope == scope), None)
     if found is None:
@@ -54,7 +54,7 @@ def _pod(pods: Named[Pod], labels: Mapping[str, str]) -> Pod:
 
 def _image(labels: Mapping[str, str]) -> dict[str, str]:
     container = labels.get("exported_container") or labels.get("container", "")
-    return {plain(container): plain(labels.get("image_spec") or labels.get("image", ""))}
+    return {plain_label(container): plain_label(labels.get("image_spec") or labels.get("image", ""))}
 
 
 def version_of(images: Mapping[str, str], runtime: str, container: str = "") -> str:
@@ -67,13 +67,13 @@ def version_of(images: Mapping[str, str], runtime: str, container: str = "") -> 
     return versions.pop() if len(versions) == 1 else ""
 
 
-def read_images_before(asking: Asking) -> tuple[Named[Pod], dict[SubjectKey, str]]:
+def read_images_before(asking: Asking) -> tuple[NameIndex[Pod], dict[SubjectKey, str]]:
     """What ran at the time to compare with.
 
     By namespace and the name that the pods of a workload begin with, the images by their own text; by engine, the
     version that `unslow exporter` told.
     """
-    workloads, versions = Named[Pod](), dict[SubjectKey, str]()
+    workloads, versions = NameIndex[Pod](), dict[SubjectKey, str]()
     for labels, _ in asking.answer("images_before").series:
         if labels.pop(MARK, "") == "image":
             made_by = _pod(workloads, {**labels, "pod": workload(labels.get("pod", ""))})

@@ -21,9 +21,10 @@ _FEWEST_STEPS, _MOST_STEPS = 15, 60
 """In a window: the single step of a short one may lie before the first sample, and a count of it is then nought."""
 _NAMES = re.compile(r"(?<![A-Za-z0-9_:])([A-Za-z_:][A-Za-z0-9_:]*)\{")
 _HOW = {
-    "avg_over_time": "mean of", "max_over_time": "the most of", "min_over_time": "the least of",
-    "stddev_over_time": "spread over", "increase": "counted over", "rate": "a second over", "changes": "changes in",
-    "last_over_time": "the last of", "count_over_time": "part of",
+    "avg_over_time": "mean over", "max_over_time": "maximum over", "min_over_time": "minimum over",
+    "stddev_over_time": "standard deviation over", "increase": "increase over", "rate": "per second over",
+    "changes": "changes in",
+    "last_over_time": "last value in", "count_over_time": "share of",
 }  # fmt: skip
 _WHILE_BUSY = re.compile(r" and \S+ >= ")  # A reading of those moments alone in which another one is high
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit
@@ -38,33 +39,33 @@ _FIRST = (
 )  # fmt: skip
 """The order of the queries; in brackets those of readings."""
 PACKS: tuple[tuple[str, ExporterSubject, str, str], ...] = (
-    ("load", "engine", "running running_spread", "how many requests each engine answers at once"),
-    ("queue", "engine", "waiting asleep", "how many wait"),
-    ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "what it gives"),
-    ("cache", "engine", "cache_used preemptions", "whether its cache is full"),
-    ("token_gap", "engine", "token_gap_s_sum token_gap_s_count", "how long one token takes"),
-    ("busy", "engine", "decode_tokens decode_busy_s", "the same by seconds"),
-    ("first_token", "engine", "first_token_s_sum first_token_s_count queue_s_sum queue_s_count", "how long it waits"),
-    ("requests", "engine", "request_s_sum request_s_count", "how long requests take"),
-    ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "their length"),
-    ("hits", "engine", "prefix_hits prefix_queries drafts_accepted drafts_made draft_acceptance", "what is saved"),
-    ("settings", "engine", "context_tokens kv_tokens places", "how it is set up"),
-    ("gpu_memory", "gpu", "vram_total_bytes vram_used_max_bytes", "whether models fit"),
-    ("gpu_free", "gpu", "vram_free_bytes vram_reserved_bytes gtt_used_bytes", "what is left"),
-    ("gpu_busy", "gpu", "busy memory_busy", "whether GPUs work"),
-    ("gpu_clocks", "gpu", "clock_hz clock_max_hz memory_clock_hz", "how fast they run while they do"),
-    ("gpu_heat", "gpu", "temperature_max_c memory_temperature_max_c", "how hot they are"),
-    ("gpu_power", "gpu", "power_max_w", "what they draw"),
-    ("gpu_limits", "gpu", "power_limit_w power_limit_default_w", "what they may draw"),
-    ("gpu_held", "gpu", "reasons_told thermal_throttled power_throttled power_braked", "what holds their clocks down"),
-    ("gpu_link", "gpu", "pcie_generation pcie_generation_max pcie_width pcie_width_max", "their way to the host"),
-    ("host_cpu", "host", "cpus idle_cpus", "whether processors are taken"),
-    ("host_memory", "host", "memory_total_bytes memory_available_bytes", "whether memory is"),
+    ("load", "engine", "running running_spread", "running requests per engine"),
+    ("queue", "engine", "waiting asleep", "waiting requests"),
+    ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "throughput"),
+    ("cache", "engine", "cache_used preemptions", "KV cache usage"),
+    ("token_gap", "engine", "token_gap_s_sum token_gap_s_count", "time per generated token"),
+    ("busy", "engine", "decode_tokens decode_busy_s", "the same, by decode time"),
+    ("first_token", "engine", "first_token_s_sum first_token_s_count queue_s_sum queue_s_count", "time to first token"),
+    ("requests", "engine", "request_s_sum request_s_count", "request duration"),
+    ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "request sizes"),
+    ("hits", "engine", "prefix_hits prefix_queries drafts_accepted drafts_made draft_acceptance", "cache hits, drafts"),
+    ("settings", "engine", "context_tokens kv_tokens places", "settings"),
+    ("gpu_memory", "gpu", "vram_total_bytes vram_used_max_bytes", "VRAM in use"),
+    ("gpu_free", "gpu", "vram_free_bytes vram_reserved_bytes gtt_used_bytes", "free VRAM"),
+    ("gpu_busy", "gpu", "busy memory_busy", "GPU utilization"),
+    ("gpu_clocks", "gpu", "clock_hz clock_max_hz memory_clock_hz", "GPU clocks under load"),
+    ("gpu_heat", "gpu", "temperature_max_c memory_temperature_max_c", "GPU temperatures"),
+    ("gpu_power", "gpu", "power_max_w", "GPU power draw"),
+    ("gpu_limits", "gpu", "power_limit_w power_limit_default_w", "GPU power limits"),
+    ("gpu_held", "gpu", "reasons_told thermal_throttled power_throttled power_braked", "GPU throttling"),
+    ("gpu_link", "gpu", "pcie_generation pcie_generation_max pcie_width pcie_width_max", "PCIe link"),
+    ("host_cpu", "host", "cpus idle_cpus", "CPU load"),
+    ("host_memory", "host", "memory_total_bytes memory_available_bytes", "host memory"),
     ("host_swap", "host", "swap_total_bytes swap_free_bytes swapped_in_bytes_per_s swapped_out_bytes_per_s", "swap"),
-    ("host_pressure", "host", "cpu_pressure memory_pressure io_pressure load_1min", "who waits for what"),
-    ("host_heat", "host", "package_throttles numa_nodes", "heat, and memory nodes"),
-    ("own_words", "own", "verdict findings finding_costs", "what `unslow exporter` says on the machines themselves"),
-    ("own_speed", "own", "speed_tokens_per_s expected achievable_tokens_per_s looked_at_s", "and expects there"),
+    ("host_pressure", "host", "cpu_pressure memory_pressure io_pressure load_1min", "resource pressure"),
+    ("host_heat", "host", "package_throttles numa_nodes", "CPU throttling, NUMA nodes"),
+    ("own_words", "own", "verdict findings finding_costs", "diagnoses of `unslow exporter`"),
+    ("own_speed", "own", "speed_tokens_per_s expected achievable_tokens_per_s looked_at_s", "expected speeds"),
 )  # fmt: skip
 """Name, of what, the readings, and why: few enough in each that an answer of ten thousand machines stays small."""
 
@@ -113,8 +114,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for pair in filter(None, (part.strip() for part in self.join.split(","))):
             what, _, name = pair.partition("=")
             if what not in Labels.__struct_fields__ or not _LABEL.fullmatch(name):
-                hint = f"write label=name, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
-                raise UserError(f"{pair[:60]!r} does not say how to join", hint)
+                hint = f"write LABEL=NAME, such as host=machine; labels are {', '.join(Labels.__struct_fields__)}"
+                raise UserError(f"--join must be LABEL=NAME (got {pair[:60]!r})", hint)
             own[what] = (name, *getattr(usual, what))
         return msgspec.structs.replace(usual, **own)
 
@@ -140,18 +141,18 @@ class Part(NamedTuple):
 def all_queries(options: Options, there: Collection[str] | None = None) -> tuple[Query, ...]:
     """All of them, as if every exporter were there; with `there`, those that these exporters answer."""
     there = exporters() if there is None else there
-    packs = [packed(name, options, there) for name, *_ in PACKS]
+    packs = [pack_query(name, options, there) for name, *_ in PACKS]
     found = [*special_queries(options, there), *packs]
     asked = [query for query in found if query.promql]
     return tuple(sorted(asked, key=lambda one: _FIRST.index(one.name if one.name in _FIRST else f"({one.of})")))
 
 
-def packed(name: str, options: Options, there: Collection[str]) -> Query:
+def pack_query(name: str, options: Options, there: Collection[str]) -> Query:
     """One query for a few readings; its text is empty where nobody could answer it."""
     of, quantities, why = next((of, words.split(), why) for pack, of, words, why in PACKS if pack == name)
     matchers = options.matchers(engines=of == "engine")
     terms = [
-        marked(_term(exporters()[part.exporter], part, matchers, options), mark)
+        mark_series(_term(exporters()[part.exporter], part, matchers, options), mark)
         for mark, part in parts(of, options.window_s).items()
         if part.exporter in there and _asked_by(exporters()[part.exporter], part.quantity) in quantities
     ]
@@ -186,12 +187,12 @@ def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> st
         top, bottom = (_term(exporter, part._replace(quantity=one), matchers, options) for one in RATIOS[part.quantity])
         return f"{top} / ({bottom} >= {LEAST:g})"
     fold, *texts = exporter.readings[part.quantity]
-    text = filled(texts[part.rank], matchers, options.window_s)
+    text = fill_expression(texts[part.rank], matchers, options.window_s)
     if exporter.of == "gpu":  # which GPU it is takes few of its many labels
         return f"{fold} by ({', '.join(gpu_labels(exporter, options.labels()))}) ({text})"
     kept = ("verdict", "cause", "bound")  # they are what our own metrics tell
     own = [label for label in exporter.own if not (exporter.of == "own" and label in kept)]
-    return folded(text, fold, own, exporter.same)
+    return fold_series(text, fold, own, exporter.same)
 
 
 def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
@@ -206,34 +207,36 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
     matchers, terms = options.matchers(engines=True), []
     for name, one in _engines(there).items():
         own = [label for label in one.own if label not in one.labels.get("model", ())]
-        seen = filled(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
-        age = filled(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
-        terms += [marked(folded(seen, "max", [*own, *one.same]), f"{name}.samples")]
-        terms += [marked(folded(age, "min", [*own, *one.same]), f"{name}.age")]
-    yield Query("targets", "engine", any_of(terms), "every engine, and when it was last scraped")
+        seen = fill_expression(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
+        age = fill_expression(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        terms += [mark_series(fold_series(seen, "max", [*own, *one.same]), f"{name}.samples")]
+        terms += [mark_series(fold_series(age, "min", [*own, *one.same]), f"{name}.age")]
+    yield Query("targets", "engine", any_of(terms), "all engines and their last scrape")
     up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
-    yield Query("up", "engine", up, "whether it was always there")
+    yield Query("up", "engine", up, "failed scrapes")
     terms = []
     # Only of those that did: who is not among the answers did not, or does not tell
     if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
-        terms.append(marked(f"max without (pid) ({found})", "starts"))
+        terms.append(mark_series(f"max without (pid) ({found})", "starts"))
     for name, one in _engines(there).items():
         if one.counter:
-            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
-            terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
-    yield Query("starts", "engine", any_of(terms), "whether it started anew within the window")
-    for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
+            falls = fill_expression(
+                f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s
+            )
+            terms.append(mark_series(fold_series(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
+    yield Query("starts", "engine", any_of(terms), "restarts within the window")
+    for of, why in (("engine", "engine settings"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
-    yield Query("before", "engine", _before(options, there), "the same engines at the time to compare with")
+    yield Query("before", "engine", _before(options, there), "the same engines at the comparison time")
     pods = ""
     if "kube_state" in there and _engines(there):
         info = _in_pods("last_over_time(kube_pod_info{}[W])", options, there)
         pods = f"group by (namespace, pod, node, host_ip, {', '.join(SCOPE)}) ({info})"
-    yield Query("pods", "pods", pods, "on which node a pod runs")
-    yield Query("images", "pods", _images(options, there), "which version it is")
-    yield Query("images_before", "pods", _images(options, there, options.compare_s), "which it was")
-    yield Query("containers", "pods", _containers(options, there), "what its container may use")
-    yield Query("own_info", "own", _info("own", options, there), "which engines `unslow exporter` looks at")
+    yield Query("pods", "pods", pods, "nodes of pods")
+    yield Query("images", "pods", _images(options, there), "container images")
+    yield Query("images_before", "pods", _images(options, there, options.compare_s), "earlier container images")
+    yield Query("containers", "pods", _containers(options, there), "container limits")
+    yield Query("own_info", "own", _info("own", options, there), "engines watched by `unslow exporter`")
 
 
 def there_query(options: Options) -> Query:
@@ -241,10 +244,10 @@ def there_query(options: Options) -> Query:
     engines = [one.anchor for one in exporters_of("engine").values()]
     rest = [one.anchor for one in exporters().values() if one.of != "engine"]
     terms = (  # marked, as `or` does not look at the names of metrics
-        marked(_count(engines, options.matchers(engines=True), options), "engines"),
-        marked(_count(rest, options.matchers(), options), "rest"),
+        mark_series(_count(engines, options.matchers(engines=True), options), "engines"),
+        mark_series(_count(rest, options.matchers(), options), "rest"),
     )
-    return Query("there", "all", any_of(terms), "what there is, and whether it is more than may be read")
+    return Query("there", "all", any_of(terms), "series per exporter")
 
 
 def _count(names: list[str], matchers: str, options: Options) -> str:
@@ -260,22 +263,24 @@ def _of_engines(expression: str, options: Options, there: Collection[str]) -> st
     anchors = _anchors(options, there)
     if not anchors:
         return ""
-    return f"{filled(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
+    return f"{fill_expression(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
 
 
 def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
     matchers = options.matchers(engines=True)
     names = [one.anchor for one in _engines(there).values()]
-    return " or ".join(filled(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names)
+    return " or ".join(
+        fill_expression(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names
+    )
 
 
 def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
     matchers, terms = options.matchers(engines=of == "engine"), []
     for name, one in exporters_of(of).items():
         if name in there and one.info:
-            info = filled(one.info, matchers, options.window_s)
+            info = fill_expression(one.info, matchers, options.window_s)
             told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
-            terms.append(marked(told, name))
+            terms.append(mark_series(told, name))
     return any_of(terms)
 
 
@@ -293,23 +298,23 @@ def _before(options: Options, there: Collection[str]) -> str:
         for quantity in one.before:
             fold, *texts = one.readings[quantity]
             for rank, text in enumerate(texts):
-                then = filled(text, matchers, options.window_s, options.compare_s)
-                terms.append(marked(folded(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
+                then = fill_expression(text, matchers, options.window_s, options.compare_s)
+                terms.append(mark_series(fold_series(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
     return any_of(terms)
 
 
 def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
     """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
-    found = filled(expression, options.matchers(), options.window_s, ago_s)
-    exported = _renamed(_renamed(found, "pod", "exported_pod"), "namespace", "exported_namespace")
+    found = fill_expression(expression, options.matchers(), options.window_s, ago_s)
+    exported = _rename_label(_rename_label(found, "pod", "exported_pod"), "namespace", "exported_namespace")
     engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
     for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
         if name not in (usual, f"exported_{usual}"):
-            engines = _renamed(engines, usual, name)
+            engines = _rename_label(engines, usual, name)
     return f"{exported} and on (namespace, pod) {engines}"
 
 
-def _renamed(expression: str, label: str, name: str) -> str:
+def _rename_label(expression: str, label: str, name: str) -> str:
     return f'label_replace({expression}, "{label}", "$1", "{name}", "(.+)")'
 
 
@@ -320,10 +325,10 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
     if "kube_state" in there:
         info = _in_pods("last_over_time(kube_pod_container_info{}[W])", options, there, ago_s or 0.0)
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
-        terms.append(marked(f"group by ({by}) ({info})", "image"))
+        terms.append(mark_series(f"group by ({by}) ({info})", "image"))
     if ago_s and "unslow" in there:
         own = exporters()["unslow"].info
-        terms.append(marked(filled(own, options.matchers(), options.window_s, ago_s), "unslow"))
+        terms.append(mark_series(fill_expression(own, options.matchers(), options.window_s, ago_s), "unslow"))
     return any_of(terms)
 
 
@@ -332,13 +337,13 @@ def _containers(options: Options, there: Collection[str]) -> str:
         return ""
     by = ", ".join(("namespace", "pod", *SCOPE))
     return any_of([
-        marked(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
+        mark_series(f"{fold} by ({by}) ({_in_pods(text, options, there)})", f"cadvisor.{quantity}.{rank}")
         for quantity, (fold, *texts) in exporters()["cadvisor"].readings.items()
         for rank, text in enumerate(texts)
     ])  # fmt: skip
 
 
-def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
+def fill_expression(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
     """The expression with the user's matchers and window in it, `ago_s` before now."""
     step_s = float(round(max(min(STEP_S, window_s / _FEWEST_STEPS), window_s / _MOST_STEPS)))
     ago = f" offset {ago_s:.0f}s" if ago_s else ""
@@ -349,7 +354,7 @@ def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) 
     return re.sub(r"\{([^}]*)\}", lambda braces: "{" + ",".join(filter(None, (braces[1], matchers))) + "}", text)
 
 
-def folded(expression: str, fold: str, own: Sequence[str], same: Sequence[str] = ()) -> str:
+def fold_series(expression: str, fold: str, own: Sequence[str], same: Sequence[str] = ()) -> str:
     """One series for each target: copies are dropped first, then parts are put together."""
     if not fold:
         return expression
@@ -357,7 +362,7 @@ def folded(expression: str, fold: str, own: Sequence[str], same: Sequence[str] =
     return f"{fold} without ({', '.join((*own, *same))}) ({whole})" if own or same else whole
 
 
-def marked(expression: str, mark: str) -> str:
+def mark_series(expression: str, mark: str) -> str:
     """The same with a label that tells what it is."""
     return f'label_replace({expression}, "{MARK}", "{mark}", "", "")'
 
@@ -393,18 +398,18 @@ def parse_matchers(text: str) -> str:
     if inner.startswith("{") and inner.endswith("}"):
         inner = inner[1:-1].strip()
     if len(inner) > _LONGEST:
-        raise UserError(f"the matchers are longer than {_LONGEST} characters", 'use a pattern: env=~"prod.*"')
+        raise UserError(f"--match must be at most {_LONGEST} characters", 'use a pattern: env=~"prod.*"')
     found, at = [], 0
     while at < len(inner):
         one = _MATCHER.match(inner, at)
         if one is None or one[1] == "__name__":
-            raise UserError(f"{inner[at : at + 40]!r} is no label matcher", _EXAMPLE)
-        found.append(f"{one[1]}{one[2]}{_quoted(one)}")
+            raise UserError(f"{inner[at : at + 40]!r} is not a label matcher", _EXAMPLE)
+        found.append(f"{one[1]}{one[2]}{_matcher_value(one)}")
         at = one.end()
     return ",".join(found)
 
 
-def _quoted(one: re.Match[str]) -> str:
+def _matcher_value(one: re.Match[str]) -> str:
     value = next(value for value in one.groups()[2:] if value is not None)
     if one[5] is None:
         # An escape that PromQL does not know, such as those of patterns, is taken as written

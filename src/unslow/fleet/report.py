@@ -4,14 +4,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.think.report import Expected, Finding, Range, Scalar, Verdict
+from unslow.think.report import Expectation, Finding, Range, Scalar, Verdict
 
 SCHEMA = "unslow.fleet/1"
 Kind = Literal["partial", "limit", "skew", "down", "stale", "labels", "duplicates", "missing", "note"]
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader must know before trusting the rest."""
+    """A limitation of the data that a reader must know."""
 
     kind: Kind
     text: str
@@ -23,18 +23,18 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance does not give, over the window; None where it can't be told, with the reason."""
+    """What an instance loses over the window; None if unknown, with the reason."""
 
     tokens_per_s: float | None = None
     gpu_hours: float | None = None
-    """GPUs times hours times the share of the speed that is missing, while it worked."""
+    """GPUs times busy hours times the missing share of the speed."""
     idle_gpu_hours: float | None = None
-    """GPUs times hours in which the instance answered nobody: capacity that is paid for and not asked."""
+    """GPUs times hours without requests: unused capacity."""
     because: str = ""
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine of the fleet, judged."""
+    """One engine of the fleet with its verdict."""
 
     key: str
     host: str = ""
@@ -48,46 +48,46 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     phase: str = ""
     running: float | None = None
-    """Requests that were being answered, mean over the window with its pauses."""
+    """Running requests, mean over the window including pauses."""
     at_once: float | None = None
-    """How many requests shared a step while it worked; None where nothing tells."""
+    """Batch size while busy; None if unknown."""
     tokens_per_s: float | None = None
-    """Of all its requests together."""
+    """Total of its requests."""
     measured: dict[str, float] = msgspec.field(default_factory=dict)
-    expected: Expected = Expected()
+    expected: Expectation = Expectation()
     findings: tuple[Finding, ...] = ()
     by_itself: tuple[str, ...] = ()
-    """Causes that the exporter on its own machine names, and nothing here can see."""
+    """Causes found by `unslow exporter` on its machine that Prometheus data does not show."""
     cannot_tell: int = 0
-    """How many causes could not be judged by what Prometheus knows."""
+    """Number of causes that are undetermined."""
     lost: Loss = Loss()
     lost_by: dict[str, float] = msgspec.field(default_factory=dict)
-    """The lost tokens per second by cause; under the empty name what no cause explains. They sum to what is lost."""
+    """Lost tokens per second by cause, unexplained under the empty name. They sum to the loss."""
     notes: tuple[str, ...] = ()
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact in which an instance is unlike its peers."""
+    """A fact in which an instance differs from its peers."""
 
     fact: str
     value: Scalar
     peers: Scalar
-    """What most of them have; of numbers the median."""
+    """The most common value, or the median of numbers."""
     share: float
-    """Of the peers that agree with one another and not with it."""
+    """Share of peers with the common value."""
     explains: str = ""
-    """The cause that this fact decides, where there is one."""
+    """The cause that this fact decides, if any."""
     source: str = ""
 
 
 class Odd(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance that is slower than its peers, and what is different about it."""
+    """An instance that is slower than its peers, and its differences."""
 
     key: str
     reached: float
     """Its speed as a share of what its peers reach at the same load."""
     differences: tuple[Difference, ...] = ()
-    """The most telling first; empty where no known fact differs."""
+    """Most significant first; empty if no known fact differs."""
     summary: str
 
 
@@ -101,10 +101,10 @@ class PeerGroup(msgspec.Struct, frozen=True, kw_only=True):
     judged: int
     """Those with enough tokens in the window to compare."""
     speed: Range | None = None
-    """Tokens a second of one request over the group: 10th, 50th and 90th percentile."""
+    """Tokens per second of one request over the group: 10th, 50th and 90th percentile."""
     odd: tuple[Odd, ...] = ()
     because: str = ""
-    """Why nothing was compared, where nothing was."""
+    """Why the group was not compared."""
 
 
 class CauseCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,45 +114,44 @@ class CauseCount(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     instances: int
     tokens_per_s: float | None
-    """Lost to it where that is known; None where it is of no instance."""
+    """Lost to it; None if unknown for every instance."""
     gpu_hours: float | None
     worst: tuple[str, ...] = ()
     """Keys of a few that lose most to it."""
 
 
 class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The diagnosis of everything that one Prometheus knows."""
+    """The diagnosis of all engines that one Prometheus scrapes."""
 
     schema: str = SCHEMA
     unslow_version: str
     prometheus: str
-    """Its address, without what is secret in it."""
+    """Its address without credentials."""
     taken_at: str
     window_s: float
     queries: int
     seconds: float
     complete: bool
-    """Whether every answer was whole; where not, a statement says what is missing."""
+    """Whether every response was complete; if not, a statement says what is missing."""
     statements: tuple[Statement, ...] = ()
     verdicts: dict[str, int] = msgspec.field(default_factory=dict)
     tokens_per_s: float | None = None
-    """Of all instances together of which it is known; None where it is of none."""
+    """Sum over instances with a known value; None if there are none."""
     lost: Loss = Loss()
     gpus: int | None = None
-    """Of all instances together of which it is known."""
+    """Sum over instances with a known value."""
     causes: tuple[CauseCount, ...] = ()
-    """Those that cost most first."""
+    """Largest loss first."""
     untold: dict[str, int] = msgspec.field(default_factory=dict)
-    """Why instances that were asked something could not be judged, and how many: the commonest reasons first, bounded.
-    """
+    """Why instances with requests are undetermined, and how many: most common first, bounded."""
     idle: int = 0
-    """Instances that nobody asked anything, and that can't be judged for it: they are among `cannot_tell`."""
+    """Instances without requests, counted among `cannot_tell`."""
     instances: tuple[Instance, ...] = ()
-    """Those that lose most first; those that lose nothing last."""
+    """Largest loss first."""
     peers: tuple[PeerGroup, ...] = ()
 
 
-class Judged(NamedTuple):
+class Judgement(NamedTuple):
     """An instance, and its known facts by path (`runtime.version`, `machine.gpus.0.power_limit_w`) to compare them."""
 
     instance: Instance

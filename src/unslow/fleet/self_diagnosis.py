@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Silent
 from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.diagnose.request import QUICK
@@ -20,15 +20,16 @@ from unslow.commands.diagnose.visit import Measuring
 from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
-from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, not_supported
-from unslow.fleet.openmetrics import MOST_SUBJECTS, LookState, keyed
+from unslow.fleet.openmetrics import MOST_SUBJECTS, LookState, subjects_by_key
 from unslow.fleet.settings import ExporterSettings
-from unslow.live.server import Watched, server_now
+from unslow.live.server import ServerWatch, server_now
 from unslow.live.watcher import JOIN_S, SOON_S, find_watched, is_elsewhere
 from unslow.look.system import LookError, System
 from unslow.look.system.live import ClosingSystem
-from unslow.show.clean import without_controls
+from unslow.show.console import without_controls
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 from unslow.think.judge.subject import machine_line
 from unslow.think.report import Report
@@ -43,7 +44,7 @@ SAMPLES_PER_S = 0.5  # Of the machine: clocks and throttling of a minute need no
 KEEP_S = 900.0
 """A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
 says how old it is."""
-PAST = not_supported("an average since the server's start says nothing of now", "it is seen while it answers requests")
+PAST = not_supported("an average since the server started", "it is observed while the server handles requests")
 T = TypeVar("T")
 Place = tuple[str, int, str]
 
@@ -112,7 +113,7 @@ class Looker:
             words = str(error) if told else "".join(traceback.format_exception(error))
             if words != self._said:
                 self._said = words
-                _tell(f"a look failed: {words.rstrip()}")
+                _log(f"a diagnosis failed: {words.rstrip()}")
         else:
             self._said = ""
         self._looking_since = None
@@ -149,10 +150,12 @@ class Looker:
             fit = (p for p in before if p.failure is None and p not in kept)  # a post whose thread broke is no use
             post = next((p for p in fit if is_same_place(p.watched.subject, found)), None)
             if post is not None:
-                subject = self._measurements.laid_over(steady(post.watched.subject, found))
+                subject = self._measurements.with_measured_run(with_known_identity(post.watched.subject, found))
                 post.watched.refresh(seen, subject)
             else:
-                post = WatchedServer(self._system, seen, self._measurements.laid_over(found), self._request.watch)
+                post = WatchedServer(
+                    self._system, seen, self._measurements.with_measured_run(found), self._request.watch
+                )
                 post.start()
             kept.append(post)
         self._seen, self._posts = seen, kept
@@ -167,7 +170,7 @@ class Looker:
         report = Report(unslow_version=__version__, machine=machine, subjects=tuple(judged))
         now_s, now = self._system.clock(), datetime.fromisoformat(self._system.now()).timestamp()
         self._good_at = now_s
-        self._judged = posts = {key: self._posts[one.number] for key, one in keyed(report.subjects).items()}
+        self._judged = posts = {key: self._posts[one.number] for key, one in subjects_by_key(report.subjects).items()}
         self.standing = Standing(report, LookState(
             success=True, at_s=now, duration_s=now_s - start_s, failures=self.standing.state.failures,
             seen_s=tuple((key, now - (now_s - p.seen_at_s)) for key, p in posts.items() if p.seen_at_s is not None),
@@ -192,10 +195,10 @@ class Looker:
     def look_once(self, watch_s: float, say: Callable[[str, float], None]) -> Standing:
         """One look alone, at what servers do in so many seconds; an error is the caller's."""
         start_s = self._system.clock()
-        say("looking at the machine and at what runs on it", 0.0)
+        say("reading the machine and its runtimes", 0.0)
         self.find()
         if self._posts:
-            say(f"watching what it does for others, for {watch_s:.0f} s", 0.3)
+            say(f"watching its traffic for {watch_s:.0f} s", 0.3)
             self._stopping.wait(watch_s)
         self.judge(start_s)
         return self.standing
@@ -205,7 +208,7 @@ class WatchedServer:
     """From `start` to `stop`; `case` may be called by any thread."""
 
     def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchRequest) -> None:
-        self.watched = Watched(system, seen, subject, request.api_key, SAMPLES_PER_S)
+        self.watched = ServerWatch(system, seen, subject, request.api_key, SAMPLES_PER_S)
         self.seen_at_s: float | None = None
         """When its speed was last seen, by the clock of the system."""
         self.failure: BaseException | None = None
@@ -230,26 +233,29 @@ class WatchedServer:
         try:
             while not self._stopping.is_set():
                 self.watched.ask()
-                if self.watched.rates.is_half_seen and not self._stopping.wait(SOON_S):
+                if self.watched.rates.needs_second_look and not self._stopping.wait(SOON_S):
                     self.watched.ask()
                 self._stopping.wait(self._every_s)
         except Exception as error:  # noqa: BLE001 (a bug must reach whoever judges: the look then fails, and says so)
             self.failure = error
 
-    def case(self) -> Case:
+    def case(self) -> CaseView:
         """The server with what was seen of its work: over the last minute, else the last time that there was any."""
         if self.failure is not None:
             raise self.failure
         case, now_s = self.watched.seen_case(), self._system.clock()
         looks = tuple(self.watched.looks)
         if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
-            runtime = msgspec.structs.replace(case.runtime, decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
-            case = msgspec.structs.replace(case, runtime=runtime)
-        if is_speed_seen(case.run):
+            runtime = case.runtime.with_facts(decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
+            case = case.replace(runtime=runtime)
+        traffic = case.run.traffic
+        if isinstance(traffic, Known) and (
+            isinstance(case.run.decode_tokens_per_s, Known) or isinstance(traffic.value.each_tokens_per_s, Known)
+        ):
             at_work = (look.at_s for look in looks if look.work.running)
             self._kept, self.seen_at_s = case.run, max(at_work, default=now_s)
         elif self._kept is not None and self.seen_at_s is not None and now_s - self.seen_at_s <= KEEP_S:
-            return msgspec.structs.replace(case, run=self._kept)
+            return case.replace(run=self._kept)
         return case
 
     @property
@@ -260,13 +266,6 @@ class WatchedServer:
     def note_measured(self) -> None:
         """Its speed was measured just now: what was seen before is past."""
         self._kept, self.seen_at_s = None, self._system.clock()
-
-
-def is_speed_seen(run: Run) -> bool:
-    """Whether requests were answered for long enough to tell a speed."""
-    if not isinstance(run.traffic, Known):
-        return False
-    return isinstance(run.decode_tokens_per_s, Known) or isinstance(run.traffic.value.each_tokens_per_s, Known)
 
 
 class Measurements:
@@ -290,19 +289,19 @@ class Measurements:
         discretion = Discretion.about(self._watch.api_key, self._watch.target)
         request = Looking(api_key=self._watch.api_key)
         for subject in seen.subjects:
-            host = urlsplit(subject.runtime.url.value_or("")).hostname
+            host = urlsplit(subject.runtime.process.url.value_or("")).hostname
             self._door = door = ClosingSystem([host] if host else [])
-            (done,) = Measuring(door, request, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
+            (done,) = Measuring(door, request, Silent(), QUICK, door=door).measure(seen, [subject]).subjects
             place, run = place_of(subject), discretion.facts(done.run)
             if isinstance(run.decode_tokens_per_s, Unknown):
-                _tell(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
+                _log(f"not measured: {place[0]}: {run.decode_tokens_per_s.why}")
             else:
                 runs[place] = run
                 done_now.add(place)
         self._runs, self._door = runs, None
         return done_now
 
-    def laid_over(self, subject: Subject) -> Subject:
+    def with_measured_run(self, subject: Subject) -> Subject:
         """The subject with what was measured of it."""
         run = self._runs.get(place_of(subject))
         return subject if run is None else msgspec.structs.replace(subject, run=run)
@@ -317,7 +316,7 @@ class Measurements:
 def place_of(subject: Subject) -> Place:
     """What a server is known by from one look to the next: its address, its process, its model."""
     runtime = subject.runtime
-    return runtime.url.value_or(""), int(runtime.pid.value_or(0)), subject.model.name.value_or("")
+    return runtime.process.url.value_or(""), int(runtime.process.pid.value_or(0)), subject.model.name.value_or("")
 
 
 def is_same_place(before: Subject, found: Subject) -> bool:
@@ -327,21 +326,21 @@ def is_same_place(before: Subject, found: Subject) -> bool:
     return was == place and has in (had, "")
 
 
-def steady(before: Subject, found: Subject) -> Subject:
+def with_known_identity(before: Subject, found: Subject) -> Subject:
     """What was found, with the version and the model that were known before where this look did not get them."""
-    version = _kept(before.runtime.version, found.runtime.version)
+    version = _known_or_before(before.runtime.version, found.runtime.version)
     runtime = msgspec.structs.replace(found.runtime, version=version)
     if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
         return msgspec.structs.replace(found, runtime=runtime, model=before.model)
-    model = msgspec.structs.replace(found.model, quant=_kept(before.model.quant, found.model.quant))
+    model = msgspec.structs.replace(found.model, quant=_known_or_before(before.model.quant, found.model.quant))
     return msgspec.structs.replace(found, runtime=runtime, model=model)
 
 
-def _kept(before: Fact[T], found: Fact[T]) -> Fact[T]:
+def _known_or_before(before: Fact[T], found: Fact[T]) -> Fact[T]:
     return found if isinstance(found, Known) else before
 
 
-def _tell(words: str) -> None:
+def _log(words: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()

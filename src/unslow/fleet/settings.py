@@ -52,10 +52,10 @@ def asked_access(asked: FleetRequest, environment: Mapping[str, str] = os.enviro
     """What the flags mean; secrets come from files or the environment, as everybody sees command lines."""
     url = asked.prometheus or environment.get(ADDRESS, "")
     if not url:
-        raise UserError("no Prometheus is named", f"give --prometheus http://HOST:9090, or set {ADDRESS}")
+        raise UserError("no Prometheus given", f"give --prometheus http://HOST:9090, or set {ADDRESS}")
     timeout_s = seconds_of(asked.timeout, "--timeout") if asked.timeout else TIMEOUT_S
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
-        raise UserError(f"--timeout {asked.timeout} makes no sense", "give 1s to 1h; the default is 30s")
+        raise UserError(f"--timeout must be between 1s and 1h (got {asked.timeout})", "the default is 30s")
     given = Access(
         url=url,
         username=asked.username,
@@ -76,13 +76,15 @@ def options_of(asked: FleetRequest) -> Options:
     """Which time and which series, checked."""
     window_s = seconds_of(asked.window, "--window") if asked.window else Options().window_s
     if not SHORTEST_WINDOW_S <= window_s <= LONGEST_WINDOW_S:
-        raise UserError(f"--window {asked.window} makes no sense", "give 1m to 7d; the default is 15m")
+        raise UserError(f"--window must be between 1m and 7d (got {asked.window})", "the default is 15m")
     written, compare_s = asked.compare, Options().compare_s
     if written:
         compare_s = 0.0 if written == NO_COMPARISON else seconds_of(written, "--compare")
     if compare_s and not window_s <= compare_s <= LONGEST_COMPARE_S:
-        hint = f"give a span that is longer than the window, or {NO_COMPARISON}"
-        raise UserError(f"--compare {written or '1d'} makes no sense", hint)
+        hint = f"--compare {NO_COMPARISON} switches the comparison off"
+        raise UserError(
+            f"--compare must be between the window and {LONGEST_COMPARE_S / 86400:.0f}d (got {written or '1d'})", hint
+        )
     return Options(window_s=window_s, compare_s=compare_s, match=asked.match, engines=asked.engines, join=asked.join)
 
 
@@ -117,45 +119,43 @@ class ExporterSettings(NamedTuple):
         """The request that was asked for."""
         target, once, output = asked.target, asked.once, asked.output
         if not is_live(target):
-            hint = f"of what is stored: unslow diagnose {target} --format openmetrics"
-            raise UserError(f"{target} does not run", hint)
+            hint = f"for a recording: unslow diagnose {target} --format openmetrics"
+            raise UserError(f"{target} is not a live server", hint)
         if output and not once:
-            raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
+            raise UserError("-o needs --once", "without --once the metrics are served: see --listen")
         if once and asked.measure_every:
-            raise UserError("--once measures nothing", "unslow diagnose --format openmetrics measures once")
+            raise UserError(
+                "--measure-every cannot be combined with --once", "use unslow diagnose --format openmetrics"
+            )
+        form = asked.format
+        if form not in (None, "openmetrics", "text"):
+            raise UserError(f"unknown format {form!r}", "try openmetrics or text")
+        to_file = form is None and output and output != "-"  # the node exporter reads text
         key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
         measure = asked.measure_every
         return cls(
             watch=WatchRequest(target=target, interval=ASK_S, api_key=key),
-            listen=parsed_address(asked.listen),
+            listen=parse_address(asked.listen),
             every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
             measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
             output=output,
-            dialect=_dialect(asked.format, output),
+            dialect="text" if form == "text" or to_file else "openmetrics",
         )
 
 
-def parsed_address(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """Host and port, or a port of loopback alone; UserError where it is neither."""
     match = _ADDRESS.fullmatch(text)
     if not match or int(match[2]) > _LAST_PORT:
-        raise UserError(f"--listen {text} is no address", "such as 127.0.0.1:9877; port 0 takes any that is free")
+        raise UserError(f"--listen must be HOST:PORT (got {text})", "such as 127.0.0.1:9877; port 0 takes a free port")
     return Address((match[1] or "127.0.0.1").strip("[]"), int(match[2]))
 
 
 def _between(text: str, flag: str, least_s: float, most_s: float) -> float:
     seconds = seconds_of(text, flag)
     if not least_s <= seconds <= most_s:
-        raise UserError(f"{flag} {text} makes no sense", f"give {least_s:.0f}s to {most_s / 3600:.0f}h")
+        raise UserError(f"{flag} must be between {least_s:.0f}s and {most_s / 3600:.0f}h (got {text})")
     return seconds
-
-
-def _dialect(form: str | None, output: str | None) -> Dialect:
-    """As asked; else what the node exporter reads where a file is written."""
-    if form not in (None, "openmetrics", "text"):
-        raise UserError(f"there is no format {form!r}", "try openmetrics or text")
-    to_file = form is None and output and output != "-"
-    return "text" if form == "text" or to_file else "openmetrics"
 
 
 def seconds_of(text: str, flag: str) -> float:
@@ -164,5 +164,5 @@ def seconds_of(text: str, flag: str) -> float:
     if _BARE.fullmatch(written):
         return float(written)
     if not _WHOLE.fullmatch(written):
-        raise UserError(f"{flag} {text[:40]!r} is no span of time", "write it as Prometheus does: 90s, 15m, 1h30m, 2d")
+        raise UserError(f"{flag} must be a duration (got {text[:40]!r})", "as in Prometheus: 90s, 15m, 1h30m, 2d")
     return sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(written))

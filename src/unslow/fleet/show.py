@@ -9,18 +9,29 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.commands import Place, parse_line
-from unslow.fleet.openmetrics import Family, Sample, families_text, label_value, single
-from unslow.fleet.report import FleetReport, Instance, Kind, Loss, Odd, PeerGroup, Statement
-from unslow.show.clean import cleaned
-from unslow.show.console import GREEN, RED, YELLOW, Column, ReportKind, command_text, dim, hung, indented, table_of
-from unslow.show.markdown import escaped, prose
+from unslow.fleet.openmetrics import Family, Sample, families_text, gauge, label_value
+from unslow.fleet.report import FleetReport, Instance, Kind, Odd, PeerGroup, Statement
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    Column,
+    ReportKind,
+    clean_report,
+    command_text,
+    dim,
+    hanging_grid,
+    indent_text,
+    table_of,
+)
+from unslow.show.markdown import escape_markdown, prose
 from unslow.show.units import rate, span
 from unslow.think.causes import all_causes
-from unslow.think.judge.chains import chains_of
+from unslow.think.judge.verdict import chains_of
 
 URGENT: tuple[Kind, ...] = ("partial", "limit", "down", "skew", "stale", "duplicates")
 """What makes everything after it doubtful: said before anything else."""
-VERDICTS = {"failed": "failed", "slow": "slow", "idle": "idle", "cannot_tell": "can't be told", "normal": "normal"}
+VERDICTS = {"failed": "failed", "slow": "slow", "idle": "idle", "cannot_tell": "undetermined", "normal": "normal"}
 MOST_INSTANCES = 10
 MOST_CAUSES = 12
 MOST_ODD = 10
@@ -32,11 +43,11 @@ _DAY_S = 86400.0
 _HOUR_S = 3600.0  # Prometheus counts time in seconds alone
 _MILLION = 1e6
 _HARDLY_IDLE = 0.01  # Of the GPUs' time: what rounding and the gaps between two requests leave
-_LOOK_THERE = "run `unslow` on its machine: it sees settings, the log and other processes, which Prometheus does not"
+_LOOK_THERE = "run `unslow` on its machine: it reads settings, logs and other processes, which Prometheus lacks"
 _MARGIN = _GAP = 2
 _CAUSES = (
-    Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H A DAY", spare=1),
-    Column("MOST ON", right=False, spare=2),
+    Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H/DAY", spare=1),
+    Column("WORST ON", right=False, spare=2),
 )  # fmt: skip
 
 
@@ -52,7 +63,7 @@ def _parts(
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
     word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
-    yield hung(Text(word, style=style), Text(fleet_headline(report), style="bold"))
+    yield hanging_grid(Text(word, style=style), Text(fleet_headline(report), style="bold"))
     if given := given_words(report):
         yield dim(given)
     yield dim(about_words(report))
@@ -60,27 +71,29 @@ def _parts(
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
         shown = len(report.instances)
-        part = f" ({shown} of {slow:,}; --top N or --all shows more)" if shown < slow else ""
-        yield from ("", Text(f"What loses most{part}", style="bold"))
+        part = f" ({shown} of {slow:,}; more with --top N or --all)" if shown < slow else ""
+        yield from ("", Text(f"Largest losses{part}", style="bold"))
         beside = beside_peers(report)
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
-    yield from _odd(report, everything=everything)
+    yield from _odd_lines(report, everything=everything)
     if report.untold:
-        yield from ("", Text("Why some could not be judged", style="bold"))
+        yield from ("", Text("Why some are undetermined", style="bold"))
         for because, count in list(report.untold.items())[:MOST_UNTOLD]:
-            yield indented(f"{count:,}: {because}")
+            yield indent_text(f"{count:,}: {because}")
     others = statement_lines(report, urgent=False)
     if others:
-        yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
+        yield from ("", Text("To learn more" if any(one.hint for one in others) else "Also", style="bold"))
     yield from (_statement(Text("  –"), one) for one in others)
     if command := next_command(report):
-        yield from ("", Text("To see one whole", style="bold"))
+        yield from ("", Text("Full report of one instance", style="bold"))
         yield command_text(command)
 
 
 def _statement(mark: Text, one: Statement) -> RenderableType:
-    return hung(mark, Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else []))
+    return hanging_grid(
+        mark, Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])
+    )
 
 
 def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
@@ -109,20 +122,20 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Itera
         lines.append(Text(beside, style="dim"))
     why, command = fix_words(one)
     if why or command:
-        lines.append(Text("First: ", style="green").append(why, style="default"))
-    yield hung(Text(f"{number:>3}.", style="dim"), *lines)
+        lines.append(Text("Fix: " if one.findings else "Next: ", style="green").append(why, style="default"))
+    yield hanging_grid(Text(f"{number:>3}.", style="dim"), *lines)
     if command:
         yield command_text(command, 5)
 
 
-def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
-    odd, title, more = other_odd(report, everything=everything)
+def _odd_lines(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
+    odd, title, more = other_odd_ones(report, everything=everything)
     if odd:
         yield from ("", Text(f"{title}: same runtime, model and devices{more}", style="bold"))
     last = None
     for group, one in odd:
         if group is not last:
-            kind = (group.runtime, group.model, group.devices or "devices not known")
+            kind = (group.runtime, group.model, group.devices or "unknown devices")
             yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
             last = group
         yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
@@ -133,25 +146,25 @@ def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_
     slow = report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
     lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_markdown_instances(part, slow)]
     lines += _markdown_rest(part, everything=everything)
-    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escaped(part.unslow_version)}.</sub>\n"
+    return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escape_markdown(part.unslow_version)}.</sub>\n"
 
 
 def _markdown_head(report: FleetReport) -> Iterator[str]:
     for one in statement_lines(report, urgent=True):
         hint = f" {prose(one.hint)}" if one.hint else ""
-        yield f"> **{prose(one.text)}**{escaped(concerned_words(one))}{hint}"
+        yield f"> **{prose(one.text)}**{escape_markdown(concerned_words(one))}{hint}"
         yield ""
     headline = fleet_headline(report)
-    yield f"### {escaped(headline[0].upper() + headline[1:])}"
+    yield f"### {escape_markdown(headline[0].upper() + headline[1:])}"
     if given := given_words(report):
-        yield from ("", escaped(given))
-    yield from ("", f"From {escaped(about_words(report))}.", "")
+        yield from ("", escape_markdown(given))
+    yield from ("", f"From {escape_markdown(about_words(report))}.", "")
 
 
 def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
     if not report.causes:
         return
-    yield from ("| cause | instances | tok/s lost | GPU-hours a day | most on |", "|---|--:|--:|--:|---|")
+    yield from ("| cause | instances | tok/s lost | GPU-hours/day | worst on |", "|---|--:|--:|--:|---|")
     for one in report.causes if everything else report.causes[:MOST_CAUSES]:
         worst = ", ".join(_cell(key) for key in one.worst[:3])
         rate, hours = (tokens_words(one.tokens_per_s or None), gpu_hours_a_day(one.gpu_hours or None, report.window_s))
@@ -163,39 +176,41 @@ def _markdown_instances(report: FleetReport, slow: int) -> Iterator[str]:
     if not report.instances:
         return
     shown = len(report.instances)
-    yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
+    yield from (f"**Largest losses**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
     beside = beside_peers(report)
     for number, one in enumerate(report.instances, 1):
         failed = ", **failed**" if one.verdict == "failed" else ""
-        words = f"({escaped(names_words(one))}): {speed_words(one, report.window_s)}"
-        yield f"{number}. **{escaped(one.key)}**{failed} {words}"
+        words = f"({escape_markdown(names_words(one))}): {speed_words(one, report.window_s)}"
+        yield f"{number}. **{escape_markdown(one.key)}**{failed} {words}"
         yield f"   - {prose(cause_words(one))}"
         if one.key in beside:
             yield f"   - {prose(beside[one.key])}"
         why, command = fix_words(one)
         code = f"`{command}`" if command else ""
         if why or command:
-            yield f"   - First: {prose(why)}{f' ({code})' if code and why else code}"
+            yield f"   - {'Fix' if one.findings else 'Next'}: {prose(why)}{f' ({code})' if code and why else code}"
     yield ""
 
 
 def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    odd, title, more = other_odd(report, everything=everything)
+    odd, title, more = other_odd_ones(report, everything=everything)
     if odd:
         yield from (f"**{title}**{more}", "")
         for group, one in odd:
-            yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
+            key, model, devices = map(escape_markdown, (one.key, group.model, group.devices))
+            yield f"- **{key}** ({model} on {devices}): {prose(one.summary)}"
         yield ""
     if report.untold:
-        yield from ("**Why some could not be judged**", "")
+        yield from ("**Why some are undetermined**", "")
         yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[:MOST_UNTOLD])
         yield ""
     for said in statement_lines(report, urgent=False):
-        yield f"- {prose(said.text)}{escaped(concerned_words(said))}{f'; {prose(said.hint)}' if said.hint else ''}"
+        hint = f"; {prose(said.hint)}" if said.hint else ""
+        yield f"- {prose(said.text)}{escape_markdown(concerned_words(said))}{hint}"
 
 
 def _cell(text: str) -> str:
-    return escaped(text).replace("|", "\\|")
+    return escape_markdown(text).replace("|", "\\|")
 
 
 def metrics_of(report: FleetReport) -> str:
@@ -209,28 +224,28 @@ def metrics_of(report: FleetReport) -> str:
     idle_s = _seconds(lost.idle_gpu_hours)
     causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
     families = [
-        Family("unslow_fleet_build_info", "Who judged.", version),
+        Family("unslow_fleet_build_info", "Version that judged.", version),
         Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
-        single("unslow_fleet_complete", "Whether every answer was whole.", float(report.complete)),
-        single("unslow_fleet_window_seconds", "The time that was judged.", report.window_s, "seconds"),
-        single("unslow_fleet_queries", "Queries that it took.", report.queries),
-        single("unslow_fleet_duration_seconds", "How long asking and judging took.", report.seconds, "seconds"),
-        single("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
-        single("unslow_fleet_tokens_per_second", "Tokens of all answers.", report.tokens_per_s),
-        single("unslow_fleet_lost_tokens_per_second", "What more they would give.", lost.tokens_per_s),
-        single("unslow_fleet_lost_gpu_seconds", "GPU time that is lost.", _seconds(lost.gpu_hours), "seconds"),
-        single("unslow_fleet_idle_gpu_seconds", "GPU time without a request.", idle_s, "seconds"),
-        single("unslow_fleet_odd_instances", "Instances that are slower than their peers.", odd),
+        gauge("unslow_fleet_complete", "1 if every response was complete.", float(report.complete)),
+        gauge("unslow_fleet_window_seconds", "Time window of the judgement.", report.window_s, "seconds"),
+        gauge("unslow_fleet_queries", "Queries sent.", report.queries),
+        gauge("unslow_fleet_duration_seconds", "Duration of queries and judgement.", report.seconds, "seconds"),
+        gauge("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
+        gauge("unslow_fleet_tokens_per_second", "Generated tokens of all instances.", report.tokens_per_s),
+        gauge("unslow_fleet_lost_tokens_per_second", "Tokens lost to slow instances.", lost.tokens_per_s),
+        gauge("unslow_fleet_lost_gpu_seconds", "GPU time lost.", _seconds(lost.gpu_hours), "seconds"),
+        gauge("unslow_fleet_idle_gpu_seconds", "GPU time without requests.", idle_s, "seconds"),
+        gauge("unslow_fleet_odd_instances", "Instances slower than their peers.", odd),
         Family(
             "unslow_fleet_cause_instances", "Instances with a cause.",
             tuple(Sample(one.instances, labels) for labels, one in causes),
         ),
         Family(
-            "unslow_fleet_cause_lost_tokens_per_second", "What a cause takes.",
+            "unslow_fleet_cause_lost_tokens_per_second", "Tokens lost to a cause.",
             tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
         ),
         Family(
-            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window that a cause takes.",
+            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window lost to a cause.",
             tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
             unit="seconds",
         ),
@@ -258,7 +273,7 @@ def shown_part(report: FleetReport, top: int, *, everything: bool) -> FleetRepor
     most = MOST_OF_ALL if everything else top
     told = [one for one in report.instances if one.verdict in ("slow", "failed")]
     groups = tuple(group for group in report.peers if group.odd)
-    return cleaned(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
+    return clean_report(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
 
 
 def statement_lines(report: FleetReport, *, urgent: bool) -> list[Statement]:
@@ -282,30 +297,24 @@ def fleet_headline(report: FleetReport) -> str:
     """How many there are of each verdict, and what is lost."""
     count = sum(report.verdicts.values())
     if not count:
-        return "no instances of a runtime that is known were found"
+        return "no instances of a supported runtime found"
     counts = {**report.verdicts, "idle": report.idle}
     counts["cannot_tell"] = counts.get("cannot_tell", 0) - report.idle
     order = ("normal", "slow", "failed", "idle", "cannot_tell")
     parts = [f"{counts[name]:,} {VERDICTS[name]}" for name in order if counts.get(name)]
-    return (
-        f"{count:,} instance{'s' if count > 1 else ''}, {', '.join(parts)}: {lost_words(report.lost, report.window_s)}"
-    )
-
-
-def lost_words(loss: Loss, window_s: float) -> str:
-    """What is lost, the GPU-hours as they would be in a day."""
+    loss = report.lost
     amounts = [f"{tokens_words(loss.tokens_per_s)} tok/s"] if loss.tokens_per_s else []
-    amounts += [f"{gpu_hours_a_day(loss.gpu_hours, window_s)} GPU-hours a day"] if loss.gpu_hours else []
-    if amounts:
-        return f"{' and '.join(amounts)} lost"
-    return "what is lost can't be told" if loss.tokens_per_s is None else "nothing lost"
+    amounts += [f"{gpu_hours_a_day(loss.gpu_hours, report.window_s)} GPU-hours/day"] if loss.gpu_hours else []
+    lost = "loss unknown" if loss.tokens_per_s is None else "nothing lost"
+    lost = f"{' and '.join(amounts)} lost" if amounts else lost
+    return f"{count:,} instance{'s' if count > 1 else ''}, {', '.join(parts)}: {lost}"
 
 
 def about_words(report: FleetReport) -> str:
     """Whom it asked, over which time, and what that took."""
-    whole = "" if report.complete else ", not every answer was whole"
+    whole = "" if report.complete else ", some responses incomplete"
     return (
-        f"{report.prometheus} at {report.taken_at}, the last {span(report.window_s)}: {report.queries} queries, "
+        f"{report.prometheus} at {report.taken_at}, last {span(report.window_s)}: {report.queries} queries, "
         f"{span(report.seconds)}{whole}"
     )
 
@@ -316,15 +325,14 @@ def given_words(report: FleetReport) -> str:
     if not count:
         return ""
     gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
-    they, verb = ("They", "give") if count > 1 else ("It", "gives")
-    words = f"{they} {verb} {tokens_words(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
-    if report.tokens_per_s is None:  # that nobody tells it is not that they give nothing
-        words = f"How many tokens {they.lower()} {verb}{gpus} is not known"
+    words = f"Total {tokens_words(report.tokens_per_s) if report.tokens_per_s else 0} tok/s{gpus}"
+    if report.tokens_per_s is None:
+        words = f"Total throughput{gpus} unknown"
     hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
     if whole and hours >= _HARDLY_IDLE * whole:
         day = gpu_hours_a_day(hours, report.window_s)
-        words += f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
-    return f"{words}. What {report.lost.because}." if report.lost.because else f"{words}."
+        words += f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours/day)"
+    return f"{words}. {report.lost.because}." if report.lost.because else f"{words}."
 
 
 def tokens_words(tokens_per_s: float | None) -> str:
@@ -344,7 +352,7 @@ def beside_peers(report: FleetReport) -> dict[str, str]:
     return {one.key: one.summary for group in report.peers for one in group.odd}
 
 
-def other_odd(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:
+def other_odd_ones(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:
     """Those that are slower than their peers and not among the shown instances, how to call them, and of how many."""
     named = {one.key for one in report.instances}
     odd = [(group, one) for group in report.peers for one in group.odd if one.key not in named]
@@ -371,7 +379,7 @@ def cause_words(one: Instance) -> str:
     if one.by_itself:
         known = all_causes().get(one.by_itself[0])
         others = f", and {len(one.by_itself) - 1} more" if len(one.by_itself) > 1 else ""
-        return f"{known.title if known else one.by_itself[0]}{others}: says `unslow exporter` on its machine"
+        return f"{known.title if known else one.by_itself[0]}{others}: reported by `unslow exporter` on its machine"
     return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
 
 
@@ -388,10 +396,10 @@ def fix_words(one: Instance) -> tuple[str, str]:
 
 def speed_words(one: Instance, window_s: float) -> str:
     """What it loses beside what it gives, and in GPU-hours."""
-    gives = f"gives {tokens_words(one.tokens_per_s)} tok/s" if one.tokens_per_s is not None else ""
+    gives = f"generates {tokens_words(one.tokens_per_s)} tok/s" if one.tokens_per_s is not None else ""
     parts = [f"loses {tokens_words(one.lost.tokens_per_s)} tok/s" if one.lost.tokens_per_s else "", gives]
-    parts += [f"{gpu_hours_a_day(one.lost.gpu_hours, window_s)} GPU-hours a day lost" if one.lost.gpu_hours else ""]
-    return ", ".join(part for part in parts if part) or "what it loses can't be told"
+    parts += [f"{gpu_hours_a_day(one.lost.gpu_hours, window_s)} GPU-hours/day lost" if one.lost.gpu_hours else ""]
+    return ", ".join(part for part in parts if part) or "loss unknown"
 
 
 def next_command(report: FleetReport) -> str:

@@ -13,7 +13,17 @@ from unslow.facts.machine import Cpu, Gpu, Load, Machine, Memory
 from unslow.facts.model import Model
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.runtime import IN_BATCHES
-from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, estimated, not_found, not_supported, reported
+from unslow.facts.values import (
+    GIB,
+    LARGEST_COUNT,
+    Fact,
+    Known,
+    Unknown,
+    estimated_fact,
+    not_found,
+    not_supported,
+    reported_fact,
+)
 from unslow.fleet.member import Member, MemberGpu, Reading
 from unslow.think.physics.placement import kv_bytes_per_token
 
@@ -54,38 +64,44 @@ class Readings:
     def fact(self, name: str, factor: float = 1.0) -> Fact[float]:
         """As Prometheus has it."""
         found = self._readings.get(name)
-        return reported(found.value * factor, _told(found)) if found else self.missing(name)
+        return reported_fact(found.value * factor, _reading_source(found)) if found else self.missing(name)
 
-    def whole(self, name: str) -> Fact[int]:
+    def count(self, name: str) -> Fact[int]:
         """A count or a size in bytes."""
         found = self._readings.get(name)
         if found is None or not 0 <= found.value <= LARGEST_COUNT:
             return self.missing(name)
-        return reported(round(found.value), _told(found))
+        return reported_fact(round(found.value), _reading_source(found))
 
     def share(self, name: str) -> Fact[float]:
         """A part of one; what two clocks make a little more of it is one."""
         found = self._readings.get(name)
-        return reported(min(1.0, max(0.0, found.value)), _told(found)) if found else self.missing(name)
+        return reported_fact(min(1.0, max(0.0, found.value)), _reading_source(found)) if found else self.missing(name)
 
-    def worked_out(self, value: Any, *names: str) -> Fact[Any]:
+    def estimate(self, value: Any, *names: str) -> Fact[Any]:
         """What follows from several."""
-        return estimated(value, self.source(*names))
+        return estimated_fact(value, self.source(*names))
 
     def missing(self, name: str) -> Fact[Any]:
         """Why there is none."""
-        return not_found(self._why or f"{SOURCE} has no {name.replace('_', ' ')} of it")
+        return not_found(self._why or f"{SOURCE} has no {name.replace('_', ' ')} for it")
 
 
-def _told(reading: Reading) -> str:
+def _reading_source(reading: Reading) -> str:
     return f"{SOURCE}: {reading.source}"
 
 
 def machine_of(member: Member) -> Machine:
     """Means and extremes over the window; what a container may use belongs to the runtime."""
     told = Readings(member.host, member.missing.get("host", ""))
+    gpus: Fact[tuple[Gpu, ...]] = reported_fact(
+        tuple(_gpu(gpu) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter"
+    )
+    if not member.gpus:  # that no exporter reports one does not mean that there is none
+        why = member.missing.get("gpus", f"{SOURCE} has no GPU data for it")
+        gpus = not_found(why, "scrape a GPU exporter on its host, or run `unslow exporter` there")
     return Machine(
-        cpu=Cpu(logical_cpus=told.whole("cpus"), package_throttles=told.whole("package_throttles")),
+        cpu=Cpu(logical_cpus=told.count("cpus"), package_throttles=told.count("package_throttles")),
         load=Load(
             busy_cpus=told.fact("busy_cpus"),
             average_1min=told.fact("load_1min"),
@@ -94,33 +110,25 @@ def machine_of(member: Member) -> Machine:
             io_pressure=told.share("io_pressure"),
         ),
         memory=Memory(
-            total_bytes=told.whole("memory_total_bytes"),
-            available_bytes=told.whole("memory_available_bytes"),
-            swap_total_bytes=told.whole("swap_total_bytes"),
-            swap_used_bytes=told.whole("swap_used_bytes"),
+            total_bytes=told.count("memory_total_bytes"),
+            available_bytes=told.count("memory_available_bytes"),
+            swap_total_bytes=told.count("swap_total_bytes"),
+            swap_used_bytes=told.count("swap_used_bytes"),
             swapped_in_bytes=_in_window(told, "swapped_in_bytes_per_s", member.window_s),
             swapped_out_bytes=_in_window(told, "swapped_out_bytes_per_s", member.window_s),
-            numa_nodes=told.whole("numa_nodes"),
+            numa_nodes=told.count("numa_nodes"),
         ),
-        gpus=machine_gpus(member),
+        gpus=gpus,
     )
 
 
 def _in_window(told: Readings, name: str, window_s: float) -> Fact[int]:
-    return told.worked_out(round(told.value(name) * window_s), name) if name in told else told.missing(name)
+    return told.estimate(round(told.value(name) * window_s), name) if name in told else told.missing(name)
 
 
 def host_readings(member: Member) -> Readings:
     """The same, to be read one by one."""
-    return Readings(member.host, member.missing.get("host", f"{SOURCE} knows nothing of its host"))
-
-
-def machine_gpus(member: Member) -> Fact[tuple[Gpu, ...]]:
-    """What they are; that no exporter tells of one does not mean that there is none."""
-    if not member.gpus:
-        why = member.missing.get("gpus", f"{SOURCE} knows no GPU of it")
-        return not_found(why, "scrape a GPU exporter on its host, or run `unslow exporter` there")
-    return reported(tuple(_gpu(gpu) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
+    return Readings(member.host, member.missing.get("host", f"{SOURCE} has no data on its host"))
 
 
 def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
@@ -132,42 +140,42 @@ def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
 def _gpu(gpu: MemberGpu) -> Gpu:
     told = Readings(gpu.readings, "")
     facts: dict[str, Any] = {
-        name: told.whole(name)
+        name: told.count(name)
         for name in ("vram_total_bytes", "vram_free_bytes", "gtt_used_bytes", "pcie_generation_max", "pcie_width_max")
     }  # fmt: skip
     facts |= {name: told.fact(name) for name in ("clock_max_hz", "power_limit_w", "power_limit_default_w")}
     facts |= {
-        "vram_used_bytes": told.whole("vram_used_max_bytes"),
+        "vram_used_bytes": told.count("vram_used_max_bytes"),
         "temperature_c": told.fact("temperature_max_c"),
         "power_w": told.fact("power_max_w"),
-        "memory_clock_hz": _rested(told) or told.fact("memory_clock_hz"),
+        "memory_clock_hz": _idle_clock(told) or told.fact("memory_clock_hz"),
         "memory_temperature_c": told.fact("memory_temperature_max_c"),
     }
     facts |= {name: told.share(name) for name in ("busy", "memory_busy")}
     names = {"name": gpu.name, "vendor": gpu.vendor, "driver": gpu.driver}
-    facts |= {key: reported(text, f"{SOURCE}: its GPU exporter") for key, text in names.items() if text}
+    facts |= {key: reported_fact(text, f"{SOURCE}: its GPU exporter") for key, text in names.items() if text}
     memory_bytes = told.value("vram_total_bytes")
     device = _device(gpu.name, round(memory_bytes)) if gpu.name and memory_bytes else None
     # With so little of its memory it is a part, as MIG and others divide it, and its name does not tell what it is
     if device and memory_bytes < A_PART * device.memory_bytes:
         sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {gpu.name}"
-        facts["name"] = not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
+        facts["name"] = not_found(f"its GPU is a partition ({sizes}) of unknown speed")
     return Gpu(index=gpu.index, **facts)
 
 
 def gpus_under_load(member: Member) -> Fact[tuple[GpuUnderLoad, ...]]:
     """What they did in the window; empty facts where they rested."""
     if not member.gpus:
-        return not_found(member.missing.get("gpus", f"{SOURCE} knows no GPU of it"))
+        return not_found(member.missing.get("gpus", f"{SOURCE} has no GPU data for it"))
     samples = max(1, round(Readings(member.engine, "").value("samples", 1.0)))
-    return reported(tuple(_under_load(gpu, samples) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
+    return reported_fact(tuple(_under_load(gpu, samples) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter")
 
 
 def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
     told = Readings(gpu.readings, "")
-    rested, asleep = _rested(told), None
+    rested, asleep = _idle_clock(told), None
     if told.value("busy") < AWAKE:  # the link of a GPU without work goes down to the first generation
-        asleep = not_found("the GPU had next to no work in the window, and its link rests with it")
+        asleep = not_found("the GPU was almost idle in the window, and its link with it")
     # Why its clocks were held down for long enough to matter; that nothing did needs both reasons to be told
     known = [name for name in _REASONS if name in told]
     reasons = [_REASONS[name] for name in known if told.value(name) >= THROTTLED]
@@ -180,21 +188,21 @@ def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
         clock_hz=told.fact("clock_hz") if not rested or WHILE_BUSY in told.source("clock_hz") else rested,
         temperature_max_c=told.fact("temperature_max_c"),
         power_max_w=told.fact("power_max_w"),
-        vram_used_max_bytes=told.whole("vram_used_max_bytes"),
-        event_reasons=reported(reasons, told.source(*known)) if all_told else told.missing("reasons for its clocks"),
-        pcie_generation_max_seen=asleep or told.whole("pcie_generation"),
-        pcie_width_max_seen=asleep or told.whole("pcie_width"),
+        vram_used_max_bytes=told.count("vram_used_max_bytes"),
+        event_reasons=reported_fact(reasons, told.source(*known)) if all_told else told.missing("throttle reasons"),
+        pcie_generation_max_seen=asleep or told.count("pcie_generation"),
+        pcie_width_max_seen=asleep or told.count("pcie_width"),
     )
 
 
-def _rested(told: Readings) -> Unknown | None:
+def _idle_clock(told: Readings) -> Unknown | None:
     """Why means of its clock and its link say nothing; None where it worked nearly all the time."""
     if "busy" not in told:
-        return not_found(f"{SOURCE} does not tell how busy the GPU was, so its mean clock may be one of pauses")
+        return not_found("GPU utilization unknown, so its mean clock may include idle time")
     if told.value("busy") >= BUSY_AT_WORK:
         return None
     return not_found(
-        f"the GPU rested for {1 - told.value('busy'):.0%} of the window, so its mean clock is one of pauses"
+        f"the GPU was idle for {1 - told.value('busy'):.0%} of the window, so its mean clock includes idle time"
     )
 
 
@@ -209,21 +217,21 @@ _FILLED = 0.9  # Of a GPU's memory: weights that take more than this do not fit 
 def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> Fact[int]:
     """Worked out from what one copy of the model fills; unknown where nothing tells."""
     if runtime not in IN_BATCHES or not gpus:
-        return not_found(f"{SOURCE} does not tell it")
+        return not_found(f"{SOURCE} does not report it")
     if len(gpus) == 1:
-        return estimated(1, f"{SOURCE}: one GPU belongs to it")
+        return estimated_fact(1, f"{SOURCE}: it has one GPU")
     copies = _filled_gpus(gpus, model, facts)
     if copies is None:
         memory, weights = min(gpu.vram_total_bytes.value_or(0) for gpu in gpus), model.weights_bytes.value_or(0)
         if memory and weights > _FILLED * memory:
-            return estimated(len(gpus), f"{SOURCE}: its weights do not fit one of its {len(gpus)} GPUs")
+            return estimated_fact(len(gpus), f"{SOURCE}: its weights do not fit on one of its {len(gpus)} GPUs")
         return not_supported(
-            f"nothing tells whether its {len(gpus)} GPUs share every layer, or have a copy of the model each"
+            f"unknown whether its {len(gpus)} GPUs are tensor parallel or hold a copy of the model each"
         )
     for count in (len(gpus), 1):
         if abs(copies - count) <= OFF * count:
-            return estimated(count, f"{SOURCE}: weights and cache fill the memory of {copies:.1f} GPUs")
-    return not_supported(f"weights and cache fill the memory of {copies:.1f} GPUs, and {len(gpus)} belong to it")
+            return estimated_fact(count, f"{SOURCE}: weights and KV cache fill the memory of {copies:.1f} GPUs")
+    return not_supported(f"weights and KV cache fill the memory of {copies:.1f} GPUs, but it has {len(gpus)}")
 
 
 def _filled_gpus(gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]]) -> float | None:
@@ -264,10 +272,10 @@ def offloaded_layers(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model, wo
     share, layers = _share_on_gpus(runtime, gpus, model), model.layers.value_or(0)
     busy = [gpu.busy.value for gpu in gpus.value_or(()) if isinstance(gpu.busy, Known)]
     if isinstance(share, Known) and busy and max(busy) < LEAST_BUSY_SHARE * worked:
-        share = not_found("its GPUs had next to no work while it answered: the memory in use there may not be its own")
+        share = not_found("its GPUs were almost idle while it generated: the VRAM in use may belong to other processes")
     if not isinstance(share, Known) or share.value < 1 or not layers:
         return {"vram_share": share}
-    whole = estimated(layers + 1, share.source)
+    whole = estimated_fact(layers + 1, share.source)
     return {"vram_share": share, "gpu_layers": whole, "layers": whole}
 
 
@@ -275,14 +283,14 @@ def _share_on_gpus(runtime: str, gpus: Fact[tuple[Gpu, ...]], model: Model) -> F
     """The share; unknown where what is in use may be anybody's."""
     weights = float(model.weights_bytes.value_or(0))
     if runtime in IN_BATCHES or not isinstance(gpus, Known) or not weights:
-        return not_found(f"{SOURCE} does not tell where its weights lie")
+        return not_found(f"{SOURCE} does not report where its weights are")
     used = [gpu.vram_used_bytes for gpu in gpus.value]
     if not used or not all(isinstance(fact, Known) for fact in used):
-        return not_found(f"{SOURCE} does not tell how much of its GPUs' memory is in use")
+        return not_found(f"{SOURCE} does not report the VRAM in use")
     held = sum(float(fact.value_or(0)) for fact in used)
-    source = f"{SOURCE}: {held / GIB:.1f} GiB of its GPUs' memory in use, {weights / GIB:.1f} GiB of weights"
+    source = f"{SOURCE}: {held / GIB:.1f} GiB of VRAM in use, {weights / GIB:.1f} GiB of weights"
     if held < LACKING * weights:
-        return estimated(held / weights, source)
+        return estimated_fact(held / weights, source)
     if held > weights:
-        return estimated(1.0, source)
-    return not_found(f"its weights are about as large as what is in use on its GPUs: {held / GIB:.1f} GiB")
+        return estimated_fact(1.0, source)
+    return not_found(f"its weights are about as large as the VRAM in use: {held / GIB:.1f} GiB")

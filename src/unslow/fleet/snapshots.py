@@ -17,12 +17,12 @@ from unslow.catalog.models import WellKnown, find_model
 from unslow.catalog.quants import find_mix, split_quant
 from unslow.catalog.weight_parts import Part, Role, parts_of_shape, storage_of_quant, total_bytes
 from unslow.facts.errors import UserError
-from unslow.facts.merge import bounded
+from unslow.facts.merge import bound_facts
 from unslow.facts.model import HfShape, Model
 from unslow.facts.run import Earlier, Run, Traffic
 from unslow.facts.runtime import IN_BATCHES, Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, not_found, reported_fact
 from unslow.fleet.member import Member
 from unslow.fleet.snapshot_hardware import (
     SOURCE,
@@ -33,10 +33,10 @@ from unslow.fleet.snapshot_hardware import (
     offloaded_layers,
     tensor_parallel,
 )
-from unslow.look.runtimes.vllm.server import cache_facts
+from unslow.look.runtimes.vllm import cache_facts
 from unslow.think.blueprints import made_up, shape_of_blueprint
 
-LABEL_IT = "label its target in the scrape settings: `model: NAME`"
+LABEL_IT = "add a label to its target in the scrape configuration: `model: NAME`"
 _LONGEST_NAME = 200
 _USUAL_MIX = {"Ollama": "Q4_K_M"}
 """What a name without a quant means to a runtime: the tags of Ollama's library are in this mix."""
@@ -53,32 +53,32 @@ def snapshot_of(member: Member, taken_at: str = "") -> Snapshot:
     machine = machine_of(member)
     model = model_named(member.model, member.runtime, member.info.get("unslow_quant", ""))
     engine = Readings(member.engine, member.missing.get("engine", ""))
-    facts = _told_of_runtime(member, engine)
+    facts = _runtime_facts(member, engine)
     cut = tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
     facts |= offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
-    runtime = Runtime(**facts, tensor_parallel=cut)
-    subject = Subject(runtime=bounded(runtime), model=model, run=bounded(_run(member, engine)))
-    return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bounded(machine), subjects=(subject,))
+    runtime = Runtime().with_facts(**facts, tensor_parallel=cut)
+    subject = Subject(runtime=bound_facts(runtime), model=model, run=bound_facts(_run(member, engine)))
+    return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bound_facts(machine), subjects=(subject,))
 
 
-def _told_of_runtime(member: Member, engine: Readings) -> dict[str, Any]:
-    host, places = host_readings(member), engine.whole("places")
+def _runtime_facts(member: Member, engine: Readings) -> dict[str, Any]:
+    host, places = host_readings(member), engine.count("places")
     facts: dict[str, Fact[Any]] = {
-        "name": reported(member.runtime, f"{SOURCE}: its metrics"),
-        "version": reported(member.version, SOURCE) if member.version else NOT_LOOKED,
-        "running_requests": engine.whole("running"),
-        "deferred_requests": engine.whole("waiting"),
+        "name": reported_fact(member.runtime, f"{SOURCE}: its metrics"),
+        "version": reported_fact(member.version, SOURCE) if member.version else NOT_LOOKED,
+        "running_requests": engine.count("running"),
+        "deferred_requests": engine.count("waiting"),
         "kv_usage": engine.share("cache_used"),
-        "preemptions": engine.whole("preemptions"),
+        "preemptions": engine.count("preemptions"),
         "prefix_hit_rate": engine.share("prefix_hit_rate"),
         "draft_acceptance": engine.share("draft_acceptance"),
-        "context_length": engine.whole("context_tokens"),
+        "context_length": engine.count("context_tokens"),
         "max_sequences" if member.runtime in IN_BATCHES else "slots": places,
         "quota_cpus": host.fact("quota_cpus"),
-        "memory_limit_bytes": host.whole("memory_limit_bytes"),
-        "state": reported("asleep" if engine.value("asleep") else "loaded", engine.source("asleep", "up")),
+        "memory_limit_bytes": host.count("memory_limit_bytes"),
+        "state": reported_fact("asleep" if engine.value("asleep") else "loaded", engine.source("asleep", "up")),
     }
-    capacity = {"kv_capacity_tokens": engine.whole("kv_tokens")} if "kv_tokens" in engine else {}
+    capacity = {"kv_capacity_tokens": engine.count("kv_tokens")} if "kv_tokens" in engine else {}
     return facts | capacity | cache_facts(member.info, f"{SOURCE}: {_CACHE_INFO}")
 
 
@@ -87,11 +87,11 @@ def _run(member: Member, engine: Readings) -> Run:
     depth = engine.missing("prompt_tokens")
     if "prompt_tokens" in engine:  # on average tokens come behind the prompt and half of the answer
         middle = engine.value("prompt_tokens") + engine.value("answer_tokens") / 2
-        depth = engine.worked_out(round(middle), "prompt_tokens", "answer_tokens")
+        depth = engine.estimate(round(middle), "prompt_tokens", "answer_tokens")
     return Run(
         time_to_first_token_s=engine.fact("first_token_s"),
         queue_s=engine.fact("queue_s"),
-        request_s=reported((whole.value,), whole.source) if isinstance(whole, Known) else whole,
+        request_s=reported_fact((whole.value,), whole.source) if isinstance(whole, Known) else whole,
         depth_tokens=depth,
         cpu_throttled_fraction=host.share("cpu_throttled"),
         gpus=gpus_under_load(member),
@@ -105,40 +105,40 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
     if "running" not in engine and "generated_tokens_per_s" not in engine:
         return engine.missing("running")
     speed, among = speed_of_each(engine), requests_at_once(engine)
-    each = speed if among is not None else not_found("how many requests shared its steps while it worked is not told")
+    each = speed if among is not None else not_found("batch size while busy not reported")
     prompts, share = engine.fact("prompt_tokens_per_s"), share_at_work(engine)
     if share is not None and "prompt_tokens_per_s" in engine:  # answers wait for prompts only while there are any
         while_at_work = engine.value("prompt_tokens_per_s") / share
-        prompts = engine.worked_out(while_at_work, "prompt_tokens_per_s", "token_gap_s")
+        prompts = engine.estimate(while_at_work, "prompt_tokens_per_s", "token_gap_s")
     known = Traffic(
         seconds=member.window_s,
         looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),
-        running=_running(engine),
+        running=_running_requests(engine),
         waiting=engine.value("waiting"),
         counts_waiting="waiting" in engine,
         tokens_per_s=engine.fact("generated_tokens_per_s"),
         prompt_tokens_per_s=prompts,
-        preemptions=engine.whole("preemptions"),
+        preemptions=engine.count("preemptions"),
         cache_used=engine.share("cache_used"),  # the mean: its peak need not be when requests waited
         each_tokens_per_s=each,
         each_among=among or 0.0,
     )
     names = ("running", "waiting", "generated_tokens_per_s")
-    return reported(known, engine.source(*(name for name in names if name in engine)))
+    return reported_fact(known, engine.source(*(name for name in names if name in engine)))
 
 
 def speed_of_each(engine: Readings) -> Fact[float]:
     """Tokens a second of one request; unknown where too few were generated to tell."""
     counted = engine.value("tokens_counted", math.inf)
     if counted < ENOUGH_TOKENS:
-        return not_found(f"its tokens are too few to tell a speed: {counted:.0f} tokens were generated in the window")
+        return not_found(f"too few tokens for a speed: {counted:.0f} generated in the window")
     if engine.value("token_gap_s") > 0:
-        return engine.worked_out(1 / engine.value("token_gap_s"), "token_gap_s")
+        return engine.estimate(1 / engine.value("token_gap_s"), "token_gap_s")
     if engine.value("decode_tokens_per_busy_s") > 0:
         return engine.fact("decode_tokens_per_busy_s")
     if engine.value("running", 1.0) == 0 and not engine.value("generated_tokens_per_s"):
-        return not_found("it answered nobody in the window")
-    return not_found(f"{SOURCE} has nothing that tells the time between two tokens of it")
+        return not_found("no requests in the window")
+    return not_found(f"{SOURCE} has no time between tokens for it")
 
 
 def requests_at_once(engine: Readings) -> float | None:
@@ -147,24 +147,24 @@ def requests_at_once(engine: Readings) -> float | None:
         return None  # a mean alone may be of any number at once, and of pauses
     mean = engine.value("running")
     met = (engine.value("running_spread") ** 2 + mean**2) / mean if mean > 0 else 0.0
-    return max(1.0, _answering(engine), met)
+    return max(1.0, _requests_generating(engine), met)
 
 
 def share_at_work(engine: Readings) -> float | None:
     """The part of the window in which it worked; None where nothing tells. Who reads a prompt is at work as well."""
     among = requests_at_once(engine)
-    return min(1.0, _running(engine) / among) if among and _answering(engine) else None
+    return min(1.0, _running_requests(engine) / among) if among and _requests_generating(engine) else None
 
 
-def _answering(engine: Readings) -> float:
+def _requests_generating(engine: Readings) -> float:
     """How many generated on average, pauses counted in: by Little's law, whatever the moments of the scrapes missed."""
     speed = speed_of_each(engine)
     return engine.value("generated_tokens_per_s") / speed.value if isinstance(speed, Known) and speed.value else 0.0
 
 
-def _running(engine: Readings) -> float:
+def _running_requests(engine: Readings) -> float:
     """The mean; scrapes may miss every one of a few short answers, so no fewer than generated."""
-    return max(engine.value("running"), _answering(engine))
+    return max(engine.value("running"), _requests_generating(engine))
 
 
 def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
@@ -172,16 +172,16 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
     gap = engine.value("token_gap_before_s") if "token_gap_s" in engine else 0.0
     now, then = speed_of_each(engine), 1 / gap if gap > 0 else engine.value("decode_tokens_per_busy_s_before")
     if not then:
-        return not_found(f"{SOURCE} has nothing of it from the time that it is compared with")
+        return not_found(f"{SOURCE} has no data on it from the comparison time")
     if not isinstance(now, Known):
         return now
     slower = now.value * SLOWER < then
     # The load, where that is not what it was, or nobody tells
     load, load_then, also = requests_at_once(engine), engine.value("running_before"), ""
     if "running_before" not in engine or load is None:
-        also = "nothing tells whether as many requests shared it"
+        also = "earlier load unknown"
     elif load > max(FEW, MORE * load_then):
-        also = f"{load:.1f} requests at a time instead of {load_then:.1f}"
+        also = f"{load:.1f} concurrent requests instead of {load_then:.1f}"
     known = Earlier(
         bench=SOURCE,
         taken_at="",
@@ -192,7 +192,7 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
         version_now=member.version,
         also_changed=(also,) if slower and also else (),
     )
-    return engine.worked_out(
+    return engine.estimate(
         known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
     )
 
@@ -201,15 +201,17 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
 def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
     """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
     if not name:
-        unnamed = not_found("nothing says which model it serves", LABEL_IT)
+        unnamed = not_found("no label names the model it serves", LABEL_IT)
         return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
-    told = Model(name=reported(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name"))
+    told = Model(
+        name=reported_fact(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name")
+    )
     try:
         known = find_model(name[:_LONGEST_NAME])
         quant = told_quant or split_quant(name.rpartition("/")[2])[1]
         numbers = _of_safetensors(known, quant) if runtime in IN_BATCHES else _of_gguf(known, quant, runtime)
     except UserError as error:
-        unknown = not_found(f"its model is none that the catalogue knows: {error.message[:200]}")
+        unknown = not_found(f"its model is not in the catalogue: {error.message[:200]}")
         return msgspec.structs.replace(told, weights_bytes=unknown, parameters=unknown)
     return msgspec.structs.replace(told, **numbers)
 
@@ -217,19 +219,19 @@ def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
 def _of_safetensors(known: WellKnown, quant: str) -> dict[str, Fact[Any]]:
     written = quant or known.published or "BF16"
     shape = shape_of_blueprint(made_up(known, "F16"))
-    how = "as it is told" if quant else "as its publisher ships it"
+    how = "as reported" if quant else "as published"
     return _facts(known, shape, parts_of_shape(shape, storage_of_quant(written)), written, how)
 
 
 def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]:
     written = quant or _USUAL_MIX.get(runtime, "")
     if not written:
-        raise UserError("its quant is not told")
+        raise UserError("quant unknown")
     find_mix(written)
     plan = made_up(known, written.upper().removeprefix("UD-"))
-    facts = _facts(known, shape_of_blueprint(plan), [], written, "as it is told" if quant else "as is usual")
+    facts = _facts(known, shape_of_blueprint(plan), [], written, "as reported" if quant else "assumed")
     size = plan.weights_bytes
-    return facts | {"weights_bytes": estimated(size, _source(known, written, "of its tensors"))}
+    return facts | {"weights_bytes": estimated_fact(size, _source(known, written, "by its tensors"))}
 
 
 def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
@@ -249,7 +251,7 @@ def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how:
     if parts:
         numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
         numbers |= {"expert_bytes": experts} if experts else {}
-    return {name: estimated(number, source) for name, number in numbers.items()}
+    return {name: estimated_fact(number, source) for name, number in numbers.items()}
 
 
 def _source(known: WellKnown, quant: str, how: str) -> str:

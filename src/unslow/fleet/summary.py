@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from unslow.fleet.differences import comparable, differences, is_off, summary_of, usual_facts
+from unslow.fleet.differences import comparable_facts, differences, is_deviating, summary_of, usual_facts
 from unslow.fleet.losses import UNEXPLAINED
-from unslow.fleet.report import CauseCount, FleetReport, Instance, Judged, Loss, Odd, PeerGroup
-from unslow.think.case.prediction import DECODE
+from unslow.fleet.report import CauseCount, FleetReport, Instance, Judgement, Loss, Odd, PeerGroup
+from unslow.think.case.speed import DECODE
 from unslow.think.causes import all_causes
 from unslow.think.report import Range, Verdict
 
@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 MOST_NAMED = 5  # Keys that stand for a cause
 MOST_REASONS = 8
-NOT_EXPLAINED = "Nothing that was found explains it"
+NOT_EXPLAINED = "Unexplained"
 MOST_ODD = 50  # Of one group that are told of; where more are slow, it is the group that is slow
-UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
+UNKNOWN_DEVICES = "devices unknown, so they may differ"
 LEAST_PEERS = 4  # Instances to hold one against: of fewer, nobody knows which is the odd one
 LEAST_TOKENS = 64.0  # Of answers in the window: fewer tell no speed
 NOISE = 0.10  # Of the speed: what differs less is chance, as two measurements of one server under real traffic do
@@ -64,36 +64,31 @@ class Paces(NamedTuple):
         return [int(n) for n in np.flatnonzero(self.reached >= 1.0 - self.noise)]
 
 
-def fleet_of(judged: Sequence[Judged], head: FleetReport) -> FleetReport:
+def fleet_of(judged: Sequence[Judgement], head: FleetReport) -> FleetReport:
     """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
-    instances = ranked([one.instance for one in judged])
+
+    def order(one: Instance) -> tuple[float, float, int, str]:  # the same every time
+        return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
+
+    instances = tuple(sorted((one.instance for one in judged), key=order))
     return msgspec.structs.replace(
         head,
         verdicts={verdict: sum(one.verdict == verdict for one in instances) for verdict in WORST_FIRST},
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
-        lost=sums(instances),
+        lost=total_loss(instances),
         gpus=sum_of_known(one.gpus for one in instances),
         causes=cause_counts(instances),
-        untold=untold(instances),
+        untold=undetermined_reasons(instances),
         idle=sum(map(is_idle, instances)),
         instances=instances,
         peers=peer_groups(judged, head.window_s),
     )
 
 
-def ranked(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Those that lose most tokens first, then by GPU-hours, by verdict and by name: the same order every time."""
-
-    def order(one: Instance) -> tuple[float, float, int, str]:
-        return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
-
-    return tuple(sorted(instances, key=order))
-
-
-def sums(instances: Sequence[Instance]) -> Loss:
+def total_loss(instances: Sequence[Instance]) -> Loss:
     """What all lose together, of those of which it is known; how many are not among it is said."""
     untold = sum(1 for one in instances if one.lost.tokens_per_s is None)
-    because = f"{untold:,} of {len(instances):,} instances lose can't be told" if untold else ""
+    because = f"Loss unknown for {untold:,} of {len(instances):,} instances" if untold else ""
     return Loss(
         tokens_per_s=sum_of_known(one.lost.tokens_per_s for one in instances),
         gpu_hours=sum_of_known(one.lost.gpu_hours for one in instances),
@@ -107,7 +102,7 @@ def is_idle(one: Instance) -> bool:
     return one.verdict == "cannot_tell" and one.lost.tokens_per_s == 0.0
 
 
-def untold(instances: Iterable[Instance]) -> dict[str, int]:
+def undetermined_reasons(instances: Iterable[Instance]) -> dict[str, int]:
     """Why instances that were asked something could not be judged, the commonest reasons first.
 
     What stands behind a colon may be different for each, such as the name of its host: those are one reason.
@@ -140,7 +135,7 @@ def cause_counts(instances: Sequence[Instance]) -> tuple[CauseCount, ...]:
     for one in instances:
         for cause in _causes_of(one):
             by_cause.setdefault(cause, []).append(one)
-    counts = [_count(cause, those) for cause, those in by_cause.items()]
+    counts = [_cause_count(cause, those) for cause, those in by_cause.items()]
     return tuple(sorted(counts, key=lambda c: (-(c.tokens_per_s or 0.0), -(c.gpu_hours or 0.0), -c.instances, c.cause)))
 
 
@@ -149,7 +144,7 @@ def _causes_of(one: Instance) -> dict[str, None]:
     return dict.fromkeys((*(finding.cause for finding in one.findings), *one.by_itself, *one.lost_by))
 
 
-def _count(cause: str, those: list[Instance]) -> CauseCount:
+def _cause_count(cause: str, those: list[Instance]) -> CauseCount:
     most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
     # What an instance loses to this cause; None where nothing tells what it loses
     known = all_causes().get(cause)
@@ -175,32 +170,32 @@ def _hours(one: Instance, cause: str) -> float | None:
     return hours * one.lost_by.get(cause, 0.0) / tokens
 
 
-def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, ...]:
+def peer_groups(judged: Sequence[Judgement], window_s: float) -> tuple[PeerGroup, ...]:
     """Every group, those with odd ones first, then the largest."""
-    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str, str], list[Judgement]] = {}
     for member in judged:
         one = member.instance
         # Its CPU counts only where it has no GPU
         devices = one.devices[:-1] if one.gpus and len(one.devices) > one.gpus else one.devices
-        groups.setdefault((one.runtime, one.model, counted_names(devices)), []).append(member)
-    found = [_group(kind, members, window_s) for kind, members in groups.items()]
+        groups.setdefault((one.runtime, one.model, names_with_counts(devices)), []).append(member)
+    found = [_peer_group(kind, members, window_s) for kind, members in groups.items()]
     return tuple(sorted(found, key=lambda g: (-len(g.odd), -g.instances, g.runtime, g.model, g.devices)))
 
 
-def counted_names(names: Iterable[str]) -> str:
+def names_with_counts(names: Iterable[str]) -> str:
     """Each name once, with how often it is there, such as `4 x NVIDIA H100`."""
     return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in Counter(names).items())
 
 
-def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -> PeerGroup:
+def _peer_group(kind: tuple[str, str, str], members: list[Judgement], window_s: float) -> PeerGroup:
     runtime, model, devices = kind
     instances = [one.instance for one in members]
-    seen = paces(instances, window_s) if devices else None
+    seen = peer_paces(instances, window_s) if devices else None
     low, mid, high = (float(speed) for speed in np.quantile(seen.speeds, [0.1, 0.5, 0.9])) if seen else (0.0,) * 3
     enough, needed = sum(1 for one in instances if is_comparable(one, window_s)), LEAST_PEERS + 1
-    because = f"{enough} of them answered enough in the window to compare, and it takes {needed}"
+    because = f"{enough} of them generated enough in the window, {needed} are needed to compare"
     if enough >= needed:
-        because = "their loads are too different to compare them, and nothing predicts what each should give"
+        because = "loads too different to compare, and no predicted speeds"
     return PeerGroup(
         runtime=runtime,
         model=model,
@@ -213,14 +208,14 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
     )
 
 
-def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
+def _odd_ones(members: list[Judgement], seen: Paces) -> tuple[Odd, ...]:
     slower = seen.slower[:MOST_ODD]
     if not slower:
         return ()
     usual = usual_facts([members[seen.places[n]].facts for n in seen.usual])
-    facts = {n: comparable(members[seen.places[n]].facts) for n in slower}
+    facts = {n: comparable_facts(members[seen.places[n]].facts) for n in slower}
     values = [(path, value) for one in facts.values() for path, (_, value) in one.items() if path in usual]
-    shared, odd = Counter(path for path, value in values if is_off(path, value, usual[path])), []
+    shared, odd = Counter(path for path, value in values if is_deviating(path, value, usual[path])), []
     for n in slower:
         one, reached = members[seen.places[n]].instance, float(seen.reached[n])
         found = tuple(differences(one, facts[n], usual, shared))
@@ -229,21 +224,21 @@ def _odd_ones(members: list[Judged], seen: Paces) -> tuple[Odd, ...]:
     return tuple(odd)
 
 
-def paces(group: list[Instance], window_s: float) -> Paces | None:
+def peer_paces(group: list[Instance], window_s: float) -> Paces | None:
     """How the comparable ones of a group stand to one another; None where they are too few."""
     places = [n for n, one in enumerate(group) if is_comparable(one, window_s)]
-    predicted = [n for n in places if _expected(group[n])]
+    predicted = [n for n in places if _expected_speed(group[n])]
     by_physics = 2 * len(predicted) >= len(places)
     places = predicted if by_physics else places
     if len(places) <= LEAST_PEERS:
         return None
     speeds = np.array([group[n].measured[DECODE] for n in places])
     loads = np.array([max(1.0, group[n].at_once or group[n].running or 0.0) for n in places])
-    norms = np.array([_expected(group[n]) or 1.0 for n in places]) if by_physics else np.ones(len(places))
+    norms = np.array([_expected_speed(group[n]) or 1.0 for n in places]) if by_physics else np.ones(len(places))
     normal = np.array([group[n].verdict == "normal" for n in places])
     healthy = normal if int(normal.sum()) >= LEAST_PEERS else np.ones(len(places), dtype=np.bool_)
     values = speeds / norms
-    reached = values / _usual(values, loads, healthy, by_physics=by_physics)
+    reached = values / _peer_medians(values, loads, healthy, by_physics=by_physics)
     known = np.flatnonzero(np.isfinite(reached))
     if len(known) <= LEAST_PEERS:
         return None
@@ -259,7 +254,7 @@ def is_comparable(one: Instance, window_s: float) -> bool:
     return bool(one.measured.get(DECODE)) and one.running is not None and tokens >= LEAST_TOKENS
 
 
-def _expected(one: Instance) -> float | None:
+def _expected_speed(one: Instance) -> float | None:
     """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it.
 
     None where that is left open by a factor: prompts take nearly all its time, say.
@@ -268,7 +263,7 @@ def _expected(one: Instance) -> float | None:
     return best.mid if best and best.mid > 0 and best.mid <= OPEN * best.low else None
 
 
-def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:
+def _peer_medians(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:
     """For each, the median of the healthy ones with about its load.
 
     Of too few it is that of all healthy ones, or none where no prediction has the load in it.

@@ -10,7 +10,7 @@ from unslow.commands._output import color, write
 from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.watch import WatchRequest
 from unslow.live.panels import (
-    NOBODY,
+    NO_SERVER,
     ONLY_LOOKS,
     PHASE_WORDS,
     cpu_words,
@@ -22,9 +22,9 @@ from unslow.live.panels import (
 )
 from unslow.live.rows import ASCII, BLOCKS, Glyphs, is_unicode
 from unslow.live.tick import Tick
-from unslow.live.watcher import Eyes, Watching, checked_request, ticks, watched_host
+from unslow.live.watcher import Watcher, WatchThread, checked_request, ticks, watched_host
 from unslow.look.system.live import LiveSystem
-from unslow.show.clean import safe, safe_json
+from unslow.show.console import safe_json, safe_text
 
 FOUND, CANNOT_TELL = 0, 3
 _MOST_COLUMNS = 500
@@ -40,7 +40,7 @@ class PlainLines:
 
     def lines(self, tick: Tick) -> list[str]:
         if not tick.servers:
-            return self._new("server", NOBODY)
+            return self._new("server", NO_SERVER)
         named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {ONLY_LOOKS}"
         lines = self._new("server", f"watching {named}") + self._new("state", self._state(tick))
         lines += self._new("expected", expected_words(tick.speed))
@@ -49,23 +49,22 @@ class PlainLines:
             lines += self._new("missing", f"no speed: {missing.why}. To get it: {missing.how_to_get}.")
         if tick.suspicion is not None:
             because = f". {tick.suspicion.because}" if tick.suspicion.because else ""
-            lines += self._new("suspicion", f"suspicion: {suspicion_words(tick.suspicion)}{because}")
+            lines += self._new("suspicion", f"cause: {suspicion_words(tick.suspicion)}{because}")
         for number, note in enumerate(tick.notes):
             lines += self._new(f"note {number}", note)
-        return [*lines, safe(self._numbers(tick))[:_MOST_COLUMNS]]
+        return [*lines, safe_text(self._numbers(tick))[:_MOST_COLUMNS]]
 
     def _new(self, about: str, words: str) -> list[str]:
-        """The words, where they were not the last that were said of this."""
         if self._said.get(about, "") == words:
             return []
         self._said[about] = words
-        return [safe(words).replace("\n", " ")[:_MOST_COLUMNS]] if words else []
+        return [safe_text(words).replace("\n", " ")[:_MOST_COLUMNS]] if words else []
 
     def _state(self, tick: Tick) -> str:
         state = tick.server.state
         if state in ("answers", "gone"):  # of one that is gone a note tells
-            return "it answers again" if "state" in self._said and state == "answers" else ""
-        return tick.server.because or {"loading": "the model is still loading"}.get(state, "it does not answer")
+            return "it responds again" if "state" in self._said and state == "answers" else ""
+        return tick.server.because or {"loading": "the model is still loading"}.get(state, "no response")
 
     def _numbers(self, tick: Tick) -> str:
         if tick.server.state == "gone":
@@ -76,7 +75,7 @@ class PlainLines:
         if tick.requests.waiting:
             pieces.append(f"{tick.requests.waiting:.0f} waiting")
         if tick.wall and tick.wall.parts and tick.phases.now in ("decode", "prefill"):
-            pieces.append(f"wall {tick.wall.parts[0].part} {tick.wall.parts[0].share:.0%}")
+            pieces.append(f"time: {tick.wall.parts[0].part} {tick.wall.parts[0].share:.0%}")
         pieces += [device_words(device, self._glyphs) for device in tick.devices]
         pieces.append(cpu_words(tick.host))
         return f"{tick.at[11:19]} " + ", ".join(piece for piece in pieces if piece)
@@ -88,7 +87,7 @@ def watch(asked: WatchRequest) -> int:
     host = watched_host(request)
     system = LiveSystem([host] if host else [])
     with Discretion.about(request.api_key, request.target).errors():
-        watching = Watching(system, request)
+        watching = Watcher(system, request)
         watching.start()
         if request.json or request.plain or request.once or not is_terminal():
             _write_ticks(watching, request, glyphs, system)
@@ -113,24 +112,24 @@ def glyphs_for(*, ascii_only: bool) -> Glyphs:
     return ASCII if ascii_only or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
 
 
-def _write_ticks(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
+def _write_ticks(watching: Watcher, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
     plain = PlainLines(glyphs)
     with suppress(KeyboardInterrupt):  # the way to end it
         for tick in ticks(watching, request, system):
             if request.json:
                 write(safe_json(msgspec.json.encode(tick).decode()))
             elif request.once:
-                write(whole_moment(tick, glyphs))
+                write(moment_text(tick, glyphs))
             else:
                 write("\n".join(plain.lines(tick)))
 
 
-def _draw(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
+def _draw(watching: Watcher, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:
     from unslow.live.screen import LiveScreen  # noqa: PLC0415 (only where a screen is drawn)
 
     for fixed in ("COLUMNS", "LINES"):  # where they are exported, a change of size would go unseen
         os.environ.pop(fixed, None)
-    eyes = Eyes(watching, request.interval, system)
+    eyes = WatchThread(watching, request.interval, system)
     screen = LiveScreen(
         watching, glyphs, interval_s=request.interval, seconds=request.seconds,
         color=color() and not request.no_color, failed=lambda: eyes.failure,
@@ -144,7 +143,7 @@ def _draw(watching: Watching, request: WatchRequest, glyphs: Glyphs, system: Liv
         raise screen.error
 
 
-def whole_moment(tick: Tick, glyphs: Glyphs) -> str:
+def moment_text(tick: Tick, glyphs: Glyphs) -> str:
     """Everything that is known of one moment, each panel with its label."""
     lines, before = [], ""
     for row in panel_rows(tick, (), _WIDTH, glyphs):
@@ -152,4 +151,4 @@ def whole_moment(tick: Tick, glyphs: Glyphs) -> str:
         before = row.panel
         lines.append(f"{label:<11}{row.text.plain}".rstrip())
     title = f"{tick.server.model} {tick.server.runtime} {tick.server.url}".strip()
-    return safe("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))
+    return safe_text("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))

@@ -4,32 +4,44 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from unslow.live.rows import Glyphs, Row, chart, cut, fitted, gauge, labelled, room, stacked, styled, wrapped
+from unslow.live.rows import (
+    Glyphs,
+    Row,
+    chart,
+    cut_line,
+    fit_rows,
+    gauge,
+    label_rows,
+    stack_parts,
+    style_text,
+    text_columns,
+    wrap_words,
+)
 from unslow.live.tick import DeviceNow, HostNow, RequestNow, SpeedNow, Suspicion, Tick
 from unslow.page.view import MemoryBar
 from unslow.show.units import GIB, rate, size, span
 
-SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Wall", "Phases", "Requests", "Suspicion"
+SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Time", "Phases", "Requests", "Cause"
 DEVICES, MEMORY, HOST, SERVERS = "Devices", "Memory", "Host", "Servers"
-ONLY_LOOKS = "It only looks: no prompt is sent."
+ONLY_LOOKS = "Read-only: sends no prompts."
 KEYS = "q quit  p pause  ? help"
-NOBODY = "No server of a model was found. Start one, such as llama-server or Ollama; it is seen within a few seconds."
-PHASE_WORDS = {"busy": "at work, not told at what", "unknown": "not told"}
-HELP = """unslow watch shows a running server as it works. It sends no prompt: it reads what the server tells of itself
+NO_SERVER = "No model server found. Start one, such as llama-server or Ollama; it appears here within a few seconds."
+PHASE_WORDS = {"busy": "busy, phase not reported", "unknown": "not reported"}
+HELP = """unslow watch shows a running server live. It sends no prompts: it reads the server's endpoints
 (/slots, /metrics), its log, the drivers and the kernel.
 
-Speed      tokens per second of all requests now; what one request should get here, and the ceiling of the memory
-Wall       what a token's time goes to, as measured where a request is seen, else as predicted
-Phases     idle, prefill (reading a prompt), decode (answering), queue, load: now and over the last minute
-Requests   how many run and wait, and each one
-Suspicion  the first cause that is found or suspected by what is seen; `unslow` measures and says more
-Devices    GPUs: busy, clock, power, temperature, memory; why the driver holds one back
+Speed      tok/s of all requests now; the expected range and the bandwidth ceiling of one request
+Time       where the time of a token goes: measured if a request is running, else predicted
+Phases     idle, queue, load, prefill (reading the prompt), decode: now and over the last minute
+Requests   running and waiting requests, then each one
+Cause      the first cause found or suspected so far; `unslow` measures and says more
+Devices    GPUs: utilization, clock, power, temperature, memory, throttle reasons
 Memory     weights, KV cache, buffers, other programs, free
-Host       processors, memory, swapping, disks
+Host       CPUs, RAM, swap, disks
 
-q, Ctrl-C quit    p pause the screen    up, down, left, right choose a server    ? this page"""
+q, Ctrl-C quit    p pause    up, down, left, right switch server    ? this page"""
 _SHORT = {
-    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Suspicion": "Why", "Phases": "Phase", "Servers": "Srv",
+    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Phases": "Phase", "Servers": "Srv",
 }  # fmt: skip
 _FAR = 0.8  # Of the low end of what is expected: a speed below it is shown as bad
 _FEWEST_CHART_ROWS, _MOST_CHART_ROWS = 3, 8
@@ -48,18 +60,21 @@ def screen_lines(
 ) -> list[Text]:
     """Exactly as many lines as the screen has."""
     width, height = size
-    more = "  arrows choose" if len(tick.servers) > 1 else ""
+    more = "  arrows switch server" if len(tick.servers) > 1 else ""
     words = f"{ONLY_LOOKS}  {KEYS}{more}"
     if len(words) > width:
-        words = f"Only looks. {KEYS}{more}"
-    title, foot = _title(tick, width, glyphs, paused=paused), cut(styled((words, "dim")), width, glyphs.ellipsis)
-    rows = fitted(panel_rows(tick, history, width, glyphs), height - 2)
+        words = f"Read-only. {KEYS}{more}"
+    title, foot = (
+        _title(tick, width, glyphs, paused=paused),
+        cut_line(style_text((words, "dim")), width, glyphs.ellipsis),
+    )
+    rows = fit_rows(panel_rows(tick, history, width, glyphs), height - 2)
     drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
     after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
     rows[after:after] = drawn
     if width < 60:  # noqa: PLR2004 (where labels are short)
         rows = [row._replace(panel=_SHORT.get(row.panel, row.panel)) for row in rows]
-    lines = [title, *labelled(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
+    lines = [title, *label_rows(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
     blank = [Text("", end="")] * (height - 1 - len(lines))
     return [*lines, *blank, foot][:height]
 
@@ -70,7 +85,7 @@ def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
     where = server.url.partition("://")[2]
     number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
     name = " ".join(word for word in (f"unslow watch {number}".rstrip(), server.model, server.runtime, where) if word)
-    left = cut(styled((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
+    left = cut_line(style_text((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
     left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
     left.stylize("reverse")
     return left
@@ -82,45 +97,45 @@ def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:
     lines = []
     for line in HELP.splitlines():
         label, text = (line[:11], line[11:]) if line[9:11] == "  " else ("", line)
-        for at, piece in enumerate(wrapped(text, max(10, width - len(label)), 4)):
-            lines.append(styled((label if at == 0 else " " * len(label), "bold"), piece))
-    return [cut(line, width, glyphs.ellipsis) for line in lines[: height - 1]] + [styled((KEYS, "dim"))]
+        for at, piece in enumerate(wrap_words(text, max(10, width - len(label)), 4)):
+            lines.append(style_text((label if at == 0 else " " * len(label), "bold"), piece))
+    return [cut_line(line, width, glyphs.ellipsis) for line in lines[: height - 1]] + [style_text((KEYS, "dim"))]
 
 
 def panel_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
     """Every panel in its order."""
     if not tick.servers:
-        return [Row("Servers", styled(line)) for line in wrapped(NOBODY, room(width), 6)]
+        return [Row("Servers", style_text(line)) for line in wrap_words(NO_SERVER, text_columns(width), 6)]
     rows, server = [], tick.server
     if server.state not in ("answers", "none"):
-        words = {"loading": "the model is still loading", "gone": "the server went away; looking for it"}
-        text = words.get(server.state) or server.because or "it does not answer"
-        rows = [Row("Server", styled((line, "bold yellow"))) for line in wrapped(text, room(width), 2)]
+        words = {"loading": "the model is still loading", "gone": "the server is gone; searching for it"}
+        text = words.get(server.state) or server.because or "no response"
+        rows = [Row("Server", style_text((line, "bold yellow"))) for line in wrap_words(text, text_columns(width), 2)]
     rows += speed_rows(tick, history, width, glyphs) + wall_rows(tick, width)
     rows += suspicion_rows(tick, width) + phase_rows(tick, width, glyphs) + request_rows(tick)
     rows += device_rows(tick, width, glyphs) + memory_rows(tick, width, glyphs) + host_rows(tick)
-    notes = [line for note in tick.notes for line in wrapped(note, room(width), 2)]
-    return rows + server_rows(tick, glyphs) + [Row("Notes", styled((line, "dim")), 9) for line in notes]
+    notes = [line for note in tick.notes for line in wrap_words(note, text_columns(width), 2)]
+    return rows + server_rows(tick, glyphs) + [Row("Notes", style_text((line, "dim")), 9) for line in notes]
 
 
 def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: Glyphs) -> list[Row]:
     """Tokens per second now and over the last minutes, against what is expected."""
-    speed, wide, words = tick.speed, room(width), speed_words(tick)
-    now = styled((words, f"bold {_judged(tick)}".strip()))
+    speed, wide, words = tick.speed, text_columns(width), speed_words(tick)
+    now = style_text((words, f"bold {_speed_style(tick)}".strip()))
     left = min(60, wide - len(words) - 2)
     if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
         now.append("  ").append(chart(history, top_of(speed, history), left, 1, glyphs)[0], style="green")
     rows = [Row(SPEED, now)]
     if speed.missing is not None:
         text = f"{speed.missing.why}. To get it: {speed.missing.how_to_get}."
-        rows += [Row(SPEED, styled((line, "yellow")), 2) for line in wrapped(text, wide, 3)]
+        rows += [Row(SPEED, style_text((line, "yellow")), 2) for line in wrap_words(text, wide, 3)]
     if speed.expected is not None:
         expected = expected_words(speed)
-        expected = expected if len(expected) <= wide else expected.removesuffix(" a request")
-        rows.append(Row(SPEED, styled(expected), 1))
+        expected = expected if len(expected) <= wide else expected.replace(" per request", "")
+        rows.append(Row(SPEED, style_text(expected), 1))
         ends = speed.expected.low, speed.expected.high
         bar = gauge(speed.each_tokens_per_s or 0.0, *ends, top_of(speed, ()), min(60, wide), glyphs)
-        rows.append(Row(SPEED, styled((bar, _judged(tick))), 6))
+        rows.append(Row(SPEED, style_text((bar, _speed_style(tick))), 6))
     return rows
 
 
@@ -129,24 +144,23 @@ def chart_rows(speed: SpeedNow, history: Sequence[float | None], width: int, spa
     rows = min(_MOST_CHART_ROWS, spare - 1)
     if rows < _FEWEST_CHART_ROWS or not any(history):
         return []
-    top, wide = top_of(speed, history), min(120, room(width))
+    top, wide = top_of(speed, history), min(120, text_columns(width))
     lines = chart(history, top, wide - 10, rows, glyphs)
     scale = [f"{rate(top):>8}  ", *[" " * 10] * (rows - 2), f"{'0':>8}  "]
-    return [Row(SPEED, styled((mark, "dim"), (line, "green"))) for mark, line in zip(scale, lines, strict=True)]
+    return [Row(SPEED, style_text((mark, "dim"), (line, "green"))) for mark, line in zip(scale, lines, strict=True)]
 
 
 def speed_words(tick: Tick) -> str:
     """The speed of this moment in words."""
     speed = tick.speed
     if tick.phases.now == "prefill" and not speed.tokens_per_s:
-        read = f" at {rate(speed.prompt_tokens_per_s)} tok/s" if speed.prompt_tokens_per_s else ""
-        return f"reading a prompt{read}"
+        return f"prefill {rate(speed.prompt_tokens_per_s)} tok/s" if speed.prompt_tokens_per_s else "prefill"
     if speed.tokens_per_s is not None:
         each = speed.each_tokens_per_s if (tick.requests.running or 0) > 1 else None
         beside = f" ({rate(each)} each)" if each else ""
         return f"{rate(speed.tokens_per_s) if speed.tokens_per_s else '0'} tok/s{beside}"
     if speed.last_tokens_per_s is not None:
-        return f"{rate(speed.last_tokens_per_s)} tok/s in the last answer, by its log"
+        return f"{rate(speed.last_tokens_per_s)} tok/s in the last response (from the log)"
     return "- tok/s"
 
 
@@ -156,7 +170,7 @@ def expected_words(speed: SpeedNow) -> str:
         return ""
     ends = f"{rate(speed.expected.low)} to {rate(speed.expected.high)}"
     most = f", ceiling {rate(speed.ceiling)}" if speed.ceiling else ""
-    return f"expected {ends}{most} a request"
+    return f"expected {ends} tok/s per request{most}"
 
 
 def top_of(speed: SpeedNow, history: Sequence[float | None]) -> float:
@@ -167,8 +181,8 @@ def top_of(speed: SpeedNow, history: Sequence[float | None]) -> float:
     return max(seen) if seen else max((value for value in known if value), default=1.0)
 
 
-def _judged(tick: Tick) -> str:
-    """The colour of a speed by what was expected; none where several share what is expected of one."""
+def _speed_style(tick: Tick) -> str:
+    """No colour if several requests share the speed that is expected of one."""
     speed = tick.speed
     if speed.each_tokens_per_s is None or speed.expected is None or (tick.requests.running or 0) > 1:
         return ""
@@ -181,47 +195,49 @@ def wall_rows(tick: Tick, width: int) -> list[Row]:
     """What a token's time goes to, the largest part first."""
     wall, phase = tick.wall, tick.phases.now
     if phase == "load":
-        return [Row(WALL, styled("loading the model"))]
+        return [Row(WALL, style_text("loading the model"))]
     if wall is None or not wall.parts:
-        return [Row(WALL, styled(("not known yet", "dim")))]
+        return [Row(WALL, style_text(("not known yet", "dim")))]
     total, first = sum(part.seconds for part in wall.parts), wall.parts[0]
-    name = "not explained by what is known" if first.part == "unexplained" else first.part
-    what = "a prompt's token" if wall.per == "prompt_token" else "a token"
+    what = "prompt token" if wall.per == "prompt_token" else "token"
     how = "of the" if wall.measured else "of the predicted"
-    idle = "when it works: " if phase in ("idle", "queue", "unknown") else ""
-    tail = f", {first.share:.0%} {how} {span(total)} of {what}"
-    if len(idle + name + tail) > room(width):
+    idle = "when busy: " if phase in ("idle", "queue", "unknown") else ""
+    tail = f", {first.share:.0%} {how} {span(total)} per {what}"
+    if len(idle + first.part + tail) > text_columns(width):
         idle, tail = "", f" {first.share:.0%} of {span(total)}"
-    words = styled(idle, (name, "bold"), tail)
+    words = style_text(idle, (first.part, "bold"), tail)
     rest = [f"{part.part} {part.share:.0%}" for part in wall.parts[1:4] if part.share >= 0.01]  # noqa: PLR2004 (1 %)
-    return [Row(WALL, words), *([Row(WALL, styled(("then " + ", ".join(rest), "dim")), 7)] if rest else [])]
+    return [Row(WALL, words), *([Row(WALL, style_text(("then " + ", ".join(rest), "dim")), 7)] if rest else [])]
 
 
 def suspicion_rows(tick: Tick, width: int) -> list[Row]:
     """The first cause that is there or suspected, and its number."""
     found = tick.suspicion
     if found is None:
-        return [Row(SUSPICION, styled(("judging ...", "dim")))]
-    wide = room(width)
-    title, *more = wrapped(suspicion_words(found), wide, 3)
-    rows = [Row(SUSPICION, styled((title, _KINDS[found.kind])))]
-    rows += [Row(SUSPICION, styled((line, _KINDS[found.kind])), 2) for line in more]
+        return [Row(SUSPICION, style_text(("analyzing ...", "dim")))]
+    wide = text_columns(width)
+    title, *more = wrap_words(suspicion_words(found), wide, 3)
+    rows = [Row(SUSPICION, style_text((title, _KINDS[found.kind])))]
+    rows += [Row(SUSPICION, style_text((line, _KINDS[found.kind])), 2) for line in more]
     if found.because:
-        rows += [Row(SUSPICION, styled(line), 3 + at) for at, line in enumerate(wrapped(found.because, wide, 4))]
+        rows += [Row(SUSPICION, style_text(line), 3 + at) for at, line in enumerate(wrap_words(found.because, wide, 4))]
     if found.fix:
-        rows += [Row(SUSPICION, styled((line, "cyan")), 10 + at) for at, line in enumerate(wrapped(found.fix, wide, 3))]
+        rows += [
+            Row(SUSPICION, style_text((line, "cyan")), 10 + at)
+            for at, line in enumerate(wrap_words(found.fix, wide, 3))
+        ]
     if found.command:  # whole on a row of its own: half a line must not look like one to copy
-        rows += [Row(SUSPICION, styled((found.command, "cyan")), 10)]
+        rows += [Row(SUSPICION, style_text((found.command, "cyan")), 10)]
     return rows
 
 
 def suspicion_words(found: Suspicion) -> str:
     """The title with what it costs."""
-    words = f"perhaps: {found.title}" if found.kind == "suspected" else found.title
+    words = f"possibly: {found.title}" if found.kind == "suspected" else found.title
     if found.speedup and found.speedup > 1.005:  # noqa: PLR2004 (what rounds to 1.00)
-        words += f"; without it {found.speedup:.2g} times as fast"
+        words += f"; {found.speedup:.2g}x as fast without it"
     elif found.cost:
-        words += f"; costs {span(found.cost.seconds)} a {found.cost.per.replace('_', ' ')}"
+        words += f"; costs {span(found.cost.seconds)} per {found.cost.per.replace('_', ' ')}"
     return f"{words} (and {found.more} more)" if found.more else words
 
 
@@ -233,9 +249,9 @@ def phase_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
     if phases.queued >= 0.005:  # noqa: PLR2004 (0 %)
         shares.append(f"queued {phases.queued:.0%}")
     minute = f"; last minute: {', '.join(shares)}" if shares else ""
-    rows = [Row(PHASES, styled((word, f"bold {_PHASE_STYLES.get(phases.now, '')}".strip()), minute))]
+    rows = [Row(PHASES, style_text((word, f"bold {_PHASE_STYLES.get(phases.now, '')}".strip()), minute))]
     if shares:
-        bar, edge, drawn, long = Text(no_wrap=True, end=""), 0.0, 0, min(60, room(width))
+        bar, edge, drawn, long = Text(no_wrap=True, end=""), 0.0, 0, min(60, text_columns(width))
         for name, share in phases.minute.items():
             edge += share
             letter = glyphs.full if name != "idle" else glyphs.parts["free"]
@@ -250,11 +266,14 @@ def request_rows(tick: Tick) -> list[Row]:
     """How many, then each."""
     requests = tick.requests
     if requests.running is None:
-        return [Row(REQUESTS, styled(("not told", "dim")), 2)]
-    waiting = "waiting not told" if requests.waiting is None else f"{requests.waiting:.0f} waiting"
+        return [Row(REQUESTS, style_text(("not reported", "dim")), 2)]
+    waiting = "queue not reported" if requests.waiting is None else f"{requests.waiting:.0f} waiting"
     style = "bold yellow" if requests.waiting else ""
-    rows = [Row(REQUESTS, styled(f"{requests.running:.0f} running, ", (waiting, style)), 1)]
-    return [*rows, *(Row(REQUESTS, styled(request_words(one)), 8 + at) for at, one in enumerate(requests.each[:16]))]
+    rows = [Row(REQUESTS, style_text(f"{requests.running:.0f} running, ", (waiting, style)), 1)]
+    return [
+        *rows,
+        *(Row(REQUESTS, style_text(request_words(one)), 8 + at) for at, one in enumerate(requests.each[:16])),
+    ]
 
 
 def request_words(one: RequestNow) -> str:
@@ -262,7 +281,7 @@ def request_words(one: RequestNow) -> str:
     prompt = f" of {one.prompt_tokens:,}" if one.prompt_tokens else ""
     if one.phase == "prefill":
         read = f"{one.prompt_read:.0%}" if one.prompt_read is not None else "part"
-        return f"slot {one.slot}: reading its prompt, {read}{prompt} tokens"
+        return f"slot {one.slot}: prefill, {read}{prompt} tokens"
     speed = f"{rate(one.tokens_per_s)} tok/s, " if one.tokens_per_s is not None else ""
     after = f" after a prompt{prompt}" if prompt else ""
     return f"slot {one.slot}: {speed}{one.tokens:,} token{'' if one.tokens == 1 else 's'}{after}"
@@ -272,13 +291,13 @@ def device_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
     """A row for each GPU, and one more where the driver holds it back."""
     rows: list[Row] = []
     for device in tick.devices:
-        first, *more = wrapped(device_words(device, glyphs), room(width), 2)
-        rows.append(Row(DEVICES, styled(first), 1 if not rows else 3))
-        rows += [Row(DEVICES, styled(line), 3) for line in more]
+        first, *more = wrap_words(device_words(device, glyphs), text_columns(width), 2)
+        rows.append(Row(DEVICES, style_text(first), 1 if not rows else 3))
+        rows += [Row(DEVICES, style_text(line), 3) for line in more]
         if device.reasons:
             words = ", ".join(reason.replace("_", " ") for reason in device.reasons)
-            rows.append(Row(DEVICES, styled((f"held back by: {words}", "bold yellow")), 2))
-    return rows or [Row(DEVICES, styled(("no GPU is seen here", "dim")), 11)]
+            rows.append(Row(DEVICES, style_text((f"throttled: {words}", "bold yellow")), 2))
+    return rows or [Row(DEVICES, style_text(("no GPU detected", "dim")), 11)]
 
 
 def device_words(device: DeviceNow, glyphs: Glyphs) -> str:
@@ -296,18 +315,18 @@ def device_words(device: DeviceNow, glyphs: Glyphs) -> str:
     if device.vram_used_bytes is not None:
         total = f" of {device.vram_total_bytes / GIB:.1f}" if device.vram_total_bytes else ""
         pieces.append(f"VRAM {device.vram_used_bytes / GIB:.1f}{total} GiB")
-    return f"{device.name}: {', '.join(pieces) or 'the driver tells nothing'}"
+    return f"{device.name}: {', '.join(pieces) or 'no data from the driver'}"
 
 
 def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
     """For each memory what is in it, and a bar."""
     rows: list[Row] = []
     for bar in tick.memory:
-        first, *more = wrapped(memory_words(bar), room(width), 3)
-        rows.append(Row(MEMORY, styled(first), 2 if not rows else 4))
-        rows += [Row(MEMORY, styled(line), 5) for line in more]
+        first, *more = wrap_words(memory_words(bar), text_columns(width), 3)
+        rows.append(Row(MEMORY, style_text(first), 2 if not rows else 4))
+        rows += [Row(MEMORY, style_text(line), 5) for line in more]
         text = Text(no_wrap=True, end="")
-        for kind, stretch in stacked([(p.kind, p.bytes) for p in bar.parts], min(60, room(width)), glyphs):
+        for kind, stretch in stack_parts([(p.kind, p.bytes) for p in bar.parts], min(60, text_columns(width)), glyphs):
             text.append(stretch, style=_PART_STYLES[kind])
         rows.append(Row(MEMORY, text, 8))
     return rows
@@ -324,12 +343,14 @@ def memory_words(bar: MemoryBar) -> str:
 def host_rows(tick: Tick) -> list[Row]:
     """The processors, then memory, swap and disks."""
     host = tick.host
-    rows = [Row(HOST, styled(cpu_words(host)), 1)] if host.busy_cpus is not None else []
+    rows = [Row(HOST, style_text(cpu_words(host)), 1)] if host.busy_cpus is not None else []
     if host.throttled:
-        rows.append(Row(HOST, styled((f"its CPU quota runs out {host.throttled:.0%} of the time", "bold yellow")), 2))
+        rows.append(
+            Row(HOST, style_text((f"throttled by its CPU quota {host.throttled:.0%} of the time", "bold yellow")), 2)
+        )
     if words := io_words(host):
         swaps = (host.swap_in_bytes_per_s or 0) > _MB
-        rows.append(Row(HOST, styled((words, "bold yellow" if swaps else "")), 5))
+        rows.append(Row(HOST, style_text((words, "bold yellow" if swaps else "")), 5))
     return rows
 
 
@@ -367,5 +388,5 @@ def server_rows(tick: Tick, glyphs: Glyphs) -> list[Row]:
     for at, name in enumerate(tick.servers):
         mark = glyphs.chosen if at == tick.chosen else " "
         rank = 3 if abs(at - tick.chosen) <= 1 else 12
-        rows.append(Row(SERVERS, styled((f"{mark} {name}", "bold" if at == tick.chosen else "")), rank))
+        rows.append(Row(SERVERS, style_text((f"{mark} {name}", "bold" if at == tick.chosen else "")), rank))
     return rows

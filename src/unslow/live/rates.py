@@ -26,7 +26,7 @@ class Rates(NamedTuple):
     phase: PhaseNow = "unknown"
 
     @property
-    def is_half_seen(self) -> bool:
+    def needs_second_look(self) -> bool:
         """Whether there is an answer that was seen once only: one look more, soon, tells its speed."""
         return any(request.phase == "decode" and request.tokens_per_s is None for request in self.requests.each)
 
@@ -47,7 +47,7 @@ def rates_of(looks: Sequence[Look]) -> Rates:
         waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
         summed = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
         mean = sum(speeds) / len(speeds) if speeds else None
-        rates = Rates(summed, mean, _prompts_read(recent), requests, phase)
+        rates = Rates(summed, mean, _prefill_rate(recent), requests, phase)
         if rates.tokens_per_s is not None:
             return rates
         # Answers that are over before a second look: as fast as those just before, where as many ran beside each other
@@ -56,11 +56,11 @@ def rates_of(looks: Sequence[Look]) -> Rates:
         if not isinstance(known.speed, Known) or round(known.among) != answered:
             return rates
         return rates._replace(tokens_per_s=known.speed.value * answered, each_tokens_per_s=known.speed.value)
-    total = _counted(recent, [look.work.tokens for look in recent])
+    total = _counter_rate(recent, [look.work.tokens for look in recent])
     if total is None:
         total = now.work.tokens_per_s
     each = total / now.work.running if total is not None and now.work.running else None
-    prompts = _counted(recent, [look.work.prompt_tokens for look in recent])
+    prompts = _counter_rate(recent, [look.work.prompt_tokens for look in recent])
     if phase == "busy" and total is not None:
         phase = "decode" if total > 0 else "prefill" if prompts else phase
     return Rates(total, each, prompts, requests, phase)
@@ -100,7 +100,7 @@ def _requests(recent: Sequence[Look]) -> RequestsNow:
 
 
 def _slot_speed(recent: Sequence[Look], slot: int) -> float | None:
-    """Since the first look in which this answer had begun."""
+    """Since the first look at this response."""
     last = recent[-1]
     now = (last.work.decoding or {})[slot]
     for look in recent[:-1]:
@@ -111,8 +111,8 @@ def _slot_speed(recent: Sequence[Look], slot: int) -> float | None:
     return None
 
 
-def _prompts_read(recent: Sequence[Look]) -> float | None:
-    """Tokens of prompts a second while they are read; None where none is, or where that is not told."""
+def _prefill_rate(recent: Sequence[Look]) -> float | None:
+    """Prefill tok/s; None if no prompt is being read, or that is not reported."""
     speeds = []
     last = recent[-1]
     for prompt in last.work.prompts or ():
@@ -127,8 +127,8 @@ def _prompts_read(recent: Sequence[Look]) -> float | None:
     return sum(speeds) if speeds else None
 
 
-def _counted(recent: Sequence[Look], counts: Sequence[float | None]) -> float | None:
-    """Growth of a counter a second; None where it is not told, or began anew."""
+def _counter_rate(recent: Sequence[Look], counts: Sequence[float | None]) -> float | None:
+    """Growth per second; None if not reported, or the counter restarted."""
     known = [(look.at_s, count) for look, count in zip(recent, counts, strict=True) if count is not None]
     if len(known) < 2:  # noqa: PLR2004 (growth has two ends)
         return None

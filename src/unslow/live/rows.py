@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from unslow.page.view import PartKind
-from unslow.show.clean import safe
+from unslow.show.console import safe_text
 
 WIDE_FROM, WIDE, NARROW = 60, 11, 6
 """From this width on the labels have their full names, and how wide they are then and before."""
@@ -58,13 +58,13 @@ ASCII = Glyphs(
 )
 
 
-def fitted(rows: Sequence[Row], height: int) -> list[Row]:
+def fit_rows(rows: Sequence[Row], height: int) -> list[Row]:
     """As many rows as there is room for, in their order, those of the highest rank left out first."""
     keep = sorted(range(len(rows)), key=lambda at: (rows[at].rank, at))[: max(0, height)]
     return [rows[at] for at in sorted(keep)]
 
 
-def labelled(rows: Iterable[Row], width: int, ellipsis: str) -> list[Text]:
+def label_rows(rows: Iterable[Row], width: int, ellipsis: str) -> list[Text]:
     """The rows with the label of each panel before its first one, cut to the width."""
     lines, before, wide = [], "", label_width(width)
     for row in rows:
@@ -72,7 +72,7 @@ def labelled(rows: Iterable[Row], width: int, ellipsis: str) -> list[Text]:
         before = row.panel
         line = Text(no_wrap=True, end="").append(f"{name[: wide - 1]:<{wide}}", style="bold")
         line.append_text(row.text)
-        lines.append(cut(line, width, ellipsis))
+        lines.append(cut_line(line, width, ellipsis))
     return lines
 
 
@@ -81,12 +81,12 @@ def label_width(width: int) -> int:
     return WIDE if width >= WIDE_FROM else NARROW
 
 
-def room(width: int) -> int:
+def text_columns(width: int) -> int:
     """How many columns are left beside the labels."""
     return max(10, width - label_width(width))
 
 
-def cut(line: Text, width: int, ellipsis: str) -> Text:
+def cut_line(line: Text, width: int, ellipsis: str) -> Text:
     """The line, no wider than the screen."""
     if line.cell_len > width:
         line.truncate(max(0, width - len(ellipsis)))
@@ -94,16 +94,16 @@ def cut(line: Text, width: int, ellipsis: str) -> Text:
     return line
 
 
-def styled(*pieces: str | tuple[str, str]) -> Text:
+def style_text(*pieces: str | tuple[str, str]) -> Text:
     """Pieces of text, some with a style; nothing in them can drive the terminal."""
     text = Text(no_wrap=True, end="")
     for piece in pieces:
         word, style = (piece, "") if isinstance(piece, str) else piece
-        text.append(safe(word).replace("\n", " "), style=style)
+        text.append(safe_text(word).replace("\n", " "), style=style)
     return text
 
 
-def wrapped(text: str, width: int, most: int) -> list[str]:
+def wrap_words(text: str, width: int, most: int) -> list[str]:
     """Whole words on lines of this width, at most so many; the last ends in dots where there is more."""
     lines, line = [], ""
     for word in text.split():
@@ -134,14 +134,14 @@ def chart(values: Sequence[float | None], top: float, width: int, rows: int, gly
 
 def gauge(now: float, low: float, high: float, top: float, width: int, glyphs: Glyphs) -> str:
     """A bar up to `now`; beyond it the stretch that was expected, and the end that nothing passes."""
-    room = width - 1
-    done, start, end = (round(room * min(1.0, value / top)) if top > 0 else 0 for value in (now, low, high))
-    cells = [glyphs.range if start <= at < max(end, start + 1) else glyphs.line for at in range(room)]
+    text_columns = width - 1
+    done, start, end = (round(text_columns * min(1.0, value / top)) if top > 0 else 0 for value in (now, low, high))
+    cells = [glyphs.range if start <= at < max(end, start + 1) else glyphs.line for at in range(text_columns)]
     cells[:done] = glyphs.full * done
     return "".join(cells) + glyphs.end
 
 
-def stacked(parts: Sequence[tuple[PartKind, float]], width: int, glyphs: Glyphs) -> list[tuple[PartKind, str]]:
+def stack_parts(parts: Sequence[tuple[PartKind, float]], width: int, glyphs: Glyphs) -> list[tuple[PartKind, str]]:
     """Stretches of a bar; edges are rounded, not lengths, so that the sum is exact. What is there is seen."""
     total = sum(size for _, size in parts) or 1.0
     edge, drawn, stretches = 0.0, 0, []

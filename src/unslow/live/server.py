@@ -5,23 +5,24 @@ from contextlib import suppress
 
 import msgspec
 
-from unslow.commands._fix_commands import spelled_subject
+from unslow.commands._command_lines import subject_with_fix_commands
 from unslow.commands.diagnose.permission import target_of
 from unslow.facts.errors import UserError
-from unslow.facts.merge import bounded
+from unslow.facts.merge import bound_facts
 from unslow.facts.run import Phase, Span
-from unslow.facts.snapshot import Case, Snapshot, Subject
-from unslow.facts.values import Known, MissingFactError, Unknown, measured
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import Known, MissingFactError, Unknown, measured_fact
 from unslow.live.rates import MINUTE_S, Minute, Rates, rates_of
-from unslow.live.tick import Judgement, PhaseNow, ServerNow, SpeedNow, State, judgement
+from unslow.live.tick import Judgement, PhaseNow, ServerNow, SpeedNow, State, judge_case
+from unslow.look.bench.timing import join_telemetry
 from unslow.look.bench.trials.observations import Look, speed_alone, traffic_of
 from unslow.look.bench.trials.server_work import Work, read_work
-from unslow.look.bench.watching import joined_telemetry
 from unslow.look.logs.llama_cpp import parse_log
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.timeline import UNDER_LOAD
 from unslow.look.system import ExchangeError, LookError, System
 from unslow.page.view import MemoryBar, Missing
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.judge.subject import subject_name
 
 MOST_LOOKS = 400  # More than a minute has at the shortest interval
@@ -32,29 +33,29 @@ _NOTED: dict[PhaseNow, Phase] = {"queue": "queue", "load": "load", "prefill": "p
 """Phases that the sampler counts its rows to."""
 TAIL_BYTES = 64 * 1024  # Room for some hundred requests; only the last one is asked about
 SILENT_S = 1.5  # A server that has not answered for so long is said to be silent; the screen goes on meanwhile
-GONE = "the server went away; looking for it"
-WAITING = "how many requests wait is not told: restart llama-server with --metrics"
+GONE = "the server is gone; searching for it"
+WAITING = "queue length not reported: restart llama-server with --metrics"
 _HOW = {
-    "llama.cpp": ("it hides its slots", "restart llama-server without --no-slots"),
+    "llama.cpp": ("its /slots endpoint is disabled", "restart llama-server without --no-slots"),
     "Ollama": (
-        "this Ollama shows what is loaded, and no tokens",
-        "Ollama 0.30 or later shows them, to a user who may see its processes",
+        "this Ollama version reports loaded models but no token counts",
+        "use Ollama 0.30 or later, as a user who may see its processes",
     ),
-    "vLLM": ("its /metrics counts no tokens", "restart vLLM without --disable-log-stats"),
-    "SGLang": ("its /metrics is switched off", "restart SGLang with --enable-metrics"),
-    "TGI": ("it counts requests, and tokens only once an answer is whole", "`unslow bench` measures it"),
-    "KoboldCpp": ("it tells whether it works, and no tokens", "`unslow bench` measures it"),
+    "vLLM": ("its /metrics has no token counts", "restart vLLM without --disable-log-stats"),
+    "SGLang": ("its /metrics endpoint is disabled", "restart SGLang with --enable-metrics"),
+    "TGI": ("it counts tokens only when a response is complete", "measure it with `unslow bench`"),
+    "KoboldCpp": ("it reports whether it is busy but no token counts", "measure it with `unslow bench`"),
 }
-_OTHERS = ("this server shows nothing of its work", "`unslow bench` measures it; its own log may tell more")
+_OTHERS = ("this server does not report its work", "measure it with `unslow bench`; its log may say more")
 
 
-class Watched:
+class ServerWatch:
     """Written by the thread that looks; what others read of it is replaced as a whole."""
 
     def __init__(
         self, system: System, seen: Snapshot, subject: Subject, api_key: str | None, samples_per_s: float
     ) -> None:
-        pid = subject.runtime.pid.value_or(None)
+        pid = subject.runtime.process.pid.value_or(None)
         self.subject, self.sampler = subject, Sampler(system, [] if pid is None else [pid], samples_per_s)
         self.looks: deque[Look] = deque(maxlen=MOST_LOOKS)
         self.minute = Minute()
@@ -79,7 +80,7 @@ class Watched:
     def is_same(self, subject: Subject) -> bool:
         """Whether this is the very process with the very model that is watched."""
         both = (self.subject, subject)
-        return len({(one.runtime.pid.value_or(None), one.model.name.value_or("")) for one in both}) == 1
+        return len({(one.runtime.process.pid.value_or(None), one.model.name.value_or("")) for one in both}) == 1
 
     def refresh(self, seen: Snapshot, subject: Subject) -> None:
         self.subject, self.case = subject, _case(seen, subject)
@@ -97,7 +98,7 @@ class Watched:
                 self.last_logged = read_last_logged(self._system, self.subject)
         self.asking_since = None
         rates = rates_of(tuple(self.looks)) if self.error is None else Rates()
-        self.rates = rates._replace(phase=self._phase_without()) if rates.phase == "unknown" else rates
+        self.rates = rates._replace(phase=self._guess_phase()) if rates.phase == "unknown" else rates
         # The time since the last look counts to the phase that this one shows
         start_s, self._before_s = self._before_s, clock()
         if start_s is None:
@@ -108,18 +109,18 @@ class Watched:
         if phase in _NOTED:
             self.sampler.note(Span(phase=_NOTED[phase], start_s=start_s, end_s=self._before_s))
 
-    def _phase_without(self) -> PhaseNow:
-        """What it does, where it does not say so: by its state, else by the processors that it uses."""
+    def _guess_phase(self) -> PhaseNow:
+        """From its state, else from its CPU use."""
         if self.state == "loading":
             return "load"
         if self.state == "silent":
             return self.rates.phase
-        own = self.sampler.seen(self._system.clock() - GUESS_S).get("own_cpus")
+        own = self.sampler.means_between(self._system.clock() - GUESS_S).get("own_cpus")
         if own is None or self.state == "gone":
             return "unknown"
         return "busy" if own >= BUSY_CPUS else "idle"
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         self.is_lost, self.rates, self.last_logged = True, Rates(), None
         self.looks.clear()
 
@@ -135,9 +136,9 @@ class Watched:
         if self.judgement is None or self._worked:
             self._worked = False
             shares = self.minute.phases(self.rates.phase).minute
-            self.judgement = judgement(self.seen_case(), self._system.now(), shares, spelled_subject)
+            self.judgement = judge_case(self.seen_case(), self._system.now(), shares, subject_with_fix_commands)
 
-    def seen_case(self) -> Case:
+    def seen_case(self) -> CaseView:
         """The server on its machine, with what was seen of its work over the last minute."""
         start_s = self._system.clock() - MINUTE_S
         looks = [look for look in tuple(self.looks) if look.at_s >= start_s and look.work.running is not None]
@@ -145,21 +146,21 @@ class Watched:
         if len(looks) > 1 and any(look.work.running for look in looks):
             source = f"{len(looks)} looks at {looks[-1].work.source}"
             speed = speed_alone(looks, source)
-            run = msgspec.structs.replace(run, traffic=measured(traffic_of(looks), source))
+            run = msgspec.structs.replace(run, traffic=measured_fact(traffic_of(looks), source))
             if isinstance(speed, Known):
                 run = msgspec.structs.replace(run, decode_tokens_per_s=speed)
-            run = bounded(run)
+            run = bound_facts(run)
         telemetry = self.sampler.recent(MINUTE_S)
         if telemetry.samples:
-            run = joined_telemetry(run, measured(telemetry, UNDER_LOAD))
-        return msgspec.structs.replace(self.case, run=run)
+            run = join_telemetry(run, measured_fact(telemetry, UNDER_LOAD))
+        return self.case.replace(run=run)
 
     def lay_out(self, system: System | None) -> None:
         """Reckon once what lies on its GPUs, where its log does not tell; `system` is the machine that it runs on."""
         if self._is_laid_out:
             return
         self._is_laid_out = True
-        if isinstance(self.case.runtime.buffers, Known) or not self.case.machine.gpus.value_or(()):
+        if isinstance(self.case.runtime.memory.buffers, Known) or not self.case.machine.gpus.value_or(()):
             return
         from unslow.page.what_if import memory_of  # noqa: PLC0415 (the layouts take a while to import)
 
@@ -169,7 +170,7 @@ class Watched:
 
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""
-        pid = self.subject.runtime.pid.value_or(None)
+        pid = self.subject.runtime.process.pid.value_or(None)
         try:
             if pid is not None:
                 self._system.read_bytes(f"/proc/{pid}/comm", 64)
@@ -178,13 +179,13 @@ class Watched:
         return self.state != "gone"
 
 
-def _case(seen: Snapshot, subject: Subject) -> Case:
-    return next(msgspec.structs.replace(seen, subjects=(subject,)).cases())
+def _case(seen: Snapshot, subject: Subject) -> CaseView:
+    return next(views_of(msgspec.structs.replace(seen, subjects=(subject,))))
 
 
 def read_last_logged(system: System, subject: Subject) -> float | None:
     """Tokens per second of the last answer that the log tells of; None where it tells of none."""
-    path = subject.runtime.log_path
+    path = subject.runtime.process.log_path
     if not isinstance(path, Known) or not subject.runtime.name.value_or("").endswith("llama.cpp"):
         return None
     try:
@@ -196,23 +197,23 @@ def read_last_logged(system: System, subject: Subject) -> float | None:
     return last.generated_tokens / last.decode_s if last and last.decode_s > 0 else None
 
 
-def server_now(watched: Watched, now_s: float) -> ServerNow:
+def server_now(watched: ServerWatch, now_s: float) -> ServerNow:
     """Which server it is, and whether it answers."""
     runtime, model = subject_name(watched.case)
     state, because = watched.state, watched.error.why if watched.error and watched.state != "answers" else ""
     since = watched.asking_since
     if since is not None and now_s - since > SILENT_S:
-        state, because = "silent", f"it has not answered for {now_s - since:.0f} s; it may be reading a long prompt"
+        state, because = "silent", f"no response for {now_s - since:.0f} s; it may be in a long prefill"
     if watched.is_lost:
         state, because = "gone", GONE
     facts = watched.subject.runtime
     return ServerNow(
-        runtime=runtime, model=model, url=facts.url.value_or(""), pid=facts.pid.value_or(None), state=state,
-        because=because,
+        runtime=runtime, model=model, url=facts.process.url.value_or(""), pid=facts.process.pid.value_or(None),
+        state=state, because=because,
     )  # fmt: skip
 
 
-def speed_now(watched: Watched) -> SpeedNow:
+def speed_now(watched: ServerWatch) -> SpeedNow:
     """The speed, what it should be, and what is not told."""
     rates, judged = watched.rates, watched.judgement
     missing = missing_of(watched.subject, watched.work, watched.error) if watched.state == "answers" else None

@@ -9,11 +9,10 @@ import msgspec
 
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.page.view import MemoryBar, MemoryPart, Missing, PartKind
-from unslow.think.case.demand import read_shape
-from unslow.think.case.prediction import DECODE, predict, predict_prefill
+from unslow.think.case.speed import DECODE
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import PER
@@ -22,11 +21,11 @@ from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
 
 SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
-"""As in the telemetry; "busy" where it works and does not tell at what, "unknown" where it tells nothing."""
+"""As in the telemetry; "busy" if it works at an unreported phase, "unknown" if it reports nothing."""
 State = Literal["answers", "silent", "loading", "gone", "none"]
-NORMAL = "nothing: it is as fast as this hardware allows"
-NOTHING = "nothing stands out"
-NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
+NORMAL = "none: it is as fast as this hardware allows"
+NOTHING = "none stands out"
+NO_SPEED, UNSURE = "no speed measured yet", "undetermined so far"
 _COMPUTES = ("prefill", "decode")
 _MATTERS = 0.1  # Of the time that it computed: what is only suspected of a phase that took less is not the answer
 _KINDS: dict[str, tuple[PartKind, str]] = {
@@ -37,14 +36,14 @@ _KINDS: dict[str, tuple[PartKind, str]] = {
     "output": ("compute", "buffers"),
 }
 _OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
-UNNAMED, NOT_TOLD = "driver and others", "not told whose"
+UNNAMED, NOT_TOLD = "driver and others", "owner unknown"
 OTHERS, REST = "others", "server itself"
 _NUMBER = re.compile(r"(\d+)\D*$")
-MOST_STRANGERS = 4
+MOST_OTHERS = 4
 
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
-    """Which server is looked at, and whether it answers."""
+    """The watched server, and whether it answers."""
 
     runtime: str = ""
     model: str = ""
@@ -52,11 +51,11 @@ class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     state: State = "none"
     because: str = ""
-    """Why it does not answer, where it does not."""
+    """Why it does not answer; empty if it does."""
 
 
 class SpeedNow(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens per second of this moment, and what they should be."""
+    """Tokens per second now, and what they should be."""
 
     tokens_per_s: float | None = None
     """Of all requests together."""
@@ -64,18 +63,18 @@ class SpeedNow(msgspec.Struct, frozen=True, kw_only=True):
     """Of one request, on average."""
     prompt_tokens_per_s: float | None = None
     last_tokens_per_s: float | None = None
-    """Of the last answer by the server's log, where the server tells nothing of this moment."""
+    """Of the last response in the server's log, if the server does not report its current speed."""
     expected: Range | None = None
-    """Of one request, as it is set up."""
+    """Of one request, with these settings."""
     ceiling: float | None = None
-    """What the memory allows one request at most."""
+    """The memory bandwidth ceiling of one request."""
     source: str = ""
     missing: Missing | None = None
-    """Why no speed is told, or only a late one, and how to get it."""
+    """Why there is no current speed, and how to get it."""
 
 
 class RequestNow(msgspec.Struct, frozen=True, kw_only=True):
-    """One request in work."""
+    """One running request."""
 
     slot: int
     phase: PhaseNow
@@ -84,11 +83,11 @@ class RequestNow(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: float | None = None
     prompt_tokens: int | None = None
     prompt_read: float | None = None
-    """The share of the prompt that was read."""
+    """The share of the prompt that is prefilled."""
 
 
 class RequestsNow(msgspec.Struct, frozen=True, kw_only=True):
-    """How many are answered and how many wait; None where the server does not tell."""
+    """How many requests run and wait; None if the server does not report it."""
 
     running: float | None = None
     waiting: float | None = None
@@ -96,16 +95,16 @@ class RequestsNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PhasesNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What it does, and what it did over the last minute: shares of the time that add up to one."""
+    """The current phase, and the phases of the last minute as shares that add up to one."""
 
     now: PhaseNow = "unknown"
     minute: dict[str, float] = msgspec.field(default_factory=dict)
     queued: float = 0.0
-    """The share of the minute in which somebody waited."""
+    """The share of the minute in which requests waited."""
 
 
 class WallPart(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token's time goes to."""
+    """A part of the time of a token."""
 
     part: str
     seconds: float
@@ -113,7 +112,7 @@ class WallPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wall(msgspec.Struct, frozen=True, kw_only=True):
-    """What binds in a phase: its largest part first."""
+    """Where the time of a phase goes, the largest part first."""
 
     phase: str
     per: Per
@@ -137,11 +136,11 @@ class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
     vram_used_bytes: float | None = None
     vram_total_bytes: float | None = None
     reasons: tuple[str, ...] = ()
-    """Why the driver keeps its clocks low, as it says; those of an idle GPU are left out."""
+    """Why the driver lowers its clocks; idle reasons are left out."""
 
 
 class HostNow(msgspec.Struct, frozen=True, kw_only=True):
-    """The processors, the memory and the disks."""
+    """The CPUs, the memory and the disks."""
 
     cpus: int | None = None
     busy_cpus: float | None = None
@@ -159,7 +158,7 @@ class HostNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
-    """What seems to make it slow, by the causes; `found` is sure, `suspected` wants one more look."""
+    """What makes it slow, by the causes; `found` is proven, `suspected` needs another measurement."""
 
     kind: Literal["found", "suspected", "nothing", "cannot_tell"]
     title: str
@@ -171,9 +170,9 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
     """How many other findings there are."""
     fix: str = ""
     command: str = ""
-    """The first line to copy of the fix, where it has one."""
+    """The first command of the fix, if it has one."""
     at: str = ""
-    """When it was judged."""
+    """When it was diagnosed."""
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +181,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
     at: str = ""
     seconds: float = 0.0
-    """Since the watching began."""
+    """Since the start."""
     servers: tuple[str, ...] = ()
     chosen: int = 0
     server: ServerNow = ServerNow()
@@ -195,7 +194,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     host: HostNow = HostNow()
     suspicion: Suspicion | None = None
     notes: tuple[str, ...] = ()
-    """Sources that can't be read, and what that costs."""
+    """Events, and what is not reported."""
 
 
 class Judgement(NamedTuple):
@@ -208,11 +207,11 @@ class Judgement(NamedTuple):
 
 
 @one_judgement()
-def judgement(
-    case: Case,
+def judge_case(
+    case: CaseView,
     at: str = "",
     shares: Mapping[str, float] | None = None,
-    spell: Callable[[SubjectReport, Case], SubjectReport] = lambda report, _case: report,
+    spell: Callable[[SubjectReport, CaseView], SubjectReport] = lambda report, _case: report,
 ) -> Judgement:
     """Judge what was seen so far; `shares` are the phases of the last minute, `spell` puts fixes into commands."""
     report = spell(judge(case), case)
@@ -252,19 +251,19 @@ def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float
 
 
 def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
-    """Whether the phase that it would slow down took a part of the last minute that is worth a word."""
+    """Whether the phase that it slows took a relevant share of the last minute."""
     phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
     return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
 
 
-def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
+def walls_of(case: CaseView, report: SubjectReport) -> dict[str, Wall]:
     """What binds in each phase that computes: as measured, else as predicted."""
     walls = {}
-    for phase, predictor in (("decode", predict), ("prefill", predict_prefill)):
+    for phase, predictor in (("decode", case.speed.predict), ("prefill", case.speed.predict_prefill)):
         parts = [(b.part, b.seconds) for b in report.budget if b.phase == phase]
         measured = bool(parts)
         if not measured:
-            known = predictor(case)
+            known = predictor()
             parts = [] if isinstance(known, Unknown) else [(p.name, p.seconds) for p in known.parts]
         parts = sorted((part for part in parts if part[1] > 0), key=lambda part: -part[1])
         total = sum(seconds for _, seconds in parts)
@@ -274,7 +273,7 @@ def walls_of(case: Case, report: SubjectReport) -> dict[str, Wall]:
 
 
 def bars_of(
-    case: Case, vram_used: Mapping[int, float], ram: HostNow, laid: Sequence[MemoryBar] = ()
+    case: CaseView, vram_used: Mapping[int, float], ram: HostNow, laid: Sequence[MemoryBar] = ()
 ) -> tuple[MemoryBar, ...]:
     """A bar for each GPU whose size is known, and one for the host.
 
@@ -286,61 +285,65 @@ def bars_of(
     devices = [bar for bar in laid if not bar.is_host]
     on_gpus: list[list[MemoryPart]] = [[] for _ in gpus]
     on_host: list[MemoryPart] = []
-    if not isinstance(case.runtime.buffers, Known) and whole and len(devices) == len(gpus):
-        on_gpus, on_host = list(map(_named, devices)), [part for bar in laid if bar.is_host for part in _named(bar)]
+    if not isinstance(case.runtime.memory.buffers, Known) and whole and len(devices) == len(gpus):
+        on_gpus, on_host = (
+            list(map(_own_parts, devices)),
+            [part for bar in laid if bar.is_host for part in _own_parts(bar)],
+        )
     bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
     host = _host_bar(case, ram, on_host)
     return (*bars, host) if host else tuple(bars)
 
 
-def _named(bar: MemoryBar) -> list[MemoryPart]:
-    """What of a laid out bar is the server's."""
+def _own_parts(bar: MemoryBar) -> list[MemoryPart]:
     own = (part for part in bar.parts if part.kind in _OWN_NAMES)
     return [MemoryPart(kind=part.kind, name=_OWN_NAMES[part.kind], bytes=part.bytes) for part in own]
 
 
-def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[MemoryPart], *, alone: bool) -> MemoryBar:
-    capacity, pid = int(gpu.vram_total_bytes.need()), case.runtime.pid.value_or(None)
+def _gpu_bar(
+    case: CaseView, gpu: Gpu, vram_used: Mapping[int, float], laid: list[MemoryPart], *, alone: bool
+) -> MemoryBar:
+    capacity, pid = int(gpu.vram_total_bytes.need()), case.runtime.process.pid.value_or(None)
 
     def is_here(buffer: Buffer) -> bool:
         number = _NUMBER.search(buffer.device)  # in the runtime's name of a device, such as CUDA1
         return buffer.on_gpu and (alone or int(number[1] if number else 0) == gpu.index)
 
-    buffers = [buffer for buffer in case.runtime.buffers.value_or([]) if is_here(buffer)]
+    buffers = [buffer for buffer in case.runtime.memory.buffers.value_or([]) if is_here(buffer)]
     used = int(vram_used.get(gpu.index, gpu.vram_used_bytes.value_or(0)))
     # Other processes that the driver lists, the largest first; those beyond a few together
     others = [p for p in gpu.processes.value_or([]) if p.pid != pid and p.vram_bytes.value_or(0)]
     others.sort(key=lambda p: -p.vram_bytes.value_or(0))
-    named = [_stranger(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_STRANGERS]]
-    smaller = sum(p.vram_bytes.need() for p in others[MOST_STRANGERS:])
-    strangers = [*named, *([_stranger(OTHERS, smaller)] if smaller else [])]
-    left = used - sum(part.bytes for part in strangers)
-    own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
+    named = [_other_program(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_OTHERS]]
+    smaller = sum(p.vram_bytes.need() for p in others[MOST_OTHERS:])
+    theirs = [*named, *([_other_program(OTHERS, smaller)] if smaller else [])]
+    left = used - sum(part.bytes for part in theirs)
+    own = _buffer_parts(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
     # What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told
     held = sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]) if p.pid == pid)
     more = held - sum(part.bytes for part in own)
     beside = [MemoryPart(kind="compute", name=REST, bytes=more)] if more > 0 else []
-    parts = [*own, *beside, *strangers]
+    parts = [*own, *beside, *theirs]
     rest = used - sum(part.bytes for part in parts)
     if rest > 0:
         # in containers the driver does not list the server's own process
-        parts.append(MemoryPart(kind="reserve", name=UNNAMED if len(parts) > len(strangers) else NOT_TOLD, bytes=rest))
-    return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_filled(parts, capacity))
+        parts.append(MemoryPart(kind="reserve", name=UNNAMED if len(parts) > len(theirs) else NOT_TOLD, bytes=rest))
+    return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_with_free(parts, capacity))
 
 
-def _own(buffers: list[Buffer]) -> list[MemoryPart]:
+def _buffer_parts(buffers: list[Buffer]) -> list[MemoryPart]:
     sums: dict[tuple[PartKind, str], int] = {}
     for buffer in buffers:
         sums[_KINDS[buffer.kind]] = sums.get(_KINDS[buffer.kind], 0) + buffer.bytes
     return [MemoryPart(kind=kind, name=name, bytes=size) for (kind, name), size in sums.items() if size]
 
 
-def _stranger(name: str, size: int) -> MemoryPart:
+def _other_program(name: str, size: int) -> MemoryPart:
     return MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size)
 
 
-def _host_bar(case: Case, ram: HostNow, laid: list[MemoryPart]) -> MemoryBar | None:
-    """Weights that are mapped from their file count as free for the kernel; here they are the server's."""
+def _host_bar(case: CaseView, ram: HostNow, laid: list[MemoryPart]) -> MemoryBar | None:
+    """The kernel counts mmapped weights as available; here they are the server's."""
     total, available = ram.ram_total_bytes, ram.ram_available_bytes
     if total is None or available is None:
         return None
@@ -357,27 +360,26 @@ def _host_bar(case: Case, ram: HostNow, laid: list[MemoryPart]) -> MemoryBar | N
     others = int(total - available) - (own - mapped)
     if others > 0:
         parts.append(MemoryPart(kind="stranger", name=OTHERS, bytes=others))
-    return MemoryBar(name="RAM", is_host=True, capacity_bytes=int(total), parts=_filled(parts, int(total)))
+    return MemoryBar(name="RAM", is_host=True, capacity_bytes=int(total), parts=_with_free(parts, int(total)))
 
 
-def _host_parts(case: Case) -> list[MemoryPart]:
-    """By the runtime's account; without one, the model's size where no GPU could hold it."""
-    buffers = case.runtime.buffers
+def _host_parts(case: CaseView) -> list[MemoryPart]:
+    """From the reported buffers; else, without a GPU, the size of the model."""
+    buffers = case.runtime.memory.buffers
     if isinstance(buffers, Known):
-        return _own([buffer for buffer in buffers.value if not buffer.on_gpu])
+        return _buffer_parts([buffer for buffer in buffers.value if not buffer.on_gpu])
     if case.machine.gpus.value_or(()):
         return []
-    cache = case.runtime.kv_bytes.value_or(None)
+    cache = case.runtime.cache.bytes.value_or(None)
     if cache is None:  # as large as the context makes it; nothing where that is not known
         with suppress(MissingFactError):
-            cache = round(read_shape(case).kv_bytes_per_token * case.runtime.context_length.need())
+            cache = round(case.memory.shape.kv_bytes_per_token * case.runtime.context.length.need())
     weights = MemoryPart(kind="weights", name="weights", bytes=case.model.weights_bytes.value_or(0))
     return [part for part in (weights, MemoryPart(kind="kv", name="KV cache", bytes=cache or 0)) if part.bytes]
 
 
-def _filled(parts: list[MemoryPart], capacity: int) -> tuple[MemoryPart, ...]:
-    """The parts and what is free; where they are more than there is, by how much."""
+def _with_free(parts: list[MemoryPart], capacity: int) -> tuple[MemoryPart, ...]:
     free = capacity - sum(part.bytes for part in parts)
     if free < 0:
-        return (*parts, MemoryPart(kind="lacking", name="more than there is", bytes=-free))
+        return (*parts, MemoryPart(kind="lacking", name="over capacity", bytes=-free))
     return (*parts, MemoryPart(kind="free", name="free", bytes=free))

@@ -16,17 +16,17 @@ from typing import Any, Self
 import msgspec
 
 from unslow import __version__
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
 from unslow.facts.errors import UserError
 from unslow.facts.run import Completion, Run
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import Count, measured, not_found, reported
+from unslow.facts.values import Count, measured_fact, not_found, reported_fact
 from unslow.look.completion_summary import run_of_completions
 from unslow.look.kernel.processors import CpuSample, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.probes import read_machine
 from unslow.look.runtimes.transformers import read_model
 from unslow.look.runtimes.transformers.bench import Timer
-from unslow.look.stored.calibrations import read_calibrations
+from unslow.look.stored import read_calibrations
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.think.judge.judge import diagnose
@@ -36,8 +36,8 @@ from unslow.think.speed.calibration import calibrations_of_machine
 SOURCE = "unslow.watch"
 CALLS = "transformers calls"
 NEVER_CALLED = not_found("`generate` was not called while it was watched", "call it inside the `with` block")
-_NOT_CALLED = "It can't be told whether this is slow: `generate` was not called while it was watched."
-ALREADY = "unslow: this model is watched already; the report comes when the outer watching ends\n"
+_NOT_CALLED = "Undetermined: `generate` was not called while the model was watched."
+ALREADY = "unslow: this model is already watched; the report comes when the outer watch ends\n"
 _WATCHED: dict[int, "Watch"] = {}  # Who watches a model first, by the model: others within only take notes
 
 
@@ -54,7 +54,7 @@ def watch(target: Any, *, quiet: bool = False) -> Any:
         return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
     # `generate` with a report after every call; `.watch.report` keeps the last
     watcher = Watch(owner, quiet=quiet)
-    timed = watcher.timer.wrapped(target)
+    timed = watcher.timer.wrap(target)
 
     @functools.wraps(target)
     def reporting(*args: Any, **kwargs: Any) -> Any:
@@ -72,9 +72,9 @@ class Watch(ContextDecorator):
     def __init__(self, model: Any, *, quiet: bool = False, system: System | None = None) -> None:
         if not is_model(model):
             name = type(model).__name__
-            raise UserError(f"{name} is no model of Transformers", "give the model, or `model.generate`")
+            raise UserError(f"{name} is not a Transformers model", "pass the model or `model.generate`")
         self.model = model
-        self.timer = Timer(model, waited=self._waited)
+        self.timer = Timer(model, waited=self._run_delay)
         self.snapshot: Snapshot | None = None
         self.report: Report | None = None
         self._quiet = quiet
@@ -107,7 +107,7 @@ class Watch(ContextDecorator):
         calls = self._system.ask(CALLS, lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls]))
         snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
         self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
-        self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
+        self.report = add_notes(with_fix_commands(diagnose(self.snapshot), self.snapshot), self.snapshot)
         if not self._quiet and sys.stderr is not None:
             from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
 
@@ -117,7 +117,7 @@ class Watch(ContextDecorator):
             sys.stderr.write(words)
         return self.report
 
-    def _waited(self) -> float | None:
+    def _run_delay(self) -> float | None:
         try:
             return read_run_delay(self._system, "self")
         except LookError:
@@ -129,7 +129,7 @@ def is_model(target: Any) -> bool:
     return callable(getattr(target, "generate", None)) and hasattr(target, "register_forward_pre_hook")
 
 
-def replayed(system: System) -> Snapshot:
+def replay_watch(system: System) -> Snapshot:
     """The snapshot of a model that was watched when this was recorded."""
     before = _sample(system)
     calls = system.ask(CALLS, list)
@@ -141,14 +141,14 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     """The snapshot of a watched model on this machine, live or recorded."""
     machine, outcomes = read_machine(system)
     subject, done = read(), msgspec.convert(calls, list[_Call])
-    streams = reported(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
-    runtime = msgspec.structs.replace(subject.runtime, running_requests=streams)
+    streams = reported_fact(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
+    runtime = subject.runtime.with_facts(running_requests=streams)
     if any(call.use_cache is False for call in done):
-        without = reported(value=False, source="generate(use_cache=False)")
-        runtime = msgspec.structs.replace(runtime, prompt_cache=without)
+        without = reported_fact(value=False, source="generate(use_cache=False)")
+        runtime = runtime.with_facts(prompt_cache=without)
     run = Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
     if counted := done[1:] or done:  # the first of several warms caches and compiles
-        completions = measured(tuple(call.completion for call in counted), SOURCE)
+        completions = measured_fact(tuple(call.completion for call in counted), SOURCE)
         run = run_of_completions(completions, not_found("the load was not watched"))
     return Snapshot(
         unslow_version=__version__,
@@ -168,29 +168,28 @@ def _sample(system: System) -> CpuSample | None:
 
 
 def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:
-    """With what this process and others used of the processors meanwhile."""
     if before is None or after is None:
         return snapshot
     use = cpus_between(before, after, (read_own_pid(system),))
     subject = snapshot.subjects[0]
     run = msgspec.structs.replace(
         subject.run,
-        own_cpus=measured(use.excluded_cpus, "/proc"),
-        others_cpus=measured(use.busy_cpus, "/proc"),
-        busiest_others=measured(use.busiest, "/proc"),
+        own_cpus=measured_fact(use.excluded_cpus, "/proc"),
+        others_cpus=measured_fact(use.busy_cpus, "/proc"),
+        busiest_others=measured_fact(use.busiest, "/proc"),
     )
     return msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=run),))
 
 
-def noted(report: Report, snapshot: Snapshot) -> Report:
+def add_notes(report: Report, snapshot: Snapshot) -> Report:
     """The report with what only a watched program tells: whether it ran, how many at once, whether without a cache."""
     (subject,), runtime = report.subjects, snapshot.subjects[0].runtime
-    streams, notes = runtime.running_requests.value_or(0), []
+    streams, notes = runtime.scheduling.running_requests.value_or(0), []
     if not streams:  # settings alone make nobody wait
         subject = msgspec.structs.replace(subject, verdict="cannot_tell", summary=_NOT_CALLED)
     if streams > 1:
-        notes.append(f"{streams} sequences were generated together; the speeds are those of each, not of all together.")
-    if runtime.prompt_cache.value_or(None) is False:
-        notes.append("`use_cache` is False: for every token the whole text is computed again. Leave it at True.")
+        notes.append(f"{streams} sequences were generated together; the speeds are per sequence.")
+    if runtime.cache.prompt_cache.value_or(None) is False:
+        notes.append("`use_cache` is False: every token recomputes the whole sequence. Leave it at True.")
     subject = msgspec.structs.replace(subject, notes=(*subject.notes, *notes))
     return msgspec.structs.replace(report, subjects=(subject,))

@@ -16,7 +16,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Known, not_supported
-from unslow.live.server import GONE, Watched, notes_on, server_now, speed_now
+from unslow.live.server import GONE, ServerWatch, notes_on, server_now, speed_now
 from unslow.live.tick import DeviceNow, HostNow, Tick, bars_of
 from unslow.look.sampler.readings import Device
 from unslow.look.system import LookError, System
@@ -39,14 +39,14 @@ LONGEST_ONCE_S = 30.0
 JOIN_S = 0.5  # A thread that waits for a server is left behind: it ends with the program
 
 
-class Watching:
+class Watcher:
     """`look` is called by one thread again and again; `tick` and `choose` by any."""
 
     def __init__(self, system: System, request: WatchRequest) -> None:
         self._system, self._request = system, request
         self._lock = Lock()
         self._seen: Snapshot | None = None
-        self._watched: Watched | None = None
+        self._watched: ServerWatch | None = None
         self._chosen = self._wanted = 0
         self._events: list[str] = []
         self._judge_at = self._find_at = self._found_at = self._started = 0.0
@@ -70,8 +70,8 @@ class Watching:
         return self._watched is not None
 
     @property
-    def is_half_seen(self) -> bool:
-        return self._watched is not None and self._watched.rates.is_half_seen
+    def needs_second_look(self) -> bool:
+        return self._watched is not None and self._watched.rates.needs_second_look
 
     def choose(self, step: int) -> None:
         """The server so many places further; it is opened at the next look."""
@@ -87,7 +87,7 @@ class Watching:
         if watched is not None:
             watched.ask()
             if not watched.is_there() and not watched.is_lost:
-                watched.lose()
+                watched.mark_lost()
                 self._say(GONE)
                 self._find_at = 0.0
             if watched.is_lost and watched.error is None:  # something answers at its address again
@@ -116,14 +116,14 @@ class Watching:
         self._find_at = self._found_at + max(LOST_S if lost else FIND_S, min(FIND_S, cost_s / share))
         if seen is None or not seen.subjects:
             return
-        urls = [subject.runtime.url.value_or("") for subject in seen.subjects]
-        url = watched.subject.runtime.url.value_or("") if watched else None
+        urls = [subject.runtime.process.url.value_or("") for subject in seen.subjects]
+        url = watched.subject.runtime.process.url.value_or("") if watched else None
         place = urls.index(url) if url in urls else 0  # its address, else the first
         if watched is None or watched.is_lost or not watched.is_same(seen.subjects[place]):
             if watched is None:
                 self._say("found a server")
             else:
-                self._say("the server is back" if url in urls else "the server went away; another one is shown")
+                self._say("the server is back" if url in urls else "the server is gone; showing another one")
             self._open(seen, place)
         else:
             with self._lock:
@@ -131,11 +131,10 @@ class Watching:
             watched.refresh(seen, seen.subjects[place])
 
     def _open(self, seen: Snapshot, place: int) -> None:
-        """Watch this one from now on."""
         self.close()
         watched = None
         if seen.subjects:
-            watched = Watched(self._system, seen, seen.subjects[place], self._request.api_key, self._hz)
+            watched = ServerWatch(self._system, seen, seen.subjects[place], self._request.api_key, self._hz)
             if not is_elsewhere(self._request):
                 watched.sampler.start()
         with self._lock:
@@ -143,7 +142,7 @@ class Watching:
         self._judge_at = 0.0
 
     def _cpu_s(self) -> float:
-        """What this thread has used so far; nothing where the world is only played."""
+        """CPU time of this thread; 0 on a recorded system."""
         try:
             return self._system.live().cpu_s()
         except LookError:
@@ -166,7 +165,7 @@ class Watching:
             return tick
         sampler = watched.sampler
         window_s = max(2 * self._request.interval, 2.5 / self._hz)
-        sampled = sampler.seen(now_s - window_s)
+        sampled = sampler.means_between(now_s - window_s)
         devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
         judged, rates = watched.judgement, watched.rates
@@ -187,10 +186,10 @@ class Watching:
         )
 
 
-class Eyes:
+class WatchThread:
     """Looks at every interval, in a thread of its own, from `start` to `stop`."""
 
-    def __init__(self, watching: Watching, interval_s: float, system: System) -> None:
+    def __init__(self, watching: Watcher, interval_s: float, system: System) -> None:
         self._watching, self._every_s, self._system = watching, interval_s / LOOKS, system
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="unslow watch", daemon=True)
@@ -210,32 +209,32 @@ class Eyes:
             while not self._stopping.is_set():
                 self._watching.look()
                 due = max(due + self._every_s, clock())
-                if self._watching.is_half_seen and not self._stopping.wait(min(SOON_S, due - clock())):
+                if self._watching.needs_second_look and not self._stopping.wait(min(SOON_S, due - clock())):
                     self._watching.look()
                 self._stopping.wait(due - clock())
         except BaseException as error:  # noqa: BLE001 (a bug must reach whoever shows the screen)
             self.failure = error
 
 
-def ticks(watching: Watching, request: WatchRequest, system: System) -> Iterator[Tick]:
+def ticks(watching: Watcher, request: WatchRequest, system: System) -> Iterator[Tick]:
     """A tick at every interval; one alone where only one was asked for, once a speed can be told."""
-    eyes, start_s = Eyes(watching, request.interval, system), system.clock()
+    eyes, start_s = WatchThread(watching, request.interval, system), system.clock()
     eyes.start()
     try:
         if request.once:
             while watching.rounds < ENOUGH_ROUNDS and system.clock() - start_s < LONGEST_ONCE_S + request.interval:
-                _checked(watching, eyes)
+                _checked_tick(watching, eyes)
                 system.sleep(request.interval / LOOKS)
-            yield _checked(watching, eyes)
+            yield _checked_tick(watching, eyes)
             return
         while request.seconds is None or system.clock() - start_s < request.seconds:
             system.sleep(request.interval)
-            yield _checked(watching, eyes)
+            yield _checked_tick(watching, eyes)
     finally:
         eyes.stop()
 
 
-def _checked(watching: Watching, eyes: Eyes) -> Tick:
+def _checked_tick(watching: Watcher, eyes: WatchThread) -> Tick:
     if eyes.failure is not None:
         raise eyes.failure
     return watching.tick()
@@ -244,7 +243,7 @@ def _checked(watching: Watching, eyes: Eyes) -> Tick:
 def checked_request(request: WatchRequest) -> WatchRequest:
     """The request with the key of the environment where none was given; UserError where its target does not run."""
     if not is_live(request.target):
-        raise UserError(f"{request.target} does not run", "watch takes the URL or the process id of a running server")
+        raise UserError(f"{request.target} is not a running server", "give the URL or the process id of one")
     return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
 
@@ -259,7 +258,7 @@ def find_watched(system: System, request: WatchRequest) -> Snapshot:
         seen = collect(system, bandwidth=False, api_key=key, port=port)
         subjects = chosen_subjects(system, seen, url, None if url else request.target, key)
         subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
-    watched = tuple(subject for subject in subjects if isinstance(subject.runtime.url, Known))
+    watched = tuple(subject for subject in subjects if isinstance(subject.runtime.process.url, Known))
     return Discretion.about(key, request.target).facts(with_subjects(seen, watched[:MOST_SERVERS]))
 
 
@@ -281,7 +280,7 @@ def is_elsewhere(request: WatchRequest) -> bool:
 
 def label_of(subject: Subject) -> str:
     """A server in a few words."""
-    names = (subject.runtime.name, subject.model.name, subject.runtime.url)
+    names = (subject.runtime.name, subject.model.name, subject.runtime.process.url)
     return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
 
 
@@ -289,7 +288,7 @@ def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine:
     """Every GPU that is sampled, then those that only a probe has seen."""
     gpus = machine.gpus.value_or(())
     if devices:
-        return tuple(_sampled(seen, device, gpus) for device in devices)
+        return tuple(_sampled_device(seen, device, gpus) for device in devices)
     probed = ("busy", "clock_hz", "power_w", "temperature_c", "vram_used_bytes", "vram_total_bytes")
     return tuple(
         DeviceNow(
@@ -301,7 +300,7 @@ def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine:
     )
 
 
-def _sampled(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -> DeviceNow:
+def _sampled_device(seen: Mapping[str, float], device: Device, gpus: tuple[Gpu, ...]) -> DeviceNow:
     same = [gpu for gpu in gpus if device.name in (gpu.name.value_or(""), gpu.bus_id.value_or(""))]
     numbered = [gpu for gpu in same or gpus if gpu.index == device.number]
     gpu = next(iter([*numbered, *same]), Gpu(index=device.number))

@@ -23,7 +23,7 @@ class Setting(NamedTuple):
 UNSET = Setting("", "")
 
 
-class Spelled(NamedTuple):
+class GivenFlag(NamedTuple):
     """A known flag on a command line: which, the words it takes up, and its value."""
 
     name: str

@@ -12,7 +12,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.facts.values import MIB, Known, Origin
+from unslow.facts.values import GIB, MIB, Known, Origin
 
 _STATED = (Origin.REPORTED, Origin.MEASURED, Origin.TOLD)
 
@@ -25,18 +25,18 @@ _NOTABLE_WITHOUT_LAYERS = 64 * MIB
 _PADDING = 256  # llama.cpp rounds a context up to a multiple of this
 
 _SAME: tuple[tuple[str, Callable[[Any], str], str], ...] = (
-    ("kv_type_k", lambda t: f"keys are cached as {t}", "the runtime fell back to another type of cache"),
-    ("kv_type_v", lambda t: f"values are cached as {t}", "a quantised cache of values needs flash attention"),
+    ("kv_type_k", lambda t: f"K cache type {t}", "the runtime fell back to another cache type"),
+    ("kv_type_v", lambda t: f"V cache type {t}", "a quantized V cache needs flash attention"),
     (
         "flash_attention",
         lambda on: f"flash attention is {'on' if on else 'off'}",
         "the backend has no such kernel for this model, or something else turned it off",
     ),
     ("slots", lambda n: f"{n} slots", "the runtime chose another number of slots"),
-    ("threads", lambda n: f"{n} threads", "a limit of the machine, or a later setting, changed the threads"),
-    ("kv_unified", lambda on: f"one cache for all slots: {'yes' if on else 'no'}", ""),
-    ("load_mode", lambda mode: f"load mode {mode}", "the device can't load in this way"),
-    ("split_mode", lambda mode: f"split mode {mode}", "the runtime refused this way of splitting"),
+    ("threads", lambda n: f"{n} threads", "a limit on the machine, or a later setting, changed the threads"),
+    ("kv_unified", lambda on: f"unified KV cache: {'yes' if on else 'no'}", ""),
+    ("load_mode", lambda mode: f"load mode {mode}", "the device does not support this load mode"),
+    ("split_mode", lambda mode: f"split mode {mode}", "the runtime rejected this split mode"),
 )
 """Facts on which all sources must agree: how each is said, and what it means where they do not."""
 
@@ -46,7 +46,7 @@ def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine
     runtimes = [runtime for _, runtime in sources]
     found: list[Contradiction | None] = []
     for name, say, meaning in _SAME:  # what was asked for and came out differently
-        said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], name)]
+        said = [(role, fact) for role, runtime in sources for fact in all_statements([runtime], name)]
         said = [(role, fact) for role, fact in said if fact.value != "auto"]
         if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
             statements = tuple(statement(fact, say, role) for role, fact in said)
@@ -64,46 +64,46 @@ def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contrad
 
 def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
     """Asked for against decided; either may be meant for one slot or for all of them."""
-    asked, decided, slots = (stated(runtimes, name) for name in ("context_set", "context_length", "slots"))
+    asked, decided, slots = (last_statement(runtimes, name) for name in ("context_set", "context_length", "slots"))
     if asked is None or decided is None:
         return None
     count = max(1, slots.value) if slots else 1
-    per_slot = stated(runtimes, "context_per_slot")
+    per_slot = last_statement(runtimes, "context_per_slot")
     lengths = [decided.value, *([per_slot.value] if per_slot else [])]
     meant = {asked.value, asked.value * count, asked.value // count}
     if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
         return None
     statements = (
-        statement(asked, lambda n: f"a context of {n} tokens was asked for"),
+        statement(asked, lambda n: f"a context of {n} tokens was requested"),
         statement(decided, lambda n: f"the context is {n} tokens"),
     )
-    meaning = "the runtime shrank the context to what fits or what the model allows, or another setting won"
+    meaning = "the runtime reduced the context to what fits or the model allows, or another setting won"
     return Contradiction(about="context_length", statements=statements, meaning=meaning)
 
 
 def _layers(runtimes: Sequence[Runtime]) -> Contradiction | None:
-    asked, decided, layers = (stated(runtimes, name) for name in ("gpu_layers_set", "gpu_layers", "layers"))
-    refused = stated(runtimes, "gpu_refused")
+    asked, decided, layers = (last_statement(runtimes, name) for name in ("gpu_layers_set", "gpu_layers", "layers"))
+    refused = last_statement(runtimes, "gpu_refused")
     if asked and asked.value > 0 and refused and (decided is None or not decided.value):
-        statements = (statement(asked, _asked), statement(refused, lambda text: f"no GPU was used: {text}"))
+        statements = (statement(asked, _layers_requested), statement(refused, lambda text: f"no GPU was used: {text}"))
         return Contradiction(about="gpu_layers", statements=statements, meaning="the backend found no usable GPU")
     if not (asked and decided and layers) or min(asked.value, layers.value) == decided.value:
         return None
     statements = (
-        statement(asked, _asked),
-        Statement(says=f"{decided.value} of {layers.value} layers are on GPUs", source=decided.source),
+        statement(asked, _layers_requested),
+        Statement(says=f"{decided.value}/{layers.value} layers offloaded", source=decided.source),
     )
-    return Contradiction(about="gpu_layers", statements=statements, meaning="another setting, or the room, decided")
+    return Contradiction(about="gpu_layers", statements=statements, meaning="another setting, or free VRAM, decided")
 
 
-def _asked(layers: int) -> str:
-    return f"{layers} layers on GPUs were asked for"
+def _layers_requested(layers: int) -> str:
+    return f"{layers} GPU layers were requested"
 
 
 def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction | None:
     """The log counts layers; with tensors moved by name, or by the fit, a counted layer may lie elsewhere."""
-    decided, layers, buffers = (stated(runtimes, name) for name in ("gpu_layers", "layers", "buffers"))
-    moved = stated(runtimes, "tensor_overrides"), stated(runtimes, "overflowing_layers")
+    decided, layers, buffers = (last_statement(runtimes, name) for name in ("gpu_layers", "layers", "buffers"))
+    moved = last_statement(runtimes, "tensor_overrides"), last_statement(runtimes, "overflowing_layers")
     if not (decided and layers and buffers) or any(fact and fact.value for fact in moved):
         return None
     weights = model.weights_bytes.value_or(0) or _sum(buffers.value, on_gpu=True) + _sum(buffers.value, on_gpu=False)
@@ -111,9 +111,13 @@ def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction
     whole, none = decided.value >= layers.value > 0, decided.value == 0
     if not weights or not ((whole and held < _TINY_SHARE * weights) or (none and held > _NOTABLE_WITHOUT_LAYERS)):
         return None
+    if held:
+        on_gpus = f"{held / GIB:.1f} of the {weights / GIB:.1f} GiB of weights are in GPU buffers"
+    else:
+        on_gpus = f"none of the {weights / GIB:.1f} GiB of weights is in a GPU buffer"
     statements = (
-        Statement(says=f"{decided.value} of {layers.value} layers are on GPUs", source=decided.source),
-        Statement(says=f"{held} of {weights} bytes of weights are in buffers of GPUs", source=buffers.source),
+        Statement(says=f"{decided.value}/{layers.value} layers offloaded", source=decided.source),
+        Statement(says=on_gpus, source=buffers.source),
     )
     meaning = "parts of the layers, such as experts, were left in system memory" if whole else ""
     return Contradiction(about="buffers", statements=statements, meaning=meaning)
@@ -124,7 +128,7 @@ def _sum(buffers: list[Buffer], *, on_gpu: bool) -> int:
 
 
 def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
-    asked, buffers, named = (stated(runtimes, name) for name in ("device_set", "buffers", "device_used"))
+    asked, buffers, named = (last_statement(runtimes, name) for name in ("device_set", "buffers", "device_used"))
     if asked is None:
         return None
     if buffers:
@@ -135,47 +139,47 @@ def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
     else:
         return None
     wanted = {name.strip().lower() for name in asked.value.split(",")} - {"none", ""}
-    strangers = [name for name in used.value if not any(name.lower().startswith(word) for word in wanted)]
-    if not strangers:
+    others = [name for name in used.value if not any(name.lower().startswith(word) for word in wanted)]
+    if not others:
         return None
     statements = (
-        statement(asked, lambda text: f"the device {text} was asked for"),
+        statement(asked, lambda text: f"device {text} was requested"),
         statement(used, lambda names: f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} used"),
     )
-    return Contradiction(about="device_used", statements=statements, meaning="the device was not found by that name")
+    return Contradiction(about="device_used", statements=statements, meaning="no device has that name")
 
 
 def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
-    threads, allowed = stated(runtimes, "threads"), machine.cpu.allowed_cpus
+    threads, allowed = last_statement(runtimes, "threads"), machine.cpu.allowed_cpus
     if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
         return None
-    may_be_used = statement(allowed, lambda n: f"{n} processors may be used")
+    may_be_used = statement(allowed, lambda n: f"{n} CPUs may be used")
     statements = (statement(threads, lambda n: f"{n} threads"), may_be_used)
-    return Contradiction(about="threads", statements=statements, meaning="the threads take turns")
+    return Contradiction(about="threads", statements=statements, meaning="the CPUs are oversubscribed")
 
 
 def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
     """Planned bytes against those on the device, while it is loaded."""
-    state, planned, buffers = (stated(runtimes, name) for name in ("state", "size_vram_bytes", "buffers"))
+    state, planned, buffers = (last_statement(runtimes, name) for name in ("state", "size_vram_bytes", "buffers"))
     if (state and state.value in ("asleep", "failed")) or _is_elsewhere(runtimes, machine):
         return None
     if buffers:
         held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
         planned = Known(held, buffers.origin, buffers.source)
-    seen = _held(runtimes, machine)
+    seen = _process_vram(runtimes, machine)
     if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
         return None
     statements = (
-        Statement(says=f"{planned.value} bytes on GPUs", source=planned.source),
-        Statement(says=f"{seen.value} bytes of GPU memory are used", source=seen.source),
+        Statement(says=f"{planned.value / GIB:.1f} GiB planned on GPUs", source=planned.source),
+        Statement(says=f"{seen.value / GIB:.1f} GiB of VRAM used", source=seen.source),
     )
-    meaning = "the driver keeps a part of it in system memory, or the runtime's account is not of what it holds now"
+    meaning = "the driver keeps part in system memory, or the runtime's figures are out of date"
     return Contradiction(about="vram", statements=statements, meaning=meaning)
 
 
-def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
+def _process_vram(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
     """What the process holds; where no driver names it (a container has other numbers), all that is used at most."""
-    gpus, pid = machine.gpus, stated(runtimes, "pid")
+    gpus, pid = machine.gpus, last_statement(runtimes, "pid")
     if not isinstance(gpus, Known) or not gpus.value:
         return None
     processes = [process for gpu in gpus.value for process in gpu.processes.value_or([])]
@@ -191,7 +195,7 @@ def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
 
 def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
     """Whether a device that holds some of it is none of the GPUs that were listed, such as one beside NVIDIA's."""
-    buffers, devices = stated(runtimes, "buffers"), stated(runtimes, "devices")
+    buffers, devices = last_statement(runtimes, "buffers"), last_statement(runtimes, "devices")
     names = [gpu.name.value.casefold() for gpu in machine.gpus.value_or(()) if isinstance(gpu.name, Known)]
     if not buffers or not devices or not names:
         return False
@@ -200,14 +204,14 @@ def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
     return any(not any(name in title or title in name for name in names) for title in titles)
 
 
-def stated(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
+def last_statement(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
     """What the last source that knows says of a fact; a default or an estimate states nothing."""
-    return next(iter(all_stated(reversed(list(runtimes)), name)), None)
+    return next(iter(all_statements(reversed(list(runtimes)), name)), None)
 
 
-def all_stated(runtimes: Any, name: str) -> list[Known[Any]]:
+def all_statements(runtimes: Any, name: str) -> list[Known[Any]]:
     """What each source states of a fact."""
-    facts = [getattr(runtime, name) for runtime in runtimes]
+    facts = [runtime.fact(name) for runtime in runtimes]
     return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
 
 

@@ -6,7 +6,7 @@ As in common/arg.cpp of llama.cpp; spellings that a later version took away stay
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, with_secrets_hidden
+from unslow.look.command_line import COMMAND, ENVIRONMENT, GivenFlag, Setting, with_secrets_hidden
 
 ON = ("on", "enabled", "true", "1")
 OFF = ("off", "disabled", "false", "0")
@@ -128,7 +128,7 @@ def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> di
             elif variable in environment:
                 settings[name] = Setting(environment[variable], f"{ENVIRONMENT}: {variable}")
     given: dict[str, Setting] = {}
-    for name, start, end, value in spelled_flags(command):
+    for name, start, end, value in find_flags(command):
         source = COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[start:end])}"
         before = f"{given[name].value}," if name == "override" and name in given else ""
         given[name] = Setting(before + value, source)
@@ -137,7 +137,7 @@ def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> di
     return settings | given
 
 
-def spelled_flags(command: Sequence[str]) -> list[Spelled]:
+def find_flags(command: Sequence[str]) -> list[GivenFlag]:
     """The known flags of a command line, in order."""
     found, at = [], 1
     while at < len(command):
@@ -157,14 +157,14 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
             value = "on"  # before b6325 the flag stood alone
         else:
             end = min(at + 2, len(command))
-        found.append(Spelled(name, at, end, value))
+        found.append(GivenFlag(name, at, end, value))
         at = end
     return found
 
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    secrets = [flag for flag in spelled_flags(command) if flag.name in SECRET]
+    secrets = [flag for flag in find_flags(command) if flag.name in SECRET]
     # up to the next flag: llama-server takes no word without one, so what is left between may be a key too
     flags = [at for at, word in enumerate(command) if word.startswith("-")]
     ends = [next((at for at in flags if at >= secret.end), len(command)) for secret in secrets]

@@ -1,4 +1,4 @@
-"""Lets somebody watch a measurement from another thread: who looks says what it began, and asks whether to go on.
+"""Lets another thread watch a measurement: who looks says what it began, and asks whether to go on.
 
 An observer belongs to the thread that measures; where there is none, nothing is told and nothing is asked.
 """
@@ -37,10 +37,10 @@ class Observer:
     def sampling(self, sampler: Any) -> None:  # a `Sampler`, whose package imports this module
         """A sampler has started; it may be asked from any thread."""
 
-    def answered(self, answer: ObservedAnswer) -> None:
+    def on_answer(self, answer: ObservedAnswer) -> None:
         """A request was answered."""
 
-    def entered(self, door: "ClosingSystem") -> None:
+    def on_system(self, door: "ClosingSystem") -> None:
         """What is measured is seen through this door, which can be closed from any thread."""
 
 

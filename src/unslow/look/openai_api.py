@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.masking import key_headers, without_keys
-from unslow.facts.values import Absence, Amount, Count, Fact, not_found, reported
+from unslow.facts.values import Absence, Amount, Count, Fact, not_found, reported_fact
 from unslow.look.server_answers import value_at, word_at
 from unslow.look.system import (
     HTTP_TIMEOUT_S,
@@ -88,7 +88,7 @@ class Server(NamedTuple):
         try:
             answer = self.system.request(method, self.url + path, body, key_headers(self.api_key), timeout_s)
         except LookError as error:
-            raise self._hushed(error) from None
+            raise self._without_key(error) from None
         return Answer(answer.status, without_keys(answer.body.decode("utf-8", "replace"), self.api_key).encode())
 
     def json(self, path: str, method: str = "GET", body: Any = None) -> Any:
@@ -112,7 +112,7 @@ class Server(NamedTuple):
             for line in self.system.stream(self.url + path, body, key_headers(key), timeout_s, silence_s):
                 yield Line(line.seconds, without_keys(line.text, key)) if key else line
         except LookError as error:
-            raise self._hushed(error) from None
+            raise self._without_key(error) from None
 
     def _check(self, path: str, answer: Answer) -> None:
         if answer.status == OK:
@@ -123,7 +123,7 @@ class Server(NamedTuple):
             reason, hint = REFUSED
         raise LookError(f"{self.url}{path}: the server {reason}"[: _SHORT * 2], absence, hint)
 
-    def _hushed(self, error: LookError) -> LookError:
+    def _without_key(self, error: LookError) -> LookError:
         why, hint = without_keys(error.why, self.api_key), without_keys(error.how_to_get, self.api_key)
         if isinstance(error, ExchangeError):
             return ExchangeError(error.kind, why, error.absence, hint)
@@ -144,8 +144,8 @@ def parse_model_list(data: Any, source: str) -> list[ListedModel] | None:
     for model in models[:MOST_MODELS]:
         if name := word_at(model, "id"):
             root, length = word_at(model, "root"), _count(value_at(model, "max_model_len"))
-            place = reported(root, source) if root else not_found(f"{source} does not say where the model lies")
-            context = reported(length, source) if length else not_found(f"{source} does not say the context")
+            place = reported_fact(root, source) if root else not_found(f"{source} does not say where the model is")
+            context = reported_fact(length, source) if length else not_found(f"{source} does not say the context")
             found.append(ListedModel(name, place, context, word_at(model, "owned_by")))
     return found
 
@@ -163,7 +163,7 @@ def is_end(text: str) -> bool:
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """One JSON object that is no error."""
+    """One JSON object that is not an error."""
     try:
         event = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -174,7 +174,7 @@ def parse_object(text: str) -> dict[str, Any]:
 def checked_answer(event: Any) -> dict[str, Any]:
     """An answer that is an object and no error; LookError for any other."""
     if not isinstance(event, dict):
-        raise LookError(f"the server answered with something that is no event: {str(event)[:60]!r}")
+        raise LookError(f"the server sent something that is not an event: {str(event)[:60]!r}")
     if event.get("error"):
         raise ExchangeError("error", f"the server answered with an error: {str(event['error'])[:_SHOWN]}")
     return event

@@ -1,4 +1,4 @@
-"""Any text that somebody has: logs, tables, commands and prose in any mixture, as facts."""
+"""Any pasted text: logs, tables, commands and prose in any mixture, as facts."""
 
 import importlib
 import pkgutil
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Gpu, Machine
+from unslow.facts.machine import Facts, Gpu, Machine
 from unslow.facts.merge import gpus_in_order, overlaid
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, first_known
 from unslow.look import logs
 from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.logs.commands import parse_commands
-from unslow.look.logs.dialect import LineDialect, Seen, Text, TextDialect
+from unslow.look.logs.dialect import LineDialect, LogFacts, Text, TextDialect
 from unslow.look.logs.stream import LogStream, in_utf8, whole_line_blocks
 from unslow.look.runtimes import command_lines
 
@@ -52,7 +52,7 @@ COMMAND_DIALECT = "command"
 """How the names of dialects end that read command lines: what they tell was asked for, and need not have come true."""
 
 
-class Pasted(NamedTuple):
+class PastedFacts(NamedTuple):
     """What a text tells, and what is left of it for whoever reads words."""
 
     machine: Machine
@@ -64,16 +64,16 @@ class Pasted(NamedTuple):
     sampled: bool  # Whether lines that repeat were counted instead of read
 
 
-def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], None] | None = None) -> Pasted:
+def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], None] | None = None) -> PastedFacts:
     """The facts of a text that comes in chunks of any size; `progress` is told the bytes read so far."""
     stream = LogStream(line_dialects(), source)
     for block in whole_line_blocks(in_utf8(chunks)):
         stream.feed(block)
         if progress:
             progress(stream.bytes)
-    seen = {name: reader.seen(source) for name, reader in stream.readers.items()}
+    seen = {name: reader.log_facts(source) for name, reader in stream.readers.items()}
     texts = [_lines_where([text], lambda _, line: not _WRITTEN.match(line.lstrip())) for text in stream.unread()]
-    tables: dict[str, Seen] = {}
+    tables: dict[str, LogFacts] = {}
     taken: set[int] = set()  # the numbers of the lines that blocks take up
     for text in texts:
         each = {name: parse(text) for name, parse in text_dialects().items()}
@@ -81,7 +81,7 @@ def read_paste(chunks: Iterable[bytes], source: str, progress: Callable[[int], N
         taken.update(text.number(i) for block in each.values() for first, end in block.spans for i in range(first, end))
     found = {name: each for name, each in _together(seen, tables).items() if each.lines}
     machine = merged_machine([found[name].machine for name in sorted(found, key=tables.__contains__)])
-    return Pasted(
+    return PastedFacts(
         machine=machine,
         subjects=_subjects(found, machine),
         prose=_lines_where(texts, lambda number, _: number not in taken),
@@ -99,12 +99,12 @@ def _lines_where(texts: Sequence[Text], wanted: Callable[[int, str], bool]) -> T
     return Text([line for _, line in pairs], source, numbers=[number for number, _ in pairs])
 
 
-def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str, Seen]:
+def _together(first: Mapping[str, LogFacts], second: Mapping[str, LogFacts]) -> dict[str, LogFacts]:
     """Both, dialect by dialect; a dialect may read lines as well as blocks."""
     together = {**first, **second}
     for name in first.keys() & second.keys():
         one, other = first[name], second[name]
-        together[name] = Seen(
+        together[name] = LogFacts(
             machine=merged_machine([one.machine, other.machine]),
             subject=merged_subject(one.subject, other.subject),
             lines=one.lines + other.lines,
@@ -112,7 +112,7 @@ def _together(first: Mapping[str, Seen], second: Mapping[str, Seen]) -> dict[str
     return together
 
 
-def _subjects(found: Mapping[str, Seen], machine: Machine) -> tuple[Subject, ...]:
+def _subjects(found: Mapping[str, LogFacts], machine: Machine) -> tuple[Subject, ...]:
     """What was asked for first, what came of it over it, and where the two can't both be right."""
     asked: list[Subject] = []
     shown: list[Subject] = []
@@ -136,7 +136,7 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     """One for each runtime that the text tells of; lines of llama.cpp in another program's log belong to that one."""
 
     def known_facts(subject: Subject) -> int:
-        return sum(isinstance(getattr(subject.runtime, name), Known) for name in Runtime.__struct_fields__)
+        return sum(isinstance(subject.runtime.fact(name), Known) for name in FACT_PATHS)
 
     named: dict[str, Subject] = {}
     nameless = Subject()
@@ -150,16 +150,16 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     outer = next((name for name in _AROUND_LLAMA_CPP if name in named), "")
     if inner is not None and outer:  # its lines are the exact ones, the name is that of the program around it
         whole = merged_subject(named[outer], inner)
-        kept = {name: getattr(named[outer].runtime, name) for name in _OUTER_FACTS}
+        kept = {name: named[outer].runtime.fact(name) for name in _OUTER_FACTS}
         if not isinstance(kept["loads"], Known):
             del kept["loads"]
-        whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
+        whole = msgspec.structs.replace(whole, runtime=whole.runtime.with_facts(**kept))
         found = [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
     else:
         found = list(named.values())
     if not found:
         return () if nameless == Subject() else (nameless,)
-    # what nobody claims is said of the only runtime, or of the one that most is known of
+    # what no program claims is said of the only runtime, or of the one that most is known of
     first, *others = sorted(found, key=known_facts, reverse=True)
     return (merged_subject(nameless, first), *others)
 
@@ -168,21 +168,21 @@ def merged_subject(base: Subject, over: Subject) -> Subject:
     """`over` on top of `base`, except where it only guesses or was only told what `base` was shown."""
     below, above = base.runtime, over.runtime
     both: dict[str, Fact[Any]] = {
-        "warnings": first_known(below.warnings, above.warnings),
-        "environment": first_known(below.environment, above.environment),
-        "loads": first_known(above.loads, below.loads),
+        "warnings": first_known(below.history.warnings, above.history.warnings),
+        "environment": first_known(below.process.environment, above.process.environment),
+        "loads": first_known(above.history.loads, below.history.loads),
     }
-    if len(below.loads.value_or(())) > len(above.loads.value_or(())):
-        both["loads"] = below.loads
-    if isinstance(below.warnings, Known) and isinstance(above.warnings, Known):
-        texts = list(dict.fromkeys(below.warnings.value + above.warnings.value))
-        both["warnings"] = Known(texts, above.warnings.origin, below.warnings.source)
-    if isinstance(below.environment, Known) and isinstance(above.environment, Known):
-        variables = {**below.environment.value, **above.environment.value}
-        source = f"{below.environment.source}, {above.environment.source}"
-        both["environment"] = Known(variables, above.environment.origin, source)
+    if len(below.history.loads.value_or(())) > len(above.history.loads.value_or(())):
+        both["loads"] = below.history.loads
+    if isinstance(below.history.warnings, Known) and isinstance(above.history.warnings, Known):
+        texts = list(dict.fromkeys(below.history.warnings.value + above.history.warnings.value))
+        both["warnings"] = Known(texts, above.history.warnings.origin, below.history.warnings.source)
+    if isinstance(below.process.environment, Known) and isinstance(above.process.environment, Known):
+        variables = {**below.process.environment.value, **above.process.environment.value}
+        source = f"{below.process.environment.source}, {above.process.environment.source}"
+        both["environment"] = Known(variables, above.process.environment.origin, source)
     return Subject(
-        runtime=msgspec.structs.replace(surer_facts(below, above), **both),
+        runtime=surer_facts(below, above).with_facts(**both),
         model=surer_facts(base.model, over.model),
         run=surer_facts(base.run, over.run),
         account=overlaid(base.account, over.account),
@@ -195,7 +195,9 @@ def surer_facts(base: Any, over: Any) -> Any:
     keep: dict[str, Any] = {}
     for name in over.__struct_fields__:
         old, new = getattr(base, name), getattr(over, name)
-        if isinstance(old, Known) and isinstance(new, Known):
+        if isinstance(new, Facts):
+            keep[name] = surer_facts(old, new)
+        elif isinstance(old, Known) and isinstance(new, Known):
             keep[name] = old if _WEIGHT[old.origin] > _WEIGHT[new.origin] else new
     return msgspec.structs.replace(overlaid(base, over), **keep)
 

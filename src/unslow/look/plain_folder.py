@@ -14,7 +14,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Load, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.run import Completion, GpuUnderLoad, Run
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Runtime, ServerProcess
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import (
     MIB,
@@ -25,13 +25,13 @@ from unslow.facts.values import (
     Known,
     Origin,
     Unknown,
-    estimated,
-    failed,
+    estimated_fact,
+    failed_fact,
     first_known,
-    measured,
+    measured_fact,
     not_found,
     not_supported,
-    reported,
+    reported_fact,
 )
 from unslow.look.completion_summary import median_fact, run_of_completions
 from unslow.look.gguf_server_flags import parse_settings
@@ -40,11 +40,10 @@ from unslow.look.logs.gpu_facts import reason_facts
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.logs.nvidia_smi import parse_gpus
 from unslow.look.logs.nvidia_smi_rows import Row, gpus_of_rows, parse_compute_apps, parse_rows, summarise_series
+from unslow.look.running_server import parse_status
 from unslow.look.runtimes._gguf_answers import Answers, subject_of
 from unslow.look.runtimes._gguf_process import read_log
-from unslow.look.runtimes._gguf_server import settled_subject
-from unslow.look.runtimes._gguf_settings import requested_settings
-from unslow.look.runtimes._process import parse_status
+from unslow.look.runtimes._gguf_server import requested_settings, settled_subject
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.live import LiveSystem
 
@@ -124,7 +123,7 @@ class _Folder:
             data = self.system.read_head(str(self.path / name), LARGEST_FILE_BYTES)
         except LookError as error:
             return Unknown(f"{name}: {error.why.rpartition(': ')[2]}", absence=error.absence)
-        return reported(data.decode("utf-8", "replace"), name)
+        return reported_fact(data.decode("utf-8", "replace"), name)
 
     def json(self, name: str) -> Any:
         text = self.text(name)
@@ -133,7 +132,7 @@ class _Folder:
         try:
             return msgspec.json.decode(text.value)
         except (msgspec.MsgspecError, RecursionError) as error:
-            return failed(f"{name} is not JSON: {error}")
+            return failed_fact(f"{name} is not JSON: {error}")
 
     @cached_property
     def log(self) -> LlamaLog | Unknown:
@@ -155,7 +154,7 @@ def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     with suppress(ValueError, IndexError):
         value = float((recorded.split() or folder.text("loadavg.txt").value_or("").split())[0])
         known = 0 <= value < 1e6  # noqa: PLR2004 (no machine has more to do)
-        average = reported(value, "loadavg.txt") if known else failed("loadavg.txt holds no load average")
+        average = reported_fact(value, "loadavg.txt") if known else failed_fact("loadavg.txt holds no load average")
     seen = Machine(
         cpu=Cpu(allowed_cpus=status["Cpus_allowed_list"]),
         load=Load(average_1min=average),
@@ -169,7 +168,7 @@ def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], 
     rows = parse_rows(series.value_or(""))
     described = parse_gpus(description.value_or("")) or parse_gpus(machine) or gpus_of_rows(rows, SERIES)
     if not described:
-        return not_found("no file of this folder tells of a GPU")
+        return not_found("no file in this folder describes a GPU")
     of_each = numbered_rows(rows, len(described))
     loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
     found = [loaded.get(gpu.index) for gpu in described]
@@ -178,16 +177,16 @@ def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], 
     for gpu, summary, processes in zip(described, found, _processes(apps, found), strict=True):
         under_load = msgspec.structs.replace(gpu, **{**idle, "processes": processes})
         gpus.append(overlaid(under_load, _gpu_of_series(under_load, summary)) if summary else under_load)
-    return reported(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
+    return reported_fact(tuple(gpus), f"{DESCRIPTION}, {SERIES}")
 
 
 def _gpu_of_series(gpu: Gpu, summary: GpuUnderLoad) -> Gpu:
     used = summary.vram_used_max_bytes
-    free: Fact[int] = not_found(f"{SERIES} does not tell the memory in use")
+    free: Fact[int] = not_found(f"{SERIES} does not show the memory in use")
     if isinstance(used, Known) and isinstance(gpu.vram_total_bytes, Known):
         # the driver's own reserve is neither free nor in use
         left = max(0, gpu.vram_total_bytes.value - gpu.vram_reserved_bytes.value_or(0) - used.value)
-        free = estimated(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
+        free = estimated_fact(left, f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
     facts: dict[str, Fact[Any]] = {
         "busy": summary.busy,
         "memory_busy": summary.memory_busy,
@@ -214,7 +213,7 @@ def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> l
     shared = processes_by_gpu(listed.value, known) if len(known) == len(used) else None
     if shared is None:
         return [not_supported(f"{PROCESSES} does not say on which GPU a process is")] * len(loaded)
-    return [reported(each, f"{PROCESSES}, by the memory in use in {SERIES}") for each in shared]
+    return [reported_fact(each, f"{PROCESSES}, by the memory in use in {SERIES}") for each in shared]
 
 
 def processes_by_gpu(processes: Sequence[GpuProcess], used: Sequence[int]) -> list[list[GpuProcess]] | None:
@@ -272,21 +271,22 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     # How the start ended, by the one who started it, unless it ended after it had loaded; else by the server itself
     state: Fact[Any] = first_known(subject.runtime.state)
     if isinstance(run, RunFile) and run.ok is not None and (run.ok or state.value_or("") != "loaded"):
-        state = reported("loaded" if run.ok else "failed", RUN_FILE)
+        state = reported_fact("loaded" if run.ok else "failed", RUN_FILE)
     own = Runtime(
-        name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
-        command=reported(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
-        environment=reported(run.env, "run.json") if isinstance(run, RunFile) else run,
-        pid=status["Pid"],
-        resident_bytes=status["VmRSS"],
-        log_path=reported("server.log", "server.log") if isinstance(log, LlamaLog) else log,
+        name=reported_fact("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
+        process=ServerProcess(
+            command=reported_fact(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
+            environment=reported_fact(run.env, "run.json") if isinstance(run, RunFile) else run,
+            pid=status["Pid"],
+            resident_bytes=status["VmRSS"],
+            log_path=reported_fact("server.log", "server.log") if isinstance(log, LlamaLog) else log,
+        ),
         state=state,
     )
     return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))
 
 
 def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Run:
-    """The recorded requests; without a record, those that the log timed."""
     if isinstance(run, RunFile):
         series = folder.text("nvidia_smi_query.csv").value_or("")
         description, machine = (folder.text(name).value_or("") for name in (DESCRIPTION, "machine.txt"))
@@ -297,7 +297,7 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
 
 def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:
     """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
-    load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, RUN_FILE)
+    load_s = log_load_s if file.load_s is None or file.ok is False else measured_fact(file.load_s, RUN_FILE)
     if not file.runs:
         why = not_found(f"{RUN_FILE} holds no run")
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
@@ -317,10 +317,10 @@ def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_descri
     pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
     others = _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])
     return msgspec.structs.replace(
-        run_of_completions(measured(done, RUN_FILE), load_s),
+        run_of_completions(measured_fact(done, RUN_FILE), load_s),
         own_cpus=median_fact(_shares(done, file.server_cpu_s), Origin.MEASURED, RUN_FILE),
         others_cpus=median_fact(others, Origin.MEASURED, RUN_FILE),
-        gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
+        gpus=measured_fact(gpus, SERIES) if gpus else NOT_LOOKED,
     )
 
 

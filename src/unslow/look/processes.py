@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from unslow.facts.values import Fact, Known, not_found, reported
+from unslow.facts.values import Fact, Known, not_found, reported_fact
 from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
 KEPT_VARIABLES = (
@@ -45,7 +45,7 @@ _COMPUTES = re.compile(
 
 
 class Listener(NamedTuple):
-    """A port that can be reached over loopback; `inode` is that of its socket, and empty where nobody tells."""
+    """A port that can be reached over loopback; `inode` is that of its socket, and empty where unknown."""
 
     port: int
     inode: str
@@ -65,17 +65,21 @@ class Process(NamedTuple):
             words = read_text(self.system, path).split("\0")
         except LookError as error:
             return unknown(error)
-        return reported(words[:-1] if words[-1] == "" else words, path) if any(words) else not_found(f"{path} is empty")
+        return (
+            reported_fact(words[:-1] if words[-1] == "" else words, path)
+            if any(words)
+            else not_found(f"{path} is empty")
+        )
 
     def environment(self) -> Fact[dict[str, str]]:
-        """The few variables that matter here; nobody's secrets, nobody else's environment."""
+        """The few variables that matter here, without secrets."""
         path = f"/proc/{self.pid}/environ"
         try:
             words = read_text(self.system, path).split("\0")
         except LookError as error:
             return unknown(error)
         pairs = (word.partition("=") for word in words if word.startswith(KEPT_VARIABLES))
-        return reported({name: value for name, _, value in pairs if not _SECRET.search(name)}, path)
+        return reported_fact({name: value for name, _, value in pairs if not _SECRET.search(name)}, path)
 
     def parent_pid(self) -> int:
         """The process that started it; 0 where that can't be read."""
@@ -93,7 +97,11 @@ class Process(NamedTuple):
         """What it is boxed in, by its control group."""
         text = self.text("cgroup")
         kind = next((name for word, name in _CONTAINERS.items() if word in text), "")
-        return reported(kind, f"/proc/{self.pid}/cgroup") if kind else not_found(f"/proc/{self.pid}/cgroup names none")
+        return (
+            reported_fact(kind, f"/proc/{self.pid}/cgroup")
+            if kind
+            else not_found(f"/proc/{self.pid}/cgroup names no container")
+        )
 
     def text(self, name: str) -> str:
         """A small file of the process; empty where it can't be read."""
@@ -110,7 +118,20 @@ class Process(NamedTuple):
 
     def link(self, name: str) -> Fact[str]:
         path = f"/proc/{self.pid}/{name}"
-        return try_fact(lambda: reported(self.system.read_link(path), path))
+        return try_fact(lambda: reported_fact(self.system.read_link(path), path))
+
+
+class ProcessSigns(NamedTuple):
+    """How the processes of a program look: how their names start, and what is in the name or the command line."""
+
+    names: tuple[str, ...]
+    pattern: str = ""
+
+    def occur_in(self, processes: Sequence[Process]) -> bool:
+        """Whether any process looks so; the command line is read only where the name does not say it."""
+        sign = re.compile(self.pattern, re.IGNORECASE)
+        likely = [p for p in processes if p.name.startswith(self.names)]
+        return any(sign.search(p.name) or any(map(sign.search, words_of(p.command()))) for p in likely)
 
 
 def is_file_path(path: str) -> bool:
@@ -127,7 +148,7 @@ def read_process(system: System, pid: int) -> Process:
 
 
 def read_processes(system: System) -> tuple[Process, ...]:
-    """Every process, by its pid; LookError where nobody may look."""
+    """Every process, by its pid; LookError where they can't be listed."""
     try:
         names = system.list_dir("/proc")
     except LookError as error:
@@ -135,7 +156,7 @@ def read_processes(system: System) -> tuple[Process, ...]:
         raise LookError(f"cannot list processes: {error.why}", error.absence, hint) from error
     found = tuple(read_process(system, pid) for pid in sorted(int(name) for name in names if name.isdecimal()))
     if not found:
-        raise LookError("/proc shows no process at all", how_to_get="give the URL or the log of the server")
+        raise LookError("/proc shows no processes", how_to_get="give the URL or the log of the server")
     return found
 
 
@@ -208,7 +229,7 @@ def find_listening_pid(system: System, port: int) -> int | None:
 
 
 def read_listeners(system: System) -> tuple[Listener, ...]:
-    """Ports open to this machine itself, by /proc/net/tcp and tcp6, else `netstat`; none where nobody may look."""
+    """Ports open to this machine itself, by /proc/net/tcp and tcp6, else `netstat`; none where they can't be read."""
     tables = [try_look(None, read_text, system, path) for path in ("/proc/net/tcp", "/proc/net/tcp6")]
     listed = [parse_listeners(table) for table in tables if table is not None]
     if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose

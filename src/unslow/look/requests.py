@@ -115,7 +115,7 @@ class PartialAnswer:
         self._tail, self._thinks = "", False
 
     def piece(self, seconds: float, text: Any) -> None:
-        """A piece of plain text, in which a thought stands between tags; what is no text shows nothing."""
+        """A piece of plain text, in which a thought stands between tags; anything else shows nothing."""
         self.arrivals.append(seconds)
         self.last_s = seconds
         if not isinstance(text, str):
@@ -132,13 +132,13 @@ class PartialAnswer:
             self._tail = tail if "<" in tail or "[" in tail else ""
         self.thoughts += thought
 
-    def thought(self, seconds: float) -> None:
+    def add_thought(self, seconds: float) -> None:
         """A piece that the server itself calls a thought; the text of a next turn is without it."""
         self.arrivals.append(seconds)
         self.last_s = seconds
         self.thoughts += 1
 
-    def whole(self, text: Any) -> None:
+    def set_text(self, text: Any) -> None:
         """An answer in one piece: its text, and no arrivals."""
         self._keep(text if isinstance(text, str) else "")
 
@@ -184,7 +184,7 @@ def scored_tokens(system: System, target: Target, text: ScoredText) -> list[int]
         raise LookError(f"{target.runtime} did not say how it reads the text", Absence.NOT_SUPPORTED)
     room = MOST_SCORED_TOKENS if text.context is None else min(MOST_SCORED_TOKENS, text.context - _SPARE)
     if min(len(tokens), room) <= FIRST_PLACE + 1:
-        raise LookError("the context has no room for the text that it is asked about")
+        raise LookError("the context has no room for the text")
     return tokens[:room]
 
 
@@ -221,7 +221,7 @@ def parse_tokens(answer: Any) -> list[int] | None:
     return [t for t in tokens if type(t) is int] if all(type(t) is int for t in tokens) else None
 
 
-class Timed(NamedTuple):
+class TimedCompletion(NamedTuple):
     """A completion and who timed it."""
 
     completion: Completion

@@ -9,7 +9,17 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from unslow.facts.runtime import SO_FAR
-from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, failed, is_reading, not_found, reported
+from unslow.facts.values import (
+    LARGEST_COUNT,
+    Fact,
+    Known,
+    Unknown,
+    estimated_fact,
+    failed_fact,
+    is_reading,
+    not_found,
+    reported_fact,
+)
 
 MOST_AMOUNT = 1e15
 LONGEST_TEXT = 500
@@ -46,7 +56,7 @@ def value_at(data: Any, *keys: str | int) -> Any:
 
 
 def objects_at(data: Any, *keys: str | int, most: int = 1000) -> list[dict[str, Any]]:
-    """The objects of a list at the end of a path, so many at most; none where there is no such list."""
+    """The objects of a list at the end of a path, limited in number; none where there is no such list."""
     found = value_at(data, *keys)
     return [part for part in found[:most] if isinstance(part, dict)] if isinstance(found, list) else []
 
@@ -60,32 +70,32 @@ def word_at(data: Any, *keys: str | int) -> str:
 def text_fact(data: Any, source: str, *keys: str | int) -> Fact[str]:
     """A text that is not empty."""
     value = word_at(data, *keys)
-    return reported(value, source) if value else missing_field(data, source, keys[-1])
+    return reported_fact(value, source) if value else missing_field(data, source, keys[-1])
 
 
 def count_fact(data: Any, source: str, *keys: str | int) -> Fact[int]:
-    """A whole number, nought or more."""
+    """A whole number, zero or more."""
     value = value_at(data, *keys)
     sane = type(value) is int and 0 <= value < LARGEST_COUNT
-    return reported(value, source) if sane else missing_field(data, source, keys[-1])
+    return reported_fact(value, source) if sane else missing_field(data, source, keys[-1])
 
 
 def amount_fact(data: Any, source: str, *keys: str | int) -> Fact[float]:
-    """A finite number, nought or more."""
+    """A finite number, zero or more."""
     value = value_at(data, *keys)
     sane = type(value) in (int, float) and 0 <= value < MOST_AMOUNT and is_reading(value)
-    return reported(float(value), source) if sane else missing_field(data, source, keys[-1])
+    return reported_fact(float(value), source) if sane else missing_field(data, source, keys[-1])
 
 
 def truth_fact(data: Any, source: str, *keys: str | int) -> Fact[bool]:
     """True or false."""
     value = value_at(data, *keys)
-    return reported(value, source) if isinstance(value, bool) else missing_field(data, source, keys[-1])
+    return reported_fact(value, source) if isinstance(value, bool) else missing_field(data, source, keys[-1])
 
 
 def missing_field(data: Any, source: str, what: str | int) -> Unknown:
     """Why something is not in an answer: the reason of the answer itself, where that is Unknown."""
-    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")
+    return data if isinstance(data, Unknown) else failed_fact(f"{source} holds no {what}")
 
 
 class Metrics(NamedTuple):
@@ -104,18 +114,18 @@ class Metrics(NamedTuple):
     def total(self, *names: str, **labels: str) -> Fact[float]:
         """All values together, as of several engines behind one server."""
         found = self.values(*names, **labels)
-        return reported(math.fsum(found), self._at(names)) if found else self._missing(names)
+        return reported_fact(math.fsum(found), self._at(names)) if found else self._missing(names)
 
-    def whole(self, *names: str, **labels: str) -> Fact[int]:
+    def integer(self, *names: str, **labels: str) -> Fact[int]:
         fact = self.total(*names, **labels)
         if isinstance(fact, Known) and fact.value < LARGEST_COUNT:
-            return reported(int(fact.value), fact.source)
+            return reported_fact(int(fact.value), fact.source)
         return self._missing(names)
 
     def largest_share(self, *names: str) -> Fact[float]:
         """The largest value of those that are shares of one."""
         found = [value for value in self.values(*names) if value <= 1]
-        return reported(max(found), self._at(names)) if found else self._missing(names)
+        return reported_fact(max(found), self._at(names)) if found else self._missing(names)
 
     def ratio(self, upper: str, lower: str, least: float = 1) -> Fact[float]:
         """One sum by another, where that is at least so much."""
@@ -124,14 +134,14 @@ class Metrics(NamedTuple):
             return not_found(f"{self.source} has counted too little of {lower}")
         if above / below > LARGEST_RATIO:
             return not_found(f"{self.source}: {upper} / {lower} is more than any server has")
-        return estimated(above / below, f"{self.source}: {upper} / {lower}")
+        return estimated_fact(above / below, f"{self.source}: {upper} / {lower}")
 
     def rate(self, *means: str, least: float) -> Fact[float]:
-        """So many a second, by the first of these means of seconds that was taken over at least so many."""
+        """A rate per second, by the first of these means that covers enough samples."""
         for mean in means:
             seconds = self.ratio(f"{mean}_sum", f"{mean}_count", least)
             if isinstance(seconds, Known) and seconds.value > 1 / LARGEST_RATIO:
-                return estimated(1 / seconds.value, f"{self.source}: {mean}, {SO_FAR}")
+                return estimated_fact(1 / seconds.value, f"{self.source}: {mean}, {SO_FAR}")
         return not_found(f"{self.source} has counted too few of {means[0]}")
 
     def labels(self, name: str) -> dict[str, str]:

@@ -28,8 +28,8 @@ from unslow import __version__
 from unslow.facts.errors import UserError
 from unslow.look.observer import Observer, observed_by
 from unslow.look.system.live import ClosingSystem
-from unslow.mcp.tools import Allowed, Answer, Tool, schema_of, tools_for
-from unslow.show.clean import safe
+from unslow.mcp.tools import Answer, Permissions, Tool, schema_of, tools_for
+from unslow.show.console import safe_text
 
 INSTRUCTIONS = """Says why local LLM inference is slow, proves it, and predicts what hardware should give.
 Start with diagnose for a live machine, triage for pasted text, fit or predict for a model on hardware that need not \
@@ -41,7 +41,7 @@ Report = Callable[[float, float | None, str | None], Any]
 _LEAST_STEP = 1e-4  # The protocol wants every progress to be more than the one before
 
 
-def serve(allowed: Allowed) -> None:
+def serve(allowed: Permissions) -> None:
     """Answer until the client closes its end, or Ctrl-C.
 
     Waiting for a line can't be called off, so Ctrl-C ends the process at once. Nothing is lost by that: changes are
@@ -57,7 +57,7 @@ def serve(allowed: Allowed) -> None:
     anyio.run(run)
 
 
-def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
+def server_for(allowed: Permissions) -> Server[dict[str, Any]]:
     """A server with these tools."""
     tools = tools_for(allowed)
     one_at_a_time = anyio.CapacityLimiter(1)  # two measurements at once would slow each other down
@@ -67,10 +67,10 @@ def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
 
     async def call_tool(context: ServerRequestContext[Any], asked: CallToolRequestParams) -> CallToolResult:
         if asked.name in _CHANGING and asked.name not in tools:
-            why = "changes something, and the user does not allow that; `unslow mcp --allow-apply` does"
+            why = "makes changes, which the user has not allowed (`unslow mcp --allow-apply`)"
             raise MCPError(INVALID_PARAMS, f"{asked.name} {why}")
         if asked.name not in tools:
-            raise MCPError(INVALID_PARAMS, f"there is no tool {asked.name!r}")
+            raise MCPError(INVALID_PARAMS, f"unknown tool {asked.name!r}")
         return await run_tool(tools[asked.name], asked.arguments or {}, context.session.report_progress, one_at_a_time)
 
     return Server(
@@ -95,9 +95,9 @@ async def run_tool(
     tool: Tool, arguments: Mapping[str, Any], report: Report, one_at_a_time: anyio.CapacityLimiter
 ) -> CallToolResult:
     """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
-    told = Told(report, threading.Event())
+    told = ProgressNotifier(report, threading.Event())
     try:
-        asked = tool.asked(arguments)
+        asked = tool.read_request(arguments)
 
         def work() -> Answer:
             with observed_by(told):
@@ -108,14 +108,14 @@ async def run_tool(
         return _wrong(error.message, error.hint)
     except Exception as bug:  # noqa: BLE001 (a bug in one tool must not end the others)
         sys.stderr.write(traceback.format_exc())
-        return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the server's log has the traceback")
+        return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the traceback is in the server's log")
     finally:
         told.leave()
     return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.fields())
 
 
 def _wrong(message: str, hint: str) -> CallToolResult:
-    words = safe(message) + (f"\nhint: {safe(hint)}" if hint else "")
+    words = safe_text(message) + (f"\nhint: {safe_text(hint)}" if hint else "")
     return CallToolResult(content=[TextContent(text=words)], is_error=True)
 
 
@@ -123,14 +123,14 @@ class NobodyWaitsError(Exception):
     """The call was cancelled: its work ends at the next thing that it says."""
 
 
-class Told(Observer):
+class ProgressNotifier(Observer):
     """Progress as notifications, and the end of what is measured when nobody waits for it."""
 
     def __init__(self, report: Report, cancelled: threading.Event) -> None:
         self._report, self._cancelled, self._share = report, cancelled, 0.0
         self._doors: list[ClosingSystem] = []
 
-    def entered(self, door: ClosingSystem) -> None:
+    def on_system(self, door: ClosingSystem) -> None:
         """What is measured is seen through this door."""
         self._doors.append(door)
         if self._cancelled.is_set():
@@ -149,4 +149,4 @@ class Told(Observer):
         if self._cancelled.is_set():
             raise NobodyWaitsError
         self._share = max(share, self._share + _LEAST_STEP)
-        from_thread.run(self._report, self._share, 1.0, safe(text))
+        from_thread.run(self._report, self._share, 1.0, safe_text(text))

@@ -18,7 +18,7 @@ from unslow.commands._output import Progress
 from unslow.commands._request import TARGET, Option, Request, fields_of
 from unslow.commands.apply import ApplyRequest, UndoRequest
 from unslow.commands.apply.changes import hosts_of, list_changes, undone, would_undo
-from unslow.commands.apply.prepare import check_allowed, performed, prepared, read_plan, restarted
+from unslow.commands.apply.prepare import check_allowed, perform_change, prepare_change, read_plan, restart_server
 from unslow.commands.diagnose.target import as_url
 from unslow.commands.models.find import is_address, model_of_address
 from unslow.commands.plan.subjects import hosts_named, is_target
@@ -35,10 +35,10 @@ _TARGETS, _MODELS = ("target",), ("model", "draft")
 LONGEST_TEXT = 4 * 1024**2  # Letters of a text in a message; a file is read in parts and may have any size
 SECONDS = 40.0  # Many clients give a call up after a minute, and looking around takes some of it
 MOST = 16  # More than an agent compares; older ones are forgotten
-_ASK = "Nothing is changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
+_ASK = "Nothing has changed yet. Show this to the user; if they agree, call {name} again with the same arguments and"
 
 
-class Allowed(NamedTuple):
+class Permissions(NamedTuple):
     """What the user lets agents do."""
 
     measure: bool = True
@@ -70,11 +70,11 @@ class Tool(NamedTuple):
     def description(self) -> str:
         return " ".join((inspect.getdoc(self.request) or "").split())
 
-    def asked(self, arguments: Mapping[str, Any]) -> Request:
+    def read_request(self, arguments: Mapping[str, Any]) -> Request:
         """The request; UserError that says what is wrong with which argument."""
         more = arguments.get(MORE) or {}
         if not isinstance(more, Mapping):
-            raise UserError(f"{MORE} must be an object", "with the arguments that are seldom needed, by name")
+            raise UserError(f"{MORE} must be an object", "with rarely used arguments, by name")
         return self.request.from_flags({**{k: v for k, v in arguments.items() if k != MORE}, **more})
 
 
@@ -94,18 +94,18 @@ class Diagnose(Request, frozen=True, kw_only=True):
 
     target: Annotated[
         str | None,
-        Option("a URL, process id, snapshot file or recording folder (default: whatever runs here)", kind=TARGET),
+        Option("URL, process id, snapshot file or recording folder (default: whatever runs here)", kind=TARGET),
     ] = None
     measure: Annotated[
         bool,
         Option("send a few prompts to the server that is found, unless it is busy; with nothing running, measure an "
                "embedded engine"),
     ] = False  # fmt: skip
-    seconds: Annotated[float, Option("with measure: be done in so many seconds (default: 40)")] = SECONDS
-    goal: Annotated[float | None, Option("the speed that is wanted, in tokens per second")] = None
-    context: Annotated[int | None, Option("the context length that is needed, in tokens")] = None
-    log: Annotated[str | None, Option("the server's log file, where it can't be found")] = None
-    everything: Annotated[bool, Option("also every cause that was ruled out, and why")] = False
+    seconds: Annotated[float, Option("with measure: finish within this many seconds (default: 40)")] = SECONDS
+    goal: Annotated[float | None, Option("the wanted speed, in tokens per second")] = None
+    context: Annotated[int | None, Option("the needed context length, in tokens")] = None
+    log: Annotated[str | None, Option("the server's log file, if it is not found automatically")] = None
+    everything: Annotated[bool, Option("also list ruled-out causes, and why")] = False
 
 
 class Triage(Request, frozen=True, kw_only=True):
@@ -115,28 +115,28 @@ class Triage(Request, frozen=True, kw_only=True):
     open. Nothing is sent anywhere.
     """
 
-    text: Annotated[str | None, Option("the text itself; or else file")] = None
-    file: Annotated[str | None, Option("the path of a text file of any size")] = None
-    everything: Annotated[bool, Option("also every cause that was ruled out, and why")] = False
+    text: Annotated[str | None, Option("the text itself, or give `file`")] = None
+    file: Annotated[str | None, Option("path of a text file of any size")] = None
+    everything: Annotated[bool, Option("also list ruled-out causes, and why")] = False
 
 
 class Explain(Request, frozen=True, kw_only=True):
     """What a cause is, why it is slow, how to confirm it and how to fix it on each runtime."""
 
-    cause: Annotated[str | None, Option("its id, such as weights_spill_to_ram (default: a list of all)")] = None
+    cause: Annotated[str | None, Option("id of a cause, such as weights_spill_to_ram (default: list all)")] = None
 
 
 class Check(Request, frozen=True, kw_only=True):
     """Whether a claim of a speed, a size or a fit is possible, with the arithmetic."""
 
     claim: Annotated[str, Option('free text, such as "Llama 3.3 70B at Q4_K_M fits in 24 GB"')]
-    several: Annotated[bool, Option("every sentence and every cell of a table is a claim of its own")] = False
+    several: Annotated[bool, Option("treat every sentence and table cell as a separate claim")] = False
 
 
 class Models(Request, frozen=True, kw_only=True):
     """The models on this machine, in every tool's store; only their headers are read."""
 
-    where: Annotated[tuple[str, ...], Option("further folders or files to look at")] = ()
+    where: Annotated[tuple[str, ...], Option("more folders or files to search")] = ()
 
 
 class Apply(Request, frozen=True, kw_only=True):
@@ -147,14 +147,17 @@ class Apply(Request, frozen=True, kw_only=True):
     """
 
     plan: Annotated[
-        str | None, Option("the `plan_id` that plan gave, or a file of `unslow plan --json` (default: made now)")
+        str | None,
+        Option("the `plan_id` returned by plan, or a file written by `unslow plan --json` (default: plan now)"),
     ] = None
-    option: Annotated[str | None, Option("not the recommended one: its number from 0, or its name")] = None
-    target: Annotated[str | None, Option("the server, where several run: a process id or a URL", kind=TARGET)] = None
-    file: Annotated[str | None, Option("the compose file or the shell script that starts it")] = None
-    name: Annotated[str | None, Option("of the derived model (Ollama only)")] = None
+    option: Annotated[str | None, Option("option to apply instead of the recommended one: number (from 0) or name")] = (
+        None
+    )
+    target: Annotated[str | None, Option("which server, if several run: process id or URL", kind=TARGET)] = None
+    file: Annotated[str | None, Option("compose file or shell script that starts the server")] = None
+    name: Annotated[str | None, Option("name of the derived model (Ollama only)")] = None
     restart: Annotated[bool, Option("also restart the service afterwards (systemd, compose)")] = False
-    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
+    confirm: Annotated[str | None, Option("the code returned by the first call")] = None
 
 
 class Undo(Request, frozen=True, kw_only=True):
@@ -164,9 +167,9 @@ class Undo(Request, frozen=True, kw_only=True):
     `confirm` takes it back. What somebody else has changed since is left alone.
     """
 
-    change: Annotated[str | None, Option("the id of a change, or how it starts (default: the newest)")] = None
-    confirm: Annotated[str | None, Option("the code that the first call gave")] = None
-    list_only: Annotated[bool, Option("list the changes, and do nothing")] = False
+    change: Annotated[str | None, Option("change id or its prefix (default: the newest)")] = None
+    confirm: Annotated[str | None, Option("the code returned by the first call")] = None
+    list_only: Annotated[bool, Option("only list the changes")] = False
 
 
 class Plans:
@@ -185,26 +188,26 @@ class Plans:
             self._kept.popitem(last=False)
         return name
 
-    def found(self, word: str | None) -> PlanReport | None:
+    def find(self, word: str | None) -> PlanReport | None:
         """The plan of an id, None for any other word; UserError for a standard input that nobody has."""
         if word == "-":
-            raise UserError("plan: there is no standard input to read", "give a plan_id or a file")
+            raise UserError("plan: no standard input to read", "give a plan_id or a file")
         return self._kept.get(word or "")
 
     def keeping(self, tool: Tool) -> Tool:
         """The tool plan, whose answers then have an id."""
 
-        def kept(asked: Request, progress: Progress) -> Answer:
+        def keep_plan(asked: Request, progress: Progress) -> Answer:
             made = tool.answer(asked, progress)
             if not isinstance(made.report, PlanReport) or not made.report.options:
                 return made
             name = self.keep(made.report)
             return Answer(made.report, f"{made.text}\n\nplan_id: {name}", {"plan_id": name})
 
-        return tool._replace(answer=kept)
+        return tool._replace(answer=keep_plan)
 
 
-def tools_for(allowed: Allowed) -> dict[str, Tool]:
+def tools_for(allowed: Permissions) -> dict[str, Tool]:
     """The tools that the user lets agents have, by name."""
     tools = {tool.name: tool for tool in reading_tools(allowed)}
     if allowed.apply:
@@ -226,31 +229,31 @@ def schema_of(request: type[Request]) -> dict[str, Any]:
             kind = {"type": "array", "items": kind}
         told[field.name] = {**kind, "description": field.option.text}
     if seldom := [field.name for field in fields if field.option.seldom]:
-        told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
+        told[MORE] = {"type": "object", "description": f"rarely used: {', '.join(seldom)}"}
     needed = [field.name for field in fields if field.is_needed]
     return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
 
 
-def reading_tools(allowed: Allowed) -> list[Tool]:
+def reading_tools(allowed: Permissions) -> list[Tool]:
     """Every tool that only reads."""
 
     def tool_of(name: str, title: str, request: type[Request], answer: Callable[..., Any]) -> Tool:
         takes_progress = "progress" in inspect.signature(answer).parameters
         text: Callable[[Any], str] = _pages_text if request is Explain else unslow.to_text
 
-        def answered(asked: Request, progress: Progress) -> Answer:
+        def answer_if_allowed(asked: Request, progress: Progress) -> Answer:
             check_hosts(asked, allowed.hosts)
             if isinstance(asked, Diagnose) and asked.measure and not allowed.measure:
-                hint = "ask with measure=false; or the user leaves out --passive"
-                raise UserError("the user allows no measuring", hint)
+                hint = "call with measure=false, or ask the user to omit --passive"
+                raise UserError("the user does not allow measuring", hint)
             report = answer(asked, progress) if takes_progress else answer(asked)
             return Answer(report, text(report))
 
-        return Tool(name, title, request, answered)
+        return Tool(name, title, request, answer_if_allowed)
 
     known: tuple[tuple[str, str, type[Request], Callable[..., Any]], ...] = (
         ("diagnose", "Why is inference slow here?", Diagnose, _diagnose),
-        ("triage", "What does a log or a bug report tell?", Triage, _triage),
+        ("triage", "Diagnose a log or a bug report", Triage, _triage),
         ("fit", "Does a model fit?", fit.FitRequest, fit.answer),
         ("predict", "How fast should a model be?", predict.PredictRequest, predict.answer),
         ("plan", "Which settings are best?", plan.PlanRequest, plan.answer),
@@ -274,9 +277,9 @@ def _diagnose(asked: Diagnose, progress: Progress) -> Report:
 def _triage(asked: Triage, progress: Progress) -> Report:
     text, file = asked.text, asked.file
     if (text is None) == (file is None):
-        raise UserError("triage takes a text or a file", "give one of them")
+        raise UserError("triage takes either a text or a file", "give only one of them")
     if text is not None and len(text) > LONGEST_TEXT:
-        raise UserError(f"a text of {len(text):,} letters is too long for a message", "give the path of its file")
+        raise UserError(f"a text of {len(text):,} characters is too long for a message", "give the path of its file")
     report = unslow.triage(Path(file) if file is not None else text or "", progress=progress)
     return report if asked.everything else _shorter(report)
 
@@ -302,44 +305,44 @@ def _shorter(report: Report) -> Report:
     return msgspec.structs.replace(report, subjects=tuple(subjects))
 
 
-def changing_tools(allowed: Allowed, plans: Plans) -> list[Tool]:
+def changing_tools(allowed: Permissions, plans: Plans) -> list[Tool]:
     """Every tool that can change something: what it does is shown first, then made exactly as it was shown.
 
     The first call changes nothing and gives a code for the change that it shows. Only with that code is it made, and
     only while the same change would still be made: what is on the disk, which process runs and what it is told are all
     in it.
     """
-    applied, taken_back = functools.partial(_applied, allowed, plans), functools.partial(_taken_back, allowed)
+    applied, taken_back = functools.partial(_apply_plan, allowed, plans), functools.partial(_taken_back, allowed)
     return [
-        Tool("apply", "Make the change of a plan", Apply, applied, changes=True),
-        Tool("undo", "Take a change back", Undo, taken_back, changes=True),
+        Tool("apply", "Apply a plan", Apply, applied, changes=True),
+        Tool("undo", "Undo a change", Undo, taken_back, changes=True),
     ]
 
 
-def _applied(allowed: Allowed, plans: Plans, asked: Apply, _progress: Progress) -> Answer:
+def _apply_plan(allowed: Permissions, plans: Plans, asked: Apply, _progress: Progress) -> Answer:
     check_hosts(asked, allowed.hosts)
     system = LiveSystem(hosts_named(asked.target))
-    plan = plans.found(asked.plan) or read_plan(system, asked.plan, asked.target)
+    plan = plans.find(asked.plan) or read_plan(system, asked.plan, asked.target)
     same = {name: getattr(asked, name) for name in ("option", "target", "file", "name")}
-    ready = prepared(system, plan, ApplyRequest(**same, api_key=_key()))
+    ready = prepare_change(system, plan, ApplyRequest(**same, api_key=_key()))
     if ready.planned is None:
         return Answer(ready.report, unslow.to_text(ready.report))
     code = _code(ready.planned, asked.restart)
     if asked.confirm is None:
-        return _shown("apply", ready.report, code)
+        return _confirmation("apply", ready.report, code)
     _check_code(asked.confirm, code)
     check_allowed(ready)
-    report = performed(system, ready, api_key=_key())
+    report = perform_change(system, ready, api_key=_key())
     if asked.restart:
         try:
-            restarted(report.then)
+            restart_server(report.then)
         except UserError as error:
-            raise UserError(f"change {report.change} is made, but {error.message}", "undo takes it back") from error
+            raise UserError(f"change {report.change} is applied, but {error.message}", "undo reverts it") from error
         report = msgspec.structs.replace(report, restarted=True)
     return Answer(report, unslow.to_text(report))
 
 
-def _taken_back(allowed: Allowed, asked: Undo, _progress: Progress) -> Answer:
+def _taken_back(allowed: Permissions, asked: Undo, _progress: Progress) -> Answer:
     request = UndoRequest(change=asked.change, api_key=_key())
     if asked.list_only:
         report = list_changes(request)
@@ -350,7 +353,7 @@ def _taken_back(allowed: Allowed, asked: Undo, _progress: Progress) -> Answer:
         return Answer(before, unslow.to_text(before))
     code = _code(before.changes, before.files, before.foreign)
     if asked.confirm is None:
-        return _shown("undo", before, code)
+        return _confirmation("undo", before, code)
     _check_code(asked.confirm, code)
     report = undone(system, request._replace(change=before.changes[0].id))
     return Answer(report, unslow.to_text(report))
@@ -361,7 +364,7 @@ def _key() -> str:
     return os.environ.get("UNSLOW_API_KEY", "")
 
 
-def _shown(name: str, report: msgspec.Struct, code: str) -> Answer:
+def _confirmation(name: str, report: msgspec.Struct, code: str) -> Answer:
     words = f'{_ASK.format(name=name)} confirm="{code}".'
     return Answer(report, f"{unslow.to_text(report)}\n\n{words}", {"confirm": code})
 
@@ -374,8 +377,7 @@ def _code(*parts: object) -> str:
 def _check_code(given: str, code: str) -> None:
     if given != code:
         raise UserError(
-            "what would be changed now is not what was confirmed",
-            "call it without `confirm`, and look at the change again",
+            "the change would differ from the confirmed one", "call it without `confirm` and review the change again"
         )
 
 
@@ -386,7 +388,7 @@ def check_hosts(asked: object, allowed: Collection[str]) -> None:
         if not isinstance(word, str):
             continue
         if word == "-":
-            raise UserError(f"{name}: there is no standard input to read", "give a file, a name or an address")
+            raise UserError(f"{name}: no standard input to read", "give a file, a name or an address")
         if name in _TARGETS or is_target(word):
             url = as_url(word)
         else:  # a name, a file, or a page that only names a model is not read
@@ -397,7 +399,7 @@ def check_hosts(asked: object, allowed: Collection[str]) -> None:
         try:
             host = urlsplit(url).hostname or ""
         except ValueError as error:
-            raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+            raise UserError(f"{url!r} is not a URL: {error}", "for example http://127.0.0.1:8080") from error
         if not is_loopback(host) and host not in allowed:
             hint = f"only the user can allow it: `unslow mcp --allow-host {host}`"
             raise UserError(f"{host} is another machine", hint)

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._bench_history import compared_to, figured
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._bench_history import compared_to, with_figures
+from unslow.commands._formats import Looking
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.look import Looked, diagnose_target
+from unslow.commands.diagnose.look import LookResult, diagnose_target
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
-from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.look.stored.history import History, default_history
 from unslow.look.system import System
@@ -26,6 +26,7 @@ from unslow.page.roofline import roofline_view
 from unslow.page.speeds import change_of_benches, change_of_verify, depth_curve, speed_rows, users_curve
 from unslow.page.timeline import timeline_view
 from unslow.page.view import ChangeView, MemoryView, Missing, SubjectView, TimelineView, View
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.memo import one_judgement
 from unslow.think.report import Report, SubjectReport
 from unslow.think.speed.calibration import mark_of
@@ -41,7 +42,7 @@ class SeenMachine(NamedTuple):
 
     view: View
     snapshot: Snapshot
-    looked: Looked
+    looked: LookResult
     benches: tuple[Bench, ...] = ()
 
 
@@ -66,12 +67,12 @@ def view_target(
 ) -> SeenMachine:
     """Diagnose whatever the request names, and build its view, with what is kept of earlier benchmarks of it."""
     report, looked = diagnose_target(request, progress)
-    return seen_of(report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready)
+    return build_view(report, looked, live=is_live(request.target), benches=benches, verified=verified, ready=ready)
 
 
-def seen_of(
+def build_view(
     report: Report,
-    looked: Looked,
+    looked: LookResult,
     *,
     live: bool,
     benches: Sequence[Bench] = (),
@@ -81,9 +82,9 @@ def seen_of(
 ) -> SeenMachine:
     """The view of a diagnosis; what is kept here belongs to it where it is of what runs here."""
     snapshot = looked.snapshot
-    kept = kept_for(snapshot, history) if live else ()
+    kept = stored_benches(snapshot, history) if live else ()
     known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
-    change = change_of_verify(verified) if verified else last_change_for(snapshot, benches, history, live=live)
+    change = change_of_verify(verified) if verified else last_change(snapshot, benches, history, live=live)
     system = LiveSystem() if live else None
     view = view_of(report, snapshot, system=system, benches=known, change=change, ready=ready)
     return SeenMachine(view, snapshot, looked, known)
@@ -100,7 +101,7 @@ def view_of(
 ) -> View:
     """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
     newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
-    alone = len(list(snapshot.cases())) == 1
+    alone = len(list(views_of(snapshot))) == 1
     sources = Sources(snapshot, system, newest_first, change, ready, alone)
     subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
     return View(
@@ -115,7 +116,7 @@ def view_of(
 
 @one_judgement()
 def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectView:
-    case = list(sources.snapshot.cases())[report.number]
+    case = list(views_of(sources.snapshot))[report.number]
     panels, missing = Panels(report, case, sources).all()
     return SubjectView(number=number, **panels, missing=missing)
 
@@ -123,7 +124,7 @@ def _subject(report: SubjectReport, sources: Sources, number: int) -> SubjectVie
 class Panels:
     """Draws one subject."""
 
-    def __init__(self, report: SubjectReport, case: Case, sources: Sources) -> None:
+    def __init__(self, report: SubjectReport, case: CaseView, sources: Sources) -> None:
         self._report, self._case, self._sources = report, case, sources
         self._benches: Sequence[Bench] = sources.benches
         if not sources.alone:  # then those of its model
@@ -140,20 +141,22 @@ class Panels:
             "users": lambda: users_curve(self._case, self._benches),
             "change": self._change,
         }
-        found = {name: _made(make) for name, make in makers.items()}
+        found = {name: _make_panel(make) for name, make in makers.items()}
         missing = {name: self._missing(name, why) for name, why in found.items() if isinstance(why, Unknown)}
         panels = {name: panel for name, panel in found.items() if not isinstance(panel, Unknown)}
-        told = _made(lambda: speed_rows(self._report, self._case, self._sources.snapshot.wish, panels.get("roofline")))
+        told = _make_panel(
+            lambda: speed_rows(self._report, self._case, self._sources.snapshot.wish, panels.get("roofline"))
+        )
         panels["speeds"] = () if isinstance(told, Unknown) else told
         if isinstance(told, Unknown):
             missing["speeds"] = self._missing("speeds", told)
         elif not told:
-            missing["speeds"] = Missing(why="no speed is known", how_to_get=self._command("unslow"))
+            missing["speeds"] = Missing(why="no speed measured or predicted", how_to_get=self._command("unslow"))
         return panels, missing
 
     def _missing(self, name: str, unknown: Unknown) -> Missing:
         is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
-        why = "the model does not load, so nothing runs that could be drawn" if is_failed else unknown.why
+        why = "the model does not load, so there is nothing to draw" if is_failed else unknown.why
         return Missing(why=why, how_to_get=unknown.how_to_get or self._command("unslow"))
 
     def _memory(self) -> MemoryView | Unknown:
@@ -176,17 +179,17 @@ class Panels:
             return timeline_view(own, self._case.machine)
         if kept is not None:
             moment = kept[0].taken_at[:16].replace("T", " ")
-            return timeline_view(kept[1], self._case.machine, f"Of the benchmark of {moment}.")
+            return timeline_view(kept[1], self._case.machine, f"From the benchmark of {moment}.")
         if isinstance(seen, Known):
-            return Unknown("the samples over time were not kept in this snapshot", self._command("unslow"))
+            return Unknown("this snapshot has no samples over time", self._command("unslow"))
         if seen.absence is Absence.NOT_LOOKED:
-            return Unknown("nothing was measured while the machine was watched", self._command("unslow"))
+            return Unknown("the machine was not sampled during a measurement", self._command("unslow"))
         return seen
 
     def _change(self) -> ChangeView | Unknown:
         if self._sources.change and self._sources.alone:
             return self._sources.change
-        why = "nothing was compared yet: that takes a benchmark before a change, and one after it"
+        why = "no comparison yet: it needs one benchmark before a change and one after"
         return Unknown(why, f"{self._command('unslow bench')} --compare LAST")
 
     def _command(self, verb: str) -> str:
@@ -194,8 +197,8 @@ class Panels:
         return f"{verb} {quote(url)}" if url else verb
 
 
-def _made(make: Callable[[], Any]) -> Any:
-    """A panel; one that breaks says so in its own place, and takes nothing else with it."""
+def _make_panel(make: Callable[[], Any]) -> Any:
+    """A panel, or Unknown: one that breaks does not break the others."""
     try:
         return make()
     except UserError as error:  # numbers that can't be
@@ -207,37 +210,37 @@ def _made(make: Callable[[], Any]) -> Any:
         where = f"{Path(place.filename).name}:{place.lineno}"
         return Unknown(
             f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:120]}",
-            "please report it, with what `unslow snapshot` writes",
+            "please report it and attach the file that `unslow collect` writes",
         )
 
 
-def kept_for(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
+def stored_benches(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:
     """Benchmarks of the same machine, runtime, model and settings, newest first; none where nothing can be read."""
     history = history or default_history()
     found: dict[str, Bench] = {}
-    for case in snapshot.cases():
+    for case in views_of(snapshot):
         try:
-            found |= {bench.id: bench for bench in history.same_setup(is_same_setup(case), MOST_KEPT)}
+            found |= {bench.id: bench for bench in history.same_setup(setup_bench(case), MOST_KEPT)}
         except UserError:  # a history that can't be read costs its curves, and nothing else
             break
     return tuple(sorted(found.values(), key=lambda bench: bench.taken_at, reverse=True))
 
 
-def last_change_for(
+def last_change(
     snapshot: Snapshot, given: Sequence[Bench], history: History | None = None, *, live: bool = True
 ) -> ChangeView | None:
     """The last two benchmarks of the one subject: those that were given, else those that are kept; None for several."""
-    cases = list(snapshot.cases())
+    cases = list(views_of(snapshot))
     if len(cases) != 1:
         return None
     history = history or default_history()
     try:
-        told = sorted((bench for bench in map(figured, given) if bench.samples), key=lambda bench: bench.taken_at)
+        told = sorted((bench for bench in map(with_figures, given) if bench.samples), key=lambda bench: bench.taken_at)
         if len(told) < 2 and live:  # noqa: PLR2004 (before and after)
-            after = history.latest(is_same_setup(cases[0]))
+            after = history.latest(setup_bench(cases[0]))
             before = history.latest(after) if after else None
             if before and after and before.taken_at <= after.taken_at:
-                told = [figured(before), figured(after)]
+                told = [with_figures(before), with_figures(after)]
         if len(told) < 2:  # noqa: PLR2004 (before and after)
             return None
         compared = compared_to(told[-1], told[-2], history)
@@ -246,7 +249,7 @@ def last_change_for(
         return None
 
 
-def is_same_setup(case: Case) -> Bench:
+def setup_bench(case: CaseView) -> Bench:
     """A benchmark as one of this case would be."""
     return Bench(
         id="",

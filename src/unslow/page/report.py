@@ -12,26 +12,25 @@ from typing import Any
 import msgspec
 
 from unslow.commands._bench_history import read_benches
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.look import Looked, with_notes
+from unslow.commands.diagnose.look import LookResult, with_notes
 from unslow.commands.diagnose.request import resolve_request
 from unslow.commands.diagnose.target import write_whole
 from unslow.commands.report import ReportRequest
 from unslow.commands.verify.comparison import read_verified
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked, masked_text
+from unslow.facts.masking import mask_snapshot, masked_text
 from unslow.look.system.http import host_of, is_loopback
 from unslow.page.build import view_target
-from unslow.page.html.markup import MASKED, begun, metric_name
-from unslow.page.html.speed import sign_of, speedup_ends, worded
+from unslow.page.html.markup import MASKED, capitalize_first, metric_name
+from unslow.page.html.speed import setting_words, sign_of, speedup_ends
 from unslow.page.view import ChangeView, CurveView, MemoryBar, SpeedRow, SubjectView, View
-from unslow.show.clean import as_json, cleaned, safe
-from unslow.show.labels import budget_title, folded, told_phases
-from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
-from unslow.show.units import amount, rate, size, span
-from unslow.think.judge.budget import UNEXPLAINED
+from unslow.show.console import as_json, clean_report, safe_text
+from unslow.show.markdown import NOTHING, RULE, escape_markdown, prose, signature, subject_markdown
+from unslow.show.units import amount, budget_title, fold_small_parts, phase_parts, rate, size, span
 from unslow.think.judge.judge import diagnose
+from unslow.think.judge.pricing import UNEXPLAINED
 from unslow.think.report import Range, SubjectReport
 
 LARGEST_BYTES = 6_000_000
@@ -62,7 +61,7 @@ def write_report(asked: ReportRequest, progress: Progress) -> None:
     text = render_view(view, form, (asked.title or "")[:200])
     write_whole(text.encode(), output)
     if output != "-":
-        told = "not masked: look at it before you share it" if asked.no_mask else "masked"
+        told = "not masked: check it before sharing" if asked.no_mask else "masked"
         progress.say(f"wrote {output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
 
 
@@ -71,21 +70,21 @@ def form_of(form: str | None, output: str | None) -> str:
     if form is None:
         return _FORMS.get(Path(output or "").suffix.lower(), "html")
     if form not in SUFFIXES:
-        raise UserError(f"there is no format {form!r} of this report", f"try one of {', '.join(SUFFIXES)}")
+        raise UserError(f"unknown report format {form!r}", f"use one of {', '.join(SUFFIXES)}")
     return form
 
 
 def _check_place(output: str) -> None:
-    """UserError where nothing can be written: better told before a minute of measuring."""
+    """UserError if nothing can be written there, before a minute of measuring."""
     if output == "-":
         return
     path = Path(os.path.realpath(output))
     if path.is_dir():
         raise UserError(f"{output} is a folder", "name a file in it, such as report.html")
     if not path.parent.is_dir():
-        raise UserError(f"{output}: there is no folder {path.parent}", "make it first, or name another place")
+        raise UserError(f"{output}: folder {path.parent} does not exist", "create it first, or choose another path")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise UserError(f"{output} can't be written", "name another place")
+        raise UserError(f"{output} is not writable", "choose another path")
 
 
 def render_view(view: View, form: str, title: str = "") -> str:
@@ -106,23 +105,23 @@ def render_view(view: View, form: str, title: str = "") -> str:
     return document(msgspec.structs.replace(view, subjects=tuple(subjects)), title=title)
 
 
-def masked_view(view: View, looked: Looked | None = None) -> View:
+def masked_view(view: View, looked: LookResult | None = None) -> View:
     """The view, fit to be shown to a stranger; with what was seen, its report is made anew from that, masked."""
     if view.masked:
         return view
     report = view.report
     if looked:  # a command line can only be masked while its words are apart; every text is masked once more below
-        snapshot = masked(looked.snapshot)
-        report = with_notes(spelled(diagnose(snapshot), snapshot), looked)
+        snapshot = mask_snapshot(looked.snapshot)
+        report = with_notes(with_fix_commands(diagnose(snapshot), snapshot), looked)
     # The names of other machines on which subjects run may name a person, a house or a company
     hosts = {host_of(subject.url) for subject in view.report.subjects}
     rules = [*(_host(name) for name in sorted(hosts) if name and not is_loopback(name)), *_own_names()]
-    raw = _cleaned(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
+    raw = _mask_texts(msgspec.to_builtins(msgspec.structs.replace(view, report=report, masked=True)), rules)
     return msgspec.convert(raw, View)
 
 
 def _own_names() -> Iterator[Rule]:
-    """The user's name where it is part of a path, such as /data/NAME/models, and this machine's where it is no word."""
+    """The user's name as a part of paths, and this machine's name unless it is a common word."""
     users = {Path("~").expanduser().name}
     with suppress(KeyError, OSError):  # a user id without a name, as in containers
         users.add(getpass.getuser())
@@ -137,39 +136,44 @@ def _host(name: str) -> Rule:
     return re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)", re.IGNORECASE), HOST
 
 
-def _cleaned(value: Any, rules: Sequence[Rule]) -> Any:
+def _mask_texts(value: Any, rules: Sequence[Rule]) -> Any:
     match value:
         case str():
-            text = _LISTENS.sub(_listens, _PROMPT.sub(r"\g<flag>masked", masked_text(value)))
+            text = _LISTENS.sub(_mask_host, _PROMPT.sub(r"\g<flag>masked", masked_text(value)))
             for pattern, instead in rules:
                 text = pattern.sub(instead, text)
             return text
         case list() | tuple():
-            return [_cleaned(one, rules) for one in value]
+            return [_mask_texts(one, rules) for one in value]
         case dict():
-            return {key: _cleaned(one, rules) for key, one in value.items()}
+            return {key: _mask_texts(one, rules) for key, one in value.items()}
         case _:
             return value
 
 
-def _listens(found: re.Match[str]) -> str:
-    """Where a server listens: numbers name nobody, a name may."""
+def _mask_host(found: re.Match[str]) -> str:
+    """A host name may name a person; numbers don't."""
     is_name = re.search(r"[A-Za-z]", found["host"]) and not is_loopback(found["host"])
     return found["keep"] + (HOST if is_name else found["host"])
 
 
 def view_markdown(view: View, title: str = "") -> str:
     """The whole view."""
-    view = cleaned(view)
+    view = clean_report(view)
     drawn = {subject.number: subject for subject in view.subjects}
     parts = []
     for number, report in enumerate(view.report.subjects):
         names = [report.runtime, report.model, report.devices[0] if report.devices else ""]
-        lines = [escaped(" · ".join(name for name in names if name)), "", subject_markdown(report, everything=True), ""]
+        lines = [
+            escape_markdown(" · ".join(name for name in names if name)),
+            "",
+            subject_markdown(report, everything=True),
+            "",
+        ]
         if number in drawn:
             lines += [*_speeds(drawn[number].speeds), *_budgets(report), *_panels(drawn[number])]
         parts.append("\n".join(lines).rstrip())
-    head = f"## {escaped(safe(title))}\n\n" if title else ""
+    head = f"## {escape_markdown(safe_text(title))}\n\n" if title else ""
     masked = f" {MASKED}" if view.masked else ""
     return f"{head}{RULE.join(parts) or NOTHING}\n\n<sub>{signature(view.report)}{masked}</sub>\n"
 
@@ -177,14 +181,14 @@ def view_markdown(view: View, title: str = "") -> str:
 def _panels(drawn: SubjectView) -> Iterator[str]:
     if drawn.memory:
         yield from _head("Memory", drawn.memory.now.summary)
-        yield from _fenced(line for bar in drawn.memory.now.bars for line in _bar(bar))
+        yield from _code_block(line for bar in drawn.memory.now.bars for line in _bar(bar))
     for curve in (drawn.depth, drawn.users):
         if curve:
             yield from _curve(curve)
     if drawn.roofline:
         yield from _head("Roofline", drawn.roofline.summary)
     if drawn.timeline and drawn.timeline.summary:
-        yield from _head("The run over time", drawn.timeline.summary)
+        yield from _head("Timeline", drawn.timeline.summary)
     if drawn.change:
         yield from _change(drawn.change)
 
@@ -196,43 +200,44 @@ def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
         return amount(metric, value) if value is not None else "-"
 
     if rows:
-        yield from _head("How fast it is", "")
+        yield from _head("Speed", "")
         shown = []
         for row in rows:
             values = (row.measured, row.as_configured, row.achievable, row.ceiling, row.goal)
             shown.append([metric_name(row.metric), *(cell(row.metric, value) for value in values)])
-        yield from _table(("", "measured", "as set up", "achievable", "ceiling", "goal"), shown)
+        yield from _table(("", "measured", "expected", "achievable", "ceiling", "goal"), shown)
 
 
 def _budgets(report: SubjectReport) -> Iterator[str]:
-    for phase, told in told_phases(report.budget):
+    for phase, told in phase_parts(report.budget):
         total = sum(part.seconds for part in told) or 1.0
         yield from _head(budget_title(phase, total), "")
-        parts, lines = folded(told), []
+        parts, lines = fold_small_parts(told), []
         longest = max(len(part.part) for part in parts)
         for part in parts:
             share, took = part.seconds / total, span(part.seconds) if part.seconds else "-"
             bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
             lines.append(f"{part.part:<{longest}}  {took:>8}  {share:4.0%}  {bar}".rstrip())
-        yield from _fenced(lines)
+        yield from _code_block(lines)
 
 
 def _bar(bar: MemoryBar) -> Iterator[str]:
-    """A line of letters as long as the memory, and what they mean."""
     total = max(sum(part.bytes for part in bar.parts), bar.capacity_bytes or 0) or 1
     line, edge = "", 0.0
     for part in bar.parts:
         start, edge = edge, edge + _BAR * part.bytes / total
         line += _LETTERS[part.kind] * (round(edge) - round(start))
     whole = f", {size(bar.capacity_bytes)}" if bar.capacity_bytes else ""
-    yield f"{_plain(bar.name)}{whole}"
+    yield f"{_inline_name(bar.name)}{whole}"
     yield f"[{line:<{_BAR}}]"
-    yield from (f"  {_LETTERS[part.kind]} {_plain(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes)
+    yield from (
+        f"  {_LETTERS[part.kind]} {_inline_name(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes
+    )
 
 
 def _curve(curve: CurveView) -> Iterator[str]:
-    """The measured points, and of the others as many as a table can hold."""
-    by = "depth of the context" if curve.axis == "depth" else "users at once"
+    """The measured points, and an even selection of the predicted ones."""
+    by = "context depth" if curve.axis == "depth" else "concurrent users"
     yield from _head(f"Speed by {by}", curve.because)
     others = [point for point in curve.points if point.measured is None]
     kept = {id(point) for point in others[:: max(1, -(-len(others) // _MOST_ROWS))]}
@@ -246,7 +251,7 @@ def _curve(curve: CurveView) -> Iterator[str]:
                 predicted += f" ({rate(low)} to {rate(high)})"
             rows.append((f"{point.at:,.0f}", measured, predicted))
     table = _table((by, "measured, tok/s", "predicted, tok/s"), rows)
-    yield from ["<details>", "<summary>The numbers</summary>", "", *table, "</details>", ""]
+    yield from ["<details>", "<summary>Numbers</summary>", "", *table, "</details>", ""]
 
 
 def _change(change: ChangeView) -> Iterator[str]:
@@ -261,10 +266,10 @@ def _change(change: ChangeView) -> Iterator[str]:
         )
         for row in change.rows
     ]
-    yield from _table(("", "before", "after", "times as fast", "verdict"), rows)
+    yield from _table(("", "before", "after", "speedup", "verdict"), rows)
     if change.answers:
         yield from (_sentence(change.answers), "")
-    yield from (f"- {prose(worded(said))}" for said in change.changes)
+    yield from (f"- {prose(setting_words(said))}" for said in change.changes)
     yield ""
 
 
@@ -275,22 +280,22 @@ def _head(title: str, said: str) -> Iterator[str]:
 
 
 def _sentence(said: str) -> str:
-    return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
+    return prose(f"{capitalize_first(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield f"|{'|'.join('---' if not column else '---:' for column in range(len(heads)))}|"
     for row in rows:
-        cells = [escaped(cell).replace("|", "\\|") for cell in row]
+        cells = [escape_markdown(cell).replace("|", "\\|") for cell in row]
         yield f"| {' | '.join(cells)} |"
     yield ""
 
 
-def _fenced(lines: Iterable[str]) -> Iterator[str]:
+def _code_block(lines: Iterable[str]) -> Iterator[str]:
     yield from ("```text", *lines, "```", "")
 
 
-def _plain(text: str) -> str:
-    """A name that can't end the block that it stands in."""
+def _inline_name(text: str) -> str:
+    """A name that can't end its code block."""
     return " ".join(text.replace("`", "'").split())

@@ -7,43 +7,27 @@ from typing import Literal, NamedTuple
 from unslow.catalog.device_names import find_cpu
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Cpu, Gpu
-from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, MHZ, Fact, Known, MissingFactError, Unknown
 from unslow.page.speeds import basis_of
 from unslow.page.view import Roof, RooflinePoint, RooflineView
-from unslow.think.case.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
-from unslow.think.case.demand import read_shape
-from unslow.think.case.prediction import Prediction, measured_rate, micro_batch, predict, predict_prefill, prompt_tokens
-from unslow.think.case.questions import (
-    chip_of_gpu,
-    clock_of,
-    element_bytes_of,
-    gpu_question,
-    has_tiles,
-    host_lends,
-    left_on_host,
-    multiplies_wide,
-    prompt_question,
-    threads_for_prompts,
-    types_of,
-)
-from unslow.think.case.vram import gpus_used
-from unslow.think.case.work import COPIES, FETCHES, cured_placement, depth_of, prompt_speed
+from unslow.think.case.gpus import SLOWEST_BYTES_PER_S
+from unslow.think.case.physics import COPIES, FETCHES, chip_of_gpu, clock_of, has_tiles, multiplies_wide
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.memo import one_judgement
+from unslow.think.physics.chip import HALF
 from unslow.think.physics.decode import COMPUTE, HOST_ATTENTION, HOST_COMPUTE, HOST_READS, READS, Amounts
-from unslow.think.physics.links import LINK, SPLIT_BY_LAYER
-from unslow.think.physics.placement import Placement, Shape
-from unslow.think.physics.weight_types import HALF
+from unslow.think.physics.placement import LINK, SPLIT_BY_LAYER, Placement, Shape
 from unslow.think.speed.load import Totals
 from unslow.think.speed.question import SpeedQuestion
 
-_WHAT = {"decode": "Generating", "prefill": "Reading a prompt"}
+_WHAT = {"decode": "Decode", "prefill": "Prefill"}
 _BOUND = {
-    "memory": "waits for memory",
-    "compute": "waits for arithmetic",
-    "overhead": "waits for neither memory nor arithmetic but for what lies between, such as launches",
+    "memory": "is memory-bound",
+    "compute": "is compute-bound",
+    "overhead": "is bound by overhead such as kernel launches",
 }
-_ALONE = ", which one token at a time can't use at its peak"
+_ALONE = " (one token at a time can't reach peak compute)"
 """Where the roof says memory: products of a matrix with one vector leave most units idle."""
 _CLOSE = 1.05  # Above a roof by more than this, it is no rounding
 _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
@@ -90,47 +74,47 @@ _MATRIX = CpuPeak(_DOT.floats, 4 * 32 * 2, "NEON and I8MM")
 
 
 @one_judgement()
-def roofline_view(case: Case) -> RooflineView | Unknown:
+def roofline_view(case: CaseView) -> RooflineView | Unknown:
     """The picture for a case as it is set up, or what it lacks; with what fits on the GPU where that is not known."""
     basis = basis_of(case)
     if isinstance(basis, Unknown):
         return basis
     try:
-        shape = read_shape(case)
-        placement = cured_placement(case, shape, basis.cure)
+        shape = case.memory.shape
+        placement = case.placement.with_cure(shape, basis.cure)
         decode, prefill = _decode_loads(case, shape, placement), _prefill_loads(case, shape, placement)
     except MissingFactError as error:
         return error.unknown
-    depth, each = depth_of(case), min(prompt_tokens(case), micro_batch(case))
-    label = f"generating, {depth:,.0f} tokens into the context" if depth else "generating"
+    depth, each = case.speed.depth, min(case.speed.prompt_tokens, case.speed.micro_batch)
+    label = f"decode, context depth {depth:,.0f}" if depth else "decode"
     both = (
-        _point("decode", label, decode, predict(case, basis.cure), measured_rate(case)),
+        _point("decode", label, decode, case.speed.predict(basis.cure), case.speed.measured_rate),
         _point(
             "prefill",
-            f"reading a prompt, {each:,.0f} tokens at once",
+            f"prefill, {each:,.0f} tokens per batch",
             prefill,
-            predict_prefill(case, basis.cure),
-            prompt_speed(case),
+            case.speed.predict_prefill(basis.cure),
+            case.speed.prompt_speed,
         ),
     )
     points = tuple(point for point in both if point)
     if not points:
-        return Unknown("nothing that computes is known", "run `unslow` beside the server")
+        return Unknown("no compute device is known", "run `unslow` on the server's machine")
     roofs = tuple({load.roof.device: load.roof for load in (*decode, *prefill)}.values())
     return RooflineView(roofs=roofs, points=points, summary=roofline_summary(roofs, points))
 
 
-def _decode_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
-    depth, loads = depth_of(case), []
-    asked = gpu_question(case, shape, placement, depth)
+def _decode_loads(case: CaseView, shape: Shape, placement: Placement) -> list[Load]:
+    depth, loads = case.speed.depth, []
+    asked = case.physics.gpu_question(shape, placement, depth)
     if asked and asked.question.totals:
         question = asked.question
         roof = devices_roof(case, question)
         roof = roof if question.split == SPLIT_BY_LAYER else joined_roof(roof, float(question.gpus))
         loads.append(_of_step((question.totals or Totals()).step(depth, question.element_bytes), roof))
     if roof_of_host := host_roof(case, shape, placement):
-        left = left_on_host(case, shape, placement)
-        loads.append(_of_step(left.step(depth, element_bytes_of(case)), roof_of_host))
+        left = case.physics.left_on_host(shape, placement)
+        loads.append(_of_step(left.step(depth, case.physics.cache_element_bytes), roof_of_host))
     return loads
 
 
@@ -140,11 +124,11 @@ def _of_step(amounts: Amounts, roof: Roof) -> Load:
     return Load(float(2 * (weights + amounts.attention_products)), float(read), roof)
 
 
-def _prefill_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]:
-    tokens = prompt_tokens(case)
-    each = min(tokens, micro_batch(case))
-    question = prompt_question(case, shape, placement, each)
-    host, lends = question.host, question.totals is not None and host_lends(case, each)
+def _prefill_loads(case: CaseView, shape: Shape, placement: Placement) -> list[Load]:
+    tokens = case.speed.prompt_tokens
+    each = min(tokens, case.speed.micro_batch)
+    question = case.physics.prompt_question(shape, placement, each)
+    host, lends = question.host, question.totals is not None and case.physics.host_lends_weights(each)
     loads = []
     if question.totals is not None:
         roof = joined_roof(devices_roof(case, question), float(question.gpus))  # micro-batches keep all GPUs busy
@@ -158,7 +142,7 @@ def _prefill_loads(case: Case, shape: Shape, placement: Placement) -> list[Load]
 
 
 def _of_prompt(totals: Totals, tokens: float, each: float, roof: Roof) -> Load:
-    """Of one token: the weights that all of a micro-batch share, and what it multiplies itself."""
+    """Per token: its share of the weights that a micro-batch reads, and its own products."""
     shared = totals.micro_batch(each)
     met = totals.expert_weights * totals.experts_used / totals.experts
     weights = max(0.0, float(totals.dense_weights - totals.output_weights)) + float(met)
@@ -200,22 +184,22 @@ def _point(
     )
 
 
-def devices_roof(case: Case, question: SpeedQuestion) -> Roof:
+def devices_roof(case: CaseView, question: SpeedQuestion) -> Roof:
     """The GPUs that a token goes over, one after the other."""
     count = max(1, round(float(question.gpus)))
-    gpus = gpus_used(case)[:count]
+    gpus = case.gpus.in_use[:count]
     names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
     name = next(iter(names))
     if count > 1 and len(names) == 1:
-        name = f"{count} × {name}, in turns"
+        name = f"{count} × {name}, layer split"
     elif count > 1:
-        name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, in turns"
+        name = f"{' and '.join(f'{n} × {each}' if n > 1 else each for each, n in names.items())}, layer split"
     arithmetic = [_flops(case, gpu) for gpu in gpus]
     flops, sources = sum(flops for flops, _ in arithmetic) / len(gpus), dict.fromkeys(how for _, how in arithmetic)
     return _roof(name, float(question.chip.bytes_per_s), flops, "; ".join(sources))
 
 
-def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
+def _flops(case: CaseView, gpu: Gpu) -> tuple[float, str]:
     """What a GPU computes, and the sources of its bandwidth and of that.
 
     Quantised weights are multiplied as 8-bit integers where the chip can.
@@ -223,16 +207,16 @@ def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
     chip, _ = chip_of_gpu(gpu)
     matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    bandwidth = f"bandwidth by the catalogue ({device.source})" if device else "bandwidth as reported"
+    bandwidth = f"bandwidth from the catalogue ({device.source})" if device else "bandwidth as reported"
     if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
-        bandwidth = "memory clock and bus as the driver tells"
+        bandwidth = "memory clock and bus width from the driver"
     if device is None:
-        return matrix, f"{bandwidth}; arithmetic estimated from the bandwidth"
-    if types_of(case) != HALF and device.int8_ops_per_s > matrix:
+        return matrix, f"{bandwidth}; compute estimated from the bandwidth"
+    if case.physics.type_class != HALF and device.int8_ops_per_s > matrix:
         source = device.sources.get("int8_ops_per_s", device.source)
-        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integers by the catalogue ({source})"
+        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integer rate from the catalogue ({source})"
     source = device.sources.get("fp16_flops_per_s", device.source)
-    return matrix, f"{bandwidth}; 16-bit floats by the catalogue ({source})"
+    return matrix, f"{bandwidth}; 16-bit float rate from the catalogue ({source})"
 
 
 def joined_roof(roof: Roof, gpus: float) -> Roof:
@@ -240,28 +224,30 @@ def joined_roof(roof: Roof, gpus: float) -> Roof:
     count = max(1, round(gpus))
     if count == 1:
         return roof
-    name = roof.device.replace(", in turns", " at once")
+    name = roof.device.replace(", layer split", ", in parallel")
     return _roof(name, roof.bytes_per_s * count, roof.flops_per_s * count, roof.source)
 
 
-def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool = False) -> Roof | None:
+def host_roof(case: CaseView, shape: Shape, placement: Placement, *, prompts: bool = False) -> Roof | None:
     """The CPU, where a part of the model lies with it."""
-    totals = left_on_host(case, shape, placement)
+    totals = case.physics.left_on_host(shape, placement)
     if totals.dense_bytes + totals.expert_bytes <= 0:
         return None
-    rate, _ = host_bandwidth(case)
-    measured, ram = case.machine.memory.read_bytes_per_s, "RAM estimated from the number of cores"
+    rate, _ = case.host.bandwidth
+    measured, ram = case.machine.memory.read_bytes_per_s, "RAM bandwidth estimated from the core count"
     if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
-        less = " by one core, times the threads" if rate < measured.value else ""
-        ram = f"RAM as {measured.origin.value}{less}"
-    threads = threads_for_prompts(case) if prompts else computing_threads(case)
+        less = " on one core, times the threads" if rate < measured.value else ""
+        ram = f"RAM bandwidth {measured.origin.value}{less}"
+    threads = case.physics.threads_for_prompts if prompts else case.host.computing_threads()
     cores = "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
     cpu = case.machine.cpu
     peak, clock = cpu_peak(cpu), clock_of(cpu)
-    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
+    a_cycle, kind = (
+        (peak.floats, "32-bit float") if case.physics.type_class == HALF else (peak.integers, "8-bit integer")
+    )
     each = a_cycle * clock
-    how = f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz"
-    source = f"{ram}; {cores} of at most {each / GB:,.0f} GFLOP/s: {how}"
+    how = f"{a_cycle:,.0f} {kind} operations per cycle with {peak.name} at {clock / MHZ:,.0f} MHz"
+    source = f"{ram}; {cores}, at most {each / GB:,.0f} GFLOP/s each ({how})"
     return _roof(cpu.model.value_or("the CPU"), rate, threads * each, source)
 
 
@@ -292,15 +278,15 @@ def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> 
     """Every phase: how much it computes for a byte, what it waits for, and how much of its roof it reaches."""
     turn = _number(roofs[0].ridge_flops_per_byte)
     turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
-    others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
-    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
+    others = "".join(f" The ridge of {device} is at {number}." for device, number in turns.items() if number != turn)
+    ridge = f"{roofs[0].device}: memory-bound below {turn} FLOP/byte, compute-bound above.{others}"
     lowest, said = min(roof.ridge_flops_per_byte for roof in roofs), [ridge]
     for point in points:
         what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
         alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
         reached, share = point.measured_flops_per_s or point.predicted_flops_per_s, ""
         if reached and reached / point.roof_flops_per_s > _CLOSE:
-            share = "; it was measured above its roof, so one of these numbers is not what it seems"
+            share = "; it measured above its roof, so one of these numbers is wrong"
         elif reached:
             verb = "reaches" if point.measured_flops_per_s else "should reach"
             share = f", and {verb} {reached / point.roof_flops_per_s:.0%} of its roof"

@@ -6,14 +6,13 @@ from typing import NamedTuple
 import msgspec
 
 from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep
-from unslow.facts.snapshot import Case, Wish
-from unslow.facts.values import Known, MissingFactError, Unknown, estimated
+from unslow.facts.snapshot import Wish
+from unslow.facts.values import Known, MissingFactError, Unknown, estimated_fact
 from unslow.page.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
-from unslow.think.case.prediction import DECODE, PREFILL, Prediction, measured_rate, predict, predict_prefill
-from unslow.think.case.slowness import expected_together
-from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
-from unslow.think.case.work import Cure, depth_of, prompt_speed
-from unslow.think.judge.expected import FIRST_TOKEN
+from unslow.think.case.cure import Cure
+from unslow.think.case.speed import DECODE, PREFILL, Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.judge.findings import FIRST_TOKEN
 from unslow.think.memo import one_judgement
 from unslow.think.physics.terms import Interval
 from unslow.think.report import Range, SubjectReport
@@ -34,37 +33,35 @@ class Basis(NamedTuple):
     """The change to the case that is predicted for, and what that is in words."""
 
     cure: Cure = Cure()
-    words: str = "as it is set up"
+    words: str = "with these settings"
 
 
-class _Measured(NamedTuple):
-    """The points of a curve that were measured, and what was made of them."""
-
+class _MeasuredCurve(NamedTuple):
     points: dict[float, CurvePoint]
     at: str = ""
     sweep: Sweep | None = None
 
 
-def basis_of(case: Case) -> Basis | Unknown:
+def basis_of(case: CaseView) -> Basis | Unknown:
     """What can be predicted of a case, or what it lacks: a server that says little tells no place of its weights."""
     if case.runtime.state.value_or("") == "failed":
-        return Unknown("it does not load", "see the findings")
-    found = predict(case)
+        return Unknown("the model does not load", "see the findings")
+    found = case.speed.predict()
     if isinstance(found, Prediction):
         return Basis()
-    if case.runtime.embedded or not runtime_sees_gpu(case):
+    if case.runtime.embedded or not case.gpus.visible_to_runtime:
         return found
     try:
-        filled = Cure(vram_bytes=available_vram_bytes(case))
+        filled = Cure(vram_bytes=case.vram.available_bytes)
     except MissingFactError:
         return found
-    words = "with as much of it on the GPU as fits, for nothing tells how much is there"
-    return Basis(filled, words) if isinstance(predict(case, filled), Prediction) else found
+    words = "with as many layers on the GPU as fit (the actual number is unknown)"
+    return Basis(filled, words) if isinstance(case.speed.predict(filled), Prediction) else found
 
 
 @one_judgement()
 def speed_rows(
-    report: SubjectReport, case: Case, wish: Wish, roofline: RooflineView | None = None
+    report: SubjectReport, case: CaseView, wish: Wish, roofline: RooflineView | None = None
 ) -> tuple[SpeedRow, ...]:
     """One row for each metric of which anything is known; the roof of prompts is that of the roofline."""
     goal = wish.tokens_per_s.value if isinstance(wish.tokens_per_s, Known) else None
@@ -74,7 +71,7 @@ def speed_rows(
     return tuple(row for row in rows if any(getattr(row, name) is not None for name in telling))
 
 
-def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -> SpeedRow:
+def _prefill(report: SubjectReport, case: CaseView, roofline: RooflineView | None) -> SpeedRow:
     """A report holds prompts against nothing where none was measured; here what is expected is shown all the same.
 
     Where only short ones were, nothing is: what is expected is the speed of a long one, which they can't have.
@@ -82,10 +79,10 @@ def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -
     if report.verdict == "failed":
         return speed_row(report, PREFILL)
     basis = basis_of(case)
-    found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
+    found = basis if isinstance(basis, Unknown) else case.speed.predict_prefill(basis.cure)
     if isinstance(basis, Unknown) or isinstance(found, Unknown):
         return speed_row(report, PREFILL)
-    only_short = PREFILL in report.measured and isinstance(prompt_speed(case), Unknown)
+    only_short = PREFILL in report.measured and isinstance(case.speed.prompt_speed, Unknown)
     as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
     ceiling = found.ceiling or None
     for point in roofline.points if roofline else ():
@@ -122,14 +119,14 @@ def range_of(interval: Interval | IntervalShown) -> Range:
 
 
 @one_judgement()
-def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
+def depth_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
-    seen, basis = _swept("depth", DECODE, benches) or _depths_of(case), basis_of(case)
+    seen, basis = _sweep_curve("depth", DECODE, benches) or _depths_of(case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("depth", DECODE, _with_predictions(seen.points), seen, "") if seen.points else basis
     # As far as one conversation may go
     runtime = case.runtime
-    facts = (runtime.context_per_slot, runtime.context_length, runtime.context_set, case.model.context_trained)
+    facts = (runtime.context.per_slot, runtime.context.length, runtime.context.requested, case.model.context_trained)
     context = next((fact.value for fact in facts if isinstance(fact, Known) and fact.value), USUAL_CONTEXT)
     deepest = float(min(DEEPEST, max([context, SHALLOWEST, *seen.points])))
     grid = _grid(SHALLOWEST, deepest)
@@ -138,23 +135,23 @@ def depth_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknow
 
 
 @one_judgement()
-def users_curve(case: Case, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
+def users_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second of all users together by their number, or why there is neither."""
     tried = {one.requests: one.tokens_per_s for one in case.run.at_once.value_or(())}
-    seen, basis = _swept("users", TOGETHER, benches) or _measured(tried, case), basis_of(case)
+    seen, basis = _sweep_curve("users", TOGETHER, benches) or _measured_curve(tried, case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("users", TOGETHER, _with_predictions(seen.points), seen, "") if seen.points else basis
     # How many conversations are answered at once; None where nobody says
     runtime = case.runtime
-    slots = runtime.slots.value_or(runtime.max_sequences.value_or(None)) or None
+    slots = runtime.scheduling.slots.value_or(runtime.scheduling.max_sequences.value_or(None)) or None
     most = max([2 * slots if slots else USUAL_USERS, FEWEST_USERS, *seen.points])
     grid = [n for n in _grid(1, min(MOST_USERS, most)) if n == int(n)]
     points = _with_predictions(seen.points, grid, lambda users: _of_users(case, int(users), slots, basis.cure))
     return _view("users", TOGETHER, points, seen, users_words(points, slots, basis.words))
 
 
-def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None:
-    """The newest sweep over this axis that came to anything; the benches are newest first."""
+def _sweep_curve(axis: str, metric: str, benches: Sequence[Bench]) -> _MeasuredCurve | None:
+    """The newest sweep over this axis with a result; the benches are newest first."""
     for bench in benches:
         for sweep in bench.sweeps:
             points = {}
@@ -165,26 +162,24 @@ def _swept(axis: str, metric: str, benches: Sequence[Bench]) -> _Measured | None
                     point = msgspec.structs.replace(point, **seen)
                 points[one.at] = point
             if any(point.measured is not None for point in points.values()):
-                return _Measured(points, bench.taken_at, sweep)
+                return _MeasuredCurve(points, bench.taken_at, sweep)
     return None
 
 
-def _depths_of(case: Case) -> _Measured:
-    """What a diagnosis tried, or the one depth at which the speed was measured."""
+def _depths_of(case: CaseView) -> _MeasuredCurve:
     tried: dict[float, float] = {one.depth_tokens: one.tokens_per_s for one in case.run.depths.value_or(())}
-    rate, depth = measured_rate(case), float(depth_of(case))
+    rate, depth = case.speed.measured_rate, float(case.speed.depth)
     if not tried and isinstance(rate, Known) and depth:
         tried = {depth: rate.value}
-    return _measured(tried, case)
+    return _measured_curve(tried, case)
 
 
-def _measured(speeds: Mapping[float, float], case: Case) -> _Measured:
+def _measured_curve(speeds: Mapping[float, float], case: CaseView) -> _MeasuredCurve:
     points = {at: CurvePoint(at=at, measured=speed) for at, speed in speeds.items()}
-    return _Measured(points, case.taken_at) if points else _Measured({})
+    return _MeasuredCurve(points, case.taken_at) if points else _MeasuredCurve({})
 
 
 def _grid(first: float, last: float) -> list[float]:
-    """Powers of two and what lies between them, up to the last, which is always there."""
     found, power = [], float(first)
     while power < last:
         found += [power * step for step in _STEPS if power * step < last]
@@ -197,7 +192,6 @@ def _with_predictions(
     grid: Iterable[float] = (),
     predicted: Callable[[float], Interval | None] = lambda _at: None,
 ) -> tuple[CurvePoint, ...]:
-    """All places in order, each with what is expected there."""
     found = []
     for at in sorted({*measured, *grid}):
         point = measured.get(at, CurvePoint(at=at))
@@ -208,23 +202,23 @@ def _with_predictions(
     return tuple(found)
 
 
-def _at_depth(case: Case, depth: float, cure: Cure) -> Interval | None:
-    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that is drawn"))
-    found = predict(msgspec.structs.replace(case, run=run), cure)
+def _at_depth(case: CaseView, depth: float, cure: Cure) -> Interval | None:
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated_fact(int(depth), "the depth that is drawn"))
+    found = case.replace(run=run).speed.predict(cure)
     return found.tokens_per_s if isinstance(found, Prediction) else None
 
 
-def _of_users(case: Case, users: int, slots: int | None, cure: Cure) -> Interval | None:
-    """Those that are answered at once; the others wait. As far off as the prediction for one user alone is."""
-    depth = float(depth_of(case)) or USUAL_DEPTH
-    together = expected_together(case, min(users, slots or users), depth, cure)
+def _of_users(case: CaseView, users: int, slots: int | None, cure: Cure) -> Interval | None:
+    """Users beyond the slots wait; the interval is as wide as the one for a single user."""
+    depth = float(case.speed.depth) or USUAL_DEPTH
+    together = case.speed.expected_together(min(users, slots or users), depth, cure)
     alone = _at_depth(case, depth, cure)
     if together is None or alone is None:
         return None
     return Interval(together * alone.low / alone.mid, together, together * alone.high / alone.mid)
 
 
-def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _Measured, words: str) -> CurveView:
+def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _MeasuredCurve, words: str) -> CurveView:
     sweep = seen.sweep
     return CurveView(
         axis="users" if axis == "users" else "depth",
@@ -246,8 +240,8 @@ def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
     lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
     less = f"{lost:.0%} less" if lost >= _NOTABLE else "about the same"
     return (
-        f"Expected {basis}: {_rate(first)} tokens per second {first.at:,.0f} tokens into the context, "
-        f"{_rate(last)} after {last.at:,.0f}, which is {less}."
+        f"Expected {basis}: {_rate(first)} tok/s at a context depth of {first.at:,.0f} tokens, "
+        f"{_rate(last)} tok/s at {last.at:,.0f} ({less})."
     )
 
 
@@ -255,11 +249,11 @@ def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> 
     """Alone, and with as many as are answered at once."""
     known = [point for point in points if point.predicted]
     if len(known) <= 1:
-        return f"It answers {_requests(slots)} at a time." if slots else ""
+        return f"It runs {_requests(slots)} at a time." if slots else ""
     best = max(known, key=lambda point: (point.predicted or 0.0, -point.at))
-    waits = f" It answers {_requests(slots)} at a time; the others wait." if slots else ""
-    more = f", {_rate(best)} for {best.at:,.0f} users together" if best.at > 1 else ", and no more for several together"
-    return f"Expected {basis}: {_rate(known[0])} tokens per second alone{more}.{waits}"
+    waits = f" It runs {_requests(slots)} at a time; others queue." if slots else ""
+    more = f", {_rate(best)} for {best.at:,.0f} users combined" if best.at > 1 else ", and the same total for several"
+    return f"Expected {basis}: {_rate(known[0])} tok/s for one user{more}.{waits}"
 
 
 def _requests(slots: int) -> str:
@@ -286,7 +280,7 @@ def change_of_verify(report: VerifyReport) -> ChangeView:
             )
             for figure in report.figures
         ),
-        changes=tuple(_changed(c.setting, c.before, c.after) for c in report.changes[:MOST_CHANGES]),
+        changes=tuple(_change_words(c.setting, c.before, c.after) for c in report.changes[:MOST_CHANGES]),
         source="unslow verify",
         answers=report.answers.because if report.answers.wanted else "",
     )
@@ -308,24 +302,22 @@ def change_of_benches(before: Bench, after: Bench, comparison: Comparison, chang
         verdict=comparison.verdict,
         because=comparison.because,
         rows=tuple(rows),
-        changes=tuple(_changed(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
-        source=f"the benchmarks of {_moment(before)} and of {_moment(after)}",
+        changes=tuple(_change_words(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
+        source=f"the benchmarks of {_moment(before)} and {_moment(after)}",
     )
 
 
-def _changed(name: str, before: str, after: str) -> str:
+def _change_words(name: str, before: str, after: str) -> str:
     return f"{name}: {before or 'unset'} → {after or 'unset'}"
 
 
 def _figure(level: float, spread: Spread | None) -> Range:
-    """The level that was compared, within what the repeats say."""
     if spread is None:
         return Range(low=level, mid=level, high=level)
     return Range(low=min(level, spread.low), mid=level, high=max(level, spread.high))
 
 
 def _speedup(found: Difference) -> Range:
-    """More than 1 is faster, also of times."""
     if found.metric not in LOWER_IS_BETTER:
         return Range(low=found.low, mid=found.ratio, high=found.high)
     low, mid, high = (1 / value if value else 0.0 for value in (found.high, found.ratio, found.low))

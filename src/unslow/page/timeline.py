@@ -6,7 +6,7 @@ from unslow.facts.machine import Gpu, Machine
 from unslow.facts.run import ReasonSeen, Timeline, TrackSeen
 from unslow.facts.values import GIB, Fact, Known
 from unslow.page.view import PhaseSpan, ThrottleMark, TimelineView, Track
-from unslow.think.case.gpus import POWER, THERMAL
+from unslow.think.case.telemetry import POWER, THERMAL
 from unslow.think.causes.gpu_power_capped import LOW_CLOCK
 
 HOST = "host"
@@ -16,17 +16,17 @@ LABELS = {
     "memory_clock_hz": "memory clock",
     "power_w": "power",
     "temperature_c": "temperature",
-    "vram_used_bytes": "memory in use",
+    "vram_used_bytes": "VRAM in use",
     "busy": "busy",
-    "memory_busy": "memory busy",
-    "pcie_receive_bytes_per_s": "received over PCIe",
-    "pcie_transmit_bytes_per_s": "sent over PCIe",
-    "busy_cpus": "processors busy",
-    "own_cpus": "processors of the runtime",
-    "others_cpus": "processors of others",
+    "memory_busy": "memory controller busy",
+    "pcie_receive_bytes_per_s": "PCIe receive",
+    "pcie_transmit_bytes_per_s": "PCIe transmit",
+    "busy_cpus": "busy CPUs",
+    "own_cpus": "CPUs used by the runtime",
+    "others_cpus": "CPUs used by others",
     "memory_available_bytes": "RAM available",
     "ram_used_bytes": "RAM in use",
-    "disk_read_bytes_per_s": "read from disks",
+    "disk_read_bytes_per_s": "disk reads",
 }
 _LIMITS = {
     "clock_hz": "clock_max_hz",
@@ -72,25 +72,25 @@ def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> Tim
 
 
 def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
-    values = tuple(held(seen.values, times_s))
+    values = tuple(hold_values(seen.values, times_s))
     if seen.device is not None:
         gpu, limit = gpus.get(seen.device), 1.0 if seen.name in _SHARES else None
         if gpu and seen.name in _LIMITS:
             limit = _number(getattr(gpu, _LIMITS[seen.name]))
-        return _named(seen.name, device_name(seen.device, gpus), values, limit)
+        return _named_track(seen.name, device_name(seen.device, gpus), values, limit)
     total = machine.memory.total_bytes
     if seen.name == AVAILABLE and isinstance(total, Known):
         used = tuple(None if value is None else max(0.0, total.value - value) for value in values)
-        return _named(USED, HOST, used, float(total.value))
+        return _named_track(USED, HOST, used, float(total.value))
     cpus = _number(machine.cpu.logical_cpus) if seen.name in _OF_CPUS else None
-    return _named(seen.name, HOST, values, cpus)
+    return _named_track(seen.name, HOST, values, cpus)
 
 
-def _named(name: str, device: str, values: tuple[float | None, ...], limit: float | None) -> Track:
+def _named_track(name: str, device: str, values: tuple[float | None, ...], limit: float | None) -> Track:
     return Track(name=name, label=LABELS.get(name, name), device=device, values=values, limit=limit)
 
 
-def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[float | None]:
+def hold_values(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[float | None]:
     """The values; where there is none, the last one for as long as it may stand for what came after it."""
     last, since = None, 0.0
     for value, time_s in zip(values, times_s, strict=True):
@@ -106,7 +106,7 @@ def device_name(number: int, gpus: dict[int, Gpu]) -> str:
 
 
 def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
-    """Whether clocks were low meanwhile: a power cap at full speed costs nothing; where nobody knows, heat counts."""
+    """Whether clocks were low meanwhile: a power cap at full clocks costs nothing; unknown clocks count for heat."""
     most = _number(gpu.clock_max_hz) if gpu else None
     track = next((t for t in timeline.tracks if t.name == "clock_hz" and t.device == reason.device), None)
     pairs = zip(timeline.times_s, track.values, strict=True) if track else ()
@@ -135,9 +135,9 @@ def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: S
             lasted_s += max(0.0, mark.end_s - max(until_s, mark.start_s))
             until_s = max(until_s, mark.end_s)
         shown = f"{lasted_s:.2g}" if lasted_s < 10 else f"{lasted_s:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
-        parts.append(f"Clocks held back for {shown} s: {reasons}.")
+        parts.append(f"Clocks throttled for {shown} s: {reasons}.")
     elif any(track.name == "clock_hz" for track in tracks):
-        parts.append("Nothing held its clocks back.")
+        parts.append("No throttling.")
     return " ".join(parts)
 
 
@@ -145,24 +145,24 @@ def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
     own = {track.name: track for track in tracks if track.device == device}
     if device == HOST:
         if "own_cpus" in own:
-            yield f"The runtime used up to {_most(own['own_cpus']):.1f} processors{_of(own['own_cpus'])}."
+            yield f"The runtime used up to {_peak(own['own_cpus']):.1f}{_of_limit(own['own_cpus'])} CPUs."
         return
     found = []
     if "clock_hz" in own:
-        found.append(f"{_most(own['clock_hz']) / _GHZ:.2f} GHz")
+        found.append(f"{_peak(own['clock_hz']) / _GHZ:.2f} GHz")
     if "power_w" in own:
-        found.append(f"{_most(own['power_w']):.0f} W{_of(own['power_w'])}")
+        found.append(f"{_peak(own['power_w']):.0f} W{_of_limit(own['power_w'])}")
     if "temperature_c" in own:
-        found.append(f"{_most(own['temperature_c']):.0f} °C")
+        found.append(f"{_peak(own['temperature_c']):.0f} °C")
     if "vram_used_bytes" in own:
-        found.append(f"{_most(own['vram_used_bytes']) / GIB:.1f} GiB of memory")
+        found.append(f"{_peak(own['vram_used_bytes']) / GIB:.1f} GiB of VRAM")
     if found:
-        yield f"{device} reached {', '.join(found)}."
+        yield f"{device} peaked at {', '.join(found)}."
 
 
-def _most(track: Track) -> float:
+def _peak(track: Track) -> float:
     return max((value for value in track.values if value is not None), default=0.0)
 
 
-def _of(track: Track) -> str:
+def _of_limit(track: Track) -> str:
     return f" of {track.limit:.0f}" if track.limit else ""

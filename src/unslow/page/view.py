@@ -15,14 +15,14 @@ Fits = Literal["fits", "tight", "partly", "does_not_fit", "cannot_tell"]
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a panel is not there, and how to get it."""
+    """Why a panel is missing, and how to get it."""
 
     why: str
     how_to_get: str = ""
 
 
 class SpeedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric: what was measured, between which ends it should lie, and what physics allows at most."""
+    """One metric: measured, expected, and the physical ceiling."""
 
     metric: str
     """As in the report: `decode_tokens_per_s`, `prefill_tokens_per_s`, `time_to_first_token_s`."""
@@ -31,19 +31,19 @@ class SpeedRow(msgspec.Struct, frozen=True, kw_only=True):
     achievable: Range | None = None
     ceiling: float | None = None
     goal: float | None = None
-    """What the user wants, where they said so."""
+    """The user's goal, if given."""
 
 
 class MemoryPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of the bar of a memory; parts add up to the capacity, or to more where something is lacking."""
+    """A part of a memory bar; parts add up to the capacity, or to more if something does not fit."""
 
     kind: PartKind
     name: str
-    """What it is in plain words; of a stranger, the name of its process."""
+    """What it is in plain words; for another program, the name of its process."""
     bytes: int
-    """Of what is lacking, what finds no room; of a part that has no room whole, what has."""
+    """Of `lacking`, the bytes that do not fit; of a part that fits only partly, the bytes that do."""
     wanted_bytes: int | None = None
-    """What such a part would take whole; None where it is whole."""
+    """The full size of a part that fits only partly; None if it fits."""
 
 
 class MemoryBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,25 +52,25 @@ class MemoryBar(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     is_host: bool = False
     capacity_bytes: int | None = None
-    """None where it is not known; the bar is then as long as what is asked of it."""
+    """None if unknown; the bar is then as long as its parts."""
     parts: tuple[MemoryPart, ...] = ()
     fits: bool | None = None
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """One place of a slider."""
+    """One value of a slider."""
 
     value: str
     label: str
 
 
 class Slider(msgspec.Struct, frozen=True, kw_only=True):
-    """A knob that can be moved, and all its places, from small to large."""
+    """A knob and all its values, from small to large."""
 
     knob: Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
     label: str
     value: str
-    """Where it stands: one of the choices."""
+    """The current value: one of the choices."""
     choices: tuple[Choice, ...]
 
 
@@ -86,23 +86,23 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     decode_tokens_per_s: Range | None = None
     prefill_tokens_per_s: Range | None = None
     command: str = ""
-    """How to run it so."""
+    """The command for these settings."""
     notes: tuple[str, ...] = ()
 
 
 class MemoryView(msgspec.Struct, frozen=True, kw_only=True):
-    """The memory as it is, and the sliders that change it."""
+    """The current memory, and the sliders that change it."""
 
     now: WhatIf
     sliders: tuple[Slider, ...] = ()
     ready: tuple[WhatIf, ...] = ()
-    """Answers worked out beforehand, one slider moved at a time: for a file that can ask nobody."""
+    """Precomputed answers for each slider moved alone: for a file without a server."""
     source: str = ""
-    """How the layout is known: from its log, from its tensors, from the catalogue."""
+    """Where the layout comes from: the log, the tensors or the catalogue."""
 
 
 class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A phase of this model: how much it computes for each byte it reads, and how much it computes a second."""
+    """A phase of this model: FLOP per byte read, and FLOP per second."""
 
     phase: Literal["decode", "prefill"]
     label: str
@@ -115,7 +115,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roof(msgspec.Struct, frozen=True, kw_only=True):
-    """One device: its two limits."""
+    """One device: its memory and compute limits."""
 
     device: str
     bytes_per_s: float
@@ -126,16 +126,16 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RooflineView(msgspec.Struct, frozen=True, kw_only=True):
-    """The roofs of the devices that compute, and the phases under them."""
+    """The roofs of the devices, and the phases below them."""
 
     roofs: tuple[Roof, ...]
     points: tuple[RooflinePoint, ...]
     summary: str
-    """One sentence that says what it shows."""
+    """What it shows, in words."""
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
-    """One quantity over the time of a run; None where there is no sample."""
+    """One quantity over a run; None where there is no sample."""
 
     name: str
     """With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`."""
@@ -143,11 +143,11 @@ class Track(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     values: tuple[float | None, ...]
     limit: float | None = None
-    """What it can't pass, where that is known: the size of the memory, the power limit."""
+    """Its upper limit, if known: the memory size, the power limit."""
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a run."""
+    """A phase of a run, from start to end."""
 
     phase: str
     start_s: float
@@ -155,7 +155,7 @@ class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThrottleMark(msgspec.Struct, frozen=True, kw_only=True):
-    """When the driver named a reason for low clocks."""
+    """When the driver reported a reason for low clocks."""
 
     device: str
     reason: str
@@ -166,7 +166,7 @@ class ThrottleMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
-    """What all devices did while something was measured."""
+    """All devices during a measurement."""
 
     times_s: tuple[float, ...]
     tracks: tuple[Track, ...]
@@ -176,7 +176,7 @@ class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One place of a curve; `low` and `high` are the interval of what was measured."""
+    """One point of a curve; `low` and `high` are the interval of the measurement."""
 
     at: float
     measured: float | None = None
@@ -189,7 +189,7 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CurveView(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing varied: tokens per second by depth of the context, or by users at once."""
+    """Tokens per second by context depth or by concurrent users."""
 
     axis: Literal["depth", "users"]
     metric: str
@@ -198,11 +198,11 @@ class CurveView(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
     knee: float | None = None
     measured_at: str = ""
-    """When it was measured; empty where it is predicted only."""
+    """When it was measured; empty if only predicted."""
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure before and after; a speed-up of more than 1 is faster, also of times."""
+    """One metric before and after; a speedup above 1 is faster, for times too."""
 
     metric: str
     before: Range
@@ -220,13 +220,13 @@ class ChangeView(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[str, ...] = ()
     """What differs, in plain words."""
     source: str
-    """`unslow verify`, or the two benchmarks that were compared."""
+    """`unslow verify`, or the two compared benchmarks."""
     answers: str = ""
-    """Whether the answers stayed the same, where that was looked at."""
+    """Whether the output stayed the same, if that was checked."""
 
 
 class SubjectView(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be drawn of one subject; `number` is its place in `report.subjects`."""
+    """The panels of one subject; `number` is its index in `report.subjects`."""
 
     number: int
     speeds: tuple[SpeedRow, ...] = ()
@@ -241,7 +241,7 @@ class SubjectView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole of it."""
+    """The whole view."""
 
     schema: str = SCHEMA
     unslow_version: str
@@ -250,4 +250,4 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     report: Report
     subjects: tuple[SubjectView, ...] = ()
     masked: bool = True
-    """Whether names of users, keys, prompts and addresses were taken out."""
+    """Whether user names, keys, prompts and addresses are masked."""

@@ -14,8 +14,20 @@ from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
 from unslow.show.bench_history import compared_fields, compared_parts
-from unslow.show.clean import as_json, cleaned
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, dim, head, indented, noted_table, plain_table, warning
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    as_json,
+    clean_report,
+    dim,
+    head,
+    indent_text,
+    noted_table,
+    plain_table,
+    warning,
+)
 from unslow.show.units import amount, is_time, rate, size, span
 from unslow.think.stats.changes import BenchResult
 from unslow.think.stats.llama_bench import rows_of
@@ -32,12 +44,12 @@ _NAMES = {
     GAPS[2]: "Between tokens, p99",
 }
 _FAILED = {
-    "refused": "nothing listened",
-    "not_answered": "not answered",
+    "refused": "connection refused",
+    "not_answered": "no response",
     "stalled": "stalled",
-    "broke_off": "broke off",
-    "error": "answered with an error",
-    "gone": "the server was gone",
+    "broke_off": "connection lost",
+    "error": "error response",
+    "gone": "server exited",
 }
 _TITLES = {
     "depth": "CONTEXT DEPTH",
@@ -59,11 +71,11 @@ _COLUMNS = {
 }
 _GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_found", "current_is_best", "not_disk"})
 _WORDS = {
-    "device_step": "the step on the device",
-    "step_and_loop": "the step, and the server's loop",
+    "device_step": "step on the device",
+    "step_and_loop": "step and server loop",
     "sampling": "sampling",
     "streaming": "streaming",
-    "delivery": "the way to the client",
+    "delivery": "streaming to the client",
     "unexplained": "unexplained",
 }
 _PHASES = ("queue", "load", "prefill", "decode")
@@ -84,9 +96,9 @@ _Shown = Callable[[Stat], str]
 
 
 def _all_parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
-    yield from _parts(cleaned(result.bench))
+    yield from _parts(clean_report(result.bench))
     if result.parts:
-        yield from token_parts(cleaned(result.parts))
+        yield from token_parts(clean_report(result.parts))
     if result.compared:
         yield from compared_parts(result.compared)
 
@@ -118,13 +130,13 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
         kinds = Counter(failure.kind for failure in bench.failures)
         said = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
         asked = len(bench.passes) + len(bench.failures)
-        yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {said}", "red")
+        yield indent_text(f"✗ {len(bench.failures)} of {asked} requests failed: {said}", "red")
         for why, count in Counter(failure.why for failure in bench.failures).most_common(3):
             yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
     yield from map(warning, bench.notes)
     for one in bench.requirements:
         mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
-        yield indented(f"{mark} {one.asked}: {one.because}", style)
+        yield indent_text(f"{mark} {one.asked}: {one.because}", style)
 
 
 def _figures(bench: Bench) -> Iterator[RenderableType]:
@@ -137,7 +149,7 @@ def _figures(bench: Bench) -> Iterator[RenderableType]:
     yield noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
     for name, spread in bench.figures.items():
         if expected := bench.expected.get(name):
-            gives = f"it gives {spread.median / expected:.0%} of that"
+            gives = f"it reaches {spread.median / expected:.0%}"
             yield dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
 
 
@@ -175,25 +187,25 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
         rows.append((f"  {label}", *cells, *([str(point.failures or "")] if failed else [])))
     yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
     if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
-        yield dim("~ the repeats disagree")
+        yield dim("~ repeats disagree")
     if sweep.stopped_early:
-        yield dim(f"not all values were tried: {sweep.stopped_early}")
+        yield dim(f"stopped early: {sweep.stopped_early}")
     yield ""
 
 
 def token_parts(parts: Parts) -> Iterator[RenderableType]:
     """The table, and below it how each part was measured."""
     table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
-    table.add_row("  as the client sees it", f"{parts.seconds * 1e3:.3f}", "100%", "")
+    table.add_row("  total, seen by the client", f"{parts.seconds * 1e3:.3f}", "100%", "")
     for part in parts.parts:
         took, share = f"{part.seconds * 1e3:.3f}", f"{part.seconds / parts.seconds:.1%}" if parts.seconds else "-"
         if not part.told_apart and not part.seconds:
-            took, share = "-", "none seen"
+            took, share = "-", "none detected"
         interval = f"{part.low_s * 1e3:.3f} to {part.high_s * 1e3:.3f}"
         table.add_row(f"  {_WORDS.get(part.name, part.name)}", took, share, interval)
     yield table
     if parts.gpu_idle_s is not None:
-        yield dim(f"the GPU had nothing to do for {parts.gpu_idle_s * 1e3:.3f} ms of it")
+        yield dim(f"the GPU was idle for {parts.gpu_idle_s * 1e3:.3f} ms")
     for part in parts.parts:
         yield dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
     for note in parts.notes:
@@ -263,21 +275,21 @@ _GPU: dict[str, tuple[str, _Shown]] = {
     "clock_hz": ("clock", _mhz),
     "memory_clock_hz": ("memory clock", _mhz),
     "power_w": ("power", lambda stat: f"{stat.mean:.0f} W"),
-    "temperature_c": ("temperature, most", lambda stat: f"{stat.high:.0f} °C"),
-    "vram_used_bytes": ("memory in use, most", lambda stat: size(stat.high)),
-    "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
-    "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
+    "temperature_c": ("max temperature", lambda stat: f"{stat.high:.0f} °C"),
+    "vram_used_bytes": ("max VRAM used", lambda stat: size(stat.high)),
+    "pcie_receive_bytes_per_s": ("link receive", _traffic),
+    "pcie_transmit_bytes_per_s": ("link transmit", _traffic),
 }
 _HOST: dict[str, tuple[str, _Shown]] = {
-    "own_cpus": ("processors, the server", _cpus),
-    "others_cpus": ("processors, others", _cpus),
-    "busiest_core": ("busiest processor", _percent),
-    "memory_available_bytes": ("memory free, least", lambda stat: size(stat.low)),
-    "swap_in_bytes_per_s": ("read back from swap", _traffic),
-    "disk_read_bytes_per_s": ("read from disks", _traffic),
-    "cpu_pressure": ("waiting for a processor", _percent),
-    "memory_pressure": ("waiting for memory", _percent),
-    "io_pressure": ("waiting for disks", _percent),
+    "own_cpus": ("CPUs used by the server", _cpus),
+    "others_cpus": ("CPUs used by others", _cpus),
+    "busiest_core": ("busiest CPU", _percent),
+    "memory_available_bytes": ("min free RAM", lambda stat: size(stat.low)),
+    "swap_in_bytes_per_s": ("swap in", _traffic),
+    "disk_read_bytes_per_s": ("disk reads", _traffic),
+    "cpu_pressure": ("CPU pressure", _percent),
+    "memory_pressure": ("memory pressure", _percent),
+    "io_pressure": ("I/O pressure", _percent),
 }
 
 

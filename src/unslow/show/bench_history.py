@@ -7,10 +7,22 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Entry, HistoryReport
-from unslow.show.clean import as_json, cleaned, safe
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, dim, head, indented, plain_table
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    as_json,
+    bare_table,
+    clean_report,
+    dim,
+    head,
+    indent_text,
+    plain_table,
+    safe_text,
+)
 from unslow.show.units import amount, rate
-from unslow.think.stats.changes import Compared
+from unslow.think.stats.changes import BenchComparison
 
 _NAMES = {
     DECODE: "decode",
@@ -32,17 +44,19 @@ _VERDICTS = {
 _WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _SMALLEST_P = 0.001
-_STATES = {"interrupted": "stopped", "running": "running now", "broke_off": "broke off", "whole": ""}
-_DONE = {"imported": "kept", "forgotten": "removed"}
+_STATES = {"interrupted": "interrupted", "running": "running now", "broke_off": "aborted", "whole": ""}
+_DONE = {"imported": "imported", "forgotten": "removed"}
 _WIDE = 100
 
 
 def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
     if report.what in _DONE:
-        yield from (Text(f"{_DONE[report.what]} {safe(line.id)}  {safe(line.model)}") for line in report.benchmarks)
+        yield from (
+            Text(f"{_DONE[report.what]} {safe_text(line.id)}  {safe_text(line.model)}") for line in report.benchmarks
+        )
         return
     if not report.benchmarks:
-        yield f"Nothing is kept in {safe(report.path)}; `unslow bench` measures and keeps."
+        yield f"No benchmarks in {safe_text(report.path)}; `unslow bench` adds one."
         return
     # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
     wide = width >= _WIDE
@@ -58,19 +72,21 @@ def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType
         speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
         decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
         if wide:
-            moment = safe(entry.taken_at[:16].replace("T", " "))
-            table.add_row(safe(entry.id), moment, decode, prefill, safe(subject), safe(_note(entry)))
+            moment = safe_text(entry.taken_at[:16].replace("T", " "))
+            table.add_row(safe_text(entry.id), moment, decode, prefill, safe_text(subject), safe_text(_note(entry)))
         else:
-            table.add_row(safe(entry.id), decode, safe("; ".join(word for word in (subject, _note(entry)) if word)))
+            table.add_row(
+                safe_text(entry.id), decode, safe_text("; ".join(word for word in (subject, _note(entry)) if word))
+            )
     yield table
     rest = report.total - len(report.benchmarks)
     if rest > 0:
-        yield dim(f"and {rest} more in {safe(report.path)}")
+        yield dim(f"and {rest} more in {safe_text(report.path)}")
 
 
 def _note(line: Entry) -> str:
     state = _STATES.get(line.state, line.state)
-    words = [line.label, state if state != "broke off" else f"broke off after {line.answered} answers"]
+    words = [line.label, state if state != "aborted" else f"aborted after {line.answered} responses"]
     words += [f"{line.failed} failed"] if line.failed else []
     words += [line.protocol] if line.protocol != "standard" else []
     return ", ".join(word for word in words if word)
@@ -86,17 +102,17 @@ def _json(report: HistoryReport) -> str:
 render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
 
 
-def compared_parts(compared: Compared) -> Iterator[RenderableType]:
+def compared_parts(compared: BenchComparison) -> Iterator[RenderableType]:
     """The parts for a terminal: one plain sentence first, the figures, what changed."""
-    comparison, before = cleaned(compared.comparison), compared.before
+    comparison, before = clean_report(compared.comparison), compared.before
     word, style = _VERDICTS[comparison.verdict]
     yield head(word, compared_sentence(comparison), style)
     named = f"{before.id} ({before.label})" if before.label else before.id
     runtime = " ".join(word for word in (before.runtime, before.runtime_version) if word)
-    yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
+    yield dim(safe_text(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
     yield ""
     if comparison.differences:
-        table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+        table = plain_table("  METRIC", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
         for found in comparison.differences:
             sides = (amount(found.metric, side) for side in (found.before, found.after))
             ratio = f"×{found.ratio:.3f}", f"{found.low:.3f} to {found.high:.3f}"
@@ -107,11 +123,11 @@ def compared_parts(compared: Compared) -> Iterator[RenderableType]:
     if compared.changes:
         yield dim("WHAT CHANGED")
         for one in compared.changes:
-            line = Text(safe(f"{one.name}: {one.before} → {one.after}"))
-            yield Padding(line.append(f"  {safe(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
+            line = Text(safe_text(f"{one.name}: {one.before} → {one.after}"))
+            yield Padding(line.append(f"  {safe_text(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
         yield ""
     if compared.suspect:
-        yield indented(safe(compared.suspect), "bold")
+        yield indent_text(safe_text(compared.suspect), "bold")
     yield from (dim(note) for note in comparison.notes)
 
 
@@ -121,7 +137,7 @@ def compared_sentence(comparison: Comparison) -> str:
     judged = [by_name[name] for name in (DECODE, PREFILL, FIRST) if name in by_name]
     deciding = [one for one in judged if one.verdict == comparison.verdict] or judged
     if not deciding:
-        return "The two have no figure in common."
+        return "The two benchmarks have no metric in common."
     one = deciding[0]
     of = "" if one.metric == DECODE else f"{_name(one.metric)}: "
     speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
@@ -129,20 +145,20 @@ def compared_sentence(comparison: Comparison) -> str:
     match comparison.verdict:
         case "slower" | "faster" as way:
             p = f"{one.p_value:.3f}" if one.p_value >= _SMALLEST_P else f"below {_SMALLEST_P}"
-            return f"{of}{share} {way} than before, more than noise (p {p})"
+            return f"{of}{share} {way} than before, beyond noise (p {p})"
         case "same":
-            return f"{of}as fast as before: the difference of {share} is no more than noise"
+            return f"{of}as fast as before: the difference of {share} is within noise"
         case _:
             way = "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
             why = one.because.removeprefix("can't be told: ")
-            return f"{of}{share} {way} than before, but that may be noise: {why}"
+            return f"{of}{share} {way} than before, but possibly noise: {why}"
 
 
 def _name(metric: str) -> str:
     return _NAMES.get(metric, metric)
 
 
-def compared_fields(compared: Compared) -> dict[str, object]:
+def compared_fields(compared: BenchComparison) -> dict[str, object]:
     """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
     before = compared.before
     known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}

@@ -8,8 +8,18 @@ from rich.text import Text
 from unslow.facts.calibration import Calibration, KeptReport
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
-from unslow.show.clean import as_json, cleaned, safe, safe_json
-from unslow.show.console import GREEN, YELLOW, ReportKind, dim, head, plain_table
+from unslow.show.console import (
+    GREEN,
+    YELLOW,
+    ReportKind,
+    as_json,
+    clean_report,
+    dim,
+    head,
+    plain_table,
+    safe_json,
+    safe_text,
+)
 from unslow.show.units import rate, size, span
 
 
@@ -19,24 +29,24 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     yield head(word, device or "this machine", style)
     words = [f"{calibration.engine} {calibration.engine_version}"]
     words += [_threads(calibration.threads)] if calibration.threads else []
-    words += [f"memory {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
-    words += [f"last cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
+    words += [f"RAM {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
+    words += [f"last-level cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
     yield dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
     yield ""
     if calibration.rates:
         rates = calibration.rates
-        table = plain_table("  WEIGHTS IN", "DECODE", "PROMPT")
+        table = plain_table("  WEIGHT TYPE", "DECODE", "PREFILL")
         for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
             prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
             table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
-        table.add_row("  each step of the server", span(rates.step_s), "")
-        table.add_row("  each operation", span(rates.operation_s), "")
-        table.add_row("  a thousand rows of a matrix", span(1e3 * rates.row_s), "")
-        table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
-        table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
+        table.add_row("  per server step", span(rates.step_s), "")
+        table.add_row("  per operation", span(rates.operation_s), "")
+        table.add_row("  per 1,000 matrix rows", span(1e3 * rates.row_s), "")
+        table.add_row("  per 1,000 vocabulary entries", span(1e3 * rates.vocabulary_entry_s), "")
+        table.add_row("  per 1,000,000 attention elements", span(1e6 * rates.attention_element_s), "")
         yield table
         yield ""
-        table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
+        table = plain_table("  SYNTHETIC MODEL", "READS", "DECODE TOK/S", "PREFILL TOK/S", "SAMPLES")
         for point in calibration.points:
             prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
             reads = size(sum(point.demand.bytes_by_type.values()))
@@ -47,29 +57,29 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     if calibration.scale:
         scale = calibration.scale
         measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
-        against = f"{rate(expected)} were expected (×{1 / scale.factor:.2f})"
-        yield Text(f"  {scale.model}: {rate(measured)} tokens/s, and {against}.")
-        yield dim("One model gives one factor for all; made-up models of the embedded engine tell the parts apart.")
+        against = f"expected {rate(expected)} (×{1 / scale.factor:.2f})"
+        yield Text(f"  {scale.model}: {rate(measured)} tok/s, {against}.")
+        yield dim("One model gives a single factor; the embedded engine's synthetic models give a rate per part.")
     if calibration.disturbed:
-        yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
+        yield Text(f"  Less reliable: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 
 
 def _kept_parts(report: KeptReport, _width: int) -> Iterator[RenderableType]:
     for one in report.calibrations:
         if one.calibration is None:
-            yield Text(f"✗ {safe(one.problem)}", style="red")
+            yield Text(f"✗ {safe_text(one.problem)}", style="red")
             continue
-        known = cleaned(one.calibration)
-        what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
+        known = clean_report(one.calibration)
+        what = "rates per type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
         device = known.machine.cpu if known.backend == "cpu" else known.device
-        state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
+        state = Text("stale  ", style="yellow") if one.stale else Text("valid  ", style="green")
         yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
-        yield dim(f"{known.taken_at} · {what} · {safe(one.path)}")
-        yield from (dim(f"because {safe(reason)}") for reason in one.stale)
+        yield dim(f"{known.taken_at} · {what} · {safe_text(one.path)}")
+        yield from (dim(f"because {safe_text(reason)}") for reason in one.stale)
         if known.disturbed:
-            yield dim(f"with care: {known.disturbed}")
+            yield dim(f"less reliable: {known.disturbed}")
     if not report.calibrations:
-        yield f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine."
+        yield f"No calibrations in {safe_text(report.folder)}; `unslow calibrate` measures this machine."
 
 
 def _threads(count: int) -> str:
@@ -86,4 +96,4 @@ def render_forgotten(paths: Sequence[str], form: str) -> str:
     """The files that were removed."""
     if form == "json":
         return as_json({"forgotten": paths})
-    return "\n".join(f"removed {safe(path)}" for path in paths)
+    return "\n".join(f"removed {safe_text(path)}" for path in paths)

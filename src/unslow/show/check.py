@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, head, indented
+from unslow.show.console import GREEN, RED, YELLOW, ReportKind, head, indent_text
 from unslow.show.units import rate
 from unslow.think.claims.report import CheckReport
 
@@ -26,10 +26,10 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
         sentence = claim.claim
         word, style = _HEADS[claim.verdict]
         yield head(word, f"{claim.what}: {claim.because}", style)
-        yield from map(indented, claim.arithmetic)
+        yield from map(indent_text, claim.arithmetic)
         if e := claim.expected_tokens_per_s:
-            yield indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
-        yield from (indented(f"({note})", "dim") for note in claim.notes)
+            yield indent_text(f"expected: {rate(e.mid)} tok/s ({rate(e.low)} to {rate(e.high)})", "bold")
+        yield from (indent_text(f"({note})", "dim") for note in claim.notes)
         if claim is not shown[-1]:
             yield ""
     if len(report.claims) > 1:

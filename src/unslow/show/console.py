@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,21 +17,82 @@ from rich.text import Text
 
 from unslow.facts.commands import Line, Place, line_for_reader, parse_line
 from unslow.facts.errors import UserError
-from unslow.show.clean import as_json, cleaned
+from unslow.think.report import Report
+
+Shown = TypeVar("Shown", bound=msgspec.Struct)
+
+_LONGEST = 4000  # A command line that names many tensors is the longest text that has to stay whole
+
+# control characters (but for the newline), and those that turn the direction of writing
+_UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean_report(report: Shown) -> Shown:
+    """The report without characters that do more than stand there, and with long texts cut."""
+    return msgspec.convert(_clean_value(msgspec.to_builtins(report)), type(report))
+
+
+def safe_text(text: str) -> str:
+    """The text without what could drive a terminal, and cut where it is endless."""
+    text = without_controls(text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def without_controls(text: str) -> str:
+    """All of the text, such as a traceback, without what could drive a terminal."""
+    return _UNSAFE.sub("�", text)
+
+
+def as_json(value: object) -> str:
+    """A value as indented JSON that is safe to show."""
+    return safe_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def safe_json(text: str) -> str:
+    """The same JSON with those characters as their numbers, which mean the same: they stand only in strings."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _clean_value(value: Any) -> Any:
+    match value:
+        case str():
+            return safe_text(value)
+        case list() | tuple():
+            return [_clean_value(v) for v in value]
+        case dict():
+            return {_clean_value(k): _clean_value(v) for k, v in value.items()}
+        case _:
+            return value
+
+
+def render_json(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
+    """The whole report, indented."""
+    return as_json(report)
+
 
 NARROWEST = 40
+
 GREEN, YELLOW, RED, CYAN = "bold black on green", "bold black on yellow", "bold white on red", "bold black on cyan"
+
 """Of the word that a report begins with: fine, doubtful, bad, and a figure or name."""
+
 _GAP = 2
+
 _READABLE, _SHORTEST_NAME = 20, 10  # Letters of a name before anything else is left out, and at the very least
+
 _TICKS = re.compile("`+")
+
 _LANGUAGES = {
     Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
     Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
 }  # fmt: skip
+
 _WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
+
 """Places whose texts have lines of their own; in a shell a second line would be a second command."""
+
 R = TypeVar("R")
+
 KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
 
 
@@ -63,14 +125,14 @@ class ReportKind(Generic[R]):
     def check_format(self, form: str) -> None:
         """UserError where there is no such format of it: better before a measurement than after it."""
         if form not in self.formats:
-            raise UserError(f"there is no format {form!r} of {self._called}", f"try one of {', '.join(self.formats)}")
+            raise UserError(f"{self._called} has no format {form!r}", f"available: {', '.join(self.formats)}")
 
     def __call__(self, report: R, form: str, *, width: int, color: bool, **options: Any) -> str:
         """The report in that format."""
         self.check_format(form)
         if form == "json":
             return self._json(report)
-        shown: Any = cleaned(report) if self._clean else report  # type: ignore[type-var]
+        shown: Any = clean_report(report) if self._clean else report  # type: ignore[type-var]
         if text := self._texts.get(form):
             return text(shown, **options)
         console = TextConsole(width=width, color=color)
@@ -100,22 +162,22 @@ def head(label: str, text: str, style: str = CYAN) -> Text:
     return Text(f" {label} ", style=style).append(f"  {text}", "bold not reverse")
 
 
-def indented(text: str, style: str = "", indent: int = 2) -> Padding:
+def indent_text(text: str, style: str = "", indent: int = 2) -> Padding:
     """A text some columns in, its further lines too."""
     return Padding(Text(text, style=style), (0, 0, 0, indent))
 
 
 def dim(text: str) -> Padding:
     """A remark."""
-    return indented(text, "dim")
+    return indent_text(text, "dim")
 
 
 def warning(text: str) -> Padding:
     """A remark that must be seen."""
-    return indented(f"! {text}", "yellow")
+    return indent_text(f"! {text}", "yellow")
 
 
-def hung(mark: RenderableType, *lines: RenderableType) -> Table:
+def hanging_grid(mark: RenderableType, *lines: RenderableType) -> Table:
     """Lines that hang beside a mark, however often they are folded."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)

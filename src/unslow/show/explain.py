@@ -14,9 +14,11 @@ def page_markdown(page: Page) -> str:
     """A page in Markdown: the docstring, and what decides it."""
     lines = [f"# {page.title}", "", f"`{page.id}` · phase: {page.phase}", "", page.text.strip()]
     if page.needs:
-        lines += ["", "## What decides it", *(f"- `{n}`" for n in page.needs)]
+        routes = (f"{number}. {route.looks_at} ({route.kind})" for number, route in enumerate(page.routes, 1))
+        lines += ["", "## What decides it", "In this order:", "", *routes]
+        lines += ["", "Facts that must be known, one of each line:", "", *(f"- `{n}`" for n in page.needs)]
     if page.explains:
-        lines += ["", "Where it is found, it also explains: " + ", ".join(f"`{e}`" for e in page.explains) + "."]
+        lines += ["", "It also explains: " + ", ".join(f"`{e}`" for e in page.explains) + "."]
     return "\n".join(lines)
 
 

@@ -9,18 +9,18 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.catalog.models import WellKnown
-from unslow.show.clean import as_json
 from unslow.show.console import (
     GREEN,
     RED,
     YELLOW,
     ReportKind,
     TextConsole,
+    as_json,
     bare_table,
     command_text,
     dim,
     head,
-    indented,
+    indent_text,
     pair_grid,
 )
 from unslow.show.units import count, size
@@ -44,7 +44,7 @@ def _answer(report: FitReport, width: int) -> RenderableType:
     bars = [(label, memory) for label, memory in lines if memory.capacity_bytes]
     word, style = _HEADS[report.verdict]
     counted = [(name, len(list(same))) for name, same in groupby(device.name for device in report.devices)]
-    devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "the host alone"
+    devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "CPU only"
     title = head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
     parts: list[RenderableType] = [title, dim(_subject(report)), "", _needs(lines, width)]
     if bars:
@@ -56,11 +56,11 @@ def _answer(report: FitReport, width: int) -> RenderableType:
         parts += ["", *_bars(bars, width), legend]
     parts += ["", _room(report)]
     if report.command and not report.ways:
-        parts += [Text("  run it", style="dim"), *_lines_to_copy(report, 4)]
+        parts += [Text("  run with", style="dim"), *_lines_to_copy(report, 4)]
     if report.ways:
-        parts += ["", Text("What would fit", style="bold")]
+        parts += ["", Text("Options that fit", style="bold")]
         for way in report.ways:
-            parts += [indented(f"- {way.what}"), *_lines_to_copy(way, 6)]
+            parts += [indent_text(f"- {way.what}"), *_lines_to_copy(way, 6)]
     if report.notes:
         parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
@@ -167,16 +167,16 @@ def _room(report: FitReport) -> Table:
     grid = pair_grid()
     if report.devices and report.max_gpu_layers is not None:
         most, everything = report.max_gpu_layers, report.all_gpu_layers
-        grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
+        grid.add_row("  max GPU layers", f"all {everything}" if most >= everything else f"{most} of {everything}")
     trained, most_context = report.model.context_trained, report.max_context
     if report.verdict == "cannot_tell":
-        context = "depends on how much memory the host has"
+        context = "depends on the size of host memory (--ram)"
     elif most_context is None:
-        context = "none: not even the shortest fits so"
+        context = "does not fit at any length"
     else:
-        end = ", all that the model was trained for" if trained and most_context >= trained else ""
+        end = " (the model's trained limit)" if trained and most_context >= trained else ""
         context = f"{most_context:,} tokens{end}"
-    grid.add_row("  most context", context)
+    grid.add_row("  max context", context)
     for kv in report.kv if len(report.kv) > 1 else ():
         cells = f" of {kv.cells:,} tokens" if kv.cells else ""
         grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")

@@ -3,28 +3,27 @@
 import re
 from collections.abc import Iterator
 
-from unslow.show.clean import cleaned
-from unslow.show.console import commands
-from unslow.show.labels import label, promised, worded_value
-from unslow.think.judge.chains import Chain, chains_of
+from unslow.show.console import clean_report, commands
+from unslow.show.units import fix_effect, label, value_text
+from unslow.think.judge.verdict import Chain, chains_of
 from unslow.think.report import Evidence, Fix, Report, SubjectReport
 
 _HEADS = {
-    "slow": "It is slow, and this is why",
-    "failed": "The model does not load, and this is why",
-    "normal": "This is normal for the hardware",
-    "cannot_tell": "What is here does not decide it yet",
+    "slow": "Slow, and why",
+    "failed": "The model does not load, and why",
+    "normal": "Normal for this hardware",
+    "cannot_tell": "Undetermined so far",
 }
 _MARKS = re.compile(r"[\\`*\[\]]")
 _VERB = re.compile(r"(?:shows|holds|gives|measures|prints)\b")
 _SPAN = re.compile(r"((?<!`)`[^`\n]+`(?!`))")
 MOST_SUSPECTED = 4
-RULE, NOTHING = "\n\n---\n\n", "Nothing was found to diagnose."
+RULE, NOTHING = "\n\n---\n\n", "Nothing to diagnose."
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (the same call for all)
     """The report as Markdown; `everything` adds what was ruled out."""
-    report = cleaned(report)
+    report = clean_report(report)
     parts = [subject_markdown(subject, everything=everything) for subject in report.subjects]
     text = RULE.join(parts) or NOTHING
     return f"{text}\n\n<sub>{signature(report)}</sub>\n"
@@ -33,7 +32,7 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 def signature(report: Report) -> str:
     """Who wrote it, and from what."""
     read = any(subject.known for subject in report.subjects)
-    of = " from the text above; no machine was touched" if read else ""
+    of = " from the text above, without access to the machine" if read else ""
     return f"Written by unslow {report.unslow_version}{of}."
 
 
@@ -43,14 +42,14 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
     for number, chain in enumerate(chains_of(subject.findings), 1):
         lines += _finding(number, chain)
     if suspected := [item for item in subject.cannot_tell if item.suspected]:
-        lines += ["Also possible, not proven:" if subject.findings else "Possible, but not proven by what is here:", ""]
+        lines += ["Also suspected, not proven:" if subject.findings else "Suspected, but not proven:", ""]
         lines += [f"- {prose(item.because)} (`{item.cause}`)" for item in suspected[:MOST_SUSPECTED]]
         lines.append("")
     if subject.contradictions:
-        lines += ["These can't all be right:", ""]
+        lines += ["These contradict each other:", ""]
         for one in subject.contradictions:
-            meaning = f" {escaped(one.meaning)}" if one.meaning else ""
-            lines.append(f"- {one.about}: {escaped('; '.join(one.says))}.{meaning}")
+            meaning = f" {escape_markdown(one.meaning)}" if one.meaning else ""
+            lines.append(f"- {one.about}: {escape_markdown('; '.join(one.says))}.{meaning}")
         lines.append("")
     if subject.ask_next:
         several = len(subject.ask_next) > 1
@@ -63,62 +62,62 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
             lines += [f"- {prose(why)}:", *commands([question.command], indent="  ")]
         lines.append("")
     if subject.known:
-        lines += _folded("What was understood", [f"- {_cited(item)}" for item in subject.known])
+        lines += _details_block("Read from the text", [f"- {_evidence_text(item)}" for item in subject.known])
     if everything and subject.ruled_out:
         # Those with one reason on one line: of a model that was never loaded they are many
         reasons: dict[str, list[str]] = {}
         for item in subject.ruled_out:
             reasons.setdefault(item.because, []).append(f"`{item.cause}`")
-        ruled_out = [f"- {', '.join(causes)}: {escaped(because)}" for because, causes in reasons.items()]
-        lines += _folded("Ruled out", ruled_out)
+        ruled_out = [f"- {', '.join(causes)}: {escape_markdown(because)}" for because, causes in reasons.items()]
+        lines += _details_block("Ruled out", ruled_out)
     return "\n".join(lines).rstrip()
 
 
 def _finding(number: int, chain: Chain) -> Iterator[str]:
     finding = chain.root
-    gain = f" (about {finding.speedup:.1f}× slower than without it)" if finding.speedup and finding.speedup > 1 else ""
+    gain = f" (about {finding.speedup:.1f}× faster without it)" if finding.speedup and finding.speedup > 1 else ""
     yield f"**{number}. {finding.title}**{gain}"
     yield ""
     text = prose(finding.because[:1].upper() + finding.because[1:])
     yield (text if text.endswith((".", "!", "?")) else f"{text}.")
     yield ""
-    yield from (f"- {_cited(evidence)}" for evidence in finding.evidence)
+    yield from (f"- {_evidence_text(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
         yield from _fix(fix)
     for link in chain.after:  # what follows from the cause: its own fixes are other ways out
-        yield f"- **Hence:** {link.title[0].lower()}{link.title[1:]}: {prose(link.because)}."
-        yield from (f"  - {_cited(evidence)}" for evidence in link.evidence)
+        yield f"- **Consequence:** {link.title[0].lower()}{link.title[1:]}: {prose(link.because)}."
+        yield from (f"  - {_evidence_text(evidence)}" for evidence in link.evidence)
         for fix in link.fixes:
             yield from _fix(fix, "Or")
     yield ""
 
 
 def _fix(fix: Fix, name: str = "Fix") -> Iterator[str]:
-    then = promised(fix.predicted)
-    gives = f", then {then}" if then else ""
-    risk = f" Careful: {prose(fix.risk)}." if fix.risk else ""
+    then = fix_effect(fix.predicted)
+    gives = f" (expected: {then})" if then else ""
+    risk = f" Risk: {prose(fix.risk)}." if fix.risk else ""
     yield f"- **{name}:** {prose(fix.why or fix.knob)}{gives}.{risk}"
     yield from commands(fix.commands, indent="  ")
 
 
-def _cited(evidence: Evidence) -> str:
+def _evidence_text(evidence: Evidence) -> str:
     against = f", against {evidence.reference}" if evidence.reference else ""
-    value = escaped(worded_value(evidence.fact, evidence.value))
-    told = ", in words" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
-    return f"{label(evidence.fact)}: {value}{escaped(against)} ({escaped(evidence.source)}{told})"
+    value = escape_markdown(value_text(evidence.fact, evidence.value))
+    told = ", as written" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
+    return f"{label(evidence.fact)}: {value}{escape_markdown(against)} ({escape_markdown(evidence.source)}{told})"
 
 
-def _folded(title: str, lines: list[str]) -> list[str]:
+def _details_block(title: str, lines: list[str]) -> list[str]:
     return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
 def prose(text: str) -> str:
     """A sentence in which single backticks mark code; all else stays text."""
     parts = _SPAN.split(text)
-    return "".join(part if number % 2 else escaped(part) for number, part in enumerate(parts))
+    return "".join(part if number % 2 else escape_markdown(part) for number, part in enumerate(parts))
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that stays text: no HTML, images or links, no mentions of people or issues by accident."""
     text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split("\n"))
     return _MARKS.sub(r"\\\g<0>", text).replace("@", "@\u200b").replace("#", "#\u200b")

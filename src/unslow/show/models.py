@@ -10,8 +10,7 @@ from rich.text import Text
 
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.values import KIB, MIB
-from unslow.show import clean
-from unslow.show.console import ReportKind, bare_table, indented, pair_grid
+from unslow.show.console import ReportKind, bare_table, indent_text, pair_grid, safe_text
 from unslow.show.units import count, size
 
 _EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
@@ -22,7 +21,7 @@ _MOST = {"ARCHITECTURE": 16, "QUANT": 18, "IN": 20}
 
 def safe(text: str) -> str:
     """The text on one line, without what could drive a terminal."""
-    return clean.safe(text.replace("\n", " "))
+    return safe_text(text.replace("\n", " "))
 
 
 def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
@@ -40,17 +39,17 @@ def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Ite
         totals += [f"{others} other file{'s' * (others != 1)}"] if others else []
         totals.append(f"{_size(inventory.total_bytes)} on disk")
         totals += [f"{broken} broken"] if broken else []
-        totals += [f"{aside} not shown (--all)"] if aside else []
+        totals += [f"{aside} hidden (--all)"] if aside else []
         yield ", ".join(totals)
     else:
-        yield "No models were found."
+        yield "No models found."
     yield from (_line(f"✗ {m.name}: {_readable(m.broken)}", "red") for m in shown if m.broken)
     yield from (_line(_readable(notice), "dim") for notice in inventory.notices)
     if everything:
         yield Text("Files", style="bold")
         yield from (part for m in shown for part in (_line(m.name, "dim"), _line(m.path, indent=4)))
     if everything or not shown:
-        yield Text("Looked in", style="bold")
+        yield Text("Searched in", style="bold")
         grid = pair_grid()
         for place in inventory.places:
             why = place.why.removeprefix(f"{place.path}: ")
@@ -59,7 +58,7 @@ def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Ite
 
 
 def _line(text: str, style: str = "", indent: int = 2) -> Padding:
-    return indented(safe(text), style, indent)
+    return indent_text(safe(text), style, indent)
 
 
 def _table(models: Sequence[StoredModel], width: int) -> Table:

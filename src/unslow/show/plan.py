@@ -7,7 +7,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, bare_table, command_text, commands, dim, head, indented
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    bare_table,
+    command_text,
+    commands,
+    dim,
+    head,
+    indent_text,
+)
 from unslow.show.units import rate, size, span
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, SpeedShown
 
@@ -25,34 +36,34 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
     word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
     parts: list[RenderableType] = [head(word, f"{report.model} · {report.machine}", style), dim(_goal(report))]
     if report.reason:
-        parts += ["", indented(report.reason, "bold")]
+        parts += ["", indent_text(report.reason, "bold")]
     if report.hint:
         parts += [dim(report.hint)]
-    best, now = chosen(report), report.current
+    best, now = recommended_option(report), report.current
     if now and _stays(report):
-        parts += ["", Text(now.name, style="bold"), indented(_as_it_is(report, now))]
+        parts += ["", Text(now.name, style="bold"), indent_text(_as_it_is(report, now))]
         if now.commands and not report.of_running:
             parts += ["", *map(command_text, now.commands)]
     elif best:
-        parts += ["", *_recommended(report, best)]
+        parts += ["", *_recommendation_parts(report, best)]
     if report.options:
         table = bare_table()
         table.add_column("", no_wrap=True)
         table.add_column("", overflow="fold", ratio=1)
         for name in _columns(report):
             table.add_column(name, justify="right", no_wrap=True)
-        for n, option in _numbered(report):
+        for n, option in _numbered_options(report):
             table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
         parts += ["", Text("Pareto front of speed, context and quality", style="bold"), table]
     if report.rejected:
-        parts += ["", Text("Why not", style="bold")]
+        parts += ["", Text("Rejected", style="bold")]
         parts += [Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected]
     if report.notes:
         parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
 
 
-def chosen(report: PlanReport) -> OptionShown | None:
+def recommended_option(report: PlanReport) -> OptionShown | None:
     """The recommended option."""
     return None if report.recommended is None else report.options[report.recommended]
 
@@ -66,19 +77,19 @@ def _stays(report: PlanReport) -> bool:
 def _goal(report: PlanReport) -> str:
     goal = report.goal
     floors = [f"at least {goal.least_tokens_per_s:g} tok/s"] if goal.least_tokens_per_s else []
-    kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
-    users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
-    work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
+    kept = f" after {goal.kept_tokens:,} cached" if goal.kept_tokens else ""
+    users = f", {goal.users} concurrent conversations" if goal.users > 1 else ""
+    work = f"{goal.prompt_tokens:,} prompt tokens{kept}, {goal.answer_tokens:,} generated{users}"
     context = [f"context {goal.context:,}"] if goal.context else []
     if goal.context and goal.users > 1 and not (report.of_running or report.runtime in ("vllm", "transformers")):
         # Of all slots together where each has a part of its own, as `unslow fit` says it
         context = [f"context {goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"]
-    return " · ".join((report.runtime, f"most {goal.aim}", *context, work, *floors))
+    return " · ".join((report.runtime, f"goal: {goal.aim}", *context, work, *floors))
 
 
-def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
+def _recommendation_parts(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
     yield Text(best.name, style="bold")
-    yield indented(_gain(report, best))
+    yield indent_text(_gain(report, best))
     if best.changes:
         yield ""
         table = Table.grid(padding=(0, 2))
@@ -101,9 +112,9 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
 def _speeds(speed: SpeedShown) -> str:
     """What the work takes; of several conversations for each and for all."""
     decode, all_ = speed.decode_tokens_per_s, speed.together_tokens_per_s
-    each, together = (" each", f", {rate(all_)} together") if all_ else ("", "")
+    each, together = (" each", f", {rate(all_)} total") if all_ else ("", "")
     said = f"{rate(decode.mid)} tok/s{each} ({rate(decode.low)} to {rate(decode.high)}){together}"
-    return f"{said}, prompts at {rate(speed.prefill_tokens_per_s.mid)} tok/s, a request in {span(speed.request_s.mid)}"
+    return f"{said}, prefill {rate(speed.prefill_tokens_per_s.mid)} tok/s, request in {span(speed.request_s.mid)}"
 
 
 def _gain(report: PlanReport, best: OptionShown) -> str:
@@ -112,24 +123,24 @@ def _gain(report: PlanReport, best: OptionShown) -> str:
     said = _speeds(best.speed)
     now = report.current
     if now and not now.speed and now.measured_tokens_per_s and best.speedup:
-        said += f"; {best.speedup:.2f} times as fast as the {rate(now.measured_tokens_per_s)} tok/s measured now"
+        said += f"; {best.speedup:.2f}× the measured {rate(now.measured_tokens_per_s)} tok/s"
     if now and now.speed and best.speedup:
         decode, request_s = now.speed.decode_tokens_per_s.mid, now.speed.request_s.mid
         measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
-        before = f"{rate(decode)} tok/s{measured}, a request in {span(request_s)}"
-        said += f"; {best.speedup:.2f} times as fast as {'now' if report.of_running else now.name} ({before})"
+        before = f"{rate(decode)} tok/s{measured}, request in {span(request_s)}"
+        said += f"; {best.speedup:.2f}× {'the current settings' if report.of_running else now.name} ({before})"
     return said
 
 
 def _as_it_is(report: PlanReport, now: OptionShown) -> str:
     """What is as good as anything that was found."""
     if now.speed is None:
-        return "nothing that was found is better"
+        return "no better settings found"
     if not report.of_running:
-        return f"{_speeds(now.speed)}; the defaults are already the best for it: no setting that was found gains 5 %"
+        return f"{_speeds(now.speed)}; the defaults are already the best: no other setting gains 5 %"
     measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
     each = " each" if now.speed.together_tokens_per_s else ""
-    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no setting that was found gains 5 %"
+    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no other setting gains 5 %"
 
 
 def _new_value(change: ChangeShown) -> str:
@@ -153,10 +164,10 @@ def _mark(report: PlanReport, number: int | None) -> str:
 
 
 def _columns(report: PlanReport) -> tuple[str, ...]:
-    return "tok/s each" if report.goal.users > 1 else "tok/s", "prompt", "request", "worse by", "GPU"
+    return "tok/s each" if report.goal.users > 1 else "tok/s", "prefill", "request", "quality loss", "VRAM"
 
 
-def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
+def _numbered_options(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
     now = report.current
     if now:
         yield None, now
@@ -181,7 +192,7 @@ def _markdown(report: PlanReport) -> Iterator[str]:
     yield f"# {report.model} on {report.machine}\n\n{_goal(report)}"
     if report.reason:
         yield f"\n**{report.reason}** {report.hint}"
-    best, now = chosen(report), report.current
+    best, now = recommended_option(report), report.current
     if now and _stays(report):
         yield f"\n**{now.name}**: {_as_it_is(report, now)}\n"
         yield from commands(() if report.of_running else now.commands)
@@ -192,10 +203,10 @@ def _markdown(report: PlanReport) -> Iterator[str]:
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
     yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
-    for n, option in _numbered(report):
+    for n, option in _numbered_options(report):
         yield f"| {f'{_mark(report, n)} {option.name}'.strip()} | {' | '.join(_figures(option))} |"
     if report.rejected:
-        yield "\nWhy not:\n"
+        yield "\nRejected:\n"
         yield from (f"- {r.what}: {r.because}" for r in report.rejected)
     yield from (f"\n{note}" for note in report.notes)
 

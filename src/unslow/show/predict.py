@@ -7,22 +7,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unslow.show.console import YELLOW, ReportKind, dim, head, indented
+from unslow.show.console import YELLOW, ReportKind, dim, head, indent_text
 from unslow.show.units import count, rate, size, span
 from unslow.think.speed.report import ExplainShown, PlacementShown, PredictionReport, QuantShown, RateShown, SpeedShown
 
 _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 _WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64  # The columns that stand beside a bar, in letters
 _OVERLAP = (
-    "The parts overlap in reality: each is what the step would lose if that part cost nothing, as learned from "
-    "measured speeds, not what a profiler shows for it."
+    "The parts overlap in practice: each is the time a step would save if that part were free, fitted to measured "
+    "speeds. A profiler shows other numbers."
 )
 
 
 def _answer(report: PredictionReport, width: int) -> RenderableType:
     notes, what = [dim(note) for note in report.notes], f"{report.model.name} {report.model.quant}"
     if report.decode is None:
-        hint = [indented(report.hint)] if report.hint else []
+        hint = [indent_text(report.hint)] if report.hint else []
         return Group(head("CAN'T TELL", f"{what}: {report.reason}", YELLOW), *hint, *notes)
     place = report.place
     where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
@@ -42,7 +42,7 @@ def _subject(report: PredictionReport) -> str:
     if place:
         said.append(f"{place.runtime} on {place.backend}")
     depth, batch = int(settings.get("depth", 0)), int(settings.get("batch", 1))
-    said.append(f"{depth:,} tokens in the context" if depth else "an empty context")
+    said.append(f"{depth:,} tokens of context" if depth else "empty context")
     if batch > 1:
         said.append(f"{batch:,} conversations")
     said.append(f"{settings.get('kv_type', 'f16')} KV cache")
@@ -55,12 +55,12 @@ def _subject(report: PredictionReport) -> str:
 
 def _placement(placement: PlacementShown) -> str:
     everything = placement.all_gpu_layers
-    why = ", as much as fits" if placement.chosen else ""
-    experts = f"the experts of {placement.experts_on_cpu} layers on the host"
+    why = " (as many as fit)" if placement.chosen else ""
+    experts = f"experts of {placement.experts_on_cpu} layers in host memory"
     if placement.gpu_layers >= everything:
-        return experts + why if placement.experts_on_cpu else f"all {everything} layers on the GPU"
-    rest = f"the rest and {experts}" if placement.experts_on_cpu else "the rest on the host"
-    return f"{placement.gpu_layers} of {everything} layers on the GPU{why}, {rest}"
+        return experts + why if placement.experts_on_cpu else f"all {everything} layers offloaded"
+    rest = f"the rest and {experts}" if placement.experts_on_cpu else "the rest in host memory"
+    return f"{placement.gpu_layers} of {everything} layers offloaded{why}, {rest}"
 
 
 def _speeds(report: PredictionReport) -> Table:
@@ -73,24 +73,24 @@ def _speeds(report: PredictionReport) -> Table:
     if decode is None or prefill is None:
         return grid
     speed, batch = decode.tokens_per_s, int(report.settings.get("batch", 1))
-    together = " all together" if batch > 1 else ""
+    together = ", total" if batch > 1 else ""
     grid.add_row(f"  decode{together}", rate(speed.mid), "tok/s", f"{_ends(speed)} (80 % interval)")
     if batch > 1:
-        grid.add_row("  each conversation", rate(decode.each_tokens_per_s), "tok/s", "")
+        grid.add_row("  per conversation", rate(decode.each_tokens_per_s), "tok/s", "")
     if ceiling := decode.ceiling_tokens_per_s:
         grid.add_row(
-            "  ceiling", rate(ceiling), "tok/s", f"by bandwidth alone; {speed.mid / ceiling:.0%} of it reached"
+            "  ceiling", rate(ceiling), "tok/s", f"set by memory bandwidth ({speed.mid / ceiling:.0%} reached)"
         )
     if drafted:
-        said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens a step"
-        accepted = f"{said} at {drafted.acceptance:.0%} accepted"
-        grid.add_row("  with the draft", rate(drafted.tokens_per_s.mid), "tok/s", accepted)
+        said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens per step"
+        accepted = f"{said} at {drafted.acceptance:.0%} acceptance"
+        grid.add_row("  with draft model", rate(drafted.tokens_per_s.mid), "tok/s", accepted)
         least = drafted.break_even_acceptance
-        pays = "never pays here, whatever is accepted" if least is None else f"pays from {least:.0%} accepted on"
+        pays = "never pays off here" if least is None else f"pays off from {least:.0%} acceptance"
         grid.add_row("", "", "", f"{drafted.draft} {pays}")
     prompt, first = prefill.tokens_per_s, prefill.time_to_first_token_s
-    grid.add_row(f"  prompt of {prefill.prompt_tokens:,}", rate(prompt.mid), "tok/s", _ends(prompt))
-    grid.add_row("  first token after", *span(first.mid).split(" "), f"{span(first.low)} to {span(first.high)}")
+    grid.add_row(f"  prefill of {prefill.prompt_tokens:,}", rate(prompt.mid), "tok/s", _ends(prompt))
+    grid.add_row("  time to first token", *span(first.mid).split(" "), f"{span(first.low)} to {span(first.high)}")
     return grid
 
 
@@ -111,28 +111,25 @@ def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableT
         share = f"{wall.share:.0%}" if wall.share >= 0.01 else "<1%"  # noqa: PLR2004 (below it, a share reads as none)
         grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
     binding = next((w.part for w in decode.walls if w.binds), "")
-    verb = "bind" if binding.endswith("s") else "binds"
-    title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {verb}", style="bold")
+    title = Text(f"Time per step: {span(decode.step_s)}, bound by {binding}", style="bold")
     return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
 
 
 def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[RenderableType]:
     """What more conversations and other quants would give."""
-    yield Text("Conversations at once", style="bold")
+    yield Text("Concurrent conversations", style="bold")
     bar = _bar_length(width, _BATCHES_BESIDE)
     most = max(p.tokens_per_s for p in explain.batching)
     grid = _grid("right", "left", "right", "right", "left")
-    grid.add_row("", "", *(Text(t, style="dim") for t in ("all, tok/s", "each", "")))
+    grid.add_row("", "", *(Text(t, style="dim") for t in ("total tok/s", "each", "")))
     for p in explain.batching:
         room = Text("cache does not fit", style="yellow") if p.fits is False else Text("")
         together, each = rate(p.tokens_per_s), rate(p.each_tokens_per_s)
         grid.add_row(f"{p.conversations:5}", _bar(p.tokens_per_s / most, bar, "cyan"), together, each, room)
     yield grid
     if explain.ridge_conversations is not None:
-        yield dim(
-            f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
-            "as long as reading the weights."
-        )
+        conversations = f"{explain.ridge_conversations:,.0f} conversations"
+        yield dim(f"Ridge: from about {conversations}, compute at its best takes as long as reading the weights.")
     yield ""
     yield Text("Quant by quant", style="bold")
     longest = _bar_length(width, _QUANTS_BESIDE)
@@ -154,7 +151,7 @@ def _fits(quant: QuantShown) -> Text:
     if quant.fits:
         return Text("✓ fits", style="green")
     if quant.experts_on_cpu:
-        return Text(f"✗ experts of {quant.experts_on_cpu} on host", style="yellow")
+        return Text(f"✗ experts of {quant.experts_on_cpu} in RAM", style="yellow")
     return Text("✗" if quant.gpu_layers is None else f"✗ {quant.gpu_layers} layers fit", style="yellow")
 
 

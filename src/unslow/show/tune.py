@@ -6,7 +6,18 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, command_text, dim, head, indented, plain_table, warning
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    command_text,
+    dim,
+    head,
+    indent_text,
+    plain_table,
+    warning,
+)
 from unslow.show.units import rate, span
 from unslow.show.verify import interval, work_words
 from unslow.think.stats.tuning import TrialShown, TuneReport
@@ -25,7 +36,7 @@ _NONE = "·"
 def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
     yield head(word, report.because, style)
-    yield dim(f"{report.model} with a context of {report.context:,}: {work_words(report.work)}")
+    yield dim(f"{report.model}, context {report.context:,}: {work_words(report.work)}")
     rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
     spent = f"{rounds} in {report.spent_s:.0f} s of {report.budget_s:.0f}"
     yield dim(f"{spent}: {report.ended}" if report.ended else spent)
@@ -35,15 +46,15 @@ def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
         yield ""
     if report.winner is not None:
         best = report.trials[report.winner]
-        yield indented(best.name)
+        yield indent_text(best.name)
         over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
-        for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
+        for name, over in (("llama.cpp's defaults", report.over_default), ("the plan", over_plan)):
             if over:
-                yield indented(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
+                yield indent_text(f"×{over.mid:.3f} the speed of {name} (95 % interval: {interval(over)})")
         if best.predicted and best.request_s:
             said = best.predicted.request_s
-            likely = f"{span(said.low)} to {span(said.high)} likely"
-            yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
+            likely = f"{span(said.low)} to {span(said.high)}"
+            yield dim(f"a request takes {span(best.request_s.mid)}; predicted: {span(said.mid)} ({likely})")
         yield ""
         yield command_text(report.command)
         yield ""

@@ -10,8 +10,20 @@ from rich.text import Text
 from unslow.facts.bench import DECODE, PREFILL
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import REQUEST, Side, Work
-from unslow.show.clean import safe, safe_json
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, TextConsole, dim, head, indented, plain_table, warning
+from unslow.show.console import (
+    GREEN,
+    RED,
+    YELLOW,
+    ReportKind,
+    TextConsole,
+    dim,
+    head,
+    indent_text,
+    plain_table,
+    safe_json,
+    safe_text,
+    warning,
+)
 from unslow.show.units import amount, rate, span
 from unslow.think.stats.verification_report import (
     AnswersShown,
@@ -22,11 +34,11 @@ from unslow.think.stats.verification_report import (
     WorkShown,
 )
 
-NAMES = {REQUEST: "Whole request", DECODE: "Decode", PREFILL: "Prefill"}
+NAMES = {REQUEST: "Total request", DECODE: "Decode", PREFILL: "Prefill"}
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "can't tell"}
 WAYS = {
-    "in_turns": "both asked in turns",
-    "one_after_the_other": "each started for every round, one after the other",
+    "in_turns": "both measured in alternation",
+    "one_after_the_other": "each restarted for every round, in alternation",
     "apart": "measured at different times",
 }
 _HEADS = {
@@ -39,14 +51,14 @@ _HEADS = {
 }
 _MARKDOWN_HEADS = {
     "faster": "The change makes it faster",
-    "same": "The change makes no difference to its speed",
+    "same": "The change makes no difference to the speed",
     "slower": "The change makes it slower",
-    "answers_changed": "The change breaks its answers",
+    "answers_changed": "The change breaks the answers",
     "broken": "The change breaks the server",
-    "cannot_tell": "Whether the change helps can't be told",
+    "cannot_tell": "Whether the change helps is undetermined",
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
-_KEPT = {"kept": "answers as before", "changed": "the answers changed", "cannot_tell": "answers: can't be told"}
+_KEPT = {"kept": "answers unchanged", "changed": "answers changed", "cannot_tell": "answers: undetermined"}
 _NOTHING = "not set"
 _ENDLESS = 1e6
 _CODE = str.maketrans({"`": "'", "\n": " "})
@@ -75,15 +87,15 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
-        yield indented(said)
+        yield indent_text(said)
     yield from map(dim, rest)
     if report.predicted:
-        yield indented(predicted_words(report.predicted))
+        yield indent_text(predicted_words(report.predicted))
     yield ""
     yield dim(f"before: {report.before.what}")
     yield dim(f"after:  {report.after.what}")
     for change in report.changes:
-        yield indented(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
+        yield indent_text(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
     yield from map(warning, report.notes)
 
 
@@ -115,7 +127,7 @@ def _markdown(report: VerifyReport) -> Iterator[str]:
     yield f"{report.because}. ({WAYS[report.way]}: {work_words(report.work)})"
     yield ""
     if report.figures:
-        yield "| figure | before | after | speed-up | 95 % interval | rounds | verdict |"
+        yield "| metric | before | after | speed-up | 95 % interval | rounds | verdict |"
         yield "|---|---:|---:|---:|---:|---:|---|"
         for one in report.figures:
             yield f"| {' | '.join(str(cell).strip() for cell in _row(one).values())} |"
@@ -135,8 +147,8 @@ def _markdown(report: VerifyReport) -> Iterator[str]:
 
 def work_words(work: Work | WorkShown) -> str:
     """The request that both were asked."""
-    kept = f" after {work.kept_tokens:,} that the cache has" if work.kept_tokens else ""
-    return f"{work.prompt_tokens:,} tokens to read{kept}, {work.answer_tokens:,} to answer"
+    kept = f" after {work.kept_tokens:,} cached" if work.kept_tokens else ""
+    return f"{work.prompt_tokens:,} prompt tokens{kept}, {work.answer_tokens:,} generated"
 
 
 def time_words(report: VerifyReport) -> str:
@@ -146,7 +158,7 @@ def time_words(report: VerifyReport) -> str:
     starts = [seconds for side in sides for seconds in side.starts_s]
     many = "1 round" if rounds == 1 else f"{rounds} rounds"
     started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
-    of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
+    of_starts = f", including {span(sum(starts))} for {started}" if starts else ""
     return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
 
 
@@ -160,17 +172,21 @@ def answer_lines(answers: AnswersShown) -> Iterator[str]:
     yield f"{_KEPT[answers.verdict]}: {answers.because}"
     if answers.perplexity:
         seen = answers.perplexity
-        yield f"at {seen.places} places of a given text both would choose the same token at {seen.same_choice:.0%}"
+        yield f"both choose the same token at {seen.same_choice:.0%} of {seen.places} positions of a given text"
     if answers.together is not None and answers.begin_alike is not None:
-        usual = "" if answers.together_before is None else f" ({answers.together_before:.0%} where it is asked twice)"
-        begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin alike"
-        yield f"{begin}; they stay together for {answers.together:.0%} of their words{usual}"
+        usual = (
+            ""
+            if answers.together_before is None
+            else f" ({answers.together_before:.0%} when the same server is asked twice)"
+        )
+        begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin the same"
+        yield f"{begin}; they agree for {answers.together:.0%} of their words{usual}"
 
 
 def predicted_words(predicted: PredictedShown) -> str:
     """What the plan had said."""
     said = predicted.decode_tokens_per_s
-    decode = f"; decode {rate(said.mid)} tok/s, {rate(said.low)} to {rate(said.high)} likely" if said else ""
+    decode = f"; decode {rate(said.mid)} tok/s ({rate(said.low)} to {rate(said.high)})" if said else ""
     return f"{predicted.option}: {predicted.because}{decode}"
 
 
@@ -179,10 +195,12 @@ def render_side(side: Side, form: str, path: str, *, width: int, color: bool) ->
     if form == "json":
         return safe_json(dump_stored(side).decode())
     console = TextConsole(width=width, color=color)
-    console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
-    console.print(dim("change it and start it again, then:"))
+    console.print(Text(safe_text(f"{side.what}: {len(side.samples)} rounds saved to {path}"), style="bold"))
+    console.print(dim("make the change, restart the server, then run:"))
     line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
-    console.print(Text(safe(line), style="dim"), soft_wrap=True)  # one line, however long: it is there to be copied
+    console.print(
+        Text(safe_text(line), style="dim"), soft_wrap=True
+    )  # one line, however long: it is there to be copied
     return console.text
 
 

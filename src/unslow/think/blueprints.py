@@ -38,7 +38,7 @@ _COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], ExpressionValue]] = {
 }
 
 
-class Named(NamedTuple):
+class UntypedTensor(NamedTuple):
     """A tensor that has no type yet; the length of a row comes first."""
 
     name: str
@@ -58,7 +58,7 @@ class Numbers:
         self._known: dict[str, ExpressionValue] = {"layer": layer}
 
     def number(self, name: str) -> ExpressionValue:
-        """The number of that name; None where nothing tells."""
+        """The number of that name; None where unknown."""
         if name not in self._known:
             value = self._stated.get(name)
             if isinstance(value, list):
@@ -116,7 +116,7 @@ def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[
     return metadata
 
 
-def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[Named]:
+def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[UntypedTensor]:
     """The tensors of the model as a whole, then those of each layer."""
     whole = Numbers(stated, layout.numbers)
     yield from _of_groups(layout.groups, whole, None)
@@ -124,11 +124,13 @@ def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[Named]:
         yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
 
 
-def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[Named]:
+def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[UntypedTensor]:
     for group in groups:
         wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
         if wanted and (not group.when or expression(group.when)(numbers)):
-            yield from (Named(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted)
+            yield from (
+                UntypedTensor(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted
+            )
 
 
 def _shape(text: str, numbers: Numbers, name: str) -> tuple[int, ...]:
@@ -147,7 +149,7 @@ def expression(text: str) -> Expression:
     sum and product None and every comparison false, so that a condition on what a model lacks does not hold, and a
     setting made from it is left out.
     """
-    return _compiled(ast.parse(text.strip(), mode="eval").body)
+    return _compile_expression(ast.parse(text.strip(), mode="eval").body)
 
 
 @cache
@@ -156,19 +158,19 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(node, ast.Name))
 
 
-def _compiled(node: ast.expr) -> Expression:
+def _compile_expression(node: ast.expr) -> Expression:
     match node:
         case ast.Constant(value=int() as value):
             return lambda _: value
         case ast.Name(id=name):
             return lambda names: names.number(name)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _both(_ARITHMETIC[type(op)], _compiled(left), _compiled(right), otherwise=None)
+            return _both(_ARITHMETIC[type(op)], _compile_expression(left), _compile_expression(right), otherwise=None)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-            return _both(_COMPARISONS[type(op)], _compiled(left), _compiled(right), otherwise=False)
+            return _both(_COMPARISONS[type(op)], _compile_expression(left), _compile_expression(right), otherwise=False)
         case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() | ast.IfExp():
             return _choice(node)
-    raise ValueError(f"an expression of a layout can't hold {ast.unparse(node)}")
+    raise ValueError(f"an expression of a layout cannot contain {ast.unparse(node)}")
 
 
 def _both(
@@ -183,13 +185,17 @@ def _both(
 
 def _choice(node: ast.UnaryOp | ast.BoolOp | ast.IfExp) -> Expression:
     if isinstance(node, ast.UnaryOp):
-        inner = _compiled(node.operand)
+        inner = _compile_expression(node.operand)
         return lambda names: not inner(names)
     if isinstance(node, ast.IfExp):
-        asked, yes, no = _compiled(node.test), _compiled(node.body), _compiled(node.orelse)
+        asked, yes, no = (
+            _compile_expression(node.test),
+            _compile_expression(node.body),
+            _compile_expression(node.orelse),
+        )
         return lambda names: yes(names) if asked(names) else no(names)
     together = all if isinstance(node.op, ast.And) else any
-    parts = [_compiled(part) for part in node.values]
+    parts = [_compile_expression(part) for part in node.values]
     return lambda names: together(part(names) for part in parts)
 
 
@@ -198,9 +204,9 @@ def shape_of_blueprint(plan: Blueprint) -> HfShape:
     hyper, number, layers = Hyper(plan), plan.count, range(Hyper(plan).layers)
     latent = number("attention.kv_lora_rank") if hyper.is_latent else 0
     attending = [il for il in layers if hyper.attends(il)] or [0]
-    windowed = [il for il in attending if hyper.windowed[il]]
+    windowed = [il for il in attending if hyper.layer_windows[il]]
     usual = (windowed or attending)[0]
-    full = next((il for il in attending if not hyper.windowed[il]), usual)
+    full = next((il for il in attending if not hyper.layer_windows[il]), usual)
     expert = number("expert_feed_forward_length", number("feed_forward_length")) if hyper.experts else 0
     recurrent = [il for il in layers if hyper.recurrent[il]]
     # The weights of one recurrent layer without its feed-forward and its norms
@@ -248,7 +254,7 @@ def _kinds(hyper: Hyper) -> tuple[LayerKind, ...]:
             return LayerKind.RECURRENT
         if not hyper.attends(layer):
             return LayerKind.BARE
-        return LayerKind.WINDOW if hyper.windowed[layer] else LayerKind.FULL
+        return LayerKind.WINDOW if hyper.layer_windows[layer] else LayerKind.FULL
 
     kinds = tuple(kind(layer) for layer in range(hyper.layers))
     return () if set(kinds) == {LayerKind.FULL} else kinds

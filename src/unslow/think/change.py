@@ -6,7 +6,7 @@ import msgspec
 
 APPLY_SCHEMA, UNDO_SCHEMA = "unslow.apply/1", "unslow.undo/1"
 Outcome = Literal["would_change", "changed", "declined", "printed"]
-"""printed: nothing is changed by itself; the lines are for whoever can."""
+"""printed: nothing is changed automatically; the lines are for the user."""
 How = Literal["systemd", "compose", "script", "ollama", "by_hand"]
 
 
@@ -88,7 +88,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileShown, ...] = ()
     """What becomes of each file."""
     foreign: tuple[FileShown, ...] = ()
-    """What somebody else has changed since: the diff is theirs, against what the change left."""
+    """What others have changed since: the diff is theirs, against what the change left."""
     mended: tuple[str, ...] = ()
     damaged: tuple[DamagedShown, ...] = ()
     """Of a list: changes that can't be taken back, for what was written down of them can't be read."""

@@ -15,8 +15,14 @@ from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.merge import computing_gpus
 from unslow.facts.values import GIB, MIB, Known
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.speed.chips import CORE_FLOPS_PER_S, USUAL_HOST, host_chip, usual_backend
-from unslow.think.speed.question import MAPPED_BYTES_PER_S, USUAL_LINK
+from unslow.think.speed.question import (
+    CORE_FLOPS_PER_S,
+    MAPPED_BYTES_PER_S,
+    USUAL_HOST,
+    USUAL_LINK,
+    host_chip,
+    usual_backend,
+)
 
 if TYPE_CHECKING:
     from unslow.facts.machine import Cpu, Gpu, Machine, Memory
@@ -63,9 +69,9 @@ class Processors(NamedTuple):
     cores: int  # Physical ones that may be used
     bytes_per_s: float  # What all cores together read
     one_core_bytes_per_s: float = 0.0
-    """What one core reads; 0 where nobody measured it: then any number of them reads as much as all."""
+    """What one core reads; 0 where not measured: then any number of them reads as much as all."""
     core_flops_per_s: float = CORE_FLOPS_PER_S
-    logical: int = 0  # With their siblings, which share a core's units; 0 where nobody counted
+    logical: int = 0  # With their siblings, which share a core's units; 0 where not counted
 
     def chip(self, threads: int) -> Chip:
         """So many threads of it: siblings add nothing to arithmetic, and each core reads no more than it can."""
@@ -86,24 +92,24 @@ class Hardware(NamedTuple):
     """GPUs, none of them possibly, and the host beside them."""
 
     rooms: tuple[Room, ...] = ()
-    """The memory of each GPU; empty without one, or where nothing tells how much there is."""
+    """The memory of each GPU; empty without one, or where its size is unknown."""
     host_room: Room | None = None
-    """None where nothing tells how much memory the host has, or where it is the GPUs' own."""
+    """None where the host's memory size is unknown, or where it is the GPUs' own."""
     devices: tuple[Device, ...] = ()
     """What the catalogue knows of each GPU, the fastest first, or of the processors where they compute alone; empty
-    where nobody asked for speeds."""
+    where speeds were not asked for."""
     chips: tuple[Chip, ...] = ()
-    """Each GPU as the physics takes it, one for each room; empty where nobody asked for speeds."""
+    """Each GPU as the physics takes it, one for each room; empty where speeds were not asked for."""
     setting: SpeedSetting = SpeedSetting("cpu")
     """Of the GPUs as what was learned is looked up; of the host where there are none."""
     processors: Processors = USUAL_PROCESSORS
     host_setting: SpeedSetting = SpeedSetting("cpu")
-    host_is_assumed: bool = False  # Whether nobody knows how fast the host's memory is
-    link_bytes_per_s: float = USUAL_LINK  # Between the host and the slowest GPU; 0 where nobody knows
+    host_is_assumed: bool = False  # Whether host memory bandwidth is assumed
+    link_bytes_per_s: float = USUAL_LINK  # Between the host and the slowest GPU; 0 where unknown
     linked: bool = False  # Whether the GPUs have links of their own (NVLink)
     peers: bool = True  # Whether the GPUs read each other's memory directly
     pinned: bool = False
-    """Whether weights with the host lie in memory that a GPU copies from directly, not in a mapped file."""
+    """Whether weights on the host are in memory that a GPU copies from directly, not in a mapped file."""
     year: float = NEWEST_YEAR  # Of the build
     machine: Machine | None = None  # This machine, where the devices are its own
     named: str = ""  # The devices as they were asked for: a platform of the catalogue has processors of many names
@@ -146,7 +152,7 @@ class Hardware(NamedTuple):
 
     @property
     def lending_bytes_per_s(self) -> float:
-        """At which weights with the host reach a GPU that computes a prompt."""
+        """At which weights on the host reach a GPU that computes a prompt."""
         return self.link_bytes_per_s if self.pinned else min(self.link_bytes_per_s, MAPPED_BYTES_PER_S)
 
     @property
@@ -159,7 +165,7 @@ class Hardware(NamedTuple):
     def is_plain(self) -> bool:
         """Whether there is one GPU at most, and it reads faster than the host: then the search is a proof.
 
-        Beside a slow GPU more with the host may be faster, and layers are divided among several by rule.
+        Beside a slow GPU more on the host may be faster, and layers are divided among several by rule.
         """
         quick = all(float(chip.bytes_per_s) >= self.processors.bytes_per_s for chip in self.chips)
         return quick and len(self.chips) <= 1
@@ -185,10 +191,10 @@ class Hardware(NamedTuple):
         chips = [self._chip(split) for split in splits]
         if len(splits) == 1:
             return chips[0], counts[0]
-        from unslow.think.speed.arrays import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+        from unslow.think.speed.arrays import everyone, stack_values  # noqa: PLC0415 (numpy takes long to load)
 
         index = everyone(len(splits))
-        return stacked(chips, index), stacked(counts, index)
+        return stack_values(chips, index), stack_values(counts, index)
 
     def _chip(self, shares: Sequence[float]) -> Chip:
         """GPUs that take turns, each with its share of the layers: their times add up."""
@@ -240,7 +246,7 @@ def room_of_gpu(gpu: Gpu, memory: Memory) -> Room | None:
     name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
     if not isinstance(gpu.vram_total_bytes, Known):
         # Drivers report no memory for a GPU that uses the host's; the catalogue knows which ones do
-        device = next((d for d in devices_meant(parse_device_name(name).words) if d.unified), None)
+        device = next((d for d in devices_meant(parse_device_name(name).words) if d.is_unified), None)
         host = host_room_of(memory)
         if device is None or host is None:
             return None
@@ -267,7 +273,7 @@ def backend_note(device: Device) -> str:
     amd = {"rocm": "ROCm, the usual backend there,", "vulkan": "Vulkan, the usual backend there,"}
     usual = {"Apple": "Metal", "AMD": amd.get(usual_backend(device), ""), "Intel": "SYCL or Vulkan"}
     backend = usual.get(device.vendor, "")
-    return f"buffers are counted as CUDA lays them out; {backend} was not compared" if backend else ""
+    return f"compute buffers are those of CUDA; {backend} was not compared" if backend else ""
 
 
 def usual_threads(cpu: Cpu) -> int:
@@ -277,7 +283,7 @@ def usual_threads(cpu: Cpu) -> int:
 
 
 def threads_by_itself(machine: Machine | None) -> int:
-    """How many llama.cpp takes where nobody says: one for each physical core, whatever limits are set."""
+    """How many llama.cpp uses by default: one for each physical core, whatever limits are set."""
     if machine is None:
         return 0
     cpu = machine.cpu

@@ -1,4 +1,4 @@
-"""What was reckoned once in a judgement is not reckoned again in it; with the judgement it is forgotten."""
+"""Results computed once per judgement and forgotten with it."""
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -28,27 +28,27 @@ def _noting(notes: dict[Hashable, tuple[object, Any]]) -> Iterator[None]:
         _NOTES.reset(begun)
 
 
-def remembered(of: object, asked: Hashable, reckon: Callable[[], T]) -> T:
-    """What is reckoned of this very object for what is asked; outside a judgement it is reckoned each time."""
+def remember_once(of: object, asked: Hashable, compute: Callable[[], T]) -> T:
+    """The result for this very object and question; outside a judgement it is computed each time."""
     notes = _NOTES.get()
     if notes is None:
-        return reckon()
+        return compute()
     key = (id(of), asked)
     if key not in notes:
-        notes[key] = (of, reckon())  # which keeps the object, and with it its number, for as long as the note
+        notes[key] = (of, compute())  # which keeps the object, and with it its number, for as long as the note
     answer: T = notes[key][1]
     return answer
 
 
-def once(reckon: Callable[Concatenate[Of, Asked], T]) -> Callable[Concatenate[Of, Asked], T]:
-    """The function, which reckons once in a judgement for the same object and the same, hashable, arguments.
+def once(compute: Callable[Concatenate[Of, Asked], T]) -> Callable[Concatenate[Of, Asked], T]:
+    """The function, computed once in a judgement for the same object and the same, hashable, arguments.
 
     Whoever gets the answer shares it, so it must be nothing that is changed. What is raised is raised each time.
     """
 
-    @wraps(reckon)
+    @wraps(compute)
     def answer(of: Of, /, *asked: Asked.args, **named: Asked.kwargs) -> T:
-        return remembered(of, (reckon, asked, *named.items()), lambda: reckon(of, *asked, **named))
+        return remember_once(of, (compute, asked, *named.items()), lambda: compute(of, *asked, **named))
 
     return answer
 
@@ -60,7 +60,7 @@ class LastingJudgement:
         self._notes: dict[Hashable, tuple[object, Any]] = {}
         self._most = most
 
-    def resumed(self) -> AbstractContextManager[None]:
+    def resume(self) -> AbstractContextManager[None]:
         """Remember as before; with too many notes, from the start."""
         if len(self._notes) > self._most:
             self._notes = {}

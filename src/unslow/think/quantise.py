@@ -198,7 +198,7 @@ def _fitting(name: str, row: int) -> str:
     if row % quant.block_elements == 0:
         return name
     if quant.block_elements > _SMALLEST_BLOCK and not quant.fallback:
-        raise UserError(f"llama-quantize makes no {name} of rows of {row} numbers", "Choose another quant")
+        raise UserError(f"llama-quantize cannot make {name} from rows of {row} values", "Choose another quant")
     fallback = quants()[quant.fallback or name]
     return "F16" if row % fallback.block_elements else fallback.name
 

@@ -28,8 +28,8 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What physics expects: as it is set up, and with every found cause cured."""
+class Expectation(msgspec.Struct, frozen=True, kw_only=True):
+    """What physics expects: with these settings, and with every found cause cured."""
 
     as_configured: dict[str, Range] = {}
     achievable: dict[str, Range] = {}
@@ -103,7 +103,7 @@ class Untold(msgspec.Struct, frozen=True, kw_only=True):
     """Whether something speaks for it; `because` then says what."""
 
 
-class Contradicted(msgspec.Struct, frozen=True, kw_only=True):
+class ContradictionShown(msgspec.Struct, frozen=True, kw_only=True):
     """Sources that can't all be right, each with what it says."""
 
     about: str
@@ -143,13 +143,13 @@ class SubjectReport(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     phase: str
     measured: dict[str, float]
-    expected: Expected
+    expected: Expectation
     budget: tuple[BudgetPart, ...] = ()
     findings: tuple[Finding, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     cannot_tell: tuple[Untold, ...] = ()
     checklist: tuple[ChecklistItem, ...] = ()
-    contradictions: tuple[Contradicted, ...] = ()
+    contradictions: tuple[ContradictionShown, ...] = ()
     ask_next: tuple[Question, ...] = ()
     known: tuple[Evidence, ...] = ()
     """What the text was understood to say, where a text was read."""
@@ -165,6 +165,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     subjects: tuple[SubjectReport, ...]
 
 
+class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One way by which a cause is found or ruled out, and the kind of evidence that it rests on."""
+
+    kind: str
+    looks_at: str
+
+
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """A cause, or the verdict "normal", as it is documented."""
 
@@ -174,6 +181,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time goes that it costs."""
     needs: tuple[str, ...] = ()
     """The facts that decide it."""
+    routes: tuple[PageRoute, ...] = ()
+    """The ways by which it is found or ruled out, in the order in which they decide."""
     explains: tuple[str, ...] = ()
     """Causes that it accounts for where it is found."""
     text: str = ""

@@ -9,11 +9,10 @@ from typing import NamedTuple, Self
 from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB, MIB
 from unslow.think.hardware import Hardware, Room
-from unslow.think.memo import remembered
+from unslow.think.memo import remember_once
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings
 from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
-from unslow.think.memory.llama_cpp.settings import Settings
 
 DEFAULT_MARGIN_BYTES = GIB  # what llama.cpp's own fit leaves free on each device
 LOADED = 0.97  # of a file, what is loaded at least: layers that guess further tokens may be left out
@@ -41,7 +40,7 @@ class Setup(NamedTuple):
     @property
     def workspace_bytes(self) -> int:
         """What the first prompt takes beside all buffers."""
-        plain = remembered(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
+        plain = remember_once(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
         return _SMALL_WORKSPACE if plain and self.settings.flash_attention is not False else _LARGE_WORKSPACE
 
     @property
@@ -71,7 +70,7 @@ class Setup(NamedTuple):
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
         asked, shares = settings or self.settings, self.shares
-        return remembered(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
+        return remember_once(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
 
     def left(self, settings: Settings | None = None) -> float:
         """What stays free beyond the margin, where it is tightest; negative where something is lacking."""
@@ -104,11 +103,11 @@ class Setup(NamedTuple):
         room, need = shared[0]
         return Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + need.total)
 
-    def settled(self) -> Self:
+    def settle_attention(self) -> Self:
         """The same setup with flash attention decided, which is then asked for many lengths and placements."""
         if self.settings.flash_attention is None and (memory := self.memory()).kernels.flash_attention:
             settings = self.settings._replace(flash_attention=True)
-            remembered(self.blueprint, (settings, self.shares), lambda: memory)  # what was open is the same
+            remember_once(self.blueprint, (settings, self.shares), lambda: memory)  # what was open is the same
             return self._replace(settings=settings)
         return self  # where it was left open and can't be used, the cache is still laid out for it
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.act.changes import Changes, Edit, Planned
+from unslow.act.changes import Changes, Edit, PlannedChange
 from unslow.act.disk import Disk
 from unslow.act.ollama import Ollama
 from unslow.commands.apply import UndoRequest
@@ -27,7 +27,7 @@ from unslow.look.system.live import LiveSystem
         "--api-key \\\n  secret-1234",
     ],
 )
-def test_a_key_is_hidden_however_it_is_written(words):
+def test_api_keys_are_hidden_in_diffs_in_every_spelling(words):
     text = f"server {words} -c 1\n"
     shown = shown_diff(text.encode(), text.replace("-c 1", "-c 2").encode(), "x")
     assert "secret" not in shown
@@ -35,7 +35,7 @@ def test_a_key_is_hidden_however_it_is_written(words):
     assert "KEY" in shown
 
 
-def test_what_follows_a_key_stays():
+def test_text_after_a_hidden_key_stays():
     shown = shown_diff(b'a --api-key "two words" -c 1\n', b'a --api-key "two words" -c 2\n', "x")
     assert "+a --api-key KEY -c 2" in shown
 
@@ -44,11 +44,11 @@ def test_what_follows_a_key_stays():
     "words",
     ["--api-key-file /etc/k", "--api_key_file /etc/k", "--api-key-file=/etc/k", "LLAMA_ARG_API_KEY_FILE=/etc/k"],
 )
-def test_the_name_of_a_file_with_keys_is_no_key(words):
+def test_key_file_path_is_not_hidden(words):
     assert f"+a {words} -c 2" in shown_diff(f"a {words} -c 1\n".encode(), f"a {words} -c 2\n".encode(), "x")
 
 
-def test_a_key_whose_flag_is_outside_the_diff():
+def test_key_is_hidden_when_its_flag_is_outside_the_diff_context():
     lines = ["- --api-key", "- sk-secret-1234", "- a", "- b", "- -c", "- 1"]
     before = "\n".join(lines).encode()
     shown = shown_diff(before, before.replace(b"- 1", b"- 2").replace(b"- -c", b"- -d"), "x")
@@ -56,15 +56,15 @@ def test_a_key_whose_flag_is_outside_the_diff():
     assert "secret" not in shown
 
 
-def test_undo_shows_no_key(tmp_path):
+def test_undo_diff_hides_api_keys(tmp_path):
     script = tmp_path / "start.sh"
     script.write_text("server --api_key sk-secret-1234 -c 1\n")
     system, disk = LiveSystem(), Disk()
     journals = journals_at(str(tmp_path / "j"), disk)
     changes = Changes(journals, disk, Ollama(system, disk, ""))
     edit = Edit(str(script), script.read_bytes(), script.read_bytes().replace(b"-c 1", b"-c 2"))
-    with journals.locked():
-        changes.apply(Planned("shorter", (edit,), (), ()), system.now(), "0")
+    with journals.lock():
+        changes.apply(PlannedChange("shorter", (edit,), (), ()), system.now(), "0")
     (file,) = would_undo(system, UndoRequest(journal=str(tmp_path / "j"))).files
     assert "+server --api_key KEY -c 1" in file.diff
     assert "secret" not in file.diff

@@ -1,4 +1,4 @@
-"""A second change before the server was started again."""
+"""A second change before the server was restarted."""
 
 import os
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.act.disk import Disk
 from unslow.act.journal import ModelStep
 from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import check_in_force, journals_at, process_of, undone
-from unslow.commands.apply.prepare import Prepared, performed
+from unslow.commands.apply.prepare import PreparedChange, perform_change
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport
@@ -22,15 +22,15 @@ REPORT = ApplyReport(unslow_version="0", runtime="r", model="m", option="o", how
 
 def made(folder: Path, process: str, then: tuple[str, ...] = THEN) -> str:
     edit = Edit(str(folder / f"{len(list(folder.iterdir()))}.conf"), None, b"[Service]\n")
-    planned = Planned("fewer layers", (edit,), (), then, process)
-    return performed(LiveSystem(), Prepared(REPORT, planned), str(folder / "j")).change
+    planned = PlannedChange("fewer layers", (edit,), (), then, process)
+    return perform_change(LiveSystem(), PreparedChange(REPORT, planned), str(folder / "j")).change
 
 
 def check(folder: Path, process: str) -> None:
     check_in_force(journals_at(str(folder / "j"), Disk()), process)
 
 
-def test_a_server_that_was_not_started_again_is_told(tmp_path, wording):
+def test_second_change_before_a_restart_is_refused_with_restart_and_undo_commands(tmp_path, wording):
     change = made(tmp_path, "7 1234")
     with pytest.raises(UserError) as told:
         check(tmp_path, "7 1234")
@@ -43,16 +43,16 @@ def test_a_server_that_was_not_started_again_is_told(tmp_path, wording):
     check(tmp_path, "7 1234")
 
 
-def test_what_is_to_be_done_by_hand_is_told_too(tmp_path, wording):
+def test_refusal_before_a_restart_includes_manual_steps(tmp_path, wording):
     change = made(tmp_path, "7 1", ("by hand: stop the server and start it again with start.sh",))
     with pytest.raises(UserError) as told:
         check(tmp_path, "7 1")
     wording(told.value.hint.replace(change, "CHANGE"), tells="start.sh")
 
 
-def test_a_derived_model_is_in_force_at_once(tmp_path):
+def test_derived_model_needs_no_restart(tmp_path):
     journals = journals_at(str(tmp_path / "j"), Disk())
-    with journals.locked():
+    with journals.lock():
         pass
     change = made(tmp_path, "7 1")
     first = journals.read(change)
@@ -66,7 +66,7 @@ def _fields(journal) -> dict[str, object]:
     return {name: getattr(journal, name) for name in journal.__struct_fields__}
 
 
-def test_a_process_is_known_by_its_id_and_its_start():
+def test_process_identity_is_pid_and_start_time():
     own = process_of(LiveSystem(), os.getpid())
     assert own.split()[0] == str(os.getpid())
     assert own != process_of(LiveSystem(), os.getppid())

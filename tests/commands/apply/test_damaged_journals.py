@@ -1,4 +1,4 @@
-"""Journals that can't be read: the others are listed and taken back, and which one is damaged is said."""
+"""Journals that can't be read: the others are still listed and undone, and the damaged one is named."""
 
 import json
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from unslow.__main__ import main
-from unslow.act.changes import Edit, Planned
+from unslow.act.changes import Edit, PlannedChange
 from unslow.commands.apply import UndoRequest
 from unslow.commands.apply.changes import list_changes, undone, would_undo
-from unslow.commands.apply.prepare import Prepared, performed
+from unslow.commands.apply.prepare import PreparedChange, perform_change
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.change import ApplyReport
@@ -33,8 +33,8 @@ def changes(tmp_path: Path) -> list[str]:
         report = ApplyReport(
             unslow_version="0", runtime="r", model="m", option=name, how="script", outcome="would_change"
         )
-        ready = Prepared(report, Planned(f"the file {name}", (Edit(str(path), b"old\n", b"new\n"),)))
-        made.append(performed(SYSTEM, ready, str(tmp_path / "j")).change)
+        ready = PreparedChange(report, PlannedChange(f"the file {name}", (Edit(str(path), b"old\n", b"new\n"),)))
+        made.append(perform_change(SYSTEM, ready, str(tmp_path / "j")).change)
     return made
 
 
@@ -87,14 +87,14 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_the_rest_is_listed_and_the_damaged_one_is_said(changes, tmp_path, capsys, damage):
+def test_undo_list_shows_intact_changes_and_names_the_damaged_journal(changes, tmp_path, capsys, damage):
     first, second, third = changes
     DAMAGES[damage](journal(tmp_path, second))
     report = list_changes(UndoRequest(journal=str(tmp_path / "j")))
     assert [change.id for change in report.changes] == [third, first]
     assert [one.id for one in report.damaged] == [second]
     assert str(journal(tmp_path, second)) in report.damaged[0].because
-    assert f"what was there before lies in {journal(tmp_path, second).parent}" in report.damaged[0].because
+    assert f"the previous contents are in {journal(tmp_path, second).parent}" in report.damaged[0].because
     assert main(["undo", "--list", "--journal", str(tmp_path / "j")]) == 0
     assert f"{second} damaged: " in " ".join(capsys.readouterr().out.split())
     assert main(["undo", "--list", "--json", "--journal", str(tmp_path / "j")]) == 0
@@ -102,12 +102,12 @@ def test_the_rest_is_listed_and_the_damaged_one_is_said(changes, tmp_path, capsy
 
 
 @pytest.mark.parametrize("damage", ["cut short", "gone", "of another change"])
-def test_another_than_the_damaged_one_is_not_taken_back_in_its_place(changes, tmp_path, damage, wording):
+def test_damaged_latest_journal_is_not_replaced_by_an_older_change(changes, tmp_path, damage, wording):
     first, second, third = changes
     DAMAGES[damage](journal(tmp_path, third))
     where = str(tmp_path / "j")
     for name in (None, third):
-        with pytest.raises(UserError, match="can't be read"):
+        with pytest.raises(UserError, match="cannot read"):
             undone(SYSTEM, UndoRequest(change=name, journal=where))
     assert (tmp_path / "c.sh").read_bytes() == (tmp_path / "b.sh").read_bytes() == b"new\n"
     assert (journal(tmp_path, third).parent / "before-0").read_bytes() == b"old\n"  # to be mended from by hand
@@ -119,7 +119,7 @@ def test_another_than_the_damaged_one_is_not_taken_back_in_its_place(changes, tm
     wording(str(caught.value), tells="3")
 
 
-def test_a_folder_of_journals_that_is_none_is_said(tmp_path):
+def test_journal_path_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "j").write_bytes(b"")
     with pytest.raises(UserError) as told:
         list_changes(UndoRequest(journal=str(tmp_path / "j")))

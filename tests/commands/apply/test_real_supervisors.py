@@ -1,6 +1,6 @@
-"""Plans applied to a real llama-server under what really starts it, and taken back: systemd, a script, compose.
+"""Plans applied to a real llama-server under its supervisor, and undone: systemd, a script, compose.
 
-UNSLOW_LLAMA_SERVER names the program and UNSLOW_LLAMA_MODEL a small model. Compose is only asked what it reads.
+UNSLOW_LLAMA_SERVER names the program and UNSLOW_LLAMA_MODEL a small model. Compose only parses the file.
 """
 
 import json
@@ -132,7 +132,7 @@ def services(request, tmp_path, port):
             yield Services(system, "/etc/systemd/system", {})
 
 
-def test_a_service_of_systemd(services, tmp_path, plan_file, port):
+def test_systemd_service_is_changed_and_restored(services, tmp_path, plan_file, port):
     journal, before = ("--journal", str(tmp_path / "j")), services.files()
     services.ask("start", "llama.service")
     wait_for(lambda: listens(services.system, port), "the port")
@@ -143,14 +143,14 @@ def test_a_service_of_systemd(services, tmp_path, plan_file, port):
     assert f"{services.folder}/llama.service.d/90-unslow.conf" in services.files()
     again = services.run(*UNSLOW, "apply", plan_file, "--yes", *journal)
     assert again.returncode == 2
-    assert "is not in force yet" in again.stderr
+    assert "is not active yet" in again.stderr
     assert f"{' '.join(services.systemctl)} restart llama.service" in again.stderr
     services.ask("daemon-reload")
     assert f"-ot {PATTERN}" in services.ask("show", "llama.service", "--property=ExecStart")
     services.ask("restart", "llama.service")
     assert as_flags(services.command()) == expected(port)
     wait_for(lambda: listens(services.system, port), "the port again")
-    assert "these very settings" in services.run(*UNSLOW, "apply", plan_file, "--yes", *journal).stdout
+    assert "already runs with these settings" in services.run(*UNSLOW, "apply", plan_file, "--yes", *journal).stdout
     assert services.run(*UNSLOW, "undo", "--yes", *journal).returncode == 0
     assert services.files() == before
     services.ask("daemon-reload")
@@ -158,7 +158,7 @@ def test_a_service_of_systemd(services, tmp_path, plan_file, port):
     assert services.command() == old
 
 
-def test_a_restart_is_made_where_it_is_asked_for(services, tmp_path, plan_file, port):
+def test_restart_flag_restarts_the_service(services, tmp_path, plan_file, port):
     services.ask("start", "llama.service")
     wait_for(lambda: listens(services.system, port), "the port")
     said = services.run(*UNSLOW, "apply", plan_file, "--yes", "--restart", "--journal", str(tmp_path / "j"))
@@ -206,7 +206,7 @@ def end(shell: "subprocess.Popen[bytes]", port: str) -> None:
     wait_for(lambda: not answers(port), "its end")
 
 
-def test_a_shell_script(tmp_path, plan_file, script, port):
+def test_shell_script_is_changed_and_restored(tmp_path, plan_file, script, port):
     before, journal = (script.read_bytes(), script.stat().st_mode), ("--journal", str(tmp_path / "j"))
     shell = started(script, port)
     try:
@@ -216,7 +216,7 @@ def test_a_shell_script(tmp_path, plan_file, script, port):
         assert (done.returncode, done.stderr) == (0, "")
         again = run("apply", plan_file, "--yes", *target, *journal)
         assert again.returncode == 2
-        assert "is not in force yet" in again.stderr
+        assert "is not active yet" in again.stderr
     finally:
         end(shell, port)
     shell = started(script, port)
@@ -248,8 +248,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_compose_file(tmp_path, plan_file, port, form):
-    """The server runs outside a container here, with the words that the file has."""
+def test_compose_file_is_changed_and_restored(tmp_path, plan_file, port, form):
+    """The server runs outside a container here, with the arguments of the file."""
     if not compose():
         pytest.skip("no docker compose here; UNSLOW_COMPOSE may name one")
     file, journal = tmp_path / "compose.yml", ("--journal", str(tmp_path / "j"))

@@ -1,4 +1,4 @@
-"""Two servers asked in turns, in a simulated clock."""
+"""Two servers asked in turns, with a simulated clock."""
 
 from doubles import Quiet
 from simulated_server import SimulatedServer
@@ -14,7 +14,7 @@ def bencher_of(port: int, system: SimulatedServer) -> Bencher:
     return Bencher(system, Subject(), Target(f"http://127.0.0.1:{port}"), Quiet())
 
 
-def test_who_goes_first_changes_with_every_round():
+def test_first_server_alternates_every_round():
     system = SimulatedServer()
     both = [bencher_of(1, system), bencher_of(2, system)]
     assert _ask_in_turns(both, QUICK, Quiet()) == ""
@@ -26,7 +26,7 @@ def test_who_goes_first_changes_with_every_round():
     assert [sum(1 for d in one.passes if d.round) for one in both] == [2 * ROUNDS] * 2
 
 
-def test_a_server_that_is_gone_is_left_alone(wording):
+def test_dead_server_is_not_asked_again(wording):
     good, gone = bencher_of(1, SimulatedServer()), bencher_of(2, SimulatedServer(is_up=lambda now: now < 1))
     wording(_ask_in_turns([good, gone], QUICK, Quiet()), tells="http://127.0.0.1:2")
     assert len(gone.failures) == 3

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 from doubles import Quiet
 
-from unslow.commands.bench.bencher import Wanted
+from unslow.commands.bench.bencher import BenchWish
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits, module_of
 from unslow.facts.bench import DECODE, LOAD, PREFILL
@@ -46,7 +46,7 @@ def running(word: str) -> list[str]:
     return found
 
 
-def test_threads_of_the_engine(model, machine):
+def test_threads_sweep_on_the_real_engine(model, machine):
     own = Own.from_request(SYSTEM, machine, Quiet(), model=model)
     swept = module_of("threads").sweep(own, Limits(tokens=16, repeats=2, seconds=90))
     assert swept.verdict in ("best_found", "flat", "current_is_best", "cannot_tell")
@@ -56,7 +56,7 @@ def test_threads_of_the_engine(model, machine):
     assert running(model) == []
 
 
-def test_a_cold_load_is_really_cold(model, machine):
+def test_cold_load_reads_the_file_from_disk(model, machine):
     own = Own.from_request(SYSTEM, machine, Quiet(), model=model)
     swept = module_of("load").sweep(own, Limits())
     size = Path(model).stat().st_size
@@ -70,30 +70,30 @@ def test_a_cold_load_is_really_cold(model, machine):
 
 
 @needs_server
-def test_batches_of_a_llama_server(model, machine):
+def test_ubatch_sweep_on_a_llama_server(model, machine):
     own = Own.from_request(SYSTEM, machine, Quiet(), command=f"{SERVER} -m {model} -c 1024 -t 1 -ub 64")
     swept = module_of("ubatch").sweep(own, Limits(values=(32, 128), repeats=2, seconds=120))
     assert [point.at for point in swept.points] == [32, 128]
     assert all(point.figures[PREFILL].count == 2 for point in swept.points)
-    assert own.case.runtime.ubatch.need() == 64
+    assert own.case.runtime.compute.ubatch.need() == 64
     assert running(model) == []
 
 
 @needs_server
-def test_a_llama_server_that_is_generating_is_ended(model, machine):
+def test_generating_llama_server_is_terminated(model, machine):
     own = Own.from_request(SYSTEM, machine, Quiet(), command=f"{SERVER} -m {model} -c 4096 -t 1")
-    with own.started({}) as bencher:
-        Thread(target=bencher.ask, args=(Wanted("long", 4000),), daemon=True).start()
+    with own.start({}) as bencher:
+        Thread(target=bencher.ask, args=(BenchWish("long", 4000),), daemon=True).start()
         SYSTEM.sleep(1.0)
-        assert re.search(r"llama-server", " ".join(bencher.subject.runtime.command.need()))
+        assert re.search(r"llama-server", " ".join(bencher.subject.runtime.process.command.need()))
     assert running(model) == []
 
 
 @needs_server
-def test_a_file_that_somebody_uses_is_not_dropped(model, machine):
+def test_file_mapped_by_another_process_is_not_dropped_from_the_page_cache(model, machine):
     own = Own.from_request(SYSTEM, machine, Quiet(), command=f"{SERVER} -m {model} -c 1024 -t 1")
-    with own.started({}) as other:
-        pid = other.subject.runtime.pid.need()
+    with own.start({}) as other:
+        pid = other.subject.runtime.process.pid.need()
         swept = module_of("load").sweep(own, Limits())
     assert swept.verdict == "cannot_tell"
-    assert f"process {pid} has the model's file mapped" in swept.because
+    assert f"process {pid} has the model file mapped" in swept.because

@@ -13,7 +13,7 @@ from unslow.facts.bench import Pass
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 from unslow.look.requests import Target
 from unslow.look.system import Answer, Line, LookError
 from unslow.think.stats.parts import Parts
@@ -50,7 +50,7 @@ class PacedServer(FakeSystem):
 
 
 def bencher(system: FakeSystem, weights_bytes: int = 4_900_000_000) -> Bencher:
-    model = Model(weights_bytes=measured(weights_bytes, "the file"))
+    model = Model(weights_bytes=measured_fact(weights_bytes, "the file"))
     return Bencher(system, Subject(model=model), Target(URL), Quiet())
 
 
@@ -67,7 +67,7 @@ def said(one: Bencher) -> str:
     return "\n".join(one.progress.said)  # type: ignore[attr-defined]
 
 
-def test_the_parts_of_a_llama_server_sum_to_the_clients_time():
+def test_parts_of_a_llama_server_sum_to_the_client_time():
     parts = split_parts(bencher(with_file(LLAMA_BENCH)), "bench.json")
     assert parts
     found = {part.name: part.seconds * 1e3 for part in parts.parts}
@@ -79,7 +79,7 @@ def test_the_parts_of_a_llama_server_sum_to_the_clients_time():
     assert sum(found.values()) == pytest.approx(4.6)
 
 
-def test_every_way_is_asked_as_often_and_begins_as_often():
+def test_variants_are_requested_equally_often_and_rotate():
     one = bencher(PacedServer())
     split_parts(one, limits=Limits(tokens=32, repeats=6, seconds=1000))
     cases = [done.case for done in one.passes[1:]]
@@ -87,73 +87,75 @@ def test_every_way_is_asked_as_often_and_begins_as_often():
     assert {cases.count(case) for case in cases} == {6}
 
 
-def test_its_requests_are_no_repeats_of_the_protocol():
+def test_part_requests_are_not_counted_as_protocol_rounds():
     one = bencher(PacedServer())
     split_parts(one)
     assert {done.round for done in one.passes} == {0}
 
 
-def test_the_depth_is_that_of_the_tokens_after_the_first():
+def test_depth_is_the_mean_position_of_generated_tokens():
     rounds, depth = measure_rounds(bencher(PacedServer()), Limits(tokens=64, repeats=3, seconds=1000))
     assert depth == 18 + 31
     assert len(rounds) == 3
 
 
-def test_a_slow_server_is_asked_for_fewer_tokens_and_stops_when_the_time_is_over():
+def test_slow_server_gets_fewer_tokens_and_stops_at_the_time_limit():
     one = bencher(PacedServer())
     rounds, _ = measure_rounds(one, Limits(tokens=128, repeats=9, seconds=1))
     assert len(rounds) == 3
     assert {done.asked_tokens for done in one.passes if isinstance(done, Pass)} == {16}
 
 
-def test_a_file_about_another_model_is_said_and_no_step(wording):
+def test_llama_bench_file_of_another_model_gives_no_device_step(wording):
     one = bencher(with_file(LLAMA_BENCH), weights_bytes=9_000_000_000)
     assert names(split_parts(one, "bench.json"))[0] == "step_and_loop"
     wording(said(one), tells=("8B", "Q4_K"))
 
 
 @pytest.mark.parametrize("rows", [[{**LLAMA_BENCH[0], "n_prompt": 512}], [], "nothing"])
-def test_a_file_without_a_test_that_generates_is_said(rows: Any):
+def test_llama_bench_file_without_decode_test_is_reported(rows: Any):
     one = bencher(with_file(rows))
     assert names(split_parts(one, "bench.json"))[0] == "step_and_loop"
     assert "llama-bench" in said(one)
 
 
-def test_a_file_that_is_not_there_is_said_and_the_rest_is_split():
+def test_missing_llama_bench_file_is_reported_and_other_parts_are_split():
     one = bencher(PacedServer())
     assert names(split_parts(one, "bench.json")) == ["step_and_loop", "sampling", "streaming", "delivery"]
-    assert "can't be read" in said(one)
+    assert "cannot read bench.json" in said(one)
 
 
-def test_settings_that_differ_are_said(wording):
+def test_differing_settings_are_reported(wording):
     one = bencher(with_file([{**LLAMA_BENCH[0], "n_threads": 8, "type_k": "q8_0"}]))
-    runtime = Runtime(threads=measured(16, "its command"), kv_type_k=measured("f16", "its log"))
+    runtime = Runtime().with_facts(threads=measured_fact(16, "its command"), kv_type_k=measured_fact("f16", "its log"))
     one.subject = msgspec.structs.replace(one.subject, runtime=runtime)
     split_parts(one, "bench.json")
     wording(said(one), tells=("16", "-ctk", "q8_0", "f16"))
     assert "-ctv" not in said(one)
 
 
-def test_drafting_is_said_because_it_makes_sampling_something_else():
+def test_speculative_decoding_is_reported():
     one = bencher(PacedServer())
-    one.subject = msgspec.structs.replace(one.subject, runtime=Runtime(speculative=measured("ngram", "its command")))
+    one.subject = msgspec.structs.replace(
+        one.subject, runtime=Runtime().with_facts(speculative=measured_fact("ngram", "its command"))
+    )
     split_parts(one)
     assert "tokens are drafted" in said(one)
 
 
-def test_a_test_at_another_depth_is_said_and_the_step_stays_with_the_loop(wording):
+def test_llama_bench_test_at_another_depth_gives_no_device_step(wording):
     one = bencher(with_file([{**LLAMA_BENCH[0], "n_depth": 8192}]))
     assert names(split_parts(one, "bench.json"))[0] == "step_and_loop"
     wording(said(one))
 
 
-def test_a_dead_server_has_no_parts_and_it_is_said(wording):
+def test_dead_server_gives_no_parts(wording):
     one = bencher(FakeSystem())
     assert split_parts(one) is None
     wording(said(one))
 
 
-def test_ctrl_c_keeps_the_rounds_that_are_whole():
+def test_interrupt_keeps_complete_rounds():
     class Stopped(PacedServer):
         def stream(self, url: str, body: Any, *_: Any, **__: Any) -> Iterator[Line]:
             if len(self.sent) > 8:

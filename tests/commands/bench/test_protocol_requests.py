@@ -1,4 +1,4 @@
-"""The standard protocol against a server in a simulated clock."""
+"""The standard protocol against a server with a simulated clock."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def bencher_of(system: SimulatedServer, runtime: str = "llama.cpp") -> Bencher:
     return Bencher(system, Subject(), Target(URL, runtime=runtime), Quiet())
 
 
-def test_both_questions_are_asked_equally_often():
+def test_both_prompts_are_sent_equally_often_and_start_differently():
     system = Listening()
     assert run_protocol(bencher_of(system), QUICK) == ""
     short = [body["prompt"] for body in system.bodies if body["n_predict"] == QUICK.tokens]
@@ -42,7 +42,7 @@ def test_both_questions_are_asked_equally_often():
     assert len({body["prompt"].split()[0] for body in system.bodies}) == len(system.bodies)
 
 
-def test_what_a_request_left_to_save_is_saved_before_the_next():
+def test_settling_request_follows_every_measured_request():
     bencher = bencher_of(Listening())
     run_protocol(bencher, QUICK)
     cases = [done.case for done in bencher.passes]
@@ -51,14 +51,14 @@ def test_what_a_request_left_to_save_is_saved_before_the_next():
     assert all(done.round == 0 for done in bencher.passes if done.case == SETTLE)
 
 
-def test_as_many_requests_as_were_announced():
+def test_number_of_requests_matches_the_announced_one():
     bencher = bencher_of(Listening())
     run_protocol(bencher, QUICK)
     assert len(bencher.passes) == requests_for(QUICK, "llama.cpp") == 21
     assert requests_for(QUICK, "vLLM") == 11
 
 
-def test_a_server_that_fails_again_and_again_is_left_alone(wording):
+def test_repeatedly_failing_server_stops_the_protocol(wording):
     system = Listening(fails=lambda now: ExchangeError("error", "out of memory") if now > 3 else None)
     bencher = bencher_of(system)
     wording(run_protocol(bencher, STANDARD))
@@ -76,6 +76,6 @@ def test_a_server_that_fails_again_and_again_is_left_alone(wording):
         (64, 512, 1, 0),
     ],
 )
-def test_it_fits_into_the_context(context, tokens, fitting, prompt):
+def test_prompt_and_tokens_fit_the_context(context, tokens, fitting, prompt):
     found = STANDARD._replace(tokens=tokens).within(context)
     assert (found.tokens, found.long_prompt) == (fitting, prompt)

@@ -19,10 +19,10 @@ STARTERS = ["engine", pytest.param("server", marks=pytest.mark.skipif(not SERVER
 
 
 @pytest.mark.parametrize("starter", STARTERS)
-def test_the_parts_of_a_real_server_sum_to_the_clients_time(starter, tmp_path):
+def test_parts_of_a_real_server_sum_to_the_client_time(starter, tmp_path):
     model = str(ModelCache(tmp_path).model("llama_135m"))
     asked = {"model": model} if starter == "engine" else {"command": f"{SERVER} -m {model} -c 2048 -np 1"}
-    with Own.from_request(SYSTEM, read_machine(SYSTEM)[0], Quiet(), **asked).started({}) as bencher:
+    with Own.from_request(SYSTEM, read_machine(SYSTEM)[0], Quiet(), **asked).start({}) as bencher:
         parts = split_parts(bencher, limits=Limits(tokens=24, repeats=3, seconds=60.0))
         assert parts is not None, bencher.progress.said
         assert bencher.failures == []

@@ -1,4 +1,4 @@
-"""Sweeps over what is set at the start, on simulated servers with known truth: they find it and lose nothing."""
+"""Sweeps over start settings, on simulated servers with a known optimum."""
 
 import importlib
 import random
@@ -15,14 +15,18 @@ from unslow.facts.bench import DECODE, LOAD, PREFILL, Failure, Pass
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.requests import Target
 
 load = importlib.import_module("unslow.commands.bench.sweeps.load")
 
 LOAD_S = 2.0
 MACHINE = Machine(
-    cpu=Cpu(physical_cores=reported(8, "t"), logical_cpus=reported(16, "t"), performance_cores=reported(8, "t"))
+    cpu=Cpu(
+        physical_cores=reported_fact(8, "t"),
+        logical_cpus=reported_fact(16, "t"),
+        performance_cores=reported_fact(8, "t"),
+    )
 )
 
 
@@ -123,7 +127,7 @@ class SimulatedOwn:
         return 0
 
     @contextmanager
-    def started(self, settings):
+    def start(self, settings):
         if self.refused(settings):
             raise UserError("the server ended before it answered: out of memory")
         self.started_with.append(settings)
@@ -132,7 +136,9 @@ class SimulatedOwn:
 
 
 def eight_threads(**others) -> Runtime:
-    return Runtime(threads=reported(8, "t"), batch=reported(2048, "t"), ubatch=reported(512, "t"), **others)
+    return Runtime().with_facts(
+        threads=reported_fact(8, "t"), batch=reported_fact(2048, "t"), ubatch=reported_fact(512, "t"), **others
+    )
 
 
 def by_threads(best: int) -> Callable[[dict[str, int]], tuple[float, float]]:
@@ -146,7 +152,7 @@ def by_threads(best: int) -> Callable[[dict[str, int]], tuple[float, float]]:
 
 
 @pytest.mark.parametrize("best", [1, 3, 5, 8, 12, 16])
-def test_the_best_count_of_threads(best):
+def test_best_thread_count_is_found(best):
     own = SimulatedOwn(by_threads(best), eight_threads(), noise=0.003)
     swept = threads.sweep(own, Limits())
     assert swept.axis == "threads"
@@ -158,27 +164,27 @@ def test_the_best_count_of_threads(best):
     assert len(own.started_with) <= 30
 
 
-def test_every_start_sets_both_kinds_of_threads():
+def test_every_start_sets_threads_and_batch_threads():
     own = SimulatedOwn(by_threads(4), eight_threads())
     threads.sweep(own, Limits())
     assert own.started_with[0] == {}  # as it was given, to know what that is
     assert all(one["threads"] == one["threads_batch"] for one in own.started_with[1:])
 
 
-def test_a_clear_answer_ends_the_rounds(wording):
+def test_clear_result_ends_the_rounds_early(wording):
     own = SimulatedOwn(by_threads(4), eight_threads(), noise=0.001)
     swept = threads.sweep(own, Limits(values=(1, 2, 4, 8), repeats=6))
     wording(swept.stopped_early, tells="2 of 6")
     assert {int(point.at): point.figures[DECODE].count for point in swept.points} == {1: 1, 2: 2, 4: 2, 8: 2}
 
 
-def test_threads_that_make_no_difference():
+def test_threads_without_effect_give_verdict_flat():
     own = SimulatedOwn(lambda _settings: (20.0, 300.0), eight_threads(), noise=0.004)
     swept = threads.sweep(own, Limits(values=(2, 4, 8)))
     assert (swept.verdict, swept.best) == ("flat", 2)
 
 
-def test_time_is_kept(wording):
+def test_time_limit_is_kept(wording):
     own = SimulatedOwn(by_threads(4), eight_threads())
     swept = threads.sweep(own, Limits(seconds=40))
     wording(swept.stopped_early)
@@ -186,22 +192,24 @@ def test_time_is_kept(wording):
     assert swept.points
 
 
-def test_a_huge_machine_does_not_wait_for_one_thread():
-    many = Machine(cpu=Cpu(physical_cores=reported(64, "t"), logical_cpus=reported(128, "t")))
-    own = SimulatedOwn(by_threads(48), Runtime(threads=reported(64, "t")), many)
+def test_many_core_machine_skips_one_thread():
+    many = Machine(cpu=Cpu(physical_cores=reported_fact(64, "t"), logical_cpus=reported_fact(128, "t")))
+    own = SimulatedOwn(by_threads(48), Runtime().with_facts(threads=reported_fact(64, "t")), many)
     swept = threads.sweep(own, Limits(seconds=400))
     assert 1 not in {int(point.at) for point in swept.points}
     assert abs(swept.best - 48) <= 6
 
 
-def test_a_box_with_few_processors():
-    cpu = Cpu(logical_cpus=reported(64, "t"), allowed_cpus=reported(16, "t"), quota_cpus=reported(3.5, "t"))
+def test_thread_count_is_limited_by_allowed_cpus_and_quota():
+    cpu = Cpu(
+        logical_cpus=reported_fact(64, "t"), allowed_cpus=reported_fact(16, "t"), quota_cpus=reported_fact(3.5, "t")
+    )
     assert threads.most_threads(cpu, 64) == 4
     assert threads.most_threads(Cpu(), 6) == 12
 
 
 @pytest.mark.parametrize("at", [0, 3, 9])
-def test_ctrl_c_keeps_what_was_measured(at, wording):
+def test_interrupt_keeps_measured_points(at, wording):
     own = SimulatedOwn(by_threads(4), eight_threads(), interrupt_at=at)
     swept = threads.sweep(own, Limits())
     assert own.interrupted
@@ -214,7 +222,7 @@ def by_ubatch(settings: dict[str, int]) -> tuple[float, float]:
     return 20.0, 400.0 * min(settings.get("ubatch", 512), 256) / 256
 
 
-def test_the_knee_of_ubatch():
+def test_knee_of_ubatch_is_found():
     own = SimulatedOwn(by_ubatch, eight_threads(), noise=0.002)
     swept = ubatch.sweep(own, Limits())
     assert (swept.verdict, swept.best, swept.knee) == ("current_is_best", 512, 256)
@@ -222,8 +230,10 @@ def test_the_knee_of_ubatch():
     assert own.started_with[1] == {"ubatch": 64}
 
 
-def test_a_ubatch_never_exceeds_the_batch():
-    runtime = Runtime(batch=reported(256, "t"), ubatch=reported(256, "t"), context_per_slot=reported(4608, "t"))
+def test_ubatch_never_exceeds_batch():
+    runtime = Runtime().with_facts(
+        batch=reported_fact(256, "t"), ubatch=reported_fact(256, "t"), context_per_slot=reported_fact(4608, "t")
+    )
     own = SimulatedOwn(lambda s: (20.0, 4.0 * s.get("ubatch", 256)), runtime, noise=0.002)
     ubatch.sweep(own, Limits(values=(256, 512)))
     assert {"ubatch": 512, "batch": 512} in own.started_with
@@ -234,7 +244,7 @@ def test_a_ubatch_never_exceeds_the_batch():
     assert {"batch": 512} in own.started_with
 
 
-def test_a_size_that_no_server_starts_with():
+def test_size_the_server_does_not_start_with_is_a_failed_point():
     own = SimulatedOwn(lambda s: (20.0, 4.0 * s.get("ubatch", 512)), eight_threads(), noise=0.002)
     own.refused = lambda settings: settings.get("ubatch", 0) > 600
     swept = ubatch.sweep(own, Limits(values=(256, 512, 1024)))
@@ -244,26 +254,26 @@ def test_a_size_that_no_server_starts_with():
     assert swept.best == 512
 
 
-def test_sizes_that_no_prompt_fills_are_left_out(wording):
+def test_sizes_larger_than_the_prompt_are_skipped(wording):
     slow = SimulatedOwn(lambda s: (2.0, 0.1 * s.get("ubatch", 512)), eight_threads(), noise=0.002)
     swept = ubatch.sweep(slow, Limits(seconds=3600))
     assert max(point.at for point in swept.points) == 512
     wording(swept.stopped_early, tells="1024")
 
 
-def test_a_server_that_never_answers(wording):
+def test_server_that_never_answers_is_a_user_error(wording):
     with pytest.raises(UserError) as caught:
         threads.sweep(SimulatedOwn(lambda _settings: (0.0, 1.0), eight_threads()), Limits())
     wording(str(caught.value))
 
 
 @pytest.mark.parametrize("module", [threads, batch, ubatch])
-def test_a_setting_that_the_server_lacks(module):
+def test_setting_the_server_lacks_is_refused(module):
     with pytest.raises(UserError, match=f"no {module.AXIS}"):
         module.sweep(SimulatedOwn(by_threads(4), settable=()), Limits())
 
 
-def test_a_load_without_known_files_can_not_be_told(wording):
+def test_load_without_known_files_measures_warm_only(wording):
     own = SimulatedOwn(lambda _settings: (20.0, 300.0), eight_threads())
     swept = load.sweep(own, Limits())
     assert swept.verdict == "cannot_tell"
@@ -272,7 +282,7 @@ def test_a_load_without_known_files_can_not_be_told(wording):
     assert swept.points[0].figures[LOAD].count == 2
 
 
-def test_a_start_that_fails_keeps_the_others(wording):
+def test_failed_start_keeps_other_load_times(wording):
     own = SimulatedOwn(lambda _settings: (20.0, 300.0), eight_threads())
     own.refused = lambda _settings: len(own.started_with) == 2
     swept = load.sweep(own, Limits())  # the first start only tells which files there are
@@ -281,6 +291,6 @@ def test_a_start_that_fails_keeps_the_others(wording):
 
 
 @pytest.mark.parametrize("module", [threads, batch, ubatch, load])
-def test_every_sweep_says_what_it_is(module):
+def test_every_sweep_module_is_named_after_its_axis(module):
     assert module.__name__.rpartition(".")[2] == module.AXIS
     assert module.OWN_SERVER is True

@@ -1,6 +1,6 @@
 """One subject measured alone."""
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.request import USUAL, Limits
 from unslow.commands.diagnose.visit import Measuring
@@ -13,4 +13,4 @@ def measured_subject(
 ) -> Subject:
     """The subject, on a machine of which nothing is known."""
     seen = Snapshot(unslow_version="test")
-    return Measuring(system, request, progress, limits).measured(seen, [subject]).subjects[0]
+    return Measuring(system, request, progress, limits).measure(seen, [subject]).subjects[0]

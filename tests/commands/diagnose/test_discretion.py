@@ -1,24 +1,24 @@
-"""A canary key through every path: it may go out in a header, and come back nowhere."""
+"""A canary key through every path: it may be sent in a header, and is shown nowhere."""
 
 import json
 
 import pytest
 from doubles import FakeSystem, Quiet
 
-from unslow.commands._diagnosis_options import Looking
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
+from unslow.commands._formats import Looking
 from unslow.commands.diagnose.discretion import Discretion, userinfo
 from unslow.commands.diagnose.look import look_at
 from unslow.commands.diagnose.target import check_url, collect
 from unslow.commands.diagnose.visit import Measuring
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked
+from unslow.facts.masking import mask_snapshot
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.system import Answer, Line, LookError
 from unslow.look.system.recorded import Recorder
-from unslow.show.clean import render_json
+from unslow.show.console import render_json
 from unslow.think.judge.judge import diagnose
 
 KEY = "sk-canary-5f3a9c17"
@@ -48,9 +48,9 @@ def server(url: str, stream=None, **changes) -> dict:
 
 
 def everything(snapshot: Snapshot, progress: Quiet) -> str:
-    report = spelled(diagnose(snapshot), snapshot)
+    report = with_fix_commands(diagnose(snapshot), snapshot)
     shown = render_json(report, width=100, color=False, everything=True)
-    texts = [dump_snapshot(snapshot).decode(), dump_snapshot(masked(snapshot)).decode(), shown, repr(snapshot)]
+    texts = [dump_snapshot(snapshot).decode(), dump_snapshot(mask_snapshot(snapshot)).decode(), shown, repr(snapshot)]
     return "\n".join([*texts, *progress.said])
 
 
@@ -78,7 +78,7 @@ def process(command: str, environment: str = "") -> FakeSystem:
         ("llama-server --api-key-file /srv/keys", ""),
     ],
 )
-def test_a_key_that_a_server_was_started_with(command, environment):
+def test_api_key_of_a_server_command_is_never_shown(command, environment):
     progress = Quiet()
     system = process(command, environment)
     snapshot = look_at(Measuring(system, Looking(), progress), None).snapshot
@@ -96,7 +96,7 @@ def test_a_key_that_a_server_was_started_with(command, environment):
         ("llama-server", f"llama-server --model-url https://u:{KEY}@hub/m.gguf", ""),
     ],
 )
-def test_keys_in_the_table_of_processes(name, command, environment, tmp_path):
+def test_keys_in_command_lines_and_environments_are_never_shown(name, command, environment, tmp_path):
     files = {
         "/proc/7/comm": name,
         "/proc/7/cmdline": command.replace(" ", "\0") + "\0",
@@ -107,12 +107,12 @@ def test_keys_in_the_table_of_processes(name, command, environment, tmp_path):
     snapshot = collect(recorder, bandwidth=False)
     recorder.close()
     assert snapshot.subjects
-    assert KEY not in dump_snapshot(masked(snapshot)).decode(), "what `collect` writes"
+    assert KEY not in dump_snapshot(mask_snapshot(snapshot)).decode(), "what `collect` writes"
     assert KEY not in everything(Discretion.about(None, None).facts(snapshot), Quiet()), "what `diagnose` shows"
     assert KEY not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
-def test_a_key_that_the_user_gave_for_a_server_elsewhere():
+def test_api_key_given_for_a_remote_server_is_never_shown():
     progress = Quiet()
     request = Looking(target=FAR, api_key=KEY)
     snapshot = look_at(Measuring(FakeSystem(**server(FAR)), request, progress), FAR).snapshot
@@ -123,14 +123,14 @@ def test_a_key_that_the_user_gave_for_a_server_elsewhere():
 @pytest.mark.parametrize(
     "stream", [LookError(f"answered 401: bad key {KEY}"), [Line(0.1, f'data: {{"error": "bad key {KEY}"}}')]]
 )
-def test_an_error_in_the_middle(stream):
+def test_api_key_in_a_stream_error_is_never_shown(stream):
     progress = Quiet()
     request = Looking(target=FAR, api_key=KEY)
     seen = look_at(Measuring(FakeSystem(**server(FAR, stream)), request, progress), FAR).snapshot
     assert KEY not in everything(seen, progress)
 
 
-def test_a_server_that_refuses_with_the_key_in_its_answer():
+def test_api_key_echoed_by_a_refusing_server_is_never_shown():
     refusing = {f"GET {FAR}{path}": LookError(f"{FAR} broke off after {KEY}") for path in ANSWERS}
     with pytest.raises(UserError) as caught:
         look_at(Measuring(FakeSystem(**server(FAR, **refusing)), Looking(target=FAR, api_key=KEY), Quiet()), FAR)
@@ -140,7 +140,7 @@ def test_a_server_that_refuses_with_the_key_in_its_answer():
 @pytest.mark.parametrize(
     "url", [f"http://me:{KEY}@127.0.0.1:8080/v1", f"http://{KEY}@gpu.example", f"http://{KEY}:x@h:1/p"]
 )
-def test_what_stands_before_the_at_of_a_url(url):
+def test_userinfo_of_a_url_is_removed(url):
     assert KEY not in check_url(url)
     assert KEY in userinfo(url)
     discretion = Discretion.about(None, url)
@@ -151,26 +151,27 @@ def test_what_stands_before_the_at_of_a_url(url):
 
 
 @pytest.mark.parametrize("url", [f"ftp://me:{KEY}@h", f"http://me:{KEY}@[::1", f"http://me:{KEY}@h:99999999"])
-def test_a_url_that_is_none_is_not_shown_with_its_password(url):
+def test_invalid_url_is_refused_without_its_password(url):
     discretion = Discretion.about(None, url)
     with pytest.raises(UserError) as caught, discretion.errors():
         check_url(url)
     assert KEY not in caught.value.message + caught.value.hint
 
 
-def test_the_last_door_cleans_facts_and_progress():
+def test_discretion_masks_keys_in_facts_and_progress():
     discretion = Discretion.about(KEY, None)
     snapshot = Snapshot(
-        unslow_version="0", subjects=(Subject(runtime=Runtime(command=reported(["x", f"--k={KEY}"], "argv"))),)
+        unslow_version="0",
+        subjects=(Subject(runtime=Runtime().with_facts(command=reported_fact(["x", f"--k={KEY}"], "argv"))),),
     )
     clean = discretion.facts(snapshot)
-    assert clean.subjects[0].runtime.command.need() == ["x", "--k=KEY"]
+    assert clean.subjects[0].runtime.process.command.need() == ["x", "--k=KEY"]
     shown = Quiet()
     discretion.progress(shown).say(f"sent {KEY}")
     assert shown.said == ["sent KEY"]
 
 
-def test_without_a_key_nothing_is_touched():
+def test_without_a_key_facts_and_progress_are_unchanged():
     snapshot = Snapshot(unslow_version="0")
     assert Discretion.about(None, None).facts(snapshot) is snapshot
     shown = Quiet()

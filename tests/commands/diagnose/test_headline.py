@@ -1,10 +1,10 @@
-"""What a person reads first is what is slow, in figures that can be so."""
+"""The first sentence of a diagnosis: what is slow, with plausible numbers."""
 
 from pathlib import Path
 
 import pytest
 
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
 from unslow.commands.diagnose.target import read_stored
 from unslow.think.judge.judge import diagnose
 
@@ -13,26 +13,26 @@ MACHINES = Path(__file__).parents[2] / "machines"
 
 def summary_of(name: str) -> str:
     snapshot = read_stored(str(MACHINES / name))
-    return spelled(diagnose(snapshot), snapshot).subjects[0].summary
+    return with_fix_commands(diagnose(snapshot), snapshot).subjects[0].summary
 
 
 @pytest.mark.parametrize(
     ("name", "start"),
     [
-        ("built_model_on_a_hard_disk", "The model takes 38 s to load; the answer itself comes at 131 tokens"),
-        ("built_thinking_before_a_short_answer", "The answer begins only after about 15 s of thinking"),
-        ("built_m4_max_thinks_long", "The answer begins only after about 158 s of thinking; the answer itself"),
+        ("built_model_on_a_hard_disk", "The model takes 38 s to load; decode itself runs at 131 tok/s"),
+        ("built_thinking_before_a_short_answer", "The visible answer starts only after about 15 s of thinking"),
+        ("built_m4_max_thinks_long", "The visible answer starts only after about 158 s of thinking; decode itself"),
         (
             "built_windows_rtx_4060_cache_outgrows_memory",
-            "It generates 42 tokens per second at the start of a chat, and 4 once it is 16,384 tokens long",
+            "42 tok/s at the start of a conversation, 4 tok/s at 16,384 tokens of context",
         ),
     ],
 )
-def test_the_headline_is_what_is_slow(name, start):
+def test_summary_starts_with_what_is_slow(name, start):
     assert summary_of(name).startswith(start)
 
 
-def test_no_speed_is_promised_of_memory_that_is_not_there():
+def test_no_speed_is_expected_where_memory_is_missing():
     for name in ("built_rtx_4060_llama_70b", "built_rtx_4060_ti_full_link", "built_llama_70b_in_32_gib"):
         assert "this hardware should give" not in summary_of(name)
 
@@ -54,20 +54,20 @@ def test_no_speed_is_promised_of_memory_that_is_not_there():
         ("built_vllm_queue_of_eight", "(`--max-num-seqs 16`)", "--gpu-memory-utilization"),
     ],
 )
-def test_the_first_fix_fits_the_machine(name, words, never):
+def test_first_fix_suits_the_machine(name, words, never):
     said = summary_of(name)
     assert words in said
     assert never not in said
 
 
-def test_what_the_fix_gives_is_held_against_what_was_told(wording):
+def test_gain_of_the_fix_is_compared_with_the_stated_speed(wording):
     wording(summary_of("built_windows_rtx_4060_shared_memory"), tells="4.08")
     assert "(0%)" not in summary_of("built_container_of_two_cpus_with_2_threads")
     assert "faster cores" in summary_of("built_container_of_two_cpus_with_2_threads")
     wording(summary_of("lab_gpu_healthy_eight_users"))
 
 
-def test_a_speed_that_is_reached_is_not_told_among_what_is_slow(wording):
+def test_speed_that_is_as_expected_is_not_listed_as_slow(wording):
     said = summary_of("built_vllm_eight_rtx_4090_on_four_lanes")
     wording(said, tells="14")
     assert "reads prompts" not in said

@@ -1,4 +1,4 @@
-"""A live server belongs to its user."""
+"""Measuring a live server without disturbing its user."""
 
 import json
 from itertools import count
@@ -8,11 +8,11 @@ import pytest
 from doubles import FakeSystem, Quiet
 from measured_alone import measured_subject
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, Unknown, reported
+from unslow.facts.values import Known, Unknown, reported_fact
 from unslow.look.system import Answer, Line
 
 URL = "http://127.0.0.1:8080"
@@ -23,7 +23,9 @@ STREAM = [Line(0.1, 'data: {"content": "a"}'), Line(1.1, f"data: {json.dumps(LAS
 def subject(**changes) -> Subject:
     facts = {"url": URL, "state": "loaded", "busy_slots": 0} | changes
     return Subject(
-        runtime=Runtime(**{k: v if isinstance(v, Unknown) else reported(v, "test") for k, v in facts.items()})
+        runtime=Runtime().with_facts(
+            **{k: v if isinstance(v, Unknown) else reported_fact(v, "test") for k, v in facts.items()}
+        )
     )
 
 
@@ -32,7 +34,7 @@ def system(slots=({"id": 0, "id_task": 5}, {"id": 1})) -> FakeSystem:
     return FakeSystem(http={f"GET {URL}/slots": answer}, streams={f"{URL}/completion": STREAM})
 
 
-def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
+def test_idle_server_is_measured_on_an_unused_slot_after_an_announcement():
     door, progress = system(), Quiet()
     run = measured_subject(door, subject(), Looking(), progress).run
     assert isinstance(run.decode_tokens_per_s, Known)
@@ -50,22 +52,22 @@ def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
         ({"busy_slots": Unknown("no /slots")}, Looking(), "whether it is busy"),
     ],
 )
-def test_otherwise_nothing_is_sent(changes, manners, why):
+def test_nothing_is_sent_when_passive_busy_loading_or_unknown(changes, manners, why):
     door, progress = system(), Quiet()
     run = measured_subject(door, subject(**changes), manners, progress).run
     assert isinstance(run.decode_tokens_per_s, Unknown)
     assert why in run.decode_tokens_per_s.why
     assert not [path for path, _ in door.sent if path.startswith("STREAM")]
-    assert "only observed" in progress.said[0]
+    assert "observing only" in progress.said[0]
 
 
-def test_a_conversation_is_not_pushed_out_unless_the_user_says_so():
+def test_cached_conversation_is_evicted_only_with_evict():
     full = system(slots=[{"id": 0, "id_task": 5}])
     assert isinstance(measured_subject(full, subject(), Looking(), Quiet()).run.decode_tokens_per_s, Unknown)
     assert isinstance(measured_subject(full, subject(), Looking(evict=True), Quiet()).run.decode_tokens_per_s, Known)
 
 
-def test_other_runtimes_are_not_measured_where_it_could_cost_somebody_a_cache():
+def test_runtime_that_may_lose_its_cache_is_not_measured_without_evict():
     door, progress = system(), Quiet()
     studio = subject(name="LM Studio", busy_slots=Unknown("not told"))
     run = measured_subject(door, studio, Looking(), progress).run
@@ -73,7 +75,7 @@ def test_other_runtimes_are_not_measured_where_it_could_cost_somebody_a_cache():
     assert door.sent == []
 
 
-def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
+def test_ollama_is_measured_with_the_loaded_model_and_context():
     final = {
         "done": True,
         "eval_count": 65,
@@ -86,7 +88,7 @@ def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
         streams={f"{URL}/api/generate": [Line(0.2, '{"response": "a"}'), Line(1.0, json.dumps(final))]},
     )
     loaded = subject(name="Ollama", version="0.33.0", context_per_slot=8192)
-    loaded = msgspec.structs.replace(loaded, model=Model(name=reported("m:8b", "x")))
+    loaded = msgspec.structs.replace(loaded, model=Model(name=reported_fact("m:8b", "x")))
     progress = Quiet()
     run = measured_subject(door, loaded, Looking(), progress).run
     assert run.decode_tokens_per_s.need() == pytest.approx(64)
@@ -94,7 +96,7 @@ def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
     assert (body["model"], body["options"]["num_ctx"]) == ("m:8b", 8192)
 
 
-def test_a_busy_vllm_is_watched_by_its_counters():
+def test_busy_vllm_is_measured_by_its_counters():
     answers = (f"vllm:num_requests_running 1\nvllm:generation_tokens_total {n}\n" for n in count(100, 60))
 
     class Counting(FakeSystem):

@@ -3,21 +3,21 @@ import pytest
 from unslow.commands.diagnose.permission import caution, pushes_out, refusal, version_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Unknown, reported
+from unslow.facts.values import Unknown, reported_fact
 
 
 def runtime(name: str, **facts) -> Runtime:
     known = {"name": name, "url": "http://h", "state": "loaded"} | facts
-    return Runtime(**{k: v if isinstance(v, Unknown) else reported(v, "x") for k, v in known.items()})
+    return Runtime().with_facts(**{k: v if isinstance(v, Unknown) else reported_fact(v, "x") for k, v in known.items()})
 
 
-def test_a_busy_vllm_is_only_observed(wording):
+def test_busy_vllm_is_not_measured_actively(wording):
     busy = refusal(Subject(runtime=runtime("vLLM", running_requests=2)))
     assert busy
     wording(busy.why, tells="2")
 
 
-def test_a_server_that_can_not_say_whether_it_is_busy_is_measured_with_a_word_of_care():
+def test_server_that_does_not_report_load_is_measured_with_a_caution():
     silent = runtime("LM Studio", busy_slots=Unknown("not told"))
     assert refusal(Subject(runtime=silent)) is None
     assert "busy" in caution(silent)
@@ -38,10 +38,10 @@ def test_a_server_that_can_not_say_whether_it_is_busy_is_measured_with_a_word_of
         (runtime("LM Studio", longest_sequence=900), False),
     ],
 )
-def test_a_conversation_is_not_pushed_out_unasked(known, allowed):
+def test_cached_conversation_is_evicted_only_where_the_runtime_keeps_it(known, allowed):
     assert (pushes_out(known) is None) is allowed
 
 
 @pytest.mark.parametrize(("text", "numbers"), [("0.33.0", (0, 33, 0)), ("b9999-x", ()), ("", ()), ("1.9999999", ())])
-def test_versions(text, numbers):
+def test_versions_are_parsed_into_numbers(text, numbers):
     assert version_of(runtime("x", version=text)) == numbers

@@ -6,11 +6,11 @@ from unslow.commands.diagnose.runtimes import chosen_subjects, is_at, subjects_a
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 
 
 def subject(**facts) -> Subject:
-    return Subject(runtime=Runtime(**{name: reported(value, "x") for name, value in facts.items()}))
+    return Subject(runtime=Runtime().with_facts(**{name: reported_fact(value, "x") for name, value in facts.items()}))
 
 
 CHILD = subject(url="http://127.0.0.1:5800", front="router at http://127.0.0.1:8080", pid=42)
@@ -29,17 +29,17 @@ PROCESSES = FakeSystem(files=dict(STATUS), folders={"/proc": ["1", "7", "40", "4
         ("http://127.0.0.1:9000/llm", ALONE),
     ],
 )
-def test_a_process_that_answers_at_the_url_comes_first(url, mine):
+def test_process_that_answers_at_the_url_is_chosen(url, mine):
     assert chosen_subjects(FakeSystem(), SEEN, url, url, "") == (mine,)
 
 
-def test_other_addresses_are_others():
+def test_other_path_scheme_or_host_is_another_server():
     assert not is_at(ALONE, "http://127.0.0.1:9000")
     assert not is_at(ALONE, "https://127.0.0.1:9000/llm")
     assert not is_at(CHILD, "http://10.0.0.1:5800")
 
 
-def test_a_process_or_its_parent(wording):
+def test_target_pid_matches_a_process_or_its_parent(wording):
     assert chosen_subjects(PROCESSES, SEEN, None, "7", "") == (ALONE,)
     assert chosen_subjects(PROCESSES, SEEN, None, "40", "") == (CHILD,)
     assert chosen_subjects(PROCESSES, SEEN, None, None, "") == (CHILD, ALONE)
@@ -48,7 +48,7 @@ def test_a_process_or_its_parent(wording):
     wording(str(caught.value), tells="99")
 
 
-def test_why_a_process_is_no_runtime(wording):
+def test_error_says_why_a_process_is_not_a_runtime(wording):
     files = {**STATUS, "/proc/60/comm": "bash\n", "/proc/50/comm": "vllm\n"}
     system = FakeSystem(files=files, folders={"/proc": ["1", "7", "40", "42", "50", "60"]})
     late = ProbeOutcome(name="vLLM", seconds=0.1, error="process 9: x; process 50: did not answer in time")
@@ -64,7 +64,7 @@ def test_why_a_process_is_no_runtime(wording):
         chosen_subjects(first, SEEN, None, "1", "")
 
 
-def test_nobody_at_a_url():
+def test_closed_port_is_an_error_with_a_hint():
     with pytest.raises(UserError) as caught:
         subjects_at_url(FakeSystem(), "http://127.0.0.1:1", "")
     assert caught.value.hint

@@ -1,11 +1,11 @@
-"""Every runtime that can be replayed, over real HTTP: known by its URL, measured in its dialect, its key not shown."""
+"""Every replayable runtime over real HTTP: identified by its URL, measured with its own API, its key not shown."""
 
 import pytest
 from doubles import Quiet
 from lab.replay import serve
 from measured_alone import measured_subject
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands.diagnose.request import QUICK
 from unslow.commands.diagnose.runtimes import subjects_at_url
 from unslow.facts.errors import UserError
@@ -18,16 +18,16 @@ RUNTIMES = {"ollama": "Ollama", "lm_studio": "LM Studio", "vllm": "vLLM", "sglan
 
 
 @pytest.mark.parametrize(("replayed", "name"), RUNTIMES.items())
-def test_it_is_known_by_its_url(replayed, name):
+def test_runtime_is_identified_by_its_url(replayed, name):
     with serve(replayed, tokens_per_s=FAST) as url:
         subjects = subjects_at_url(LiveSystem(), url, "")
     assert {subject.runtime.name.need() for subject in subjects} == {name}
-    assert {subject.runtime.url.need() for subject in subjects} == {url}
+    assert {subject.runtime.process.url.need() for subject in subjects} == {url}
     assert all(subject.runtime.state.need() == "loaded" for subject in subjects)
 
 
 @pytest.mark.parametrize("replayed", ["ollama", "lm_studio", "vllm"])
-def test_it_is_measured_in_its_own_words(replayed):
+def test_speed_is_measured_with_the_runtimes_own_api(replayed):
     with serve(replayed, tokens_per_s=FAST) as url:
         subject = subjects_at_url(LiveSystem(), url, "")[0]
         run = measured_subject(LiveSystem(), subject, Looking(evict=True), Quiet(), SPEED).run
@@ -35,17 +35,17 @@ def test_it_is_measured_in_its_own_words(replayed):
     assert ("server" if replayed == "ollama" else "client clock") in run.decode_tokens_per_s.source
 
 
-def test_a_busy_one_is_only_observed():
+def test_busy_server_is_only_observed():
     progress = Quiet()
     with serve("sglang", tokens_per_s=FAST) as url:
         subject = subjects_at_url(LiveSystem(), url, "")[0]
         run = measured_subject(LiveSystem(), subject, Looking(evict=True), progress, MOMENT).run
     assert "busy with" in run.decode_tokens_per_s.why
-    assert "only observed" in progress.said[0]
+    assert "observing only" in progress.said[0]
 
 
 @pytest.mark.parametrize("replayed", RUNTIMES)
-def test_a_key_opens_it_and_is_shown_nowhere(replayed):
+def test_api_key_is_sent_and_never_shown(replayed):
     progress = Quiet()
     with serve(replayed, tokens_per_s=FAST, api_key=KEY) as url:
         with pytest.raises(UserError) as caught:

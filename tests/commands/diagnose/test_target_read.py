@@ -20,18 +20,18 @@ from unslow.facts.errors import UserError
         ("http://h/upstream/model", "http://h/upstream/model"),
     ],
 )
-def test_the_base_of_a_url(url, base):
+def test_api_paths_are_removed_from_a_url(url, base):
     assert check_url(url) == base
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://", "http://[", "http://x:99999", "://"])
-def test_what_is_no_url(url):
+def test_invalid_urls_are_refused(url):
     with pytest.raises(UserError) as caught:
         check_url(url)
     assert caught.value.hint
 
 
-def test_what_runs_and_what_is_stored(tmp_path, monkeypatch):
+def test_urls_and_pids_are_live_targets_and_files_are_not(tmp_path, monkeypatch):
     assert is_live(None)
     assert is_live("http://x")
     assert is_live("4242")
@@ -41,25 +41,25 @@ def test_what_runs_and_what_is_stored(tmp_path, monkeypatch):
     assert not is_live("4242")
 
 
-def test_no_such_file(tmp_path):
+def test_missing_file_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         read_stored(str(tmp_path / "gone"))
 
 
-def test_a_folder_of_something_else(tmp_path):
+def test_folder_without_a_recording_is_refused(tmp_path):
     (tmp_path / "holiday.jpg").write_text("")
     with pytest.raises(UserError, match="holiday") as caught:
         read_stored(str(tmp_path))
     assert "--record" in caught.value.hint
 
 
-def test_a_file_that_can_not_be_read():
+def test_unreadable_file_is_a_user_error():
     with pytest.raises(UserError):
         read_stored("/proc/self/mem")
 
 
 @pytest.mark.parametrize("target", ["9" * 6000, "x" * 6000])
-def test_a_target_of_thousands_of_letters_is_an_error_for_the_user(target):
+def test_very_long_target_is_a_user_error(target):
     assert not is_live(target)
     with pytest.raises(UserError, match="too long"):
         read_stored(target)
@@ -76,17 +76,17 @@ def test_a_target_of_thousands_of_letters_is_an_error_for_the_user(target):
         ("https://box", "https://box"),
     ],
 )
-def test_an_address_without_its_scheme(word, url):
+def test_address_without_a_scheme_becomes_http(word, url):
     assert as_url(word) == url
     assert is_live(word)
 
 
 @pytest.mark.parametrize("word", ["qwen3:8b", "seen.json", "C:\\x", "a b:80", "folder/x:80", "8080"])
-def test_what_is_no_address(word):
+def test_other_words_are_not_addresses(word):
     assert as_url(word) is None
 
 
-def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):
+def test_existing_file_wins_over_an_address(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "box:8080").write_text("{}")
     assert not is_live("box:8080")

@@ -1,4 +1,4 @@
-"""Writing a snapshot harms nothing that is already there."""
+"""Writing a snapshot keeps links, pipes and devices."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ from unslow.facts.snapshot import Snapshot
 SNAPSHOT = Snapshot(unslow_version="0")
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_symlink_stays_a_symlink(tmp_path):
     (tmp_path / "real.json").write_text("old")
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
     save(SNAPSHOT, str(tmp_path / "link.json"), Quiet())
@@ -21,7 +21,7 @@ def test_a_link_stays_a_link(tmp_path):
     assert "unslow.snapshot" in (tmp_path / "real.json").read_text()
 
 
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+def test_pipe_is_written_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -34,6 +34,6 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/null").exists(), reason="no /dev/null here")
-def test_a_device_stays_a_device():
+def test_device_stays_a_device():
     save(SNAPSHOT, "/dev/null", Quiet())
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

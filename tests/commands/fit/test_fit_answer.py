@@ -1,10 +1,10 @@
-"""Answers of `unslow fit` on the headers of recorded models, and on models that only the catalogue knows."""
+"""Results of `unslow fit` for recorded model headers, and for models known only from the catalog."""
 
 import msgspec
 import pytest
 from lab.memory_rows import header_path
 
-from unslow.commands.fit import FitRequest, fitted
+from unslow.commands.fit import FitRequest, fit_model
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.fit.report import FitReport
@@ -15,10 +15,10 @@ LLAMA_8B = str(header_path("llama8b"))
 
 def fit(model: str = LLAMA_8B, **flags: object) -> FitReport:
     flags.setdefault("devices", ["H200"])
-    return fitted(LiveSystem(), FitRequest.from_flags({"model": model, **flags}))
+    return fit_model(LiveSystem(), FitRequest.from_flags({"model": model, **flags}))
 
 
-def test_it_agrees_with_a_recorded_allocation() -> None:
+def test_memory_agrees_with_a_recorded_allocation() -> None:
     report = fit(context=4096, parallel=1, kv_unified=False, flash_attention="on")
     (device,), host = report.devices, report.host
     parts = (device.weights_bytes, device.kv_bytes, device.compute_bytes)
@@ -32,7 +32,7 @@ def test_it_agrees_with_a_recorded_allocation() -> None:
     assert report.max_context == 131_072
 
 
-def test_json_keeps_its_promise() -> None:
+def test_json_has_every_promised_field() -> None:
     shown = msgspec.to_builtins(fit())
     promised = {"name", "weights_bytes", "kv_bytes", "compute_bytes", "total_bytes", "free_bytes", "fits"}
     assert promised <= set(shown["devices"][0])
@@ -40,7 +40,7 @@ def test_json_keeps_its_promise() -> None:
     assert {"gpu_layers", "max_context", "max_gpu_layers"} <= set(shown)
 
 
-def test_a_card_that_is_too_small_gets_fewer_layers_and_a_smaller_quant() -> None:
+def test_too_small_gpu_gets_fewer_layers_and_a_smaller_quant() -> None:
     report = fit("llama-3.3-70b", devices=["RTX 4090"], quant="Q4_K_M")
     assert not report.fits
     assert report.max_gpu_layers is not None
@@ -55,7 +55,7 @@ def test_a_card_that_is_too_small_gets_fewer_layers_and_a_smaller_quant() -> Non
     assert more.verdict == "tight"
 
 
-def test_the_longest_context_fits_and_a_longer_one_does_not() -> None:
+def test_max_context_fits_and_a_longer_one_is_tight() -> None:
     report = fit(devices=["12GB"], context=8192)
     assert report.max_context is not None
     assert 8192 < report.max_context < 131_072
@@ -63,7 +63,7 @@ def test_the_longest_context_fits_and_a_longer_one_does_not() -> None:
     assert fit(devices=["12GB"], context=report.max_context + 256).verdict == "tight"
 
 
-def test_other_processes_margin_and_experts() -> None:
+def test_margin_and_experts_on_cpu_change_the_verdict() -> None:
     assert fit("qwen3-30b-a3b", devices=["RTX 3090"], context=40960, margin_bytes="5GiB").verdict == "tight"
     spilled = fit("qwen3-30b-a3b", devices=["12GB"], ram_bytes="64GB")
     assert spilled.verdict == "partly"
@@ -81,7 +81,7 @@ def test_ollama_gives_each_slot_the_whole_context() -> None:
     assert four.devices[0].kv_bytes == 4 * fit(runtime="ollama", context=8192).devices[0].kv_bytes
 
 
-def test_several_gpus_share_the_layers_by_their_memory() -> None:
+def test_several_gpus_share_layers_by_memory() -> None:
     report = fit("llama-3.3-70b", devices=["RTX 4090", "RTX 4090", "RTX 3060"])
     weights = [d.weights_bytes for d in report.devices]
     assert weights[0] == pytest.approx(weights[1], rel=0.1)
@@ -92,8 +92,8 @@ def test_several_gpus_share_the_layers_by_their_memory() -> None:
     ("model", "context", "kv_gib"),
     [("gpt-oss-20b", 131_072, 3.0), ("gemma-3-27b", 131_072, 10.61), ("deepseek-v3", 131_072, 8.6)],
 )
-def test_caches_that_calculators_get_wrong(model: str, context: int, kv_gib: float) -> None:
-    """Half of gpt-oss's layers and five of six of Gemma 3's see a window; DeepSeek keeps 576 numbers for all heads."""
+def test_kv_cache_of_window_and_mla_models_is_exact(model: str, context: int, kv_gib: float) -> None:
+    """Half of gpt-oss's layers and five of six of Gemma 3's have a window; DeepSeek caches 576 numbers per token."""
     report = fit(model, context=context, parallel=1, devices=["8x H200"])
     assert sum(d.kv_bytes for d in report.devices) / GIB == pytest.approx(kv_gib, rel=0.01)
 
@@ -111,20 +111,20 @@ def test_caches_that_calculators_get_wrong(model: str, context: int, kv_gib: flo
         {"quant": "Q9_Z"},
     ],
 )
-def test_bad_questions_get_a_hint(flags: dict[str, object]) -> None:
+def test_invalid_requests_are_refused_with_a_hint(flags: dict[str, object]) -> None:
     with pytest.raises(UserError) as error:
         fit(**flags)
     assert error.value.hint
 
 
-def test_a_host_that_nobody_knows_can_not_be_judged() -> None:
+def test_unknown_host_memory_gives_cannot_tell() -> None:
     report = fit("deepseek-r1", devices=["RTX 4090"], gpu_layers=0)
     assert report.verdict == "cannot_tell"
     assert report.fits is None
     assert report.max_context is None
 
 
-def test_the_command_says_what_differs_from_the_defaults() -> None:
+def test_command_contains_every_non_default_setting() -> None:
     flags = {"context": 16384, "parallel": 2, "kv_type": "q8_0", "gpu_layers": 20, "kv_unified": True, "ubatch": 4096}
     command = fit(**flags).command
     assert command.split()[0] == "llama-server"
@@ -132,7 +132,7 @@ def test_the_command_says_what_differs_from_the_defaults() -> None:
         assert part in command
 
 
-def test_without_a_gpu_everything_is_on_the_host() -> None:
+def test_without_a_gpu_everything_is_in_host_memory() -> None:
     report = fit("qwen3-8b", devices=["cpu"], ram_bytes="8GB")
     assert report.devices == ()
     assert report.gpu_layers == report.max_gpu_layers == 0
@@ -140,8 +140,8 @@ def test_without_a_gpu_everything_is_on_the_host() -> None:
     assert report.host.weights_bytes > 4 * GIB
 
 
-def test_vllm_fills_its_share_of_the_card_with_cache(wording) -> None:
-    """A published start of vLLM 0.19 on an H100 reports 15.0 GiB of weights and about 430,000 tokens for this model."""
+def test_vllm_fills_its_memory_share_with_kv_cache(wording) -> None:
+    """A published vLLM 0.19 log on an H100 reports 15.0 GiB of weights and about 430,000 tokens for this model."""
     report = fit("llama-3.1-8b", runtime="vllm", devices=["H100 SXM"], context=32_768, gpu_memory_utilization=0.9)
     (card,) = report.devices
     assert report.fits
@@ -154,9 +154,7 @@ def test_vllm_fills_its_share_of_the_card_with_cache(wording) -> None:
 
 @pytest.mark.parametrize("flags", [{"context": 131_072}, {"gpu_memory_utilization": 0.85}, {"context": 8192}, {}])
 @pytest.mark.parametrize(("model", "cards"), [("llama-3.3-70b", "2x H100 SXM"), ("gpt-oss-120b", "H100 SXM")])
-def test_what_vllm_needs_has_free_and_lacks_is_counted_against_its_share(
-    model: str, cards: str, flags: dict[str, object]
-) -> None:
+def test_vllm_free_and_lacking_bytes_count_against_its_share(model: str, cards: str, flags: dict[str, object]) -> None:
     report = fit(model, runtime="vllm", devices=[cards], **flags)
     for card in report.devices:
         usable = (card.capacity_bytes or 0) - card.others_bytes - card.reserve_bytes
@@ -165,7 +163,7 @@ def test_what_vllm_needs_has_free_and_lacks_is_counted_against_its_share(
         assert card.fits is bool(report.fits)
 
 
-def test_without_a_context_vllm_takes_the_longest_that_fits(wording) -> None:
+def test_vllm_without_context_takes_the_longest_that_fits(wording) -> None:
     """gpt-oss-120b runs on one H100, with less than the 131,072 tokens that it was trained for."""
     report = fit("gpt-oss-120b", runtime="vllm", devices=["H100 SXM"])
     assert report.verdict == "fits"
@@ -188,13 +186,18 @@ _VLLM_FLAGS = {
 @pytest.mark.parametrize(
     ("model", "card", "flags", "offered"),
     [
-        ("gpt-oss-120b", "H100 SXM", {}, ("context of", "of each card", "requests at once", "FP8 KV", "2 such")),
-        ("gpt-oss-120b", "H100 SXM", {"batch": 16384}, ("context of", "of each card", "at once", "2 such")),
-        ("llama-3.3-70b", "H200 SXM", {}, ("FP8 checkpoint", "2 such cards")),
-        ("llama-3.1-8b", "RTX 2080 Ti", {"context": 8192}, ("4-bit checkpoint", "2 such cards")),  # a chip without FP8
+        ("gpt-oss-120b", "H100 SXM", {}, ("context of", "of each GPU", "concurrent requests", "FP8 KV", "2 of these")),
+        ("gpt-oss-120b", "H100 SXM", {"batch": 16384}, ("context of", "of each GPU", "concurrent", "2 of these")),
+        ("llama-3.3-70b", "H200 SXM", {}, ("FP8 checkpoint", "2 of these GPUs")),
+        (
+            "llama-3.1-8b",
+            "RTX 2080 Ti",
+            {"context": 8192},
+            ("4-bit checkpoint", "2 of these GPUs"),
+        ),  # a chip without FP8
     ],
 )
-def test_what_would_fit_under_vllm_does_fit(
+def test_ways_offered_for_vllm_really_fit(
     model: str, card: str, flags: dict[str, int], offered: tuple[str, ...]
 ) -> None:
     report = fit(model, runtime="vllm", devices=[card], **{"context": 131_072, **flags})
@@ -211,7 +214,7 @@ def test_what_would_fit_under_vllm_does_fit(
         assert fit(model, runtime="vllm", quant=quant, devices=[f"{cards}x {card}"], **asked).fits
 
 
-def test_vllm_divides_weights_among_cards_and_refuses_what_is_too_large() -> None:
+def test_vllm_splits_weights_and_refuses_models_that_are_too_large() -> None:
     one = fit("llama-3.1-70b", runtime="vllm", devices=["H100 SXM"], quant="fp8")
     two = fit("llama-3.1-70b", runtime="vllm", devices=["2x H100 SXM"], quant="fp8")
     assert two.fits
@@ -221,7 +224,7 @@ def test_vllm_divides_weights_among_cards_and_refuses_what_is_too_large() -> Non
         fit("llama-3.1-8b", runtime="vllm", devices=["cpu"])
 
 
-def test_transformers_spills_to_the_host_and_says_so() -> None:
+def test_transformers_spill_to_the_host_is_reported() -> None:
     small = fit("llama-3.1-8b", runtime="transformers", devices=["RTX 4090"])
     assert small.fits
     assert small.devices[0].kv_bytes == 32 * 2 * 8 * 128 * 2 * 8191
@@ -231,7 +234,7 @@ def test_transformers_spills_to_the_host_and_says_so() -> None:
     assert "on the host" in large.notes[0]
 
 
-def test_a_gguf_file_is_not_for_vllm() -> None:
+def test_gguf_file_is_refused_for_vllm() -> None:
     with pytest.raises(UserError, match="GGUF"):
         fit(runtime="vllm")
 
@@ -240,6 +243,6 @@ def test_a_gguf_file_is_not_for_vllm() -> None:
     ("model", "ubatch", "says"),
     [("olmoe-1b-7b", 1024, True), ("olmoe-1b-7b", 64, False), ("llama-3.2-1b", 1024, False)],
 )
-def test_what_newer_builds_take_more_is_said_where_it_counts(model: str, ubatch: int, *, says: bool) -> None:
+def test_extra_memory_of_fused_kernels_is_noted_where_it_applies(model: str, ubatch: int, *, says: bool) -> None:
     report = fit(model, quant="Q4_K_M", context=4096, ubatch=ubatch, parallel=1)
     assert any("fused kernels" in note for note in report.notes) is says

@@ -18,12 +18,12 @@ from unslow.facts.errors import UserError
         ("2t", 2**41),
     ],
 )
-def test_sizes_as_people_write_them(text: str, size: int) -> None:
+def test_memory_sizes_are_parsed(text: str, size: int) -> None:
     assert size_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "many", "24TBB", "-1GB", "1e9"])
-def test_what_is_no_size(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(UserError):
         size_of(text)
 
@@ -43,12 +43,12 @@ def test_what_is_no_size(text: str) -> None:
         {"context": 2**40},
     ],
 )
-def test_what_can_not_be_is_said(flags: dict[str, object]) -> None:
+def test_invalid_flags_are_refused(flags: dict[str, object]) -> None:
     with pytest.raises(UserError):
         FitRequest.from_flags({"model": "m", **flags})
 
 
-def test_words_as_people_type_them() -> None:
+def test_aliases_and_suffixes_are_normalized() -> None:
     request = FitRequest.from_flags(
         {"model": "m", "runtime": "llama.cpp", "kv_type": "Q8", "context": "128k", "gpu_layers": "-1"}
     )

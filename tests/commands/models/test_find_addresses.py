@@ -1,4 +1,4 @@
-"""Addresses as people paste them: files are read, pages are names, the rest is refused with what would do."""
+"""Pasted addresses: file URLs are read, page URLs become model names, other schemes are refused."""
 
 import pytest
 
@@ -19,24 +19,24 @@ from unslow.facts.errors import UserError
         ("-", "-"),
     ],
 )
-def test_a_page_is_as_good_as_a_name(word, meant):
+def test_page_urls_become_model_names(word, meant):
     assert model_of_address(word) == meant
 
 
 @pytest.mark.parametrize("word", ["https://huggingface.co/a/b/resolve/main/x.gguf", "http://localhost:8000/x.gguf"])
-def test_a_file_stays_an_address(word):
+def test_file_url_stays_a_url(word):
     assert model_of_address(word) == word
     assert is_address(word)
 
 
-def test_the_page_of_a_file_is_answered_with_the_file():
+def test_blob_page_is_refused_with_its_resolve_url():
     with pytest.raises(UserError) as caught:
         model_of_address("https://huggingface.co/a/b/blob/main/x/y.gguf?download=true")
     assert caught.value.hint == "give https://huggingface.co/a/b/resolve/main/x/y.gguf"
 
 
 @pytest.mark.parametrize("word", ["ftp://host/x.gguf", "file:///x.gguf", "s3://bucket/x"])
-def test_other_ways_to_fetch_are_refused(word, wording):
+def test_other_schemes_are_refused(word, wording):
     with pytest.raises(UserError) as caught:
         model_of_address(word)
     wording(str(caught.value), tells=word)

@@ -1,4 +1,4 @@
-"""The model, and the quant, that a word means to `unslow fit`."""
+"""The model and the quant that a word means to `unslow fit`."""
 
 import os
 from pathlib import Path
@@ -44,13 +44,13 @@ def refusal(find, word, quant=None):
         ("https://huggingface.co/bartowski/Qwen2.5-32B-Instruct-GGUF", "Qwen2.5-32B", "Q4_K_M", 19.8),
     ],
 )
-def test_the_quant_of_a_name_is_used(word, name, quant, gigabytes):
+def test_quant_in_the_model_name_is_used(word, name, quant, gigabytes):
     found = find_gguf_model(SYSTEM, word, None)
     assert (found.name, found.quant, found.source) == (name, quant, "catalogue")
     assert sum(t.bytes for t in found.blueprint.tensors) / GB == pytest.approx(gigabytes, abs=0.06)
 
 
-def test_without_a_quant_it_is_said_what_is_assumed(wording):
+def test_assumed_quant_is_noted(wording):
     wording(find_gguf_model(SYSTEM, "qwen3-8b", None).notes[0], tells="Q4_K_M")
     shipped = find_gguf_model(SYSTEM, "gpt-oss-20b", None)
     assert shipped.quant == "MXFP4_MOE"
@@ -59,7 +59,7 @@ def test_without_a_quant_it_is_said_what_is_assumed(wording):
     assert not any("assuming" in note for note in named.notes)
 
 
-def test_the_flag_wins_over_the_name_and_shows_its_canonical_name(wording):
+def test_quant_flag_overrides_the_name_and_is_normalized(wording):
     found = find_gguf_model(SYSTEM, "llama3.1:8b-instruct-q8_0", "q4km")
     assert found.quant == "Q4_K_M"
     wording(found.notes[0], tells=("q8_0", "--quant", "Q4_K_M"))
@@ -73,7 +73,7 @@ def test_the_flag_wins_over_the_name_and_shows_its_canonical_name(wording):
      ("UD-Q6_K_XL", "Q6_K"), ("UD-Q8_K_XL", "Q8_0"), ("UD-IQ2_M", "IQ2_M"), ("NVFP4", "Q4_0"), ("int4", "Q4_K_M"),
      ("4bit", "Q4_K_M"), ("8-bit", "Q8_0")],
 )  # fmt: skip
-def test_a_quant_that_does_not_follow_from_its_name_is_estimated_and_said_to_be(quant, mix):
+def test_unknown_mix_is_estimated_and_noted(quant, mix):
     found = find_gguf_model(SYSTEM, "qwen3-8b", quant)
     near = find_gguf_model(SYSTEM, "qwen3-8b", mix)
     assert found.estimate is not None
@@ -84,8 +84,8 @@ def test_a_quant_that_does_not_follow_from_its_name_is_estimated_and_said_to_be(
     assert sizes[0] == pytest.approx(found.estimate.factor * sizes[1], rel=1e-3)
 
 
-def test_the_estimates_are_near_published_files():
-    """Sizes in GiB of unsloth's files of Qwen3.6-35B-A3B."""
+def test_estimated_sizes_are_close_to_published_files():
+    """Sizes in GiB of unsloth's Qwen3.6-35B-A3B files."""
     for quant, size in {"UD-Q3_K_XL": 15.7, "UD-Q4_K_M": 20.6, "UD-Q5_K_XL": 24.8, "UD-Q6_K_XL": 29.7}.items():
         found = find_gguf_model(SYSTEM, "qwen3.6-35b-a3b", quant)
         assert sum(t.bytes for t in found.blueprint.tensors) / 2**30 == pytest.approx(size, rel=found.estimate.off)
@@ -97,10 +97,10 @@ def test_the_estimates_are_near_published_files():
      ("qwen3-coder-next", "Qwen3-Coder-Next"), ("lfm2.5-8b-a1b", "LFM2.5-8B-A1B"), ("glm-4.6", ""),
      ("deepseek-v3:671b", ""), ("DeepSeek-V3-0324", ""), ("mixtral-8x7b-instruct-v0.1", ""), ("llama3.3:70b", "")],
 )  # fmt: skip
-def test_a_model_computed_by_the_shape_of_another_says_so(word, other):
+def test_model_computed_with_another_models_shape_says_so(word, other):
     found = find_gguf_model(SYSTEM, word, "Q4_K_M")
     assert found.stands_for == other
-    assert any("has the shape of" in note for note in found.notes) == bool(other)
+    assert any("has the same shape as" in note for note in found.notes) == bool(other)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_a_model_computed_by_the_shape_of_another_says_so(word, other):
         ("Qwen3-8B-Q8_0.gguf", "no such file or folder | without the file: `unslow fit Qwen3-8B --quant Q8_0`"),
         ("./Qwen3-8B-Q8_0.gguf", "no such file or folder | without the file: `unslow fit Qwen3-8B --quant Q8_0`"),
         ("nomic-embed-text", "an encoder"),
-        ("ftp://host/x.gguf", "not read by ftp://"),
-        ("http://localhost:1/x.gguf", "is the address right"),
-        ("/", "too wide"),
-        ("", "names no model"),
+        ("ftp://host/x.gguf", "cannot read models over ftp://"),
+        ("http://localhost:1/x.gguf", "check the URL"),
+        ("/", "too large a folder"),
+        ("", "name is empty"),
     ],
 )
-def test_what_no_model_can_be_had_from(word, said):
+def test_words_without_a_model_are_refused_with_the_reason(word, said):
     assert said in refusal(find_gguf_model, word)
 
 
-def test_folders_and_files_without_a_model(elsewhere, wording):
+def test_folders_and_files_without_a_model_are_refused(elsewhere, wording):
     Path("notes").mkdir()
     wording(refusal(find_gguf_model, "notes"))
     wording(refusal(find_shape, "notes"))
@@ -132,18 +132,18 @@ def test_folders_and_files_without_a_model(elsewhere, wording):
     assert "is empty" in refusal(find_shape, "empty.gguf")
 
 
-def test_a_folder_may_have_the_name_of_a_model():
+def test_empty_folder_with_a_model_name_does_not_hide_the_model():
     Path("qwen3-8b").mkdir()
     assert find_gguf_model(SYSTEM, "qwen3-8b", None).name == "Qwen3-8B"
 
 
-def test_parts_that_are_not_counted_are_told():
+def test_vision_projector_that_is_not_counted_is_noted():
     for find in (find_gguf_model, find_shape):
         assert any("reads images" in note for note in find(SYSTEM, "gemma-3-4b", None).notes)
         assert not any("projector" in note for note in find(SYSTEM, "gemma-3-1b", None).notes)
 
 
-def test_a_file_is_what_its_header_says(elsewhere, wording):
+def test_file_header_decides_the_quant(elsewhere, wording):
     path = extracted(elsewhere / "more") / "ggufs" / "embed.gguf"
     whole = find_gguf_model(SYSTEM, str(path), None)
     assert whole.parameters == 512
@@ -155,7 +155,7 @@ def test_a_file_is_what_its_header_says(elsewhere, wording):
     wording(other.notes, tells=("F16", "BF16"))
 
 
-def test_a_download_that_broke_off_will_not_load(elsewhere, wording):
+def test_truncated_download_is_reported_as_incomplete(elsewhere, wording):
     data = (extracted(elsewhere / "more") / "ggufs" / "embed.gguf").read_bytes()
     (elsewhere / "cwd" / "cut.gguf").write_bytes(data[:-64])
     found = find_gguf_model(SYSTEM, "cut.gguf", None)
@@ -163,7 +163,7 @@ def test_a_download_that_broke_off_will_not_load(elsewhere, wording):
     assert found.notes[0] == found.incomplete
 
 
-def test_a_header_alone_is_no_broken_download(elsewhere):
+def test_header_only_file_is_not_a_truncated_download(elsewhere):
     data = (extracted(elsewhere / "more") / "ggufs" / "embed.gguf").read_bytes()
     whole = find_gguf_model(SYSTEM, str(elsewhere / "more" / "ggufs" / "embed.gguf"), None)
     (elsewhere / "cwd" / "header.gguf").write_bytes(data[: -sum(t.bytes for t in whole.blueprint.tensors)])
@@ -184,12 +184,12 @@ def test_a_header_alone_is_no_broken_download(elsewhere):
         ("qwen3-8b", "BF16", ""),
     ],
 )
-def test_formats_of_safetensors(word, quant, packing):
+def test_safetensors_quant_formats_are_recognized(word, quant, packing):
     found = find_shape(SYSTEM, word, None)
     assert (found.quant, found.packing) == (quant, packing)
 
 
-def test_what_is_not_for_vllm(wording):
+def test_gguf_models_and_unknown_quants_are_refused_for_vllm(wording):
     wording(refusal(find_shape, "bartowski/Qwen2.5-32B-Instruct-GGUF:Q5_K_M"), tells="Q5_K_M")
     wording(refusal(find_shape, "https://host/x.gguf"))
     assert "nonsense" in refusal(find_shape, "qwen3-8b", "nonsense")

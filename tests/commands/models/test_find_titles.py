@@ -1,4 +1,4 @@
-"""A report is headed by a name that the user knows."""
+"""The model name at the head of a report."""
 
 import pytest
 
@@ -20,10 +20,10 @@ from unslow.commands.models.find import model_title, one_line
         ("Llama\n3.1\x1b[31m 8B", "/m/llama-3.1-8b.gguf", "Llama 3.1 [31m 8B"),
     ],
 )
-def test_the_name_of_a_file(stated, source, shown):
+def test_title_is_the_stated_name_or_the_file_name(stated, source, shown):
     assert model_title(stated, source) == shown
 
 
-def test_a_name_is_one_line_and_no_longer():
+def test_title_is_one_line_of_at_most_80_characters():
     assert one_line("a\r\nb\tc") == "a b c"
     assert len(one_line("x" * 10_000_000)) == 80

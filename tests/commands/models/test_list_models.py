@@ -1,5 +1,3 @@
-"""The list of models."""
-
 import pytest
 from doubles import Quiet
 from stored import checkpoint, furnished
@@ -19,7 +17,7 @@ def listed(*where):
     return list_models(LiveSystem(), where, Quiet())
 
 
-def test_everything_is_listed_by_tool_and_name(machine):
+def test_models_are_sorted_by_tool(machine):
     inventory = listed()
     tools = [m.tool for m in inventory.models]
     assert tools == sorted(tools, key=str.casefold)
@@ -34,12 +32,12 @@ def test_shared_blobs_are_counted_once(machine):
     assert sum(m.size_bytes for m in inventory.models) > inventory.total_bytes
 
 
-def test_the_broken_ones_are_listed_with_the_reason(machine):
+def test_broken_models_are_listed_with_the_reason(machine):
     broken = {m.name: m.broken for m in listed().models if m.broken}
     assert broken == {"hf.co/lost/model:Q4_0": "its blob sha256-000000000000 is missing"}
 
 
-def test_further_places(machine, tmp_path, wording):
+def test_extra_folders_and_files_are_listed(machine, tmp_path, wording):
     checkpoint("mlx_4bit", tmp_path / "more" / "tiny-mlx")
     more = [m for m in listed(str(tmp_path / "more"), str(tmp_path / "real" / "ggufs" / "lora.gguf")).models if m.place]
     assert {(m.name, m.tool) for m in more} >= {("tiny-mlx", "folder"), ("lora", "file")}
@@ -48,7 +46,7 @@ def test_further_places(machine, tmp_path, wording):
     wording(str(caught.value).removeprefix(str(tmp_path)), tells="nowhere")
 
 
-def test_there_is_a_limit(machine, monkeypatch, wording):
+def test_number_of_described_models_is_limited(machine, monkeypatch, wording):
     monkeypatch.setattr(app, "MOST_DESCRIBED", 2)
     inventory = listed()
     assert len(inventory.models) == 2

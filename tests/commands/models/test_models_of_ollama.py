@@ -1,4 +1,4 @@
-"""A model that only Ollama has: `fit`, `predict` and `plan` answer for Ollama, with the context that it would take."""
+"""Models that only Ollama has: `fit`, `predict` and `plan` assume Ollama and its default context."""
 
 import pytest
 from lab.fuzz.model_forms import gguf_bytes
@@ -35,7 +35,7 @@ def store(tmp_path, monkeypatch, header):
         ("mine:long", "RTX 3060", 16_384),
     ],
 )
-def test_the_context_that_ollama_takes_by_itself(model, device, context, store):
+def test_context_is_the_default_of_ollama(model, device, context, store):
     fit = unslow.fit(model, device=device, ram="32GB")
     plan = unslow.plan(model, device=device, ram="32GB")
     assert (fit.runtime, fit.settings["context"]) == ("ollama", context)
@@ -43,6 +43,6 @@ def test_the_context_that_ollama_takes_by_itself(model, device, context, store):
     assert unslow.plan(model, device=device, ram="32GB", runtime="llama.cpp").goal.context == 8192
 
 
-def test_predict_answers_for_ollama_unless_told_otherwise(store):
+def test_predict_assumes_ollama_unless_a_runtime_is_given(store):
     assert unslow.predict("mine", device="RTX 3060", ram="32GB").place.runtime == "ollama"
     assert unslow.predict("mine", device="RTX 3060", ram="32GB", runtime="llama.cpp").place.runtime == "llama.cpp"

@@ -1,4 +1,4 @@
-"""Paths that are no models are told for what they are."""
+"""Paths that are not models are refused with the reason."""
 
 import os
 
@@ -13,7 +13,7 @@ from unslow.look.system.live import LiveSystem
 SYSTEM = LiveSystem()
 
 
-def test_what_stands_in_the_way(tmp_path, wording):
+def test_links_pipes_empty_files_and_lfs_pointers_are_named(tmp_path, wording):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling.gguf").symlink_to("nowhere")
@@ -33,18 +33,18 @@ def test_devices_are_not_read(path, wording):
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/proc", "/proc/self", "/sys", "/dev"])
-def test_folders_of_everything_are_not_walked(path):
-    assert "too wide" in obstacle(SYSTEM, path)
+def test_system_folders_are_too_large_to_search(path):
+    assert "too large a folder to search" in obstacle(SYSTEM, path)
 
 
-def test_what_may_be_a_model_has_no_obstacle(tmp_path):
+def test_possible_models_have_no_obstacle(tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"GGUF")
     assert obstacle(SYSTEM, str(tmp_path / "x.gguf")) == ""
     assert obstacle(SYSTEM, str(tmp_path)) == ""
     assert obstacle(SYSTEM, str(tmp_path / "nothing")) == ""
 
 
-def test_a_file_of_somebody_else_is_named_so():
+def test_permission_denied_is_reported():
     denied = LookError("/x.gguf: permission denied", Absence.FAILED)
     assert obstacle(FakeSystem(files={"/x.gguf": denied}), "/x.gguf") == "permission denied"
 
@@ -65,11 +65,11 @@ def test_a_file_of_somebody_else_is_named_so():
         ("", False),
     ],
 )
-def test_names_and_paths_are_told_apart(word, path):
+def test_names_and_paths_are_distinguished(word, path):
     assert is_path(word) is path
 
 
-def test_a_file_that_is_not_there_may_be_asked_for_by_name(wording):
+def test_missing_gguf_suggests_the_model_name_and_quant(wording):
     error = missing_file("models/Qwen3-8B-Q8_0.gguf")
     wording(error.message, tells="models/Qwen3-8B-Q8_0.gguf")
     wording(error.hint, tells=("Qwen3-8B", "--quant", "Q8_0"))

@@ -1,5 +1,3 @@
-"""The model that a user means."""
-
 import pytest
 from stored import checkpoint, extracted, furnished
 
@@ -39,13 +37,13 @@ def refusal(word):
         ("repo-GGUF:Q4_0", "pub/repo-GGUF:Q4_0"),
     ],
 )
-def test_names_as_a_user_types_them(word, name, machine):
+def test_names_resolve_without_case_tag_or_publisher(word, name, machine):
     model = resolve(SYSTEM, word)
     assert model.name == name
     assert model.architecture
 
 
-def test_paths(machine, tmp_path, monkeypatch):
+def test_paths_resolve_to_files_folders_and_parts(machine, tmp_path, monkeypatch):
     ggufs = tmp_path / "real" / "ggufs"
     assert resolve(SYSTEM, str(ggufs / "big-Q4_0-00002-of-00002.gguf")).parameters == 4096
     folder = checkpoint("bf16", tmp_path / "tiny")
@@ -56,7 +54,7 @@ def test_paths(machine, tmp_path, monkeypatch):
     assert resolve(SYSTEM, "embed.gguf").path == "./embed.gguf"
 
 
-def test_a_file_that_is_cut_short_is_still_described(tmp_path):
+def test_truncated_file_is_still_described(tmp_path):
     data = (extracted(tmp_path) / "ggufs" / "embed.gguf").read_bytes()
     (tmp_path / "x.gguf").write_bytes(data[:-64])
     model = resolve(SYSTEM, str(tmp_path / "x.gguf"))
@@ -64,7 +62,7 @@ def test_a_file_that_is_cut_short_is_still_described(tmp_path):
     assert "bytes are missing" in model.broken
 
 
-def test_several_that_it_can_mean(machine, tmp_path, wording):
+def test_ambiguous_names_list_the_candidates(machine, tmp_path, wording):
     wording(refusal("pub/repo-GGUF"), tells=("pub/repo-GGUF:Q4_0", "pub/repo-GGUF:Q8_0"))
     ggufs = str(tmp_path / "real" / "ggufs")
     text = refusal(ggufs)
@@ -73,19 +71,19 @@ def test_several_that_it_can_mean(machine, tmp_path, wording):
     assert "lora" not in text
 
 
-def test_copies_of_one_model_are_one(machine, tmp_path, monkeypatch):
+def test_copies_of_one_model_are_not_ambiguous(machine, tmp_path, monkeypatch):
     monkeypatch.setenv("LLAMA_CACHE", str(tmp_path / "real" / "llama"))
     assert [m.name for m in find_everywhere(SYSTEM).models].count("acme/tiny-GGUF:BF16") == 2
     assert resolve(SYSTEM, "acme/tiny-GGUF:BF16").name == "acme/tiny-GGUF:BF16"
 
 
-def test_unknown_names(machine, wording):
+def test_unknown_names_suggest_similar_ones(machine, wording):
     wording(refusal("nomik:v1.5"), tells=("nomik:v1.5", "nomic:v1.5"))
     assert "`unslow models` lists" in refusal("zzzzzzzz")
     assert find_model(SYSTEM, "llama-3.3-70b") is None
 
 
-def test_what_can_not_be_used(machine, tmp_path, wording):
+def test_unusable_words_are_refused_with_the_reason(machine, tmp_path, wording):
     wording(refusal("gpt-oss:120b-cloud"))
     wording(refusal("hf.co/lost/model:Q4_0"))
     wording(refusal(""))

@@ -1,4 +1,4 @@
-"""A printed line, read again by itself with the runtime's own defaults, takes the very bytes that were promised."""
+"""A printed command, parsed again with the runtime's defaults, takes exactly the predicted bytes."""
 
 import ast
 import json
@@ -10,11 +10,11 @@ import pytest
 
 from unslow.catalog.devices import find_device
 from unslow.commands._hardware import find_memory
-from unslow.commands.fit import FitRequest, fitted
+from unslow.commands.fit import FitRequest, fit_model
 from unslow.commands.models.find import find_gguf_model, find_shape
 from unslow.commands.plan import PlanRequest, safetensors
 from unslow.commands.plan.gguf import planned_hardware
-from unslow.commands.plan.planner import planned
+from unslow.commands.plan.planner import make_plan
 from unslow.commands.plan.safetensors import asked_for, checkpoints_of, named_cards
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.values import GIB
@@ -23,12 +23,12 @@ from unslow.look.runtimes.vllm.flags import FLAGS as VLLM_FLAGS
 from unslow.look.system.live import LiveSystem
 from unslow.think.hardware import Hardware
 from unslow.think.memory import vllm
-from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, ollama_micro_batch
 from unslow.think.memory.vllm import VllmMemory, vllm_memory
 from unslow.think.plan import transformers
 from unslow.think.plan.transformers import shown_devices
 from unslow.think.setup import Setup
-from unslow.think.speed.chips import has_links
+from unslow.think.speed.question import has_links
 
 CASES = (
     ("gemma-3-12b", "RTX 4060", 4096),
@@ -69,11 +69,11 @@ def laid_out(
         fuses=fuses,
         split=tuple(float(share) for share in told.get("tensor_split", "").split(",") if share),
     )
-    setup = Setup(blueprint, hardware, settings, 0).settled()
+    setup = Setup(blueprint, hardware, settings, 0).settle_attention()
     needs = setup.memory().needs
     fits_by_itself = "fit" not in told and not placed and not pairs and not settings.experts_on_cpu
     if fits_by_itself and rooms:  # then its own fit must have nothing to move
-        assert Setup(blueprint, hardware, settings, MARGIN).settled().left() >= 0, command
+        assert Setup(blueprint, hardware, settings, MARGIN).settle_attention().left() >= 0, command
     return [(need.weights, need.cache, need.compute) for need in needs]
 
 
@@ -86,15 +86,15 @@ def line(commands: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(("model", "card", "context"), CASES)
-def test_plan(model: str, card: str, context: int) -> None:
+def test_plan_commands_take_the_predicted_memory(model: str, card: str, context: int) -> None:
     system = LiveSystem()
     request = PlanRequest.from_flags({"model": model, "devices": [card], "context": context, "ram_bytes": "64GB"})
-    report = planned(system, request)
+    report = make_plan(system, request)
     blueprint = find_gguf_model(system, model, None).blueprint
     hardware = planned_hardware(system, request, blueprint)
     checked = 0
     now = report.current  # what its own fit moves to the host is not on its line
-    for option in (*report.options, *([now] if now and "with the host" not in now.name else [])):
+    for option in (*report.options, *([now] if now and "on the CPU" not in now.name else [])):
         own = not any(change.knob == "model_file" for change in option.settings)
         if option.commands and own:
             assert isinstance(hardware, Hardware)
@@ -105,12 +105,12 @@ def test_plan(model: str, card: str, context: int) -> None:
 
 
 @pytest.mark.parametrize(("model", "card", "context"), [*CASES, ("llama-3.1-8b", "RTX 4060", None)])
-def test_fit(model: str, card: str, context: int | None) -> None:
+def test_fit_commands_take_the_predicted_memory(model: str, card: str, context: int | None) -> None:
     system = LiveSystem()
     more = {} if context is None else {"context": context}
     for flags in ({}, {"kv_type": "q8_0"}, {"parallel": 2}, {"parallel": 2, "kv_unified": True}, {"ubatch": 1024}):
         request = FitRequest.from_flags({"model": model, "devices": [card], "ram_bytes": "64GB", **more, **flags})
-        report = fitted(system, request)
+        report = fit_model(system, request)
         if report.verdict not in ("fits", "tight"):
             continue
         found = find_gguf_model(system, model, None)
@@ -123,10 +123,9 @@ def test_fit(model: str, card: str, context: int | None) -> None:
 
 
 @pytest.mark.parametrize(("model", "card", "context"), CASES)
-def test_plan_for_ollama(model: str, card: str, context: int) -> None:
-    """Whatever memory depends on stands in the Modelfile or in a variable, or is what Ollama does by itself."""
+def test_ollama_plan_sets_everything_that_memory_depends_on(model: str, card: str, context: int) -> None:
     flags = {"model": model, "devices": [card], "context": context, "ram_bytes": "64GB", "runtime": "ollama"}
-    report = planned(LiveSystem(), PlanRequest.from_flags(flags))
+    report = make_plan(LiveSystem(), PlanRequest.from_flags(flags))
     for option in report.options:
         lines = [parse_line(text) for text in option.commands]
         text = "\n".join(part.text for part in lines if part.place in (Place.WHOLE_MODELFILE, Place.MODELFILE))
@@ -140,7 +139,7 @@ def test_plan_for_ollama(model: str, card: str, context: int) -> None:
 
 
 @pytest.mark.parametrize(("context", "size"), [(4096, 512), (4097, 1024), (32768, 1024), (32769, 2048)])
-def test_the_micro_batch_of_ollama(context: int, size: int) -> None:
+def test_ollama_micro_batch_grows_with_context(context: int, size: int) -> None:
     assert ollama_micro_batch(context) == size
 
 
@@ -187,9 +186,9 @@ def vllm_line(commands: tuple[str, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize(("model", "devices", "flags"), VLLM_PLANS)
-def test_plan_for_vllm(model: str, devices: list[str], flags: dict[str, Any]) -> None:
+def test_vllm_plan_commands_take_the_predicted_memory(model: str, devices: list[str], flags: dict[str, Any]) -> None:
     request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "vllm", **flags})
-    report = planned(LiveSystem(), request)
+    report = make_plan(LiveSystem(), request)
     rooms = find_memory(LiveSystem(), request.devices, None).rooms
     assert report.options
     for option in report.options:
@@ -212,9 +211,9 @@ VLLM_FITS = (
 
 @pytest.mark.parametrize("flags", VLLM_FITS, ids=str)
 @pytest.mark.parametrize(("model", "device"), [("llama-3.1-8b", "RTX 4090"), ("qwen3-30b-a3b", "2x H100")])
-def test_fit_for_vllm(model: str, device: str, flags: dict[str, Any]) -> None:
+def test_vllm_fit_commands_take_the_predicted_memory(model: str, device: str, flags: dict[str, Any]) -> None:
     request = FitRequest.from_flags({"model": model, "devices": [device], "runtime": "vllm", **flags})
-    report = fitted(LiveSystem(), request)
+    report = fit_model(LiveSystem(), request)
     rooms = find_memory(LiveSystem(), request.devices, None).rooms
     smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
     if report.fits:
@@ -236,7 +235,7 @@ def _quant_of(words: list[str], asked: str | None) -> str | None:
     return quant or asked
 
 
-def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) -> None:
+def test_float32_weights_load_as_16_bit_unless_requested(tmp_path: Path) -> None:
     config = {
         "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
@@ -246,7 +245,7 @@ def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) ->
     needs = {}
     for kind, quant in (("float32", None), ("bfloat16", None), ("float32", "F32"), ("bfloat16", "FP8")):
         (tmp_path / "config.json").write_text(json.dumps({**config, "torch_dtype": kind}))
-        report = fitted(LiveSystem(), FitRequest.from_flags({**flags, "quant": quant}))
+        report = fit_model(LiveSystem(), FitRequest.from_flags({**flags, "quant": quant}))
         needs[kind, quant] = promised(report.devices), report.command
     line_ = f"vllm serve {tmp_path} --max-model-len 8192"
     assert needs["float32", None] == needs["bfloat16", None]
@@ -272,10 +271,12 @@ def program_arguments(commands: tuple[str, ...]) -> dict[str, str]:
         ("gemma-3-12b", ["H100"], {"context": 32768}),
     ],
 )
-def test_plan_for_transformers(model: str, devices: list[str], flags: dict[str, Any]) -> None:
+def test_transformers_plan_code_takes_the_predicted_memory(
+    model: str, devices: list[str], flags: dict[str, Any]
+) -> None:
     system = LiveSystem()
     request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "transformers", **flags})
-    report = planned(system, request)
+    report = make_plan(system, request)
     question = safetensors.transformers_question(
         request, asked_for(system, request, None), named_cards(system, request), None
     )
@@ -288,6 +289,6 @@ def test_plan_for_transformers(model: str, devices: list[str], flags: dict[str, 
             cache=told.get("cache_implementation", "dynamic"),
             device_map=told["device_map"],  # without one, all of it is on the CPU
         )
-        laid = transformers.laid_out(question, choice, min(question.goal.context, question.trained))
+        laid = transformers.laid_out(question, choice, min(question.goal.context, question.trained_context))
         devices_seen, _ = shown_devices(question, laid)
         assert promised(devices_seen) == promised(option.devices), option.commands

@@ -1,4 +1,4 @@
-"""What the one word of `unslow plan` means."""
+"""What the argument of `unslow plan` means."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.system.live import LiveSystem
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -28,11 +28,11 @@ MACHINES = Path(__file__).parents[2] / "machines"
         (str(MACHINES), False), ("a" * 5000, False),
     ],
 )  # fmt: skip
-def test_a_target_is_told_from_a_model(word: str | None, target: bool) -> None:
+def test_targets_and_models_are_distinguished(word: str | None, target: bool) -> None:
     assert is_target(word) is target
 
 
-def test_the_host_of_a_server_that_the_user_names_may_be_asked() -> None:
+def test_host_of_a_given_server_may_be_contacted() -> None:
     assert hosts_named("http://box.lan:8080/v1") == ("box.lan",)
     assert hosts_named("box.lan:8080") == ("box.lan",)
     assert hosts_named("https://hf.co/a/b") == hosts_named("llama-3.1-8b") == hosts_named(None) == ()
@@ -40,9 +40,9 @@ def test_the_host_of_a_server_that_the_user_names_may_be_asked() -> None:
 
 def subject(name: str, speed: float) -> Subject:
     return Subject(
-        runtime=Runtime(name=reported("llama.cpp", "test")),
-        model=Model(name=reported(name, "test")),
-        run=Run(decode_tokens_per_s=reported(speed, "test")),
+        runtime=Runtime(name=reported_fact("llama.cpp", "test")),
+        model=Model(name=reported_fact(name, "test")),
+        run=Run(decode_tokens_per_s=reported_fact(speed, "test")),
     )
 
 
@@ -52,20 +52,20 @@ def stored(folder: Path, *subjects: Subject) -> str:
     return str(path)
 
 
-def test_of_several_in_a_snapshot_the_slowest_is_planned_and_said(tmp_path: Path) -> None:
+def test_slowest_subject_of_a_snapshot_is_planned_and_noted(tmp_path: Path) -> None:
     found = find_subject(LiveSystem(), stored(tmp_path, subject("quick", 50), subject("slow", 5)), Silent())
     assert found.case.model.name.value_or("") == "slow"
     assert not found.live
-    assert "of 2 models" in found.notes[0]
+    assert "2 models found" in found.notes[0]
 
 
-def test_a_snapshot_of_nothing_that_runs_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nothing runs in") as error:
+def test_snapshot_without_a_running_model_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no running model in") as error:
         find_subject(LiveSystem(), stored(tmp_path), Silent())
     assert "unslow plan MODEL" in error.value.hint
 
 
-def test_json_that_is_no_snapshot_is_a_clear_error(tmp_path: Path) -> None:
+def test_json_that_is_not_a_snapshot_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"hidden_size": 4096}))
     with pytest.raises(UserError):

@@ -1,7 +1,7 @@
 """Plans for GPUs of different kinds in one machine."""
 
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.planner import planned
+from unslow.commands.plan.planner import make_plan
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown, PlanReport
 
@@ -10,7 +10,7 @@ MODEL = "qwen2.5-14b"
 
 def plan(*devices: str) -> PlanReport:
     request = PlanRequest(model=MODEL, devices=devices, ram_bytes=64 * 2**30, quant="Q8_0")
-    return planned(LiveSystem(), request._replace(given=frozenset({"devices", "ram_bytes", "quant"})))
+    return make_plan(LiveSystem(), request._replace(given=frozenset({"devices", "ram_bytes", "quant"})))
 
 
 def best(report: PlanReport) -> OptionShown:
@@ -24,7 +24,7 @@ def tokens_per_s(report: PlanReport) -> float:
     return speed.decode_tokens_per_s.mid
 
 
-def test_each_has_its_own_memory_and_speed_and_the_fastest_is_the_first(wording) -> None:
+def test_mixed_gpus_keep_their_memory_and_the_fastest_comes_first(wording) -> None:
     both, alone = plan("RTX 4060", "RTX 3060"), plan("RTX 3060")
     wording(both.machine, tells=("RTX 3060", "RTX 4060", "64 GiB"))  # whose memory is the faster one
     assert [device.capacity_bytes >> 30 for device in best(both).devices] == [12, 8]
@@ -33,8 +33,8 @@ def test_each_has_its_own_memory_and_speed_and_the_fastest_is_the_first(wording)
     assert not any("counted from" in note for note in alone.notes)
 
 
-def test_those_of_several_makers_or_beside_a_processor_are_not_planned_for() -> None:
+def test_mixed_vendors_give_cannot_tell() -> None:
     for others in (("RTX 3060", "RX 7900 XTX"), ("RTX 3060", "Ryzen 9 7950X"), ("RTX 3060", "M3 Max 64GB")):
         report = plan(*others)
         assert report.verdict == "cannot_tell"
-        assert "unlike devices" in report.reason
+        assert "mixed devices" in report.reason

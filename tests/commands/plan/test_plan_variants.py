@@ -1,4 +1,4 @@
-"""The quants that a plan chooses among."""
+"""The quants that a plan chooses from."""
 
 import math
 
@@ -19,7 +19,7 @@ def quants(most_bytes: float) -> dict[str, bool]:
     return {variant.quant: variant.whole for variant in variants_of(None, found, fits)}
 
 
-def test_a_very_small_quant_is_there_where_it_is_the_first_that_fits_the_gpus() -> None:
+def test_very_small_quant_is_offered_only_where_it_is_the_first_to_fit() -> None:
     usual = dict.fromkeys(OTHER_QUANTS, False)
     assert quants(math.inf) == quants(3.3e9) == usual
     assert quants(3.0e9) == {**usual, "IQ2_M": True}
@@ -27,7 +27,7 @@ def test_a_very_small_quant_is_there_where_it_is_the_first_that_fits_the_gpus() 
     assert quants(1e9) == usual
 
 
-def test_devices_are_counted_and_a_small_host_is_told_in_mib(wording) -> None:
+def test_machine_words_count_devices_and_use_mib_for_small_hosts(wording) -> None:
     assert machine_words(["A", "B", "A"], None) == "2x A, B"
     wording(machine_words(["A"], Room("host", 700 * 2**20)), tells="700 MiB")
-    assert machine_words(["A"], Room("host", 64 * 2**30)) == "A and 64 GiB of the host"
+    assert machine_words(["A"], Room("host", 64 * 2**30)) == "A and 64 GiB of host memory"

@@ -1,11 +1,11 @@
-"""Plans for recorded machines: what is found is what is known to help, and healthy ones are left alone."""
+"""Plans for recorded machines: known fixes are found, healthy servers are left unchanged."""
 
 from pathlib import Path
 
 import pytest
 
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.planner import planned
+from unslow.commands.plan.planner import make_plan
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown, PlanReport
@@ -15,7 +15,7 @@ MACHINES = Path(__file__).parents[2] / "machines"
 
 def plan(name: str, **wishes: object) -> PlanReport:
     request = PlanRequest(model=str(MACHINES / name))._replace(given=frozenset(wishes), **wishes)  # type: ignore[arg-type]
-    return planned(LiveSystem(), request)
+    return make_plan(LiveSystem(), request)
 
 
 def best(report: PlanReport) -> OptionShown:
@@ -27,7 +27,7 @@ def changes(report: PlanReport) -> dict[str, object]:
     return {change.knob: change.value for change in best(report).changes}
 
 
-def test_a_thread_too_few_is_taken_away_and_nothing_else() -> None:
+def test_too_few_threads_is_the_only_change() -> None:
     report = plan("lab_cpu_threads_too_few")
     assert report.verdict == "better"
     assert changes(report) == {"threads": None}
@@ -38,13 +38,13 @@ def test_a_thread_too_few_is_taken_away_and_nothing_else() -> None:
     assert report.current.measured_tokens_per_s == pytest.approx(report.current.speed.decode_tokens_per_s.mid, rel=0.4)
 
 
-def test_a_healthy_server_has_nothing_to_gain() -> None:
+def test_healthy_server_has_nothing_to_gain() -> None:
     report = plan("lab_cpu_healthy_small")
     assert report.verdict == "already_best"
     assert best(report).speedup == pytest.approx(1, abs=0.04)
 
 
-def test_a_gpu_beside_a_stranger_is_filled_to_the_margin() -> None:
+def test_gpu_shared_with_another_process_is_filled_to_the_margin() -> None:
     report = plan("lab_gpu_stranger_leaves_4_gib")
     assert report.verdict == "better"
     wanted = changes(report)
@@ -61,7 +61,7 @@ def test_a_gpu_beside_a_stranger_is_filled_to_the_margin() -> None:
     assert free >= 2**28
 
 
-def test_threads_beyond_a_quota_cost_what_was_measured() -> None:
+def test_threads_beyond_the_cpu_quota_are_reduced() -> None:
     report = plan("built_container_of_two_cpus_with_16_threads")
     assert changes(report)["threads"] == 2
     assert report.current is not None
@@ -69,16 +69,16 @@ def test_threads_beyond_a_quota_cost_what_was_measured() -> None:
     assert report.current.speed.decode_tokens_per_s.mid == pytest.approx(0.4, rel=0.3)
 
 
-def test_ollama_gets_a_model_of_its_own_without_switches_it_lacks() -> None:
+def test_ollama_gets_a_derived_model_with_supported_parameters() -> None:
     report = plan("built_ollama_num_gpu_20_and_keep_alive_0")
     assert (report.runtime, report.verdict) == ("ollama", "better")
     assert changes(report) == {"gpu_layers": None}
     assert any("ollama create" in line for line in best(report).commands)
-    assert any("by the catalogue" in note for note in report.notes)
+    assert any("from the catalogue" in note for note in report.notes)
 
 
 @pytest.mark.real
-def test_what_did_not_load_gets_a_plan_that_does() -> None:
+def test_model_that_did_not_load_gets_a_plan_that_fits() -> None:
     report = plan("lab_gpu_compute_buffer_does_not_fit")
     assert report.verdict == "better"
     assert report.current is None
@@ -86,20 +86,20 @@ def test_what_did_not_load_gets_a_plan_that_does() -> None:
     assert best(report).commands
 
 
-def test_what_runs_nothing_that_is_planned_is_said_so() -> None:
+def test_unsupported_runtime_gives_cannot_tell() -> None:
     report = plan("built_exllama_near_its_bandwidth")
     assert (report.verdict, report.recommended) == ("cannot_tell", None)
     assert "exllamav2" in report.reason
     assert report.hint
 
 
-def test_flags_count_more_than_what_was_seen() -> None:
+def test_flags_override_observed_work() -> None:
     report = plan("lab_cpu_threads_too_few", context=2048, prompt=1024, users=2)
     assert (report.goal.context, report.goal.prompt_tokens, report.goal.users) == (2048, 1024, 2)
     assert changes(report)["parallel"] == 2
 
 
-def test_another_runtime_or_device_than_what_runs_is_refused(wording) -> None:
+def test_other_runtime_or_device_than_the_running_one_is_refused(wording) -> None:
     with pytest.raises(UserError) as caught:
         plan("lab_cpu_threads_too_few", runtime="vllm")
     wording(str(caught.value))
@@ -110,11 +110,11 @@ def test_another_runtime_or_device_than_what_runs_is_refused(wording) -> None:
 
 @pytest.mark.real
 @pytest.mark.parametrize("folder", sorted(f for f in MACHINES.iterdir() if f.is_dir()), ids=lambda folder: folder.name)
-def test_every_recorded_machine_gets_an_answer(folder: Path) -> None:
+def test_every_recorded_machine_gets_a_plan_or_a_reason(folder: Path) -> None:
     try:
         report = plan(folder.name)
     except UserError as error:
-        assert "nothing runs in" in str(error)  # noqa: PT017 (a machine alone)
+        assert "no running model in" in str(error)  # noqa: PT017 (a machine alone)
         return
     assert report.recommended is not None or report.reason
     if "healthy" in folder.name and report.current:

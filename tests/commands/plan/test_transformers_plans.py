@@ -1,4 +1,4 @@
-"""Plans for Transformers: of models that were recorded in a program, and by name."""
+"""Plans for Transformers: of recorded programs, and of models by name."""
 
 from pathlib import Path
 
@@ -9,13 +9,15 @@ from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.safetensors import plan_transformers
 from unslow.facts.snapshot import Case
 from unslow.look.system.live import LiveSystem
+from unslow.think.case.view import CaseView
 from unslow.think.plan.report import PlanReport
 
 MACHINES = Path(__file__).parents[2] / "machines"
 
 
 def plan(case: Case | None = None, **flags: object) -> PlanReport:
-    return plan_transformers(LiveSystem(), PlanRequest.from_flags({"runtime": "transformers", **flags}), case)
+    request = PlanRequest.from_flags({"runtime": "transformers", **flags})
+    return plan_transformers(LiveSystem(), request, CaseView(case) if case else None)
 
 
 def changes(report: PlanReport) -> dict[str, object]:
@@ -23,7 +25,7 @@ def changes(report: PlanReport) -> dict[str, object]:
     return {change.knob: change.value for change in report.options[report.recommended].changes}
 
 
-def test_a_model_by_name() -> None:
+def test_named_model_gets_a_static_cache() -> None:
     report = plan(model="llama 3.1 8b", devices=["RTX 4090"])
     assert report.verdict == "better"
     assert changes(report)["cache"] == "static"
@@ -31,12 +33,12 @@ def test_a_model_by_name() -> None:
     assert report.searched.combinations >= 16
 
 
-def test_float32_weights_are_halved() -> None:
+def test_float32_weights_become_bfloat16() -> None:
     report = plan(model="llama 3.2 1b", quant="F32", devices=["RTX 4090"])
     assert changes(report)["weights_type"] == "bfloat16"
 
 
-def test_no_gpu_is_no_plan() -> None:
+def test_unknown_gpu_gives_cannot_tell() -> None:
     report = plan(model="llama 3.1 8b", devices=["24GB"])
     assert report.verdict == "cannot_tell"
 
@@ -45,7 +47,7 @@ def recorded(name: str) -> Case:
     return next(read_stored(str(MACHINES / name)).cases())
 
 
-def test_a_program_that_launches_every_kernel_is_told_to_compile() -> None:
+def test_eager_program_gets_compile_and_a_static_cache() -> None:
     report = plan(recorded("h200_transformers_8b_eager"), context=512, prompt=64, answer=64)
     assert report.verdict == "better"
     assert report.current
@@ -53,10 +55,10 @@ def test_a_program_that_launches_every_kernel_is_told_to_compile() -> None:
     assert report.current.speed.decode_tokens_per_s.mid == pytest.approx(37, rel=0.3)  # the fourth call: 1.69 s for 63
     assert set(changes(report)) == {"cache", "compile"}
     assert (report.options[report.recommended or 0].speedup or 0) > 3
-    assert any("own numbers" in note for note in report.notes)
+    assert any("reported by the server" in note for note in report.notes)
 
 
-def test_a_compiled_one_is_left_alone() -> None:
+def test_compiled_program_has_nothing_to_gain() -> None:
     report = plan(recorded("h200_transformers_8b_static"), context=512, prompt=64, answer=64)
     assert report.verdict == "already_best"
     assert not changes(report)

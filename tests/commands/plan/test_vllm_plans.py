@@ -1,4 +1,4 @@
-"""Plans for vLLM: of servers that were recorded, and of models and cards by name against published speeds."""
+"""Plans for vLLM: of recorded servers, and of models and GPUs by name against published speeds."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from tests.stored import checkpoint
 
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.planner import planned as planned_by_name
+from unslow.commands.plan.planner import make_plan as planned_by_name
 from unslow.commands.plan.safetensors import (
     asked_for,
     cards_of_case,
@@ -22,10 +22,11 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, parse_snapshot
-from unslow.facts.values import Unknown, reported
+from unslow.facts.values import Unknown, reported_fact
 from unslow.look.command_writer import AtHand
 from unslow.look.runtimes.vllm import commands
 from unslow.look.system.live import LiveSystem
+from unslow.think.case.view import CaseView
 from unslow.think.hardware import Hardware
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.search import Point, Search
@@ -38,7 +39,7 @@ def case(name: str) -> Case:
 
 
 def planned(name: str, **flags: object) -> PlanReport:
-    return plan_vllm(LiveSystem(), PlanRequest.from_flags({"runtime": "vllm", **flags}), case(name))
+    return plan_vllm(LiveSystem(), PlanRequest.from_flags({"runtime": "vllm", **flags}), CaseView(case(name)))
 
 
 def changes(report: PlanReport) -> dict[str, object]:
@@ -61,7 +62,7 @@ def gain(report: PlanReport) -> float:
         ("built_vllm_preemptions", "memory_share", 1.1),
     ],
 )
-def test_a_server_that_is_set_badly_gets_the_knob_that_is_wrong(name: str, knob: str, least: float) -> None:
+def test_misconfigured_server_gets_only_the_wrong_knob_changed(name: str, knob: str, least: float) -> None:
     report = planned(name)
     assert report.verdict == "better"
     assert set(changes(report)) == {knob}
@@ -74,20 +75,20 @@ def test_a_server_that_is_set_badly_gets_the_knob_that_is_wrong(name: str, knob:
     "name", ["built_vllm_at_rest_after_a_busy_day", "built_vllm_busy_without_preemption", "built_vllm_eight_h100",
              "built_vllm_two_a6000_without_a_bridge"],
 )  # fmt: skip
-def test_a_server_that_is_set_well_is_left_alone(name: str) -> None:
+def test_well_configured_server_has_nothing_to_gain(name: str) -> None:
     report = planned(name)
     assert report.verdict == "already_best"
     assert not changes(report)
 
 
-def test_a_longer_context_than_it_has_is_something_to_gain() -> None:
-    now = case("built_vllm_at_rest_after_a_busy_day").runtime.context_length.value_or(0)
+def test_longer_context_than_configured_is_something_to_gain() -> None:
+    now = case("built_vllm_at_rest_after_a_busy_day").runtime.context.length.value_or(0)
     report = planned("built_vllm_at_rest_after_a_busy_day", context=now + 1024)
     assert report.verdict == "better"
     assert int(str(changes(report)["context_length"])) >= now + 1024
 
 
-def test_as_many_users_as_the_server_has(wording) -> None:
+def test_users_default_to_the_requests_of_the_server(wording) -> None:
     busy = planned("built_vllm_queue_of_eight")
     assert busy.goal.users == 30
     wording(busy.notes[0], tells="22")
@@ -97,7 +98,7 @@ def test_as_many_users_as_the_server_has(wording) -> None:
     assert any("8 copies" in note for note in copies.notes)
 
 
-def test_weights_on_the_host_have_no_plan_without_smaller_ones() -> None:
+def test_offloaded_weights_need_a_smaller_checkpoint() -> None:
     report = planned("built_vllm_fetches_weights_for_want_of_room")
     assert report.verdict == "impossible"
     assert "27.5 GiB" in report.reason
@@ -108,26 +109,26 @@ def test_weights_on_the_host_have_no_plan_without_smaller_ones() -> None:
     assert smaller.verdict == "better"
 
 
-def test_a_gguf_file_is_refused_in_words() -> None:
+def test_gguf_file_is_refused() -> None:
     with pytest.raises(UserError):
         planned("built_vllm_gguf_file")
 
 
-def test_what_the_server_holds_itself_is_free_for_it() -> None:
-    cards = cards_of_case(case("built_vllm_eight_h100"))
+def test_memory_held_by_the_server_itself_counts_as_free() -> None:
+    cards = cards_of_case(CaseView(case("built_vllm_eight_h100")))
     assert isinstance(cards, Hardware)
     assert cards.linked
     assert len(cards.rooms) == 8
     assert all(room.others_bytes < 2**30 for room in cards.rooms)
     assert [device.name for device in cards.devices] == ["H100 SXM"] * 8
-    assert isinstance(cards_of_case(Case(machine=Machine())), Unknown)
+    assert isinstance(cards_of_case(CaseView(Case(machine=Machine()))), Unknown)
 
 
-def test_a_server_on_the_cpu_is_said_to_be_one(tmp_path: Path, wording) -> None:
+def test_cpu_server_gives_cannot_tell(tmp_path: Path, wording) -> None:
     checkpoint("bf16", tmp_path / "tiny")
-    runtime = Runtime(name=reported("vLLM", "test"), device_used=reported("cpu", "test"))
+    runtime = Runtime().with_facts(name=reported_fact("vLLM", "test"), device_used=reported_fact("cpu", "test"))
     request = PlanRequest(model=str(tmp_path / "tiny"), runtime="vllm")
-    report = plan_vllm(LiveSystem(), request, Case(machine=Machine(), runtime=runtime))
+    report = plan_vllm(LiveSystem(), request, CaseView(Case(machine=Machine(), runtime=runtime)))
     assert (report.verdict, report.machine) == ("cannot_tell", "no known GPU")
     wording(report.reason)
     assert "unslow plan MODEL --runtime vllm --device" in report.hint
@@ -147,7 +148,9 @@ def test_a_server_on_the_cpu_is_said_to_be_one(tmp_path: Path, wording) -> None:
         ("Qwen3.6-27B", "GPTQ", "RTX 3090", 2, 64, 404.4),
     ],
 )
-def test_published_speeds(model: str, quant: str, device: str, tensor: int, users: int, published: float) -> None:
+def test_speed_agrees_with_published_measurements(
+    model: str, quant: str, device: str, tensor: int, users: int, published: float
+) -> None:
     point, answer = priced(model, quant, f"{tensor}x {device}", tensor, users)
     predicted = users * answer / point.served.request_s.mid if users > 1 else point.served.decode.mid
     assert published / 1.35 < predicted < published * 1.35
@@ -164,7 +167,7 @@ def priced(model: str, quant: str, devices: str, tensor: int, users: int) -> tup
     return Search(asked).point(asked.default()._replace(tensor=tensor, context=2048)), asked.goal.answer_tokens
 
 
-def test_a_model_and_cards_by_name() -> None:
+def test_named_model_and_gpus_get_a_plan() -> None:
     flags = {"model": "llama 3.3 70b", "quant": "AWQ", "devices": ["2x RTX 4090"], "runtime": "vllm", "users": 4}
     report = plan_vllm(LiveSystem(), PlanRequest.from_flags(flags))
     assert report.verdict == "better"
@@ -175,8 +178,8 @@ def test_a_model_and_cards_by_name() -> None:
     assert report.searched.priced < report.searched.combinations
 
 
-def test_questions_that_cannot_be(wording) -> None:
-    with pytest.raises(UserError, match="which model"):
+def test_missing_model_or_too_long_prompt_is_refused(wording) -> None:
+    with pytest.raises(UserError, match="no model given"):
         find_hf_model(LiveSystem(), PlanRequest(runtime="vllm"), None)
     long = PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("RTX 4090",), context=512, prompt=600)
     with pytest.raises(UserError) as caught:
@@ -184,13 +187,13 @@ def test_questions_that_cannot_be(wording) -> None:
     wording(str(caught.value))
 
 
-def test_no_card_no_plan() -> None:
+def test_unknown_gpu_gives_cannot_tell() -> None:
     report = plan_vllm(LiveSystem(), PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("24GB",)))
     assert report.verdict == "cannot_tell"
     assert report.hint
 
 
-def test_plain_weights_can_be_rounded_at_load_where_the_chip_can() -> None:
+def test_plain_weights_can_be_quantized_at_load_where_supported() -> None:
     found = find_hf_model(LiveSystem(), PlanRequest(model="llama 3.1 8b", runtime="vllm"), None)
     plain, rounded = checkpoints_of(found, "ada")
     assert sum(p.bytes for p in rounded.parts) < 0.62 * sum(p.bytes for p in plain.parts)
@@ -200,7 +203,7 @@ def test_plain_weights_can_be_rounded_at_load_where_the_chip_can() -> None:
     assert sum(p.bytes for p in halved.parts) == pytest.approx(sum(p.bytes for p in plain.parts), rel=0.001)
 
 
-def test_the_same_model_in_another_format_on_the_disk_is_a_choice(tmp_path: Path) -> None:
+def test_same_model_in_another_format_on_disk_is_an_option(tmp_path: Path) -> None:
     for kind, name in (("bf16", "tiny"), ("ct_fp8", "tiny-FP8"), ("mlx_4bit", "tiny-4bit"), ("ct_w4a16", "other-4bit")):
         checkpoint(kind, tmp_path / name)
     found = find_hf_model(LiveSystem(), PlanRequest(model=str(tmp_path / "tiny"), runtime="vllm"), None)
@@ -214,7 +217,7 @@ def test_the_same_model_in_another_format_on_the_disk_is_a_choice(tmp_path: Path
     assert any(r.what == "tiny-FP8" for r in report.rejected) or paths
 
 
-def test_stages_and_cards_are_spelled() -> None:
+def test_pipeline_stages_and_device_choice_are_spelled() -> None:
     changes = [Change(Knob.SPLIT_MODE, "layer 3"), Change(Knob.DEVICE, "0,2,3")]
     spelled = commands.commands_for(changes, Runtime(), AtHand(anew=True))
     assert not spelled.left_out
@@ -222,8 +225,7 @@ def test_stages_and_cards_are_spelled() -> None:
     assert spelled.environment["CUDA_VISIBLE_DEVICES"] == "0,2,3"
 
 
-def test_a_context_that_is_named_is_the_one_that_is_planned() -> None:
-    """And the line to type has it, without vLLM's own defaults."""
+def test_given_context_is_planned_and_in_the_command() -> None:
     flags = {"runtime": "vllm", "model": "gpt-oss-120b", "devices": ["H100 SXM"], "context": "16384"}
     report = planned_by_name(LiveSystem(), PlanRequest.from_flags(flags))
     assert report.recommended is not None

@@ -1,4 +1,4 @@
-"""One case: what was found, where it lies, and how fast that is."""
+"""One prediction: the model, its placement, and its speed."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def decode(report: PredictionReport) -> SpeedShown:
     return report.decode
 
 
-def test_a_model_that_fits_lies_whole_on_the_gpu() -> None:
+def test_model_that_fits_is_entirely_on_the_gpu() -> None:
     report = asked()
     assert report.placement is not None
     assert (report.placement.gpu_layers, report.placement.all_gpu_layers, report.placement.chosen) == (33, 33, False)
@@ -36,7 +36,7 @@ def test_a_model_that_fits_lies_whole_on_the_gpu() -> None:
     assert sum(wall.seconds for wall in speed.walls) == pytest.approx(speed.step_s)
 
 
-def test_what_does_not_fit_lies_on_the_host_and_is_said() -> None:
+def test_model_that_does_not_fit_spills_to_the_host_with_a_note() -> None:
     report = asked("llama-3.3-70b")
     assert report.placement is not None
     assert report.placement.chosen
@@ -48,21 +48,21 @@ def test_what_does_not_fit_lies_on_the_host_and_is_said() -> None:
     assert decode(faster).tokens_per_s.mid > decode(report).tokens_per_s.mid
 
 
-def test_experts_stay_behind_before_layers_do() -> None:
+def test_experts_move_to_the_host_before_layers() -> None:
     report = asked("gpt-oss-120b", quant=None)
     assert report.placement is not None
     assert report.placement.experts_on_cpu > 0
     assert report.placement.gpu_layers == report.placement.all_gpu_layers
 
 
-def test_a_placement_that_is_asked_for_is_kept() -> None:
+def test_requested_placement_is_kept_even_if_it_does_not_fit() -> None:
     report = asked("llama-3.3-70b", gpu_layers="81")
     assert report.placement is not None
     assert (report.placement.chosen, report.placement.fits) == (False, False)
     assert any("does not fit" in note for note in report.notes)
 
 
-def test_a_file_is_predicted_like_its_name() -> None:
+def test_file_is_predicted_like_its_model_name() -> None:
     by_name, by_file = decode(asked()), decode(asked(HEADER, quant="Q4_K_M"))
     assert by_file.tokens_per_s.mid == pytest.approx(by_name.tokens_per_s.mid, rel=0.02)
 
@@ -73,19 +73,19 @@ def test_a_file_is_predicted_like_its_name() -> None:
         {"depth": "16384"}, {"depth": "16384", "kv_type": "f32"}, {"graphs": False}, {"quant": "Q8_0"},
     ],
 )  # fmt: skip
-def test_what_makes_it_slower(flags: dict[str, Any]) -> None:
+def test_depth_kv_type_graphs_and_quant_slow_decode(flags: dict[str, Any]) -> None:
     plain = {k: v for k, v in flags.items() if k == "depth" and len(flags) > 1}
     assert decode(asked(**flags)).tokens_per_s.mid < decode(asked(**plain)).tokens_per_s.mid
 
 
-def test_several_conversations_share_the_weights() -> None:
+def test_batching_shares_the_weights() -> None:
     one, four = decode(asked()), decode(asked(batch="4"))
     assert four.tokens_per_s.mid > 2 * one.tokens_per_s.mid
     assert four.each_tokens_per_s < one.each_tokens_per_s
     assert four.each_tokens_per_s == pytest.approx(four.tokens_per_s.mid / 4)
 
 
-def test_the_first_token_waits_for_the_prompt() -> None:
+def test_first_token_waits_for_prefill() -> None:
     short, long = asked(prompt="512").prefill, asked(prompt="8192").prefill
     assert short is not None
     assert long is not None
@@ -95,7 +95,7 @@ def test_the_first_token_waits_for_the_prompt() -> None:
     assert first.mid > 8192 / long.tokens_per_s.mid
 
 
-def test_a_draft_model() -> None:
+def test_draft_model_speedup_depends_on_acceptance_rate() -> None:
     report = asked("qwen3-32b", "H100", draft="qwen3-0.6b", acceptance=0.8)
     drafted = report.speculative
     assert drafted is not None
@@ -107,7 +107,7 @@ def test_a_draft_model() -> None:
     assert never.accepted_per_step == 1
 
 
-def test_the_memory_wall_is_explained() -> None:
+def test_explain_shows_batching_and_quants() -> None:
     report = asked("qwen3-8b", "RTX 5090", quant="Q6_K", explain=True)
     explain = report.explain
     assert explain is not None
@@ -123,21 +123,21 @@ def test_the_memory_wall_is_explained() -> None:
 
 
 @pytest.mark.parametrize("device", ["24GB", "Groq LPU", "RTX 4090, RTX 3090"])
-def test_where_nothing_can_be_told_it_says_why(device: str) -> None:
+def test_unpredictable_device_gives_a_reason_and_a_hint(device: str) -> None:
     report = asked(device=device)
     assert report.decode is None
     assert report.reason
     assert report.hint
 
 
-def test_other_runtimes_do_not_spill() -> None:
+def test_vllm_does_not_spill() -> None:
     report = asked("llama-3.3-70b", runtime="vllm", quant=None)
     assert report.decode is None
     assert "does not fit" in report.reason
     assert asked(runtime="vllm", quant="AWQ").decode
 
 
-def test_a_device_that_was_not_measured_has_a_wider_interval() -> None:
+def test_unmeasured_device_has_a_wider_interval() -> None:
     known, unknown = asked(), asked(device="GTX 970")
     ends = [decode(report).tokens_per_s for report in (known, unknown)]
     narrow, wide = (end.mid / end.low for end in ends)
@@ -152,7 +152,7 @@ def test_a_device_that_was_not_measured_has_a_wider_interval() -> None:
         ("Ryzen 9 7950X", {"gpus": "2"}), ("RTX 4090", {"quant": "Q9_Z"}), ("RTX 4090", {"draft": "no-such-model"}),
     ],
 )  # fmt: skip
-def test_questions_that_can_not_be_put(device: str, flags: dict[str, Any]) -> None:
+def test_invalid_requests_are_refused_with_a_hint(device: str, flags: dict[str, Any]) -> None:
     with pytest.raises(UserError) as error:
         asked(device=device, **flags)
     assert error.value.hint
@@ -166,31 +166,31 @@ def test_this_machine_is_measured() -> None:
     assert decode(report).tokens_per_s.mid > 1
 
 
-def test_the_host_s_memory_does_not_push_layers_off_the_gpu() -> None:
+def test_ram_size_does_not_change_the_gpu_layers() -> None:
     unsaid, enough = asked("llama-3.3-70b"), asked("llama-3.3-70b", ram_bytes="32GB")
     assert unsaid.placement == enough.placement
 
 
 @pytest.mark.parametrize("device", ["RTX 4090", "M3 Max 36GB", "Ryzen 9 7950X"])
-def test_nothing_is_predicted_of_what_would_be_read_from_a_disk(device: str) -> None:
+def test_model_larger_than_all_memory_is_not_predicted(device: str) -> None:
     report = asked("llama-3.3-70b", device, ram_bytes="8GB")
     assert report.decode is None
     assert "does not fit" in report.reason
 
 
-def test_a_context_that_the_model_was_not_trained_for_is_said() -> None:
+def test_context_beyond_training_is_noted() -> None:
     assert any("131,072" in note for note in asked(depth="256k").notes)
     assert not any("trained" in note for note in asked(depth="64k").notes)
 
 
-def test_experts_of_a_model_without_any_are_nowhere() -> None:
+def test_cpu_moe_on_a_dense_model_has_no_effect() -> None:
     report = asked(cpu_moe="10")
     assert report.placement is not None
     assert report.placement.experts_on_cpu == 0
     assert any("no effect" in note for note in report.notes)
 
 
-def test_vllm_on_amd_means_rocm() -> None:
+def test_vllm_on_amd_uses_rocm() -> None:
     report = asked(device="RX 7900 XTX", runtime="vllm", quant="BF16")
     assert report.place is not None
     assert report.place.backend == "rocm"
@@ -199,7 +199,7 @@ def test_vllm_on_amd_means_rocm() -> None:
 @pytest.mark.parametrize(
     ("quant", "gib"), [("AWQ", 5.68), ("W4A16", 5.6), ("FP8", 8.8), ("W8A8", 8.8), ("BF16", 15.26)]
 )
-def test_formats_of_safetensors_have_their_published_sizes(quant: str, gib: float) -> None:
+def test_safetensors_formats_have_their_published_sizes(quant: str, gib: float) -> None:
     """Tables and output stay in 16 bits: Qwen3-8B-AWQ is published with 6.10 GB, Qwen3-8B with 16.38 GB."""
     report = asked("qwen3-8b", "H100", runtime="vllm", quant=quant)
     assert report.model.weights_bytes / 2**30 == pytest.approx(gib, abs=0.15)
@@ -211,22 +211,24 @@ def test_formats_of_safetensors_have_their_published_sizes(quant: str, gib: floa
      ("RX 6600 XT", "vulkan"), ("RX 5700 XT", "vulkan"), ("Strix Halo", "vulkan"), ("Arc B580", "vulkan"),
      ("RTX 3090", "cuda"), ("M2 Max", "metal")],
 )  # fmt: skip
-def test_the_backend_is_what_people_use_on_a_device(device: str, backend: str) -> None:
+def test_backend_defaults_to_the_usual_one_of_the_device(device: str, backend: str) -> None:
     report = asked(device=device)
     assert report.place is not None
     assert report.place.backend == backend
-    assert any(f"taken to be {backend}" in note for note in report.notes) is (device[:2] in ("MI", "RX", "St"))
+    assert any(f"Assuming the usual backend, {backend}" in note for note in report.notes) is (
+        device[:2] in ("MI", "RX", "St")
+    )
 
 
-def test_prompts_of_a_radeon_are_as_fast_as_people_measured() -> None:
+def test_radeon_prefill_agrees_with_published_measurements() -> None:
     """RX 7900 XTX, 8B Q4_K_M, pp2048: 3,189 to 3,226 tok/s (https://github.com/ggml-org/llama.cpp/pull/26284)."""
     report = asked("llama-3.1-8b", "RX 7900 XTX", quant="Q4_K_M", prompt=2048)
     assert report.prefill is not None
     assert report.prefill.tokens_per_s.low < 3_200 < report.prefill.tokens_per_s.high
 
 
-def test_vllm_cuts_every_layer_and_weighs_what_fit_says(wording) -> None:
-    """The published FP8-dynamic of the 70B has 72.7 GB."""
+def test_vllm_splits_by_tensor_and_weighs_like_fit(wording) -> None:
+    """The published FP8-dynamic checkpoint of the 70B has 72.7 GB."""
     report = asked("llama-3.3-70b", "2x H100", runtime="vllm", quant="FP8")
     assert report.model.weights_bytes / 1e9 == pytest.approx(72.7, rel=0.005)
     assert report.settings["split"] == "tensor"
@@ -239,7 +241,7 @@ def test_vllm_cuts_every_layer_and_weighs_what_fit_says(wording) -> None:
     wording(three.notes, tells="64")
 
 
-def test_a_folder_with_a_config_alone_is_predicted_from_it(tmp_path: Path) -> None:
+def test_folder_with_only_a_config_is_predicted(tmp_path: Path) -> None:
     config = {
         "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
@@ -253,7 +255,7 @@ def test_a_folder_with_a_config_alone_is_predicted_from_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("quant", ["EXL3", "EXL2-4.0bpw", "mlx-4bit"])
-def test_formats_of_other_engines_are_not_vllms(quant: str) -> None:
+def test_quants_of_other_engines_are_refused_for_vllm(quant: str) -> None:
     with pytest.raises(UserError, match="does not load"):
         asked(runtime="vllm", quant=quant)
     with pytest.raises(UserError) as error:
@@ -266,8 +268,8 @@ def test_formats_of_other_engines_are_not_vllms(quant: str) -> None:
     ("users", "graphs", "measured_ms"),
     [(1, True, 4.95), (4, True, 5.22), (16, True, 5.42), (64, True, 7.27), (256, True, 20.96), (1, False, 14.24)],
 )
-def test_steps_of_a_real_vllm_on_an_h200(users: int, *, graphs: bool, measured_ms: float) -> None:
-    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: what lies between two tokens (tests/machines)."""
+def test_step_time_agrees_with_a_real_vllm_on_an_h200(users: int, *, graphs: bool, measured_ms: float) -> None:
+    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: time between two tokens (tests/machines)."""
     flags = {"runtime": "vllm", "quant": "BF16", "batch": users, "depth": 576, "graphs": graphs}
     report = asked("llama-3.1-8b", "H200", **flags)
     assert 1000 * decode(report).step_s == pytest.approx(measured_ms, rel=0.2 if graphs else 0.35)

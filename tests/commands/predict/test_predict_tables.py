@@ -1,4 +1,4 @@
-"""Tables as people have them: any order of columns, encoding and separator, and rows that can't be."""
+"""CSV tables: any column order, encoding and separator, and rows that can't be predicted."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ def rows_of(data: bytes, delimiter: str = ",", encoding: str = "utf-8-sig") -> l
     return list(csv.DictReader(io.StringIO(data.decode(encoding), newline=""), delimiter=delimiter))
 
 
-def test_a_table_is_repeated_with_predictions(tmp_path: Path) -> None:
+def test_table_is_repeated_with_predictions(tmp_path: Path) -> None:
     first, second = rows_of(predicted(tmp_path, PLAIN))
     assert first["note"] == "hello"
     low, mid, high = (float(first[c]) for c in ("predicted_low", "predicted_tok_s", "predicted_high"))
@@ -40,18 +40,18 @@ def test_a_table_is_repeated_with_predictions(tmp_path: Path) -> None:
     assert "nobody" in second["reason"]
 
 
-def test_predicting_again_changes_nothing(tmp_path: Path) -> None:
+def test_predicting_twice_changes_nothing(tmp_path: Path) -> None:
     once = predicted(tmp_path, PLAIN)
     assert predicted(tmp_path, once) == once
 
 
-def test_columns_in_any_order_and_case(tmp_path: Path) -> None:
+def test_columns_may_be_in_any_order_and_case(tmp_path: Path) -> None:
     text = "Test, Hardware ,MODEL\ntg128,RTX 4090,Llama 3.1 8B\n"
     (row,) = rows_of(predicted(tmp_path, text))
     assert row["predicted_tok_s"]
 
 
-def test_semicolons_and_decimal_commas_as_excel_writes_them(tmp_path: Path) -> None:
+def test_semicolons_and_decimal_commas_of_excel_are_kept(tmp_path: Path) -> None:
     text = "\ufeffmodel;hardware;test;quant;model_size_gib\r\nLlama 3.1 8B;RTX 4090;tg128;Q4_K_M;4,58\r\n"
     out = predicted(tmp_path, text)
     assert out.startswith("\ufeff".encode())
@@ -63,18 +63,18 @@ def test_semicolons_and_decimal_commas_as_excel_writes_them(tmp_path: Path) -> N
     assert "," in row["predicted_tok_s"]
 
 
-def test_tabs_and_wide_characters(tmp_path: Path) -> None:
+def test_tabs_and_utf_16_are_read(tmp_path: Path) -> None:
     text = "model\thardware\ttest\nLlama 3.1 8B\tRTX 4090\tpp512\n"
     (row,) = rows_of(predicted(tmp_path, text.encode("utf-16")), "\t", "utf-16")
     assert row["predicted_tok_s"]
 
 
-def test_bytes_that_are_no_utf_8_come_out_as_they_went_in(tmp_path: Path) -> None:
+def test_non_utf_8_bytes_are_kept(tmp_path: Path) -> None:
     out = predicted(tmp_path, PLAIN.encode().replace(b"hello", b"M\xfcller"))
     assert b"M\xfcller" in out
 
 
-def test_rows_that_are_too_short_or_too_long(tmp_path: Path) -> None:
+def test_short_and_long_rows_are_kept(tmp_path: Path) -> None:
     text = PLAIN + "Llama 3.1 8B\n\nLlama 3.1 8B,RTX 4090,tg128,Q4_K_M,x,more,cells\n"
     out = predicted(tmp_path, text)
     lines = list(csv.reader(io.StringIO(out.decode())))
@@ -84,7 +84,7 @@ def test_rows_that_are_too_short_or_too_long(tmp_path: Path) -> None:
     assert lines[4][5]
 
 
-def test_a_long_table_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_table_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "PIECE", 7)
     head, row, _ = PLAIN.splitlines(keepends=True)
     rows = rows_of(predicted(tmp_path, head + row * 30))
@@ -94,16 +94,16 @@ def test_a_long_table_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("text", "word"),
-    [(b"", "empty"), (b"a,b\n1,2\n", "hardware"), (bytes(range(256)), "no text"), (b"\xff\xfe", "empty")],
+    [(b"", "empty"), (b"a,b\n1,2\n", "hardware"), (bytes(range(256)), "not text"), (b"\xff\xfe", "empty")],
 )
-def test_what_is_no_table(tmp_path: Path, text: bytes, word: str) -> None:
+def test_invalid_table_is_refused_and_nothing_is_written(tmp_path: Path, text: bytes, word: str) -> None:
     with pytest.raises(UserError, match=word) as error:
         predicted(tmp_path, text)
     assert error.value.hint
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_cell_without_end_is_an_error_and_leaves_the_old_file(tmp_path: Path) -> None:
+def test_unterminated_cell_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
     (tmp_path / "out.csv").write_text("old")
     with pytest.raises(UserError, match="line"):
         predicted(tmp_path, PLAIN + '"' + "x" * 300_000 + "\n")
@@ -111,7 +111,7 @@ def test_a_cell_without_end_is_an_error_and_leaves_the_old_file(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "out.csv"]
 
 
-def test_a_file_is_overwritten_only_where_asked(tmp_path: Path) -> None:
+def test_existing_file_is_overwritten_only_with_force(tmp_path: Path) -> None:
     source = tmp_path / "in.csv"
     source.write_text(PLAIN)
     with pytest.raises(UserError, match="already") as error:
@@ -123,7 +123,7 @@ def test_a_file_is_overwritten_only_where_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "no/such/folder/out.csv"])
-def test_where_nothing_can_be_written(tmp_path: Path, target: str) -> None:
+def test_unwritable_target_is_refused(tmp_path: Path, target: str) -> None:
     source = tmp_path / "in.csv"
     source.write_text(PLAIN)
     with pytest.raises(UserError):

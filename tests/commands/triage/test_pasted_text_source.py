@@ -10,7 +10,7 @@ from unslow.commands.triage.pasted_text import CHUNK_BYTES, read_text_source
 from unslow.facts.errors import UserError
 
 
-def test_a_file_comes_in_chunks_with_its_name_and_size(tmp_path):
+def test_file_is_read_in_chunks_with_name_and_size(tmp_path):
     data = b"x" * (2 * CHUNK_BYTES + 5)
     (tmp_path / "server.log").write_bytes(data)
     with read_text_source(str(tmp_path / "server.log")) as source:
@@ -20,19 +20,19 @@ def test_a_file_comes_in_chunks_with_its_name_and_size(tmp_path):
     assert max(map(len, chunks)) == CHUNK_BYTES
 
 
-def test_standard_input(monkeypatch):
+def test_standard_input_is_read(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"slow")))
     with read_text_source("-") as source:
         assert (source.name, source.total_bytes, list(source.chunks)) == ("paste", 0, [b"slow"])
 
 
-def test_no_standard_input(monkeypatch):
+def test_closed_standard_input_is_a_user_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserError, match="no standard input"), read_text_source("-"):
         pass
 
 
-def test_a_pipe_has_no_size(tmp_path):
+def test_pipe_has_no_size(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"slow"))
     writer.start()
@@ -42,12 +42,12 @@ def test_a_pipe_has_no_size(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "words"), [("", "is a folder"), ("nothing.log", "No such file")])
-def test_what_can_not_be_read(tmp_path, name, words):
+def test_folders_and_missing_files_are_refused(tmp_path, name, words):
     with pytest.raises(UserError, match=words), read_text_source(str(tmp_path / name)):
         pass
 
 
-def test_an_odd_name_does_not_spoil_the_facts(tmp_path):
+def test_unprintable_file_name_is_cleaned(tmp_path):
     path = os.fsencode(tmp_path) + b"/\xff\x1b[31m.log"
     with open(path, "wb") as file:
         file.write(b"slow")

@@ -1,4 +1,4 @@
-"""Any pasted text: what is understood, what must never be shown, and what a hostile one may not do."""
+"""Any pasted text: what is understood, what must never be shown, and what hostile input must not do."""
 
 import json
 import random
@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from unslow.commands._diagnosis_options import FORMATS
-from unslow.commands._formats import render
-from unslow.commands.triage.pasted_text import NOTHING, Triaged, triage
+from unslow.commands._formats import FORMATS, render
+from unslow.commands.triage.pasted_text import NOTHING, TriageResult, triage
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked
+from unslow.facts.masking import mask_snapshot
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 
 REPORT = """\
@@ -29,19 +28,19 @@ load_tensors:   CPU_Mapped model buffer size =  1900.00 MiB
 """
 
 
-def read(text: str | bytes, chunk: int = 1 << 20) -> Triaged:
+def read(text: str | bytes, chunk: int = 1 << 20) -> TriageResult:
     data = text.encode() if isinstance(text, str) else text
     return triage((data[at : at + chunk] for at in range(0, len(data), chunk)), "paste")
 
 
-def outputs(triaged: Triaged) -> Iterator[str]:
+def outputs(triaged: TriageResult) -> Iterator[str]:
     """Everything that is made of a text: the report in every format, in full, and the snapshot."""
     for form in FORMATS:
         yield render(triaged.report, form, width=100, color=False, everything=True)
-    yield dump_snapshot(masked(triaged.snapshot)).decode()
+    yield dump_snapshot(mask_snapshot(triaged.snapshot)).decode()
 
 
-def test_a_report_in_words():
+def test_prose_report_is_understood_with_line_numbers():
     report, snapshot = read(REPORT)
     (subject,) = report.subjects
     known = {item.fact: item for item in subject.known}
@@ -55,50 +54,50 @@ def test_a_report_in_words():
     assert "3 lines" in subject.notes[-1]
 
 
-def test_words_and_a_log_in_one_text():
+def test_prose_and_log_in_one_text_are_combined():
     report, _ = read(f"{REPORT}\n```\n{LOG}```\nThanks!")
     (subject,) = report.subjects
     known = {item.fact: item for item in subject.known}
-    assert (known["runtime.gpu_layers"].value, known["runtime.layers"].value) == (20, 33)
-    assert known["runtime.gpu_layers"].origin == "reported"
+    assert (known["runtime.placement.gpu_layers"].value, known["runtime.placement.layers"].value) == (20, 33)
+    assert known["runtime.placement.gpu_layers"].origin == "reported"
     assert known["machine.gpus"].origin == "told"
     assert "of llama_cpp" in subject.notes[-1]
 
 
-def test_what_a_program_printed_goes_before_what_a_person_says():
+def test_program_output_wins_over_prose():
     report, _ = read(f"I think 33/33 layers are on the GPU.\n{LOG}")
     known = {item.fact: item.value for item in report.subjects[0].known}
-    assert known["runtime.gpu_layers"] == 20
+    assert known["runtime.placement.gpu_layers"] == 20
 
 
-def test_the_order_of_a_text_does_not_matter():
+def test_order_of_the_text_does_not_matter():
     forwards = {item.fact: item.value for item in read(REPORT + LOG).report.subjects[0].known}
     backwards = {item.fact: item.value for item in read(LOG + REPORT).report.subjects[0].known}
     assert forwards == backwards
 
 
-def test_chunks_do_not_matter():
+def test_chunk_size_does_not_matter():
     whole, parts = read(REPORT + LOG), read(REPORT + LOG, chunk=7)
     assert whole.report == parts.report
 
 
-def test_the_snapshot_of_a_text_gives_the_same_facts_again():
+def test_snapshot_of_a_text_round_trips():
     _, snapshot = read(REPORT + LOG)
     assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
 
 
-def test_a_text_that_decides_nothing():
+def test_text_without_evidence_gives_cannot_tell():
     report, _ = read("It is slow, please help.")
     assert report.subjects[0].verdict == "cannot_tell"
     assert report.subjects[0].findings == ()
 
 
-def test_text_of_windows():
+def test_utf_16_with_crlf_is_read():
     (subject,) = read(REPORT.replace("\n", "\r\n").encode("utf-16")).report.subjects
     assert {item.fact: item.value for item in subject.known}["machine.gpus"] == "RTX 3090"
 
 
-def test_an_empty_text():
+def test_empty_text_is_refused():
     with pytest.raises(UserError, match="paste is empty"):
         read("")
 
@@ -126,7 +125,7 @@ PASTED_KEYS = [
 
 
 @pytest.mark.parametrize("line", PASTED_KEYS)
-def test_a_pasted_key_is_shown_nowhere(line):
+def test_pasted_keys_are_never_shown(line):
     for text in outputs(read(f"{REPORT}{line}\n{LOG}")):
         assert KEY not in text
         assert KEY[:12] not in text, "nor a part of it"
@@ -143,14 +142,14 @@ CUT = [
 
 
 @pytest.mark.parametrize("start", [100, 118, 134, 150, 190, 210, 230, 290, 390])
-def test_where_a_text_is_cut_no_half_of_a_key_is_left(start):
+def test_cut_text_shows_no_part_of_a_key(start):
     token = "sk-" + KEY
     lines = [line.replace("{}", "x" * (start - line.index("{}")) + f" {token}") for line in CUT]
     for text in outputs(read("\n".join(lines))):
         assert token[:6] not in text
 
 
-def test_names_of_people_are_shown_nowhere():
+def test_user_names_are_never_shown():
     line = r"The GPU is not used by C:\Users\Carol Jones\ollama.exe and /home/alice/x, alice@desktop:~$"
     for text in outputs(read(f"{REPORT}{line}\n")):
         assert not [name for name in ("Carol", "Jones", "alice") if name in text]
@@ -181,7 +180,7 @@ SPOILED = [
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_nothing_that_drives_a_terminal_reaches_it(control):
+def test_control_characters_are_never_shown(control):
     mark = CONTROLS[control]
     spoiled = "\n".join(line.replace("{}", mark) for line in SPOILED)
     for text in outputs(read(f"{REPORT}{spoiled}\n{LOG}")):
@@ -189,7 +188,7 @@ def test_nothing_that_drives_a_terminal_reaches_it(control):
         assert not forbidden & set(text)
 
 
-def test_bytes_that_are_no_text():
+def test_invalid_bytes_are_shown_as_printable_text():
     for data in (b"\xff\xfe\xfd" * 1000, b"\x9b2J\x80 RTX 3090 is slow\n"):
         for text in outputs(read(data)):
             assert all(c.isprintable() or c == "\n" for c in text)
@@ -206,7 +205,7 @@ def test_bytes_that_are_no_text():
         b"GGUF\x03\x00\x00\x00" + b"".join(len(word).to_bytes(8, "little") + word for word in [b"token"] * 500),
     ],
 )
-def test_what_is_no_text_is_refused_and_not_quoted(data, wording):
+def test_binary_data_is_refused_and_not_quoted(data, wording):
     with pytest.raises(UserError) as caught:
         read(data)
     wording(str(caught.value))
@@ -219,7 +218,7 @@ def test_text_in_any_encoding_is_read(encoding):
     assert triaged.snapshot.machine.gpus.need()[0].name.need() == "RTX 3090"
 
 
-def test_a_log_with_a_hole_of_noughts_is_text():
+def test_log_with_null_bytes_is_text():
     assert read(bytes(50_000) + REPORT.encode()).snapshot.subjects[0].run.decode_tokens_per_s.need() == 7
 
 
@@ -232,18 +231,18 @@ def test_a_log_with_a_hole_of_noughts_is_text():
         '#include "llama.h"\nint main(void) {\n  int n = 99; // -ngl 99\n  puts("offloaded 0/33 layers to GPU");\n}\n',
     ],
 )
-def test_a_text_about_something_else_gets_one_sentence(text):
+def test_unrelated_text_gets_one_sentence(text):
     triaged = read(text)
     (subject,) = triaged.report.subjects
     assert (subject.verdict, subject.summary) == ("cannot_tell", NOTHING)
     lists = (subject.findings, subject.cannot_tell, subject.ruled_out, subject.ask_next, subject.known)
     assert not any(lists)
     said = [render(triaged.report, form, width=100, color=False) for form in FORMATS if form != "openmetrics"]
-    assert all("Nothing here tells" in shown for shown in said)
+    assert all("not about a model on local hardware" in shown for shown in said)
 
 
 @pytest.mark.parametrize("text", ["my local LLM is slow", "the model answers slowly", "why is my GPU at 0 %"])
-def test_few_words_about_it_are_asked_back(text):
+def test_short_complaint_gets_questions(text):
     assert read(text).report.subjects[0].ask_next
 
 
@@ -268,7 +267,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_texts_give_a_report_all_the_same(name):
+def test_hostile_text_still_gives_a_report(name):
     triaged = read(HOSTILE[name], chunk=65_536)
     assert len(triaged.report.subjects) >= 1
     assert parse_snapshot(dump_snapshot(triaged.snapshot)) == triaged.snapshot

@@ -1,4 +1,4 @@
-"""Pastes that are about where a model lies: what triage names, and what it must not say."""
+"""Pastes about memory placement: which cause triage names, and what it must not claim."""
 
 from unslow.commands.triage.pasted_text import triage
 from unslow.think.report import SubjectReport
@@ -52,34 +52,34 @@ eval time =  129120.11 ms /    63 runs   ( 2049.52 ms per token,     0.49 tokens
 """
 
 
-def test_experts_that_were_sent_away_count_as_weights(wording):
+def test_experts_on_cpu_count_as_weights(wording):
     finding = told(EXPERTS).findings[0]
     assert finding.cause == "experts_on_cpu"
     wording(finding.because, tells="17")
 
 
-def test_an_empty_list_of_devices_hides_the_gpus():
+def test_empty_cuda_visible_devices_hides_the_gpus():
     unit = (
         'Environment="CUDA_VISIBLE_DEVICES="\nExecStart=/bin/llama-server -m Llama-3.3-70B-Instruct-Q4_K_M.gguf -ngl 99'
     )
     assert first(f"{unit}\nit makes 0.4 tokens per second. 2x RTX 3090 inside.") == "gpu_backend_not_loaded"
 
 
-def test_room_that_nobody_saw_is_not_said_to_have_been_seen():
+def test_unobserved_free_vram_is_not_claimed():
     log = "llm_load_print_meta: model size = 7.33 GiB (4.83 BPW)\nllm_load_tensors: offloaded 20/41 layers to GPU\n"
     report = told(f"{log}RTX 3090, ./main -m llama-2-13b-chat.Q4_K_M.gguf -ngl 20 -c 4096, 8.5 tokens per second")
     assert report.findings[0].cause == "gpu_layers_set_too_low"
     assert "free" not in report.findings[0].because
 
 
-def test_a_library_that_failed_is_no_gpu_in_use():
+def test_failed_cuda_library_means_no_gpu_backend():
     log = (
         'level=WARN msg="cuda driver library init failure: 999"\nlevel=INFO msg="no compatible GPUs were discovered"\n'
     )
     assert first(f"{log}after suspend ollama is super slow. GTX 1080 Ti") == "gpu_backend_not_loaded"
 
 
-def test_flash_attention_that_is_missing_runs_nowhere():
+def test_missing_flash_attention_is_not_type_without_gpu_kernel():
     log = 'time=2025-03-02T10:00:00.000Z level=WARN msg="flash attention enabled but not supported by gpu"'
     assert first(f"{log}\nGTX 1070, ollama, llama3.1 8b, 6.5 tok/s") != "type_without_gpu_kernel"
 
@@ -89,24 +89,24 @@ def test_one_slow_load_is_not_suspected_to_repeat():
     assert "model_reloads_between_requests" not in suspected(f"{spoken}eval rate: 57.14 tokens/s")
 
 
-def test_heat_that_a_driver_lists():
+def test_throttle_reason_listed_by_the_driver_is_thermal_throttling():
     assert first(HOT) == "gpu_thermal_throttling"
 
 
-def test_metal_says_that_it_allocated_too_much():
+def test_metal_overallocation_is_unified_memory_pressure():
     assert first(METAL) == "unified_memory_pressure"
 
 
-def test_a_map_of_devices_with_the_cpu_in_it():
+def test_device_map_with_cpu_is_a_spill():
     text = "{'model.embed_tokens': 0, 'model.layers.0': 0, 'model.layers.1': 'cpu', 'model.layers.2': 'disk'}"
     assert first(f"{text}\ntransformers, Tesla T4, 0.4 tokens per second") == "weights_spill_to_ram"
 
 
-def test_what_a_server_starts_is_no_setting_of_the_user():
+def test_flags_of_the_ollama_runner_are_not_user_settings():
     line = "ollama runner --ollama-engine --ctx-size 40960 --n-gpu-layers 17 --threads 20 --parallel 5"
     assert first(f"{line}\n2x RTX 5060 Ti 16GB, gpt-oss:20b is slow") != "gpu_layers_set_too_low"
 
 
-def test_shared_memory_as_people_type_it():
+def test_shared_gpu_memory_in_prose_is_a_driver_spill():
     text = "LM Studio, Intel Arc B580 12GB, Windows 11, Qwen2.5 14B Q4_K_M, 3.3 tok/s\nGPU offload 48/48\n"
     assert first(f"{text}GPU memory tab says: dedicated 0.8 GB, shared 9.6 GB") == "driver_spills_to_shared_memory"

@@ -1,4 +1,4 @@
-"""Candidates as command lines, and back: what llama-server is told is what was meant."""
+"""Candidates as command lines, parsed back by llama-server's own parser."""
 
 import pytest
 
@@ -37,14 +37,14 @@ def given(settings: Settings) -> dict[str, str]:
         ({Knob.LOAD_MODE: "none"}, {"load_mode": "none"}),
     ],
 )
-def test_what_is_told_is_what_was_meant(settings, told):
+def test_command_line_parses_back_to_the_settings(settings, told):
     assert given(settings) == {"model": MODEL, **told}
 
 
-def test_the_default_is_the_program_and_its_model():
+def test_default_candidate_is_program_and_model():
     assert line_of(SYSTEM, Candidate("it", "default", ()), MODEL, PROGRAM).words == (PROGRAM, "-m", MODEL)
 
 
-def test_what_has_no_words_is_not_started():
+def test_setting_without_a_flag_is_not_started():
     line = line_of(SYSTEM, Candidate("it", "option", as_changes({Knob.KV_CACHE_TYPE: "q9_9"})), MODEL, PROGRAM)
     assert line.why_not.startswith("kv_cache_type: ")

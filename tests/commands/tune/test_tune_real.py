@@ -21,7 +21,7 @@ pytestmark = [
 ]
 
 
-def test_it_finds_settings_that_start(tmp_path):
+def test_tuning_finds_settings_that_start(tmp_path):
     progress = Quiet()
     words = {"target": MODEL, "server": SERVER, "seconds": 25.0, "yes": True}
     report = tune(TuneRequest.from_flags({**words, "context": 1024, "prompt": 64, "answer": 16}), progress)

@@ -1,4 +1,4 @@
-"""What is asked, which plan and model that means, and whether the machine is free for it."""
+"""What is requested, which plan and model that means, and whether the machine is free for it."""
 
 import msgspec
 import pytest
@@ -20,7 +20,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import ChangeShown, GoalShown, OptionShown, PlanReport, QualityShown
@@ -59,7 +59,7 @@ def written(tmp_path, report: PlanReport) -> str:
     return str(path)
 
 
-def test_flags_mean_what_a_plan_makes_of_them():
+def test_flags_become_a_plan_request():
     asked = request("model.gguf", "--prompt", "1k", "--answer", "64", "--seconds", "30", "--worst-perplexity", "1%")
     plan = plan_request(asked)
     assert (plan.prompt, plan.answer, asked.seconds) == (1024, 64, 30.0)
@@ -72,17 +72,17 @@ def test_flags_mean_what_a_plan_makes_of_them():
     [
         (("m.gguf", "--seconds", "1"), "--seconds must be between 5 and 86,400 (got 1)"),
         (("m.gguf", "--answer", "2"), "--answer must be between 8 and"),
-        (("m.gguf", "--model", "n.gguf"), "leave it out"),
-        (("http://127.0.0.1:8080",), "runs already"),
+        (("m.gguf", "--model", "n.gguf"), "omit it"),
+        (("http://127.0.0.1:8080",), "is already running"),
     ],
 )
-def test_what_makes_no_sense_is_said(words, why):
+def test_invalid_flags_are_refused(words, why):
     with pytest.raises(UserError) as caught:
         request(*words)
     assert why in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
+def test_saved_plan_names_its_model_and_work(tmp_path, tiny):
     file = written(tmp_path, plan(tiny))
     source = source_of(SYSTEM, request(file))
     assert source.found.source == tiny
@@ -91,7 +91,7 @@ def test_a_plan_in_a_file_names_its_model(tmp_path, tiny):
     assert (other.work.prompt_tokens, other.work.kept_tokens, other.work.answer_tokens) == (100, 50, 16)
 
 
-def test_a_plan_without_a_file_takes_the_one_that_is_named(tmp_path, tiny, wording):
+def test_plan_without_a_file_needs_model(tmp_path, tiny, wording):
     file = written(tmp_path, plan())
     assert source_of(SYSTEM, request(file, "--model", tiny)).found.source == tiny
     with pytest.raises(UserError) as caught:
@@ -103,18 +103,18 @@ def test_a_plan_without_a_file_takes_the_one_that_is_named(tmp_path, tiny, wordi
     ("changes", "flags", "why"),
     [
         ({"verdict": "impossible", "reason": "nothing fits"}, (), "no plan to search around: nothing fits"),
-        ({"runtime": "vllm"}, (), "only llama.cpp can be tuned"),
+        ({"runtime": "vllm"}, (), "supports only llama.cpp"),
         ({}, ("--context", "1024"), "another context"),
         ({}, ("--prompt", "500"), "does not fit the plan's context"),
     ],
 )
-def test_plans_that_can_not_be_tuned(tmp_path, tiny, changes, flags, why):
+def test_impossible_plans_are_refused(tmp_path, tiny, changes, flags, why):
     with pytest.raises(UserError, match=why):
         source_of(SYSTEM, request(written(tmp_path, plan(tiny, **changes)), *flags))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "unslow.plan/1"}', '{"schema": "unslow.fit/1"}', "\xff"])
-def test_files_that_are_no_plan(tmp_path, text):
+def test_invalid_plan_files_are_refused(tmp_path, text):
     path = tmp_path / "plan.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(UserError, match=r"plan\.json"):
@@ -123,9 +123,11 @@ def test_files_that_are_no_plan(tmp_path, text):
         source_of(SYSTEM, request(str(tmp_path / "none.json")))
 
 
-def test_what_is_at_hand(tmp_path, tiny):
+def test_cores_layers_and_draft_are_read(tmp_path, tiny):
     source: Source = source_of(SYSTEM, request(written(tmp_path, plan(tiny))))
-    cpu = Cpu(physical_cores=reported(4, "x"), logical_cpus=reported(8, "x"), allowed_cpus=reported(6, "x"))
+    cpu = Cpu(
+        physical_cores=reported_fact(4, "x"), logical_cpus=reported_fact(8, "x"), allowed_cpus=reported_fact(6, "x")
+    )
     hand = hand_of(SYSTEM, source, cpu, tiny)
     assert (hand.cores, hand.logical, hand.draft) == (4, 6, tiny)
     assert hand.draft_bytes > 0
@@ -135,21 +137,23 @@ def test_what_is_at_hand(tmp_path, tiny):
     )
     other = source._replace(plan=plan(tiny, options=(named,)), found=source.found._replace(quant="another"))
     assert hand_of(SYSTEM, other, cpu, None).quant == source.found.quant
-    with pytest.raises(UserError, match="no GGUF file"):
+    with pytest.raises(UserError, match="not a GGUF file"):
         hand_of(SYSTEM, source, cpu, "nothing.gguf")
 
 
 def seen(*, gpu: bool, server: bool, vram: int = 2**30) -> Snapshot:
-    process = GpuProcess(pid=7, name=reported("blender", "x"), vram_bytes=reported(vram, "x"))
-    card = Gpu(index=0, name=reported("NVIDIA GeForce RTX 4090", "x"), vendor=reported("nvidia", "x"),
-               kind=reported("discrete", "x"), processes=reported([process], "x"))  # fmt: skip
-    runtime = Runtime(name=reported("llama.cpp", "x"), url=reported("http://127.0.0.1:8080", "x"))
-    machine = Machine(gpus=reported((card,) if gpu else (), "x"))
+    process = GpuProcess(pid=7, name=reported_fact("blender", "x"), vram_bytes=reported_fact(vram, "x"))
+    card = Gpu(index=0, name=reported_fact("NVIDIA GeForce RTX 4090", "x"), vendor=reported_fact("nvidia", "x"),
+               kind=reported_fact("discrete", "x"), processes=reported_fact([process], "x"))  # fmt: skip
+    runtime = Runtime().with_facts(
+        name=reported_fact("llama.cpp", "x"), url=reported_fact("http://127.0.0.1:8080", "x")
+    )
+    machine = Machine(gpus=reported_fact((card,) if gpu else (), "x"))
     subjects = (Subject(runtime=runtime),) if server else ()
     return Snapshot(unslow_version="0", taken_at="", machine=machine, subjects=subjects)
 
 
-def test_others_on_the_gpu_are_asked_for(wording):
+def test_other_processes_on_the_gpu_need_yes(wording):
     with pytest.raises(UserError) as caught:
         company(seen(gpu=True, server=True), allowed=False)
     wording(str(caught.value), tells="http://127.0.0.1:8080")
@@ -159,16 +163,16 @@ def test_others_on_the_gpu_are_asked_for(wording):
     assert company(seen(gpu=True, server=False, vram=2**20), allowed=False) == own_variables()
 
 
-def test_a_server_beside_it_without_a_gpu_is_only_said():
+def test_server_without_a_gpu_is_only_noted():
     assert "llama.cpp at" in company(seen(gpu=False, server=True), allowed=False)[0]
 
 
-def test_what_the_environment_sets_is_said(monkeypatch):
+def test_environment_settings_are_noted(monkeypatch):
     monkeypatch.setenv("LLAMA_ARG_THREADS", "3")
     assert "LLAMA_ARG_THREADS" in own_variables()[-1]
 
 
-def test_a_server_that_is_not_there_is_asked_for(tmp_path):
+def test_missing_llama_server_is_a_user_error(tmp_path):
     with pytest.raises(UserError, match="is not there") as caught:
         tune(request("m.gguf", "--server", str(tmp_path / "llama-server")), Quiet())
     assert "--server" in caught.value.hint

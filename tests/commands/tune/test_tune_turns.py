@@ -1,4 +1,4 @@
-"""Turns of servers that are really started and ended; each answers from a recording at its own pace."""
+"""Servers that are really started and stopped; each replays answers at its own pace."""
 
 import sys
 import time
@@ -66,13 +66,13 @@ def running(word: str) -> list[str]:
     return [str(path) for path, line in lines.items() if word.encode() in line]
 
 
-def test_the_fastest_is_found_and_one_without_memory_is_dropped(program):
+def test_fastest_candidate_wins_and_out_of_memory_is_dropped(program):
     found = tuning(program, "", "-t 8", "--no-mmap")
     assert found.run(Impatient(4))  # after the first round
     assert found.halving.leader == 1
     assert "out of memory" in found.halving.dropped[2].why
     told = TuneContext("0", "m", "", program, WORK, 2048)
-    report = judge_tuning(Candidates(tuple(found._candidates.all), None), found.measured(), found.halving, told)
+    report = judge_tuning(Candidates(tuple(found._candidates.all), None), found.results(), found.halving, told)
     assert report.winner == 1
     assert report.command == f"{program} -m m.gguf -t 8"
     assert report.trials[1].over_default
@@ -82,7 +82,7 @@ def test_the_fastest_is_found_and_one_without_memory_is_dropped(program):
     assert running(program) == []
 
 
-def test_what_can_not_be_said_is_not_started(program, wording):
+def test_candidate_without_a_command_is_not_started(program, wording):
     lines = [Line((program, "-m", "m.gguf")), Line((program, "-m", "m.gguf"), "numa: it has no --numa")]
     every = (Candidate("a", "default", ()), Candidate("b", "option", ()))
     found = Tuning(WORK, Candidates(every, None), lines, PLACE, 60.0)
@@ -90,7 +90,7 @@ def test_what_can_not_be_said_is_not_started(program, wording):
     assert found.halving.alive == [0]
 
 
-def test_who_stops_it_gets_the_best_so_far(program, wording):
+def test_interrupt_gives_the_best_so_far(program, wording):
     found, progress = tuning(program, "", "-t 8"), Impatient(2)
     assert found.run(progress)
     assert (found.halving.leader, found.halving.end) == (0, "stopped")
@@ -99,14 +99,14 @@ def test_who_stops_it_gets_the_best_so_far(program, wording):
     assert running(program) == []
 
 
-def test_a_request_that_takes_far_longer_than_the_best_is_not_waited_for(program, wording):
+def test_request_much_slower_than_the_best_is_abandoned(program, wording):
     trial = Trial(Line((program, "-m", "m.gguf", "-t", "1")), PLACE)
     limits = limits_of(60.0, 60.0, 0.1, is_new=True)._replace(request_s=0.2)
     wording(trial.turn(1, WORK, [], limits, Quiet()), tells="0 s")
     assert trial.requests_s(1) == []
 
 
-def test_only_those_that_are_new_have_little_time():
+def test_only_new_candidates_have_short_limits():
     assert limits_of(300.0, 200.0, 5.0, is_new=True) == (200.0, TOO_SLOW * 5.0)
     assert limits_of(300.0, 200.0, 0.1, is_new=True).request_s == 10.0
     assert limits_of(300.0, 12.0, 5.0, is_new=True) == (12.0, 12.0)
@@ -114,7 +114,7 @@ def test_only_those_that_are_new_have_little_time():
     assert limits_of(5.0, 5.0, 5.0, is_new=False).start_s == 60.0
 
 
-def test_one_that_does_not_get_ready_is_not_waited_for_when_the_time_is_over(tmp_path, program, monkeypatch):
+def test_server_that_does_not_get_ready_is_abandoned_at_the_time_limit(tmp_path, program, monkeypatch):
     monkeypatch.setattr(search, "_LEAST_LIMIT_S", 0.3)
     hanging = tmp_path / "hang" / "llama-server"
     hanging.parent.mkdir()

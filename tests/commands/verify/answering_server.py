@@ -1,4 +1,4 @@
-"""A llama-server in a simulated clock that answers by its own mind, and tells what it expects of a text."""
+"""A simulated llama-server with its own answers and token probabilities, on a simulated clock."""
 
 import json
 import random

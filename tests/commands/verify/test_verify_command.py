@@ -15,7 +15,7 @@ from unslow.commands.verify.server import FEWEST_QUESTIONS
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Memory
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 from unslow.facts.verification import Side
 from unslow.look.system.live import LiveSystem
 from unslow.show.verify import render_side, render_verify
@@ -33,7 +33,7 @@ def _only_the_server_is_looked_at(monkeypatch):
 
     monkeypatch.setattr(comparison, "place_of", place_of)
     monkeypatch.setattr(
-        command_alone, "read_ram_bandwidth", lambda _system: Memory(read_bytes_per_s=measured(1e10, "told"))
+        command_alone, "read_ram_bandwidth", lambda _system: Memory(read_bytes_per_s=measured_fact(1e10, "told"))
     )
 
 
@@ -41,7 +41,7 @@ def request(**others: object) -> VerifyRequest:
     return VerifyRequest(**{"prompt": 20, "answer": 8, "seconds": 1.0, "evict": True, "model": "qwen3", **others})
 
 
-def test_two_servers_that_run():
+def test_two_running_servers_are_compared_in_turns():
     with serve("ollama", tokens_per_s=80.0) as before, serve("ollama", tokens_per_s=4000.0) as after:
         report = verify(request(before=before, after=after, no_answers=True), Quiet())
     assert isinstance(report, VerifyReport)
@@ -53,12 +53,12 @@ def test_two_servers_that_run():
     assert report.answers.verdict == "cannot_tell"
     shown = render_verify(report, "terminal", width=100, color=False)
     assert shown.startswith((" FASTER ", " CAN'T TELL "))
-    assert "Whole request" in shown
+    assert "Total request" in shown
     assert "| Decode |" in render_verify(report, "markdown", width=100, color=False)
     assert '"schema": "unslow.verify/1"' in render_verify(report, "json", width=100, color=False)
 
 
-def test_one_now_and_one_later(tmp_path, wording):
+def test_saved_side_is_compared_later(tmp_path, wording):
     path = str(tmp_path / "before.json")
     with serve("ollama", tokens_per_s=4000.0) as url:
         saved = verify(request(after=url, save=path), Quiet())
@@ -72,12 +72,12 @@ def test_one_now_and_one_later(tmp_path, wording):
         assert isinstance(report, VerifyReport)
         assert (report.way, report.figures[1].verdict) == ("apart", "slower")
         assert saved.host_bytes_per_s[0] == 1e10
-        assert any("drift is not excluded" in note for note in report.notes)
+        assert any("drift is not ruled out" in note for note in report.notes)
         with pytest.raises(UserError, match="another request"):
             verify(request(after=url, against=path, prompt=77), Quiet())
 
 
-def test_ctrl_c_gives_what_is_there(monkeypatch):
+def test_interrupt_gives_a_partial_report(monkeypatch):
     def interrupted(*_: object) -> str:
         raise KeyboardInterrupt
 
@@ -89,7 +89,7 @@ def test_ctrl_c_gives_what_is_there(monkeypatch):
     assert report.verdict == "cannot_tell"
 
 
-def test_a_server_and_a_command_do_not_go_together(monkeypatch, wording):
+def test_server_and_command_cannot_be_mixed(monkeypatch, wording):
     monkeypatch.setattr(
         comparison, "place_of", lambda *_: Place(LiveSystem(), Snapshot(unslow_version="1", taken_at=""))
     )
@@ -98,6 +98,6 @@ def test_a_server_and_a_command_do_not_go_together(monkeypatch, wording):
     wording(str(caught.value))
 
 
-def test_a_file_that_is_not_there():
+def test_missing_against_file_is_a_user_error():
     with pytest.raises(UserError, match="No such file"):
         verify(request(after="http://127.0.0.1:1", against="no_such_file.json"), Quiet())

@@ -1,4 +1,4 @@
-"""A report of `unslow verify` is read back, and nothing else is taken for one."""
+"""Reports of `unslow verify` are read back; anything else is refused."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ from unslow.facts.errors import UserError
 WRITTEN = Path(__file__).parents[3] / "lab" / "data" / "plan_gpu_whole" / "verify.json"
 
 
-def test_what_was_written_is_read():
+def test_written_report_is_read():
     assert read_verified(str(WRITTEN)).schema == "unslow.verify/1"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "unslow.fit/1"}', "\x00"])
-def test_anything_else_is_refused(tmp_path, text):
+def test_other_json_is_refused(tmp_path, text):
     path = tmp_path / "file.json"
     path.write_text(text)
     with pytest.raises(UserError, match="unslow verify"):
         read_verified(str(path))
 
 
-def test_a_file_that_is_missing_or_endless_is_refused(tmp_path):
+def test_missing_or_too_large_file_is_refused(tmp_path):
     with pytest.raises(UserError, match="not there"):
         read_verified(str(tmp_path / "none.json"))
     with (tmp_path / "long.json").open("wb") as file:

@@ -1,6 +1,6 @@
-"""Changes of a real llama-server: one that only costs time, and one that breaks the model.
+"""Changes to a real llama-server: one that only costs time, and one that breaks the model.
 
-UNSLOW_LLAMA_MODEL names a model that was trained; random weights expect nothing of a text.
+UNSLOW_LLAMA_MODEL names a trained model; random weights have no meaningful perplexity.
 """
 
 import os
@@ -26,7 +26,7 @@ def verified(before: str, after: str, **others: object) -> VerifyReport:
     return report
 
 
-def test_one_thread_is_slower_and_answers_alike():
+def test_one_thread_is_slower_with_the_same_answers():
     report = verified("-t 2", "-t 1")
     assert (report.verdict, report.answers.verdict) == ("slower", "kept")
     assert report.answers.begin_alike == 1.0
@@ -35,7 +35,7 @@ def test_one_thread_is_slower_and_answers_alike():
     assert {"runtime.threads"} <= {change.setting for change in report.changes}
 
 
-def test_a_broken_model_is_caught_however_fast_it_is():
+def test_broken_model_is_detected_even_if_faster():
     report = verified("-t 1", "-t 2 --rope-freq-base 500", together=True)
     assert (report.verdict, verify_status(report)) == ("answers_changed", 1)
     assert report.answers.perplexity is not None

@@ -1,4 +1,4 @@
-"""What `unslow verify` is asked, and what a plan means for it."""
+"""The request of `unslow verify`, and what a plan means for it."""
 
 import msgspec
 import pytest
@@ -17,7 +17,7 @@ def asked(*words: str) -> VerifyRequest:
     return resolve_request(parse_words(["verify", *words])[1])
 
 
-def test_two_servers():
+def test_two_servers_and_work_are_parsed():
     request = asked(*URLS, "--prompt", "900", "--no-answers")
     assert (request.before, request.after, request.no_answers) == ("http://127.0.0.1:1", "http://127.0.0.1:2", True)
     assert _work(request, Work()) == Work(prompt_tokens=900)
@@ -27,21 +27,21 @@ def test_two_servers():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "two servers are needed"),
-        (["--before", "http://127.0.0.1:1"], "two servers are needed"),
-        ([*URLS, "http://127.0.0.1:3"], "twice"),
+        ([], "verify needs two servers"),
+        (["--before", "http://127.0.0.1:1"], "verify needs two servers"),
+        ([*URLS, "http://127.0.0.1:3"], "mutually exclusive"),
         ([*URLS, "--seconds", "0"], "--seconds must be between 1 and 86,400 (got 0)"),
         ([*URLS, "--allow", "-1"], "--allow must be between 0 and 10 (got -1)"),
         ([*URLS, "--answer", "2"], "--answer must be between 8 and 32,768 (got 2)"),
         ([*URLS, "--together"], "--together"),
-        ([*URLS, "--option", "0"], "--option is a number of a plan"),
-        (["--save", "a.json"], "which server"),
+        ([*URLS, "--option", "0"], "--option needs a plan"),
+        (["--save", "a.json"], "no server given"),
         (["--save", "a.json", "--against", "b.json", "x"], "--save measures the first"),
         (["--save", "a.json", "--before", "x", "y"], "one server at a time"),
         (["--save", "no/such/folder/a.json", "x"], "--save"),
     ],
 )
-def test_what_makes_no_sense_is_told(words, message):
+def test_invalid_arguments_are_refused(words, message):
     with pytest.raises(UserError) as caught:
         asked(*words)
     assert message in caught.value.message
@@ -73,7 +73,7 @@ def plan_file(tmp_path, **others: object) -> str:
     return str(path)
 
 
-def test_a_plan_names_both_lines_and_the_request(tmp_path):
+def test_plan_gives_both_commands_and_the_work(tmp_path):
     planned = read_plan(plan_file(tmp_path), None)
     assert both_lines(planned, "", "") == ("llama-server -m model.gguf", "llama-server -m model.gguf -t 8")
     assert planned.work == Work(prompt_tokens=300, answer_tokens=64)
@@ -81,7 +81,7 @@ def test_a_plan_names_both_lines_and_the_request(tmp_path):
     assert _allowed_rise(asked("--plan", "x", "--allow", "0.2"), planned) == 0.2
 
 
-def test_a_plan_without_a_line_asks_for_one(tmp_path, wording):
+def test_plan_without_a_current_command_needs_before(tmp_path, wording):
     planned = read_plan(plan_file(tmp_path, current=None), 1)
     with pytest.raises(UserError) as caught:
         both_lines(planned, "", "")
@@ -89,7 +89,7 @@ def test_a_plan_without_a_line_asks_for_one(tmp_path, wording):
     assert both_lines(planned, "one", "other") == ("one", "other")
 
 
-def test_a_plan_says_which_server_it_was_made_for(tmp_path, wording):
+def test_plan_names_the_server_it_was_made_for(tmp_path, wording):
     planned = read_plan(plan_file(tmp_path, current=None, url="http://127.0.0.1:8080"), 1)
     assert its_server(planned) == "http://127.0.0.1:8080"
     with pytest.raises(UserError) as caught:
@@ -102,7 +102,7 @@ def test_a_plan_says_which_server_it_was_made_for(tmp_path, wording):
         wording(str(caught.value))
 
 
-def test_no_such_option(tmp_path, wording):
+def test_unknown_option_number_is_refused(tmp_path, wording):
     with pytest.raises(UserError) as caught:
         read_plan(plan_file(tmp_path), 2)
     wording(caught.value.message.removeprefix(str(tmp_path)), tells="it has 2")
@@ -111,7 +111,7 @@ def test_no_such_option(tmp_path, wording):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "unslow.plan/1"}'])
-def test_what_is_no_plan_is_told(tmp_path, text):
+def test_invalid_plan_is_refused(tmp_path, text):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(UserError) as caught:
@@ -119,6 +119,6 @@ def test_what_is_no_plan_is_told(tmp_path, text):
     assert "unslow plan --json" in caught.value.hint
 
 
-def test_no_plan_at_all(tmp_path):
+def test_missing_plan_is_refused(tmp_path):
     with pytest.raises(UserError, match="No such file"):
         read_plan(str(tmp_path / "none.json"), None)

@@ -1,4 +1,4 @@
-"""A request that is longer than the context is told before anything is started."""
+"""A request longer than the context is refused before anything is started."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from unslow.commands.verify.server import MeasuredServer, check_room, context_of
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.facts.verification import Work
 from unslow.look.engine.made_up_models import planned_model, write_model
 from unslow.look.launch.command import parse_command
@@ -47,11 +47,11 @@ def model(tmp_path_factory) -> Path:
         ("mlx_lm.server --model m", None),
     ],
 )
-def test_what_a_command_line_tells(line, context):
+def test_context_is_parsed_from_a_command(line, context):
     assert context_of_command(LIVE, parse_command(line)) == context
 
 
-def test_no_server_gives_more_than_the_model_was_trained_for(model):
+def test_context_is_limited_by_the_trained_context(model):
     trained = model_facts(read_gguf(LIVE, str(model))).context_trained.value_or(0)
     assert trained > 0
     for words in ("", "-c 0", f"-c {trained * 2}"):
@@ -61,7 +61,7 @@ def test_no_server_gives_more_than_the_model_was_trained_for(model):
     assert context_of_command(LIVE, parse_command(longer)) == trained * 2
 
 
-def test_it_is_told_before_anything_is_started(monkeypatch, wording):
+def test_request_that_does_not_fit_is_refused_before_any_start(monkeypatch, wording):
     monkeypatch.setattr(comparison, "place_of", lambda *_: HERE)
     lines = {"before": "llama-server -m x.gguf -c 8192", "after": "llama-server -m x.gguf -c 2048 -fa on"}
     with pytest.raises(UserError) as told:
@@ -72,8 +72,10 @@ def test_it_is_told_before_anything_is_started(monkeypatch, wording):
         verify(VerifyRequest(after=lines["after"], save="unused.json", prompt=3000), Quiet())
 
 
-def test_the_context_of_a_server_that_runs(wording):
-    runtime = Runtime(url=reported("http://127.0.0.1:1", "x"), context_per_slot=reported(1024, "x"))
+def test_context_of_a_running_server_is_checked(wording):
+    runtime = Runtime().with_facts(
+        url=reported_fact("http://127.0.0.1:1", "x"), context_per_slot=reported_fact(1024, "x")
+    )
     place = Place(LIVE, Snapshot(unslow_version="1", taken_at="", subjects=(Subject(runtime=runtime),)))
     party = MeasuredServer("http://127.0.0.1:1", place)
     check_room(party, place, Work(prompt_tokens=896, answer_tokens=128))

@@ -1,4 +1,4 @@
-"""Servers that are really started for every round, and one that does not start again; each answers from a recording."""
+"""Servers that are started for every round, and one that does not restart; each replays answers."""
 
 import sys
 from pathlib import Path
@@ -48,7 +48,7 @@ def program(tmp_path, monkeypatch):
     return made
 
 
-def test_one_that_does_not_start_again_keeps_what_was_measured(program):
+def test_server_that_does_not_restart_keeps_what_was_measured(program):
     lines = {"before": program("a"), "after": f"{program('b')} --threads 2"}  # so often it starts
     report = verify(VerifyRequest(**lines, prompt=20, answer=16, seconds=60.0, no_answers=True), Quiet())
     assert isinstance(report, VerifyReport)
@@ -61,12 +61,12 @@ def test_one_that_does_not_start_again_keeps_what_was_measured(program):
     assert report.took_s >= sum((*report.before.starts_s, *report.after.starts_s)) > 0
 
 
-def test_a_later_start_is_not_waited_for_as_long_as_the_first(program, monkeypatch):
+def test_later_starts_have_a_shorter_limit_than_the_first(program, monkeypatch):
     monkeypatch.setattr(server, "_PATIENT_S", 0.2)
     one = MeasuredServer(f"{program('a')} --threads 1 --mlock", HERE)
-    with one.opened(Quiet()):
+    with one.open_bencher(Quiet()):
         pass
     assert len(one.starts_s) == 1
     one.starts_s = [0.1]
-    with pytest.raises(UserError, match="did not answer within"), one.opened(Quiet()):
+    with pytest.raises(UserError, match="did not answer within"), one.open_bencher(Quiet()):
         pass

@@ -1,4 +1,4 @@
-"""Servers that take long to start, or do not start again, in a simulated clock: the time is kept, nothing is lost."""
+"""Servers that start slowly or do not restart, with a simulated clock: the time limit is kept, nothing is lost."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ class Starting(MeasuredServer):
         self.server, self.start_s, self.left = server, start_s, starts
 
     @contextmanager
-    def opened(self, progress: Progress) -> Iterator[Bencher]:
+    def open_bencher(self, progress: Progress) -> Iterator[Bencher]:
         self.server.sleep(self.start_s)
         self.left -= 1
         if self.left < 0:
@@ -68,7 +68,7 @@ def measured(both: list[Starting], course: Course, way=one_after_the_other) -> t
 
 
 @pytest.mark.parametrize("start_s", [2.0, 10.0, 30.0, 100.0])
-def test_starts_count_and_the_time_is_kept(start_s):
+def test_start_times_count_towards_the_time_limit(start_s):
     course = Course(WORK, 120.0, answers=False)
     both = parties(start_s)
     took, report = measured(both, course)
@@ -78,19 +78,19 @@ def test_starts_count_and_the_time_is_kept(start_s):
     assert report.before.starts_s == tuple(both[0].starts_s)
 
 
-def test_too_few_rounds_say_how_long_it_needs():
+def test_too_few_rounds_suggest_a_longer_time():
     took, report = measured(parties(100.0), Course(WORK, 120.0, answers=False))
     assert report.verdict == "cannot_tell"
     late, few = report.notes
-    assert late == f"it took {took:.0f} s and not 120: 1 round, 200 s of it for 2 starts"
-    assert few.startswith("there was time for 1 round only, 200 s of it for 2 starts: give it --seconds ")
+    assert late == f"it took {took:.0f} s instead of 120 s: 1 round, 200 s of that for 2 starts"
+    assert few.startswith("there was only time for 1 round, 200 s of that for 2 starts: use --seconds ")
     assert int(few.split()[-3]) >= 3 * took
     shown = render_verify(report, "terminal", width=100, color=False)
     assert "1 round in " in shown
-    assert "of which 2 starts took" in shown
+    assert "for 2 starts" in shown
 
 
-def test_starts_of_both_together_count_too():
+def test_starts_of_concurrent_servers_count_too():
     both = parties(30.0)
     both[1].server = AnsweringServer(token_s=lambda _depth, _now: REQUEST_S / 50, noise=0.02)
     start = both[0].server.clock()
@@ -99,7 +99,7 @@ def test_starts_of_both_together_count_too():
     assert len(both[0].samples) >= 3
 
 
-def test_the_clock_lets_no_round_begin_that_would_end_too_late():
+def test_clock_starts_no_round_that_would_end_late():
     [party, _] = parties(0.0)
     clock = Clock(party.server, 10.0, Quiet())
     assert clock.has_time(0)
@@ -110,21 +110,21 @@ def test_the_clock_lets_no_round_begin_that_would_end_too_late():
     assert clock.has_time(4)
 
 
-def test_answers_that_take_longer_than_their_time_leave_less_for_rounds():
+def test_overlong_answers_leave_less_time_for_rounds():
     [party, _] = parties(0.0)
     clock = Clock(party.server, 10.0, Quiet(), aside_s=5.0)
-    with clock.stopped():
+    with clock.pause():
         party.server.sleep(4.0)
     party.server.sleep(2.0)
     assert clock.has_time(3)
-    with clock.stopped():
+    with clock.pause():
         party.server.sleep(9.0)  # of which one second is left
     assert not clock.has_time(3)
     assert clock.has_time(2)
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_one_that_does_not_start_again_loses_nothing(who, wording):
+def test_server_that_does_not_restart_keeps_its_rounds(who, wording):
     starts = (3, 1000) if who == 0 else (1000, 3)
     both = parties(1.0, starts)
     _, report = measured(both, Course(WORK, 600.0, answers=False))
@@ -140,16 +140,16 @@ def test_one_that_does_not_start_again_loses_nothing(who, wording):
         wording(report.because)
 
 
-def test_one_that_never_starts_is_told_as_before():
+def test_server_that_never_starts_is_a_user_error():
     both = parties(1.0, (1000, 0))
     with pytest.raises(UserError, match="no memory"):
         measured(both, Course(WORK, 60.0, answers=False))
 
 
-def test_a_start_that_fails_once_is_tried_again():
+def test_failed_start_is_retried_once():
     both = parties(1.0)
     both[1].left = 1
-    opened = both[1].opened
+    opened = both[1].open_bencher
 
     @contextmanager
     def once_not(progress: Progress) -> Iterator[Bencher]:
@@ -159,14 +159,14 @@ def test_a_start_that_fails_once_is_tried_again():
         with opened(progress) as bencher:
             yield bencher
 
-    both[1].opened = once_not
+    both[1].open_bencher = once_not
     _, report = measured(both, Course(WORK, 60.0, answers=False))
     assert both[1].failed_starts == ["the port is taken"]
     assert report.verdict == report.figures[0].verdict
     assert report.figures[0].rounds > 3
 
 
-def test_a_slow_server_is_asked_fewer_questions_of_every_kind():
+def test_slow_server_gets_fewer_questions():
     [party, _] = parties(0.0)
     party.samples = [Sample(round=1, decode_tokens_per_s=2.0)]
     extent = extent_of(party, 40.0)

@@ -1,4 +1,4 @@
-"""Two servers asked in turns, in a simulated clock: the verdict is that of what they are."""
+"""Two servers asked in turns, with a simulated clock."""
 
 import random
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Simulated(MeasuredServer):
         self.system, self.opened_times = system, 0
 
     @contextmanager
-    def opened(self, progress: Progress) -> Iterator[Bencher]:
+    def open_bencher(self, progress: Progress) -> Iterator[Bencher]:
         self.opened_times += 1
         yield Bencher(self.system, Subject(), Target(self.what), progress)
 
@@ -59,7 +59,7 @@ def turned(both: list[Simulated], course: Course = USUAL) -> VerifyReport:
     return report_of(both, course.work)
 
 
-def test_another_way_to_write_a_conversation_is_seen_though_plain_texts_are_alike():
+def test_different_chat_template_is_detected_though_raw_completions_agree():
     report = turned(parties(server(SLOW, turns="<user>hi"), server(FAST, turns="[INST]hi")))
     assert (report.verdict, report.answers.verdict) == ("faster", "cannot_tell")
     assert "chat template" in report.answers.because
@@ -68,7 +68,7 @@ def test_another_way_to_write_a_conversation_is_seen_though_plain_texts_are_alik
     assert alike.answers.verdict == "kept"
 
 
-def test_a_faster_one_that_answers_alike():
+def test_faster_server_with_the_same_answers_is_faster():
     both = parties(server(SLOW), server(FAST))
     report = turned(both)
     assert report.verdict == "faster"
@@ -79,7 +79,7 @@ def test_a_faster_one_that_answers_alike():
     assert both[1].again == ()
 
 
-def test_who_goes_first_changes_with_every_round():
+def test_first_server_alternates_every_round():
     clock = server(SLOW)
     both = parties(clock, clock)
     turned(both)
@@ -89,13 +89,13 @@ def test_who_goes_first_changes_with_every_round():
     assert {sample.round for sample in both[0].samples} == {sample.round for sample in both[1].samples}
 
 
-def test_a_faster_one_that_lost_its_mind():
+def test_faster_server_with_worse_answers_is_answers_changed():
     report = turned(parties(server(SLOW), server(FAST, mind=2, worse=0.4)))
     assert report.verdict == "answers_changed"
     assert report.figures[0].verdict == "faster"
 
 
-def test_the_cache_has_what_is_kept():
+def test_kept_tokens_are_cached():
     system = server(SLOW)
     both = parties(system, server(SLOW))
     turned(both, Course(Work(prompt_tokens=70, kept_tokens=500, answer_tokens=16), 30.0, answers=False))
@@ -105,7 +105,7 @@ def test_the_cache_has_what_is_kept():
     assert max(seen) < 0.1 + 16 * SLOW + 70 * system.prompt_token_s * 2  # 500 more would take half a second
 
 
-def test_one_that_dies_ends_it_and_what_was_measured_counts(wording):
+def test_server_that_dies_ends_the_rounds_and_keeps_samples(wording):
     both = parties(server(SLOW, noise=0.3), server(FAST, noise=0.3, dice=random.Random(9)))
     both[1].system.fails = lambda now: LookError("gone") if now > 8.0 else None
     why = in_turns(both, USUAL, both[0].system, Quiet())
@@ -118,7 +118,7 @@ def test_one_that_dies_ends_it_and_what_was_measured_counts(wording):
     assert (report.figures[0].verdict, report.verdict) == ("faster", "broken")
 
 
-def test_one_that_dies_at_the_questions():
+def test_server_that_dies_during_questions_is_broken():
     both = parties(server(SLOW), server(FAST))
     both[1].system.fails = lambda _now: LookError("gone") if both[0].answers else None
     report = turned(both)
@@ -126,7 +126,7 @@ def test_one_that_dies_at_the_questions():
     assert (report.figures[0].verdict, report.verdict) == ("faster", "broken")
 
 
-def test_a_question_that_fails_once_is_asked_again():
+def test_failed_question_is_retried_once():
     both, accidents = parties(server(SLOW), server(FAST)), [LookError("reset")]
     both[1].system.fails = lambda _now: accidents.pop() if both[0].answers and accidents else None
     report = turned(both)
@@ -134,19 +134,19 @@ def test_a_question_that_fails_once_is_asked_again():
     assert len(both[1].answers) == len(both[0].answers)
 
 
-def test_one_that_does_not_answer_at_all(wording):
+def test_server_that_never_answers_is_reported(wording):
     both = parties(server(SLOW), server(FAST, fails=lambda _now: LookError("gone")))
     wording(in_turns(both, USUAL, both[0].system, Quiet()), tells="http://127.0.0.1:2")
 
 
-def test_the_same_server_twice_is_told():
+def test_same_server_twice_is_refused():
     one = server(SLOW)
     both = [Simulated(1, one), Simulated(1, one)]
     with pytest.raises(UserError, match="same server"):
         in_turns(both, Course(WORK, 10.0), one, Quiet())
 
 
-def test_lives_are_rounds():
+def test_every_restart_is_one_round():
     both = parties(server(SLOW), server(FAST))
     assert one_after_the_other(both, Course(WORK, 20.0), both[0].system, Quiet()) == ""
     rounds = {sample.round for sample in both[0].samples}
@@ -157,7 +157,7 @@ def test_lives_are_rounds():
     assert both[1].answers == both[0].answers
 
 
-def test_one_alone_is_kept_with_its_answers():
+def test_single_side_is_measured_with_its_answers():
     [party] = parties(server(SLOW))
     party.is_here = False
     assert measure_alone(party, Course(WORK, 30.0), party.system, Quiet()) == ""
@@ -168,7 +168,7 @@ def test_one_alone_is_kept_with_its_answers():
     assert (side.compared_tokens, side.places, len(side.answers)) == extent_of(party, 10.0)[:3]
 
 
-def test_a_slow_server_is_asked_for_less():
+def test_slow_server_is_asked_for_fewer_tokens():
     [party] = parties(server(SLOW))
     assert extent_of(party, 40.0).tokens == FEWEST_TOKENS
     party.samples = [Sample(round=1, decode_tokens_per_s=2.0)]
@@ -177,10 +177,10 @@ def test_a_slow_server_is_asked_for_less():
     assert extent_of(party, 40.0)[:2] == (MOST_TOKENS, MOST_PLACES)
 
 
-def test_the_clock_does_not_count_what_it_is_stopped_for():
+def test_stopped_clock_does_not_count():
     system = server(SLOW)
     clock = Clock(system, 10.0, Quiet())
-    with clock.stopped():
+    with clock.pause():
         system.sleep(100.0)
     assert clock.has_time(50)
     system.sleep(9.0)

@@ -6,9 +6,10 @@ from unslow.facts.machine import Gpu, Machine
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import measured, reported
-from unslow.fleet.capacity.limits import LikeInstances, Load, Moment
+from unslow.facts.values import measured_fact, reported_fact
+from unslow.fleet.capacity.limits import InstanceGroup, Load, Moment
 from unslow.fleet.snapshots import model_named
+from unslow.think.case.view import CaseView
 
 
 def moments(low, high, start_s=0.007, each_s=0.001, *, cache=None, first=None):
@@ -25,18 +26,20 @@ def moments(low, high, start_s=0.007, each_s=0.001, *, cache=None, first=None):
 def like(those=(), **more):
     """Four instances with a GPU each."""
     given = {"runtime": "vLLM", "model": "Llama-3.1-8B", "devices": "NVIDIA H100 80GB HBM3", "instances": 4}
-    return LikeInstances(**{**given, "gpus_each": 1, "moments": those, "load": Load(30.0, 40.0)} | more)
+    return InstanceGroup(**{**given, "gpus_each": 1, "moments": those, "load": Load(30.0, 40.0)} | more)
 
 
 def case(gpus=1, name="NVIDIA H100 80GB HBM3", runtime="vLLM"):
     """An engine that physics can predict."""
     told = {"vendor": "nvidia", "name": name, "vram_total_bytes": 85_520_809_984}
-    facts = {key: reported(value, "t") for key, value in told.items()}
+    facts = {key: reported_fact(value, "t") for key, value in told.items()}
     cards = tuple(Gpu(index=n, **facts) for n in range(gpus))
     settings = {"name": runtime, "tensor_parallel": gpus, "state": "loaded"}
-    return Case(
-        machine=Machine(gpus=reported(cards, "t")),
-        runtime=Runtime(**{key: reported(value, "t") for key, value in settings.items()}),
-        model=model_named("meta-llama/Llama-3.1-8B-Instruct", "vLLM"),
-        run=Run(depth_tokens=measured(1000, "t")),
+    return CaseView(
+        Case(
+            machine=Machine(gpus=reported_fact(cards, "t")),
+            runtime=Runtime().with_facts(**{key: reported_fact(value, "t") for key, value in settings.items()}),
+            model=model_named("meta-llama/Llama-3.1-8B-Instruct", "vLLM"),
+            run=Run(depth_tokens=measured_fact(1000, "t")),
+        )
     )

@@ -35,7 +35,7 @@ class Silence:
 
 
 @pytest.mark.parametrize("number", [1, 10, 1_000, 10_000])
-def test_an_answer_never_holds_more_points_than_it_may(number):
+def test_response_never_exceeds_the_point_limit(number):
     grid = grid_of(1e9, DAY_S, members(number))
     assert grid.points * number <= MOST_POINTS
     assert 12 <= grid.points <= MOST_PER_SERIES
@@ -44,7 +44,7 @@ def test_an_answer_never_holds_more_points_than_it_may(number):
     assert grid.points * grid.step_s == pytest.approx(DAY_S, rel=0.1)
 
 
-def test_a_window_holds_a_few_scrapes_and_is_never_long():
+def test_window_holds_a_few_scrapes_and_is_bounded():
     assert grid_of(1e9, DAY_S, members(1, scrapes=15.0)).window_s == 240.0
     assert grid_of(1e9, DAY_S, members(1, scrapes=900.0)).window_s == 15.0
     assert grid_of(1e9, DAY_S, members(1, scrapes=2.0)).window_s == LONGEST_WINDOW_S
@@ -52,7 +52,7 @@ def test_a_window_holds_a_few_scrapes_and_is_never_long():
     assert grid_of(1e9, 60.0, members(1, scrapes=2.0)).points == 1
 
 
-def test_what_was_thinned_is_said_and_each_query_is_asked_once_whatever_comes_back(wording):
+def test_thinning_is_stated_and_each_query_is_sent_once(wording):
     silence = Silence("too many samples")
     found = read_curves(silence, members(2_000), Options(), DAY_S, lambda *_: None)
     assert silence.asked == 7
@@ -62,11 +62,11 @@ def test_what_was_thinned_is_said_and_each_query_is_asked_once_whatever_comes_ba
     assert like.without
 
 
-def test_a_fleet_of_nobody_has_no_groups():
+def test_empty_fleet_has_no_groups():
     assert read_curves(Silence(), [], Options(), DAY_S, lambda *_: None).likes == []
 
 
-def test_groups_are_of_the_same_runtime_model_and_devices():
+def test_groups_share_runtime_model_and_devices():
     pair = tuple(MemberGpu(index=n, name="NVIDIA L4") for n in range(2))
     mixed = (MemberGpu(index=0, name="NVIDIA L4"), MemberGpu(index=1, name="NVIDIA T4"))
     fleet = [*members(2, gpus=pair), *members(1, gpus=pair, model="other"), *members(1, gpus=mixed), *members(1)]
@@ -80,7 +80,7 @@ def test_groups_are_of_the_same_runtime_model_and_devices():
     assert devices_of(fleet[0]) == "2 x NVIDIA L4"
 
 
-def test_a_gpu_with_nothing_in_its_memory_is_not_counted():
+def test_gpu_with_empty_memory_is_not_counted():
     full, empty = ({"vram_used_max_bytes": Reading(used, "t")} for used in (60e9, 5e8))
     cards = tuple(
         MemberGpu(index=n, name="NVIDIA L4", readings=held) for n, held in enumerate((full, empty, empty, empty))

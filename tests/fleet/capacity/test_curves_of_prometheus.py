@@ -25,14 +25,14 @@ def member(instance):
 def curves(tmp_path_factory):
     with two_servers(tmp_path_factory.mktemp("two")) as url, closing(Prometheus(Access(url=url))) as prometheus:
         prometheus.instant("up")
-        before, said = prometheus.asked, []
+        before, said = prometheus.queries_sent, []
         members = [member(name) for name in NAMES]
         found = read_curves(prometheus, members, Options(), SPAN_S, lambda text, _share: said.append(text))
         stranger = read_curves(prometheus, members[:1], Options(), 8 * SPAN_S, lambda *_: None)
-        return found, stranger, prometheus.asked - before, said
+        return found, stranger, prometheus.queries_sent - before, said
 
 
-def test_both_servers_are_one_group_with_a_curve_that_is_true(curves):
+def test_two_servers_form_one_group_with_the_true_curve(curves):
     found, _, asked, said = curves
     assert (asked, len(said)) == (2 * 7, 7)
     [like] = found.likes
@@ -44,26 +44,26 @@ def test_both_servers_are_one_group_with_a_curve_that_is_true(curves):
         assert 1 / point.tokens_per_s.mid == pytest.approx(START_S + EACH_S * point.requests, rel=0.05)
 
 
-def test_the_first_token_and_the_cache_are_read_too(curves):
+def test_first_token_and_kv_cache_limits_are_read(curves):
     [like] = curves[0].likes
     row = row_of(like, Goal(tokens_per_s=20.0, first_token_s=0.2))
-    assert (row.limit, row.users_at_goal.mid) == ("first token", 2 * 10)
+    assert (row.limit, row.users_at_goal.mid) == ("time to first token", 2 * 10)
     simulated = row_of(like, Goal(tokens_per_s=20.0))
-    assert (simulated.basis, simulated.limit) == ("simulated", "speed of each")
+    assert (simulated.basis, simulated.limit) == ("simulated", "decode speed")
     assert simulated.users_at_goal.mid == pytest.approx(2 * 42, abs=4)
     full = row_of(like, Goal(tokens_per_s=9.5))
     assert full.users_at_goal.high <= 2 * 101
 
 
-def test_the_load_is_that_of_both_together(curves):
+def test_group_load_sums_both_servers(curves):
     [like] = curves[0].likes
     together = [a + b for a, b in zip(loads(0), loads(1), strict=True)]
     assert like.load.mean == pytest.approx(sum(together) / len(together), rel=0.1)
     assert like.load.peak == pytest.approx(max(together), rel=0.1)
 
 
-def test_what_is_not_kept_and_what_is_nobodys_is_said(curves, wording):
+def test_missing_retention_and_orphan_series_are_stated(curves, wording):
     _, found, _, _ = curves
     assert len(found.statements) == 2
     wording([said.text for said in found.statements if said.instances == 1])
-    assert any("nothing is kept of the first" in said.text for said in found.statements)
+    assert any("no data for the first" in said.text for said in found.statements)

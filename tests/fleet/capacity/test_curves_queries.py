@@ -10,7 +10,7 @@ from unslow.fleet.queries import Options
 OPTIONS = Options(match='cluster="a"', engines='namespace="llm"')
 
 
-def test_their_number_is_constant_and_each_is_over_all_runtimes():
+def test_query_count_is_constant_and_covers_all_runtimes():
     queries = {query.name: query.promql for query in curve_queries(OPTIONS, 60.0)}
     assert len(queries) == 7
     anchors = [one.anchor for one in exporters_of("engine").values() if "running" in one.readings]
@@ -21,7 +21,7 @@ def test_their_number_is_constant_and_each_is_over_all_runtimes():
     assert "avg_over_time" not in queries["uneasy"]
 
 
-def test_the_gap_of_llama_cpp_is_that_of_each_request():
+def test_llama_cpp_token_gap_is_per_request():
     gap = {query.name: query.promql for query in curve_queries(Options(), 15.0)}["gap_s"]
     assert "llamacpp:tokens_predicted_seconds_total[15s]" in gap
     assert "inter_token_latency_seconds_sum[15s]" in gap
@@ -32,7 +32,7 @@ def test_every_selector_has_the_users_matchers():
         assert query.promql.count("[60s]") == query.promql.count('cluster="a",namespace="llm"}[60s]')
 
 
-def test_prometheus_can_read_them(tmp_path):
+def test_prometheus_parses_the_capacity_queries(tmp_path):
     rules = [{"record": f"a:{query.name}", "expr": query.promql} for query in curve_queries(OPTIONS, 60.0)]
     file = tmp_path / "rules.yml"
     file.write_text(json.dumps({"groups": [{"name": "curves", "rules": rules}]}))

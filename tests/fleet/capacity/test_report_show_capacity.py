@@ -67,7 +67,7 @@ def test_the_table_fits_80_columns_and_no_number_is_cut():
     assert "+64 (4)" in text
 
 
-def test_simulated_and_measured_are_told_apart(wording):
+def test_simulated_values_are_marked(wording):
     text = shown(row(), SIMULATED, width=110)
     assert text.startswith(" ~800 USERS ")
     assert shown(row()).startswith(" 768 USERS ")
@@ -76,12 +76,12 @@ def test_simulated_and_measured_are_told_apart(wording):
     wording(" ".join(text.split("\n\n")[-1].split()), tells="~")
 
 
-def test_a_long_curve_is_thinned_to_its_ends_and_some_between():
-    [line] = [line for line in shown(row(), width=160).splitlines() if "tok/s of each by requests" in line]
+def test_long_curve_is_thinned_keeping_both_ends():
+    [line] = [line for line in shown(row(), width=160).splitlines() if "tok/s per request, by" in line]
     assert "1: 89.0, 2: 88.0, 3: 87.0, 4: 86.0, 7: 83.0, 11: 79.0, 18: 72.0, 29: 61.0" in line
 
 
-def test_what_can_not_be_told_says_why(wording):
+def test_undetermined_capacity_states_the_reason(wording):
     text = shown(UNTOLD)
     assert text.startswith(" CAN'T TELL ")
     assert UNTOLD.because in text
@@ -89,11 +89,11 @@ def test_what_can_not_be_told_says_why(wording):
     wording(shown(SIMULATED, UNTOLD, width=118).splitlines()[0], tells="1 group")
 
 
-def test_what_nothing_ends_has_a_plus():
+def test_unlimited_capacity_is_shown_with_a_plus():
     assert "~32+" in shown(row(limit=UNSEEN, basis="simulated", users_at_goal=users(20, 32, 32)))
 
 
-def test_the_goal_the_other_steps_and_the_statements_are_said(wording):
+def test_goal_next_steps_and_statements_are_shown(wording):
     said = Statement(kind="limit", text="3 moments were read", hint="--span less time")
     text = shown(SIMULATED, statements=(said,))
     wording(text, about="20 tok/s", tells="2 s")
@@ -101,23 +101,23 @@ def test_the_goal_the_other_steps_and_the_statements_are_said(wording):
     wording(shown(SIMULATED, width=120), about="over 2 GPUs", tells=("~+25", "+10", "+50"))
 
 
-def test_a_step_that_buys_nothing_says_so_in_words(wording):
+def test_step_without_gain_says_no_more_users(wording):
     step = Step(what="an instance over 2 GPUs", gpus=1, users=users(0, 0, 0), basis="simulated", because="by physics")
     text = shown(row(next=(SIMULATED.next[0], step)))
     wording(text, about="over 2 GPUs")
     assert "+0" not in text
 
 
-def test_a_statement_hangs_beside_its_mark_and_names_a_few():
+def test_statement_is_indented_and_names_a_few_instances():
     said = Statement(kind="missing", text="nothing is known of " + "much " * 20, instances=9, such_as=("gpu-1",))
     text = shown(SIMULATED, statements=(said,), width=60)
     assert "(9 instances: gpu-1, ...)" in " ".join(text.split())
     assert all(line.startswith("  ") for line in text.split("! ")[1].splitlines()[1:2])
 
 
-def test_many_groups_are_cut_and_the_rest_is_in_the_json(wording):
+def test_many_groups_are_truncated_with_a_pointer_to_json(wording):
     text = shown(*[SIMULATED] * 60)
-    wording(text, about="20 groups")
+    wording(text, about="20 more groups")
     assert len(json.loads(shown(*[SIMULATED] * 60, form="json"))["rows"]) == 60
 
 
@@ -129,11 +129,11 @@ def test_markdown_has_the_table_and_escapes_names():
     assert "### ~800 USERS" in text
 
 
-def test_a_name_can_not_drive_the_terminal():
+def test_terminal_escapes_in_names_are_removed():
     assert "\x1b" not in shown(row(model="a\x1b[31mb"))
 
 
-def test_there_is_no_other_format():
+def test_unknown_format_is_refused():
     render_capacity.check_format("markdown")
     with pytest.raises(UserError, match="no format 'html'"):
         render_capacity.check_format("html")

@@ -1,4 +1,4 @@
-"""One real Prometheus for all tests of asking, and a proxy before it that can be unwell."""
+"""One real Prometheus for all query tests, and a proxy that injects faults."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,6 +18,6 @@ def real_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def proxy(real_url: str) -> Iterator[Callable[..., Unwell]]:
-    """Starts a proxy that does one thing to every answer."""
+    """Starts a proxy that applies one fault to every response."""
     with ExitStack() as stack:
         yield lambda always="pass", **fields: stack.enter_context(unwell(real_url, always, **fields))

@@ -1,4 +1,4 @@
-"""Answers as they should be, and everything else that a server could send."""
+"""Valid responses, and everything else that a server could send."""
 
 import gc
 import json
@@ -25,25 +25,25 @@ def sample(value: str, **labels: str) -> dict[str, Any]:
     return {"metric": labels, "value": [1.5, value]}
 
 
-def test_a_vector():
+def test_vector_response_is_parsed():
     got = parse_series(answer([sample("1.5e3", a="x"), sample("-0", a="y")]), MOST)
     assert got.series == [Series({"a": "x"}, 1500.0), Series({"a": "y"}, 0.0)]
     assert type(got.series[0]) is Series
     assert got.duplicates == 0
 
 
-def test_names_of_labels_are_kept_once():
+def test_label_names_are_interned():
     first, second = parse_series(answer([sample("1", instance="x"), sample("2", instance="y")]), MOST).series
     assert next(iter(first.labels)) is next(iter(second.labels))
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "Inf", "nan"])
-def test_what_is_no_number_is_no_value(value: str):
+def test_nan_and_infinite_values_are_dropped(value: str):
     got = parse_series(answer([sample(value, a="x"), sample("1", a="y")]), MOST)
     assert got.series == [Series({"a": "y"}, 1.0)]
 
 
-def test_a_native_histogram_has_no_one_value():
+def test_native_histogram_is_dropped():
     got = parse_series(answer([{"metric": {"a": "x"}, "histogram": [1, {"count": "3"}]}]), MOST)
     assert got.series == []
 
@@ -53,14 +53,14 @@ def test_a_scalar_is_a_series_without_labels():
     assert parse_series(answer([1.5, "NaN"], "scalar"), MOST).series == []
 
 
-def test_of_the_same_labels_the_first_is_kept():
+def test_duplicate_labels_keep_the_first_series():
     rows = [sample("1", a="x", b="y"), sample("2", a="x", b="y"), sample("3", a="x", c="y"), sample("4", b="y", a="x")]
     got = parse_series(answer(rows), MOST)
     assert [one.value for one in got.series] == [1.0, 3.0]
     assert got.duplicates == 2
 
 
-def test_curves_leave_out_moments_without_a_value():
+def test_curves_drop_points_without_a_value():
     rows = [
         {"metric": {"a": "x"}, "values": [[1, "1"], [2, "NaN"], [3, "3"]]},
         {"metric": {"a": "y"}, "values": [[1, "NaN"]]},
@@ -71,12 +71,12 @@ def test_curves_leave_out_moments_without_a_value():
     assert got.duplicates == 1
 
 
-def test_warnings_and_what_victoria_metrics_says():
+def test_warnings_infos_and_is_partial_are_read():
     head = parse_series(answer([], warnings=["w"], infos=["i"], isPartial=True), MOST).head
     assert (head.warnings, head.infos, head.is_partial) == (["w"], ["i"], True)
 
 
-def test_nothing_may_be_null():
+def test_null_result_is_an_empty_response():
     assert parse_series(answer(None, warnings=None, infos=None), MOST).series == []
     assert parse_curves(answer(None, "matrix"), MOST).curves == []
 
@@ -87,29 +87,29 @@ def test_nothing_may_be_null():
         (b"", "empty"),
         (b" <!DOCTYPE html><html>", "web page"),
         (b"<html>", "web page"),
-        (b"[1, 2", "not the JSON"),
-        (b'{"status":"success","data":{"resultType":"vector","resu', "cut short"),
-        (b"hello", "not the JSON"),
-        (b"\xff\xfe\x00", "not the JSON"),
-        (b"[" * 100_000, "not the JSON"),
+        (b"[1, 2", "not Prometheus JSON"),
+        (b'{"status":"success","data":{"resultType":"vector","resu', "truncated"),
+        (b"hello", "not Prometheus JSON"),
+        (b"\xff\xfe\x00", "not Prometheus JSON"),
+        (b"[" * 100_000, "not Prometheus JSON"),
         (b"{}", "nothing"),
-        (answer("text", "string"), "'string' where 'vector'"),
-        (answer([{"metric": {}, "values": []}], "matrix"), "'matrix' where 'vector'"),
-        (answer([{"stream": {}, "values": []}], "streams"), "'streams' where 'vector'"),
-        (answer([{"metric": {"a": 1}, "value": [1, "1"]}]), "no vector"),
-        (answer([{"metric": {"a": "b"}, "value": [1, "one"]}]), "no number"),
-        (answer([{"metric": {"a": "b"}, "value": [1]}]), "no vector"),
-        (answer([1, "one"], "scalar"), "'scalar' where"),
+        (answer("text", "string"), "'string', expected 'vector'"),
+        (answer([{"metric": {}, "values": []}], "matrix"), "'matrix', expected 'vector'"),
+        (answer([{"stream": {}, "values": []}], "streams"), "'streams', expected 'vector'"),
+        (answer([{"metric": {"a": 1}, "value": [1, "1"]}]), "not a valid vector"),
+        (answer([{"metric": {"a": "b"}, "value": [1, "one"]}]), "not a number"),
+        (answer([{"metric": {"a": "b"}, "value": [1]}]), "not a valid vector"),
+        (answer([1, "one"], "scalar"), "'scalar', expected"),
         (b'{"status":"error","error":"swallowed"}', "swallowed"),
     ],
 )
-def test_what_came_instead_is_named(body: bytes, words: str):
+def test_unexpected_body_is_named_in_the_error(body: bytes, words: str):
     with pytest.raises(BadAnswerError, match=words) as error:
         parse_series(body, MOST)
     assert not error.value.limit
 
 
-def test_too_many_series_are_not_made_into_objects(wording):
+def test_too_many_series_are_refused_before_decoding(wording):
     with pytest.raises(BadAnswerError) as error:
         parse_series(answer([sample("1", a=str(n)) for n in range(3)]), 2)
     assert error.value.limit
@@ -119,7 +119,7 @@ def test_too_many_series_are_not_made_into_objects(wording):
         parse_series(spaced.replace(b'"metric":', b'"metric" :'), 2)
 
 
-def test_the_collector_is_on_again_after_a_failure():
+def test_garbage_collector_is_enabled_again_after_a_failure():
     with pytest.raises(BadAnswerError):
         parse_series(b"no", MOST)
     assert gc.isenabled()
@@ -131,7 +131,7 @@ VALUES = st.floats(allow_nan=True, allow_infinity=True)
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(LABELS, VALUES), max_size=8))
-def test_whatever_is_sent_comes_back(rows: list[tuple[dict[str, str], float]]):
+def test_arbitrary_series_round_trip(rows: list[tuple[dict[str, str], float]]):
     got = parse_series(answer([sample(repr(value)) | {"metric": labels} for labels, value in rows]), MOST)
     first: dict[frozenset[tuple[str, str]], float] = {}
     for labels, value in rows:
@@ -153,7 +153,7 @@ ANYTHING = st.recursive(
 
 
 @given(st.integers(0, len(WHOLE) - 1), st.binary(max_size=3))
-def test_bytes_that_were_lost_or_changed_are_an_answer_or_none(place: int, other: bytes):
+def test_corrupted_bytes_parse_or_raise_bad_answer(place: int, other: bytes):
     with pytest.raises(BadAnswerError):
         parse_series(WHOLE[:place], MOST)
     for parse in (parse_series, parse_curves):
@@ -166,7 +166,7 @@ def test_bytes_that_were_lost_or_changed_are_an_answer_or_none(place: int, other
 
 @settings(max_examples=60)
 @given(ANYTHING)
-def test_any_json_is_an_answer_or_none(value: Any):
+def test_arbitrary_json_parses_or_raises_bad_answer(value: Any):
     body = json.dumps(value).encode()
     for parse in (parse_series, parse_curves):
         with suppress(BadAnswerError):

@@ -1,4 +1,4 @@
-"""Whoever does not want the answer any more is not kept waiting for it: Ctrl-C ends a question on its way."""
+"""Ctrl-C ends a pending query without waiting for its response."""
 
 import socket
 import time
@@ -18,12 +18,12 @@ AT_ONCE_S = 2.0
 
 @pytest.fixture
 def silent():
-    """The address of a server that takes questions and answers none."""
+    """The address of a server that accepts queries and never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_hanging_up_ends_the_question_of_another_thread(silent):
+def test_close_ends_a_pending_query_in_another_thread(silent):
     ended = []
 
     def ask():
@@ -42,7 +42,7 @@ def test_hanging_up_ends_the_question_of_another_thread(silent):
     assert len(ended) == 1
 
 
-def test_a_reading_that_is_interrupted_waits_for_no_answer(monkeypatch):
+def test_interrupted_read_does_not_wait_for_a_response(monkeypatch):
     closed = []
 
     class Pool:

@@ -1,4 +1,4 @@
-"""A real Prometheus that is well: one moment, one connection, who asks, and what is never shown."""
+"""A healthy real Prometheus: one query time, one connection, credentials sent and never shown."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.prometheus.connection import Access
 
 
-def test_series_and_curves_at_one_moment_of_its_clock(real_url: str):
+def test_instant_and_range_queries_use_one_server_time(real_url: str):
     with asking(real_url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
         first = prometheus.now_s
@@ -23,21 +23,21 @@ def test_series_and_curves_at_one_moment_of_its_clock(real_url: str):
         [curve] = prometheus.curves("vector(time())", first - 60, first, 30).curves
         assert curve.times_s == pytest.approx([first - 60, first - 30, first], abs=0.001)
         assert curve.values == curve.times_s
-        assert (prometheus.asked, prometheus.statements()) == (5, ())
+        assert (prometheus.queries_sent, prometheus.statements()) == (5, ())
 
 
-def test_one_connection_is_kept(proxy: Proxy):
+def test_one_connection_is_reused(proxy: Proxy):
     unwell = proxy()
     with asking(unwell.url) as prometheus:
         for _ in range(5):
             assert not prometheus.instant("vector(1)").failure
-        assert (unwell.connections, prometheus.asked) == (1, 6)
+        assert (unwell.connections, prometheus.queries_sent) == (1, 6)
     assert unwell.forms[1]["partial_response"] == "true"
     assert unwell.forms[1]["timeout"] == "4s"
 
 
 @pytest.mark.parametrize("deed", ["hang_up", "last_word"])
-def test_a_connection_that_ends_after_an_answer_is_opened_again(proxy: Proxy, deed: str):
+def test_closed_connection_is_reopened(proxy: Proxy, deed: str):
     unwell, said = proxy(deed), list[str]()
     with Prometheus(Access(url=unwell.url), said.append) as prometheus:
         for _ in range(3):
@@ -46,7 +46,7 @@ def test_a_connection_that_ends_after_an_answer_is_opened_again(proxy: Proxy, de
     assert (unwell.connections, said) == (4, [])
 
 
-def test_many_threads_may_ask(real_url: str):
+def test_queries_are_thread_safe(real_url: str):
     with asking(real_url) as prometheus:
         got: list[float] = []
         threads = [Thread(target=lambda n=n: got.append(prometheus.instant(str(n)).series[0].value)) for n in range(8)]
@@ -58,7 +58,7 @@ def test_many_threads_may_ask(real_url: str):
 
 
 @pytest.mark.parametrize("query", ["sum(", "up[5m]", '"text"', "nosuch(1)"])
-def test_a_query_that_is_wrong_fails_alone(real_url: str, query: str):
+def test_invalid_query_fails_alone(real_url: str, query: str):
     with asking(real_url) as prometheus:
         answered = prometheus.instant(query, about="odd one")
         assert answered.failure
@@ -68,34 +68,34 @@ def test_a_query_that_is_wrong_fails_alone(real_url: str, query: str):
         assert by_host(prometheus.instant(TWO).series) == BOTH
 
 
-def test_a_real_limit_is_named(real_url: str, wording):
+def test_real_query_limit_is_named(real_url: str, wording):
     with asking(real_url) as prometheus:
         answered = prometheus.curves("vector(1)", 0, 1e6, 1)
         wording(answered.failure.partition(": ")[0])
         assert [one.kind for one in prometheus.statements()] == ["limit"]
 
 
-def test_another_path_has_no_api(real_url: str):
+def test_wrong_path_is_a_user_error(real_url: str):
     with asking(f"{real_url}/prometheus") as prometheus, pytest.raises(UserError) as error:
         prometheus.instant("vector(1)")
     assert "no Prometheus API at" in error.value.message
     assert "leave out /prometheus" in error.value.hint
 
 
-def test_packed_answers_are_unpacked(proxy: Proxy):
+def test_gzip_responses_are_decompressed(proxy: Proxy):
     with asking(proxy("packed").url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
 
 
-def test_a_server_for_readers_is_asked_with_get(proxy: Proxy):
+def test_server_without_post_is_queried_with_get(proxy: Proxy):
     unwell = proxy("no_post")
     with asking(unwell.url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
-        assert prometheus.asked == 3
+        assert prometheus.queries_sent == 3
         assert len(unwell.forms) == 3
 
 
-def test_who_asks_is_told_with_every_query(proxy: Proxy):
+def test_credentials_are_sent_with_every_query(proxy: Proxy):
     unwell = proxy(authorization="Basic am9lOmh1bnRlcjIy")
     address = unwell.url.replace("://", "://joe:hunter22@")
     with asking(address) as prometheus:
@@ -105,7 +105,7 @@ def test_who_asks_is_told_with_every_query(proxy: Proxy):
         prometheus.instant("vector(1)")
 
 
-def test_secrets_that_a_server_repeats_are_not_shown(proxy: Proxy):
+def test_secrets_echoed_by_the_server_are_masked(proxy: Proxy):
     headers = (("X-Api-Key", "k-12345678"), ("X-Scope-OrgID", "team-a"))
     unwell = proxy("repeats_secrets", only="label_replace")
     with asking(unwell.url, bearer="very.secret.token", headers=headers) as prometheus:
@@ -116,7 +116,7 @@ def test_secrets_that_a_server_repeats_are_not_shown(proxy: Proxy):
     assert not any(secret in everything for secret in ("k-12345678", "very.secret.token", "\x1b"))
 
 
-def test_proxies_of_the_environment_are_not_used(real_url: str, monkeypatch: pytest.MonkeyPatch):
+def test_environment_proxies_are_ignored(real_url: str, monkeypatch: pytest.MonkeyPatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with asking(real_url) as prometheus:

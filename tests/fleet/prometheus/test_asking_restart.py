@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
 AWAY_S = 1.0
 
 
-def test_a_restart_is_waited_for_and_loses_nothing(tmp_path: Path):
+def test_server_restart_is_retried_without_losing_series(tmp_path: Path):
     address, said = f"127.0.0.1:{free_port()}", list[str]()
     url, log, file = f"http://{address}", tmp_path / "log", tmp_path / "prometheus.yml"
     itself = server.Scrape(address, "/metrics", {"job": "itself", "instance": address})
@@ -46,4 +46,4 @@ def test_a_restart_is_waited_for_and_loses_nothing(tmp_path: Path):
             after = {frozenset(one.labels.items()) for one in prometheus.instant('{job="itself"}').series}
             assert after == before
             assert prometheus.statements() == ()
-    assert any("trying again" in text for text in said)
+    assert any("retrying" in text for text in said)

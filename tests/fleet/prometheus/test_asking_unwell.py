@@ -1,4 +1,4 @@
-"""A real Prometheus that is unwell: a clear statement, and never an absence that is none."""
+"""A real Prometheus behind a faulty proxy: failures are stated and never look like missing series."""
 
 import time
 
@@ -17,25 +17,25 @@ from unslow.fleet.prometheus.connection import Access
         ("mimir_series", "limit", "series in one query", "--match"),
         ("thanos_series", "limit", "series in one query", "--match"),
         ("victoria_series", "limit", "series in one query", "--match"),
-        ("mimir_length", "limit", "time that one query may span", "--window"),
-        ("busy", "limit", "queries at a time", "less busy"),
-        ("timed_out", "partial", "it took too long: query timed out", "--timeout"),
+        ("mimir_length", "limit", "time range of one query", "--window"),
+        ("busy", "limit", "concurrent queries", "less busy"),
+        ("timed_out", "partial", "timed out: query timed out", "--timeout"),
         ("unavailable", "partial", "503: at least 2 live replicas", "starting"),
         ("internal", "partial", "500: boom", "log"),
-        ("half_json", "partial", "cut short", "between"),
+        ("half_json", "partial", "truncated", "between"),
         ("cut", "partial", "broke off in the middle", "--match"),
         ("packed_badly", "partial", "broke off in the middle", "--match"),
         ("page", "partial", "web page", "between"),
         ("empty", "partial", "empty", "between"),
-        ("other_json", "partial", "not the JSON", "between"),
+        ("other_json", "partial", "not Prometheus JSON", "between"),
         ("error_with_200", "partial", "swallowed the status", "between"),
-        ("slow:3", "partial", "did not answer within", "--timeout"),
-        ("drip", "partial", "did not answer within", "--timeout"),
-        ("bomb:10", "limit", "more than 2 MB", "--match"),
-        ("huge:2000", "limit", "2,000 series, and at most 1,000", "--match"),
+        ("slow:3", "partial", "no response within", "--timeout"),
+        ("drip", "partial", "no response within", "--timeout"),
+        ("bomb:10", "limit", "larger than 2 MB", "--match"),
+        ("huge:2000", "limit", "2,000 series, more than 1,000", "--match"),
     ],
 )
-def test_one_query_fails_and_the_others_do_not(proxy: Proxy, deed: str, kind: str, words: str, hint: str):
+def test_one_failed_query_leaves_the_others_intact(proxy: Proxy, deed: str, kind: str, words: str, hint: str):
     unwell = proxy(deed, only="999")
     fields = {"timeout_s": 1.5 if deed in ("slow:3", "drip") else 5.0, "restart_s": 0.6}
     with asking(unwell.url, most_bytes=2_000_000, most_series=1000, **fields) as prometheus:
@@ -53,22 +53,22 @@ def test_one_query_fails_and_the_others_do_not(proxy: Proxy, deed: str, kind: st
 @pytest.mark.parametrize(
     ("deed", "words", "hint"),
     [
-        ("unauthorized", "does not know who asks (401)", "--token-file"),
+        ("unauthorized", "requires authentication (401)", "--token-file"),
         ("no_tenant", "no org id", "X-Scope-OrgID"),
-        ("forbidden", "does not let us ask (403)", "--username"),
-        ("elsewhere", "sends us to http://login.example.org/start, which is not followed", "log in"),
-        ("to_nowhere", "sends us to nowhere, which is not followed", "another address"),
-        ("to_tls", "sends us to https://127.0.0.1/api", "give https://127.0.0.1 itself"),
+        ("forbidden", "denies access (403)", "--username"),
+        ("elsewhere", "redirects to http://login.example.org/start, which is not followed", "login"),
+        ("to_nowhere", "redirects to nowhere, which is not followed", "not followed"),
+        ("to_tls", "redirects to https://127.0.0.1/api", "use https://127.0.0.1"),
         ("page", "web page", "login"),
         ("starting", "503: Service Unavailable", "starting"),
-        ("gateway", "answered 502", "starting"),
+        ("gateway", "status 502", "starting"),
         ("reset", "broke off", "running"),
         ("close", "broke off", "running"),
-        ("slow:1", "did not answer within", "--timeout"),
-        ("busy", "queries at a time", "less busy"),
+        ("slow:1", "no response within", "--timeout"),
+        ("busy", "concurrent queries", "less busy"),
     ],
 )
-def test_a_server_that_answers_nobody_is_an_error_of_the_user(proxy: Proxy, deed: str, words: str, hint: str):
+def test_server_that_refuses_everything_is_a_user_error(proxy: Proxy, deed: str, words: str, hint: str):
     patience = {"timeout_s": 0.5 if deed == "slow:1" else 5.0, "restart_s": 0.3}
     with asking(proxy(deed).url, **patience) as prometheus, pytest.raises(UserError) as error:
         prometheus.instant("vector(1)")
@@ -81,18 +81,18 @@ def test_a_server_that_answers_nobody_is_an_error_of_the_user(proxy: Proxy, deed
     "deeds",
     [["starting", "starting"], ["gateway"], ["reset", "reset"], ["close", "close"], ["busy"], ["cut"], ["unavailable"]],
 )
-def test_a_moment_of_weakness_is_waited_for(proxy: Proxy, deeds: list[str]):
+def test_transient_failures_are_retried(proxy: Proxy, deeds: list[str]):
     unwell, said = proxy(), list[str]()
     with Prometheus(Access(url=unwell.url), said.append) as prometheus:
         assert prometheus.now_s
         unwell.next.extend(deeds)
         assert by_host(prometheus.instant(TWO).series) == BOTH
         assert (len(unwell.next), prometheus.statements()) == (0, ())
-    assert all("trying again for 20 s at most" in text for text in said)
+    assert all("retrying for up to 20 s" in text for text in said)
     assert len(said) == 1
 
 
-def test_a_restart_in_between_is_waited_for(proxy: Proxy):
+def test_restart_between_queries_is_retried(proxy: Proxy):
     unwell = proxy()
     with asking(unwell.url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
@@ -104,19 +104,19 @@ def test_a_restart_in_between_is_waited_for(proxy: Proxy):
         assert unwell.connections == 2
 
 
-def test_a_server_that_stays_busy_is_not_waited_for_each_time(proxy: Proxy, wording):
+def test_permanently_busy_server_is_not_retried_every_time(proxy: Proxy, wording):
     unwell = proxy("busy", only="999")
     with asking(unwell.url, restart_s=1.8) as prometheus:
         failure = wording(prometheus.instant("vector(999)").failure)
-        tries = prometheus.asked
+        tries = prometheus.queries_sent
         assert prometheus.instant("vector(999)").failure == failure
-    assert prometheus.asked - tries <= 2 < tries - 1
+    assert prometheus.queries_sent - tries <= 2 < tries - 1
 
 
-def test_there_is_an_end_to_all_queries_together(proxy: Proxy, wording):
+def test_total_time_limit_ends_all_queries(proxy: Proxy, wording):
     unwell = proxy("slow:3", only="999")
     with asking(unwell.url, timeout_s=0.9, whole_s=0.9) as prometheus:
-        assert "did not answer" in prometheus.instant("vector(999)").failure
+        assert "no response" in prometheus.instant("vector(999)").failure
         wording(prometheus.instant("vector(1)").failure, tells="0.9 s")
         assert {one.kind for one in prometheus.statements()} == {"partial"}
 
@@ -132,7 +132,7 @@ def test_partial_answers_are_used_and_stated(proxy: Proxy, wording):
         wording(statement.text, tells="store-1:10901")
 
 
-def test_what_victoria_metrics_could_not_read_is_partial_too(proxy: Proxy, wording):
+def test_victoria_metrics_is_partial_is_stated(proxy: Proxy, wording):
     with asking(proxy("partly_stored", only="label_replace").url) as prometheus:
         prometheus.instant(TWO, about="hosts")
         [statement] = prometheus.statements()
@@ -140,22 +140,22 @@ def test_what_victoria_metrics_could_not_read_is_partial_too(proxy: Proxy, wordi
         wording(statement.text, tells="hosts")
 
 
-def test_information_is_a_note(proxy: Proxy):
+def test_infos_become_a_note(proxy: Proxy):
     with asking(proxy("informed", only="label_replace").url) as prometheus:
         prometheus.instant(TWO)
         assert [one.kind for one in prometheus.statements()] == ["note"]
 
 
-def test_series_that_come_twice_are_kept_once(proxy: Proxy):
+def test_duplicate_series_are_kept_once_and_stated(proxy: Proxy):
     with asking(proxy("twice", only="label_replace").url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
         [statement] = prometheus.statements()
         assert statement.kind == "duplicates"
-        assert statement.text.startswith("series came twice")
+        assert statement.text.startswith("duplicate series")
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(420, "7 min ahead of"), (-90, "90 s behind")])
-def test_a_wrong_clock_is_stated_and_followed(proxy: Proxy, seconds: int, words: str):
+def test_clock_skew_is_stated_and_the_server_time_used(proxy: Proxy, seconds: int, words: str):
     unwell = proxy(f"skewed:{seconds}")
     with asking(unwell.url) as prometheus:
         assert by_host(prometheus.instant(TWO).series) == BOTH
@@ -165,12 +165,12 @@ def test_a_wrong_clock_is_stated_and_followed(proxy: Proxy, seconds: int, words:
         assert (statement.kind, words in statement.text) == ("skew", True)
 
 
-def test_a_value_of_half_a_minute_ago_is_no_wrong_clock(proxy: Proxy):
+def test_latency_offset_of_victoria_metrics_is_not_clock_skew(proxy: Proxy):
     with asking(proxy("late_value").url) as prometheus:
         assert prometheus.now_s == pytest.approx(time.time(), abs=3)
         assert prometheus.statements() == ()
 
 
-def test_a_server_that_tells_no_time_is_believed_by_its_date(proxy: Proxy):
+def test_missing_timestamp_falls_back_to_the_date_header(proxy: Proxy):
     with asking(proxy("huge:0.5").url) as prometheus:
         assert prometheus.now_s == pytest.approx(time.time(), abs=3)

@@ -1,9 +1,9 @@
-"""Limits by their words, clocks that differ, and statements that are made once."""
+"""Limits recognised by error text, clock skew, and deduplicated statements."""
 
 import pytest
 
 from unslow.fleet.prometheus.client import limit_in, parse_date_s, skew_text, span
-from unslow.fleet.prometheus.connection import Said, plain_text
+from unslow.fleet.prometheus.connection import StatementLog, plain_text
 
 
 @pytest.mark.parametrize(
@@ -15,15 +15,15 @@ from unslow.fleet.prometheus.connection import Said, plain_text
         ("exceeded series limit: limit 1 violated (got 2)", "series in one query"),
         ("the number of matching timeseries exceeds 300000; either narrow down", "series in one query"),
         ("the number of matching unique timeseries exceeds 300000", "series in one query"),
-        ("the query time range exceeds the limit (query length: 1h0m0s)", "the time that one query may span"),
-        ("exceeded maximum resolution of 11,000 points per timeseries", "points of one curve"),
+        ("the query time range exceeds the limit (query length: 1h0m0s)", "the time range of one query"),
+        ("exceeded maximum resolution of 11,000 points per timeseries", "points per series"),
         ("(err-mimir-max-chunks-per-query)", "data read for one query"),
         ("the query exceeded the maximum number of chunks", "data read for one query"),
         ("code = ResourceExhausted desc = bytes limit", "data read for one query"),
-        ("too many outstanding requests", "queries at a time"),
+        ("too many outstanding requests", "concurrent queries"),
     ],
 )
-def test_a_limit_is_known_by_the_words_of_the_server(text: str, what: str):
+def test_server_limit_is_recognised_by_its_error_text(text: str, what: str):
     limit = limit_in(text)
     assert limit is not None
     assert limit.what == what
@@ -33,11 +33,11 @@ def test_a_limit_is_known_by_the_words_of_the_server(text: str, what: str):
 @pytest.mark.parametrize(
     "text", ["unknown function with name foo", "boom", "", "many-to-many matching not allowed: labels on series"]
 )
-def test_other_words_are_no_limit(text: str):
+def test_other_error_texts_are_not_limits(text: str):
     assert limit_in(text) is None
 
 
-def test_clocks_that_differ_by_more_than_the_answer_took(wording):
+def test_skew_beyond_the_round_trip_is_reported(wording):
     assert skew_text(1000.0, 1000.0, 0.1) == ""
     assert skew_text(1004.0, 1000.0, 0.1) == ""
     assert skew_text(1014.0, 1000.0, 20.0) == ""
@@ -45,25 +45,25 @@ def test_clocks_that_differ_by_more_than_the_answer_took(wording):
     wording(skew_text(1000.0, 1010.0, 0.1), tells="10 s")
 
 
-def test_spans_in_the_unit_that_a_person_would_choose():
+def test_durations_are_shown_in_a_readable_unit():
     assert [span(s) for s in (0.25, 30, 119, 420, 7199, 7200, 86400, 172800)] == (
         ["0.25 s", "30 s", "119 s", "7 min", "120 min", "2 h", "24 h", "2 days"]
     )
 
 
-def test_the_date_of_an_answer():
+def test_date_header_is_parsed():
     assert parse_date_s("Thu, 01 Jan 1970 00:01:00 GMT") == 60.0
     assert parse_date_s("yesterday") is None
     assert parse_date_s("") is None
 
 
-def test_a_text_of_a_server_is_one_short_line():
+def test_server_text_is_shortened_to_one_line():
     assert plain_text("a\x1b[31m\nb\u202ec") == "a [31m b c"
     assert len(plain_text("x" * 10_000)) == 300
 
 
-def test_what_holds_for_several_queries_is_said_once(wording):
-    said = Said()
+def test_statement_about_several_queries_is_made_once(wording):
+    said = StatementLog()
     for about in ("a", "b", "a", "c", "d"):
         said.say("partial", "a store is away", "wait", about)
     said.say("note", "no check")
@@ -72,8 +72,8 @@ def test_what_holds_for_several_queries_is_said_once(wording):
     wording([one.text for one in said.statements()], tells=("a store is away", "4 queries", "no check", "too much"))
 
 
-def test_a_server_can_not_fill_the_report(wording):
-    said = Said()
+def test_number_of_statements_is_bounded(wording):
+    said = StatementLog()
     for n in range(1000):
         said.say("partial", f"made up {n}")
     assert len(said.statements()) == 101

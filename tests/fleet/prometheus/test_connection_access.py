@@ -28,7 +28,7 @@ from unslow.fleet.settings import asked_access
         ("http://vm/select/0/prometheus?extra_label=a=b", "http://vm/select/0/prometheus?extra_label=a=b"),
     ],
 )
-def test_the_address_ends_before_the_api(given: str, url: str):
+def test_api_path_is_removed_from_the_address(given: str, url: str):
     assert Access(url=given).plain().url == url
 
 
@@ -39,30 +39,30 @@ def test_credentials_are_taken_out_of_the_address():
     assert access.shown_url == "https://prom/x"
 
 
-def test_nothing_secret_is_printed():
+def test_repr_shows_no_secrets():
     access = Access(url="https://joe:hunter22@prom", headers=(("X-Api-Key", "k-12345"), ("X-Scope-OrgID", "team")))
     for one in (access, access.plain()):
         assert not any(secret in f"{one} {one!r} {one.shown_url}" for secret in ("hunter22", "k-12345"))
     assert "hunter" not in Access(url="http://joe:hunter/22@prom").shown_url
-    told = access.plain().quoted("got k-12345 and hunter22 and am9lOmh1bnRlcjIy of team")
+    told = access.plain().mask_secrets("got k-12345 and hunter22 and am9lOmh1bnRlcjIy of team")
     assert told == "got masked and masked and masked of team"
 
 
-def test_a_secret_is_not_cut_in_two():
+def test_secret_at_the_cut_is_still_masked():
     access = Access(url="http://p?token=hunter2222", bearer="b" * 40)
     for length in range(250, 310):
-        assert "bbb" not in access.quoted("x" * length + "b" * 40)
-    assert access.quoted("asked /api?token=hunter2222") == "asked /api?token=masked"
+        assert "bbb" not in access.mask_secrets("x" * length + "b" * 40)
+    assert access.mask_secrets("asked /api?token=hunter2222") == "asked /api?token=masked"
 
 
-def test_a_password_or_a_token_is_sent():
+def test_password_or_token_is_sent_as_a_header():
     assert Access(url="http://p", username="a", password="b").sent_headers == {"Authorization": "Basic YTpi"}
     assert Access(url="http://p", bearer="abc").sent_headers == {"Authorization": "Bearer abc"}
     given = Access(url="http://p", bearer="abc", headers=(("authorization", "Custom x"),))
     assert given.sent_headers == {"authorization": "Custom x"}
 
 
-def test_the_environment_fills_in_what_was_not_given():
+def test_environment_supplies_missing_credentials():
     both = {"UNSLOW_PROMETHEUS_PASSWORD": "pw", "UNSLOW_PROMETHEUS_TOKEN": "tok\n"}
     assert with_environment(Access(url="http://p", username="a"), both).password == "pw"
     assert with_environment(Access(url="http://joe@p"), both).password == "pw"
@@ -77,7 +77,7 @@ def access_asked(environment: dict[str, str] | None = None, **flags: object) -> 
     return asked_access(FleetRequest.from_flags(flags), environment or {})
 
 
-def test_a_command_line_names_files(tmp_path: Path):
+def test_flags_name_secret_files(tmp_path: Path):
     (tmp_path / "secret").write_text("hunter22\n")
     named = str(tmp_path / "secret")
     assert access_asked(prometheus="http://joe@p", password_file=named).password == "hunter22"
@@ -86,7 +86,7 @@ def test_a_command_line_names_files(tmp_path: Path):
     assert (access.headers, access.bearer) == ((("X-Scope-OrgID", "team-a"),), "t")
 
 
-def test_files_and_headers_that_are_none(tmp_path: Path):
+def test_unreadable_files_and_invalid_headers_are_user_errors(tmp_path: Path):
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for name, why in (("empty", "is empty"), ("bytes", "not text"), ("none", "No such file"), ("", "directory")):
@@ -114,7 +114,7 @@ def test_files_and_headers_that_are_none(tmp_path: Path):
         Access(url="http://p", timeout_s=60, whole_s=30),
     ],
 )
-def test_what_can_not_be_is_said_without_the_secret(wrong: Access):
+def test_invalid_access_errors_do_not_show_the_secret(wrong: Access):
     with pytest.raises(UserError) as error:
         wrong.plain()
     assert "hunter22" not in f"{error.value.message} {error.value.hint}"

@@ -1,4 +1,4 @@
-"""The real engine on tiny models, measured in turns."""
+"""Calibration rounds: the real engine on tiny models, measured alternately."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from unslow.catalog.quants import file_type_of_mix
 from unslow.facts.errors import UserError
 from unslow.look.bench.calibration import (
     Limits,
-    Measured,
+    ModelTimes,
     ModelToMeasure,
     Sample,
     measure_in_rounds,
@@ -26,7 +26,7 @@ def tiny(tmp_path_factory) -> str:
     return str(ModelCache(tmp_path_factory.mktemp("cache")).model("tiny", "Q8_0"))
 
 
-def test_models_are_measured_in_turns(tiny):
+def test_calibration_measures_models_alternately_in_rounds(tiny):
     guests = [
         ModelToMeasure("shallow", tiny, prompt_tokens=32),
         ModelToMeasure("deep", tiny, depth_tokens=64, prompt_tokens=64),
@@ -46,19 +46,19 @@ def test_models_are_measured_in_turns(tiny):
     assert rounds.use is None or rounds.use.busy_cpus >= 0
 
 
-def test_a_file_that_is_no_model(tmp_path):
+def test_calibrating_an_invalid_gguf_is_a_user_error(tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(UserError, match="ended while it loaded"):
         measure_in_rounds(SYSTEM, [ModelToMeasure("bad", str(tmp_path / "bad.gguf"))], 1, Limits(), lambda _t, _s: None)
 
 
-def test_best_and_typical():
+def test_best_decode_is_the_fastest_step_and_typical_is_the_median():
     steps = (0.011, 0.010, 0.5, 0.012, 0.010)
-    one = Measured(ModelToMeasure("x", "x"), steps, (3.0, 2.0), samples=2, lost=0, tokens=8)
+    one = ModelTimes(ModelToMeasure("x", "x"), steps, (3.0, 2.0), samples=2, lost=0, tokens=8)
     assert one.best_decode_s == pytest.approx(0.010)
     assert one.typical_decode_s == pytest.approx(0.011)
     assert one.best_prefill_s == 2.0
-    alone = Measured(ModelToMeasure("x", "x"), (0.02,), (), samples=1, lost=0, tokens=8)
+    alone = ModelTimes(ModelToMeasure("x", "x"), (0.02,), (), samples=1, lost=0, tokens=8)
     assert (alone.best_decode_s, alone.best_prefill_s) == (0.02, 0.0)
 
 
@@ -66,7 +66,7 @@ def event(n: int, ms: float) -> str:
     return f'data: {{"timings": {{"prompt_n": 9, "prompt_ms": 50, "predicted_n": {n}, "predicted_ms": {ms}}}}}'
 
 
-def test_tokens_are_timed_one_by_one_but_for_the_first():
+def test_stream_timings_give_seconds_per_token_without_the_first():
     lines = ["", "data: {}", event(1, 0.1), event(2, 10.1), event(4, 30.1), event(4, 30.2), "data: {}"]
     assert parse_sample(lines) == Sample(pytest.approx((0.010, 0.010)), 9, 0.05)
 
@@ -74,13 +74,13 @@ def test_tokens_are_timed_one_by_one_but_for_the_first():
 @pytest.mark.parametrize(
     "line", ["", "data: x", "data: {}", 'data: {"error": "busy"}', 'data: {"timings": {"prompt_n": -1}}', "data: [[["]
 )
-def test_an_answer_without_timings_is_no_sample(line):
+def test_a_stream_without_timings_is_a_look_error(line):
     with pytest.raises(LookError):
         parse_sample([line])
 
 
 @pytest.mark.parametrize("cache_bytes", [0, 10**8])
-def test_every_trial_can_be_made(cache_bytes):
+def test_every_calibration_trial_has_a_shape_and_quant_that_can_be_generated(cache_bytes):
     trials = trials_for(cache_bytes)
     assert len({trial.name for trial in trials}) == len(trials)
     for trial in trials:

@@ -1,4 +1,4 @@
-"""The measurement against a door that plays a server."""
+"""Timed completions against a fake server."""
 
 import json
 
@@ -29,7 +29,7 @@ def run(stream, files=None, pid=None):
     return measure(system, Target(URL, "", pid), Plan(slot=3), lambda *_: None), system
 
 
-def test_a_warm_up_and_three_completions_each_with_a_prompt_of_its_own():
+def test_speed_trial_sends_a_warm_up_and_three_distinct_prompts_on_one_slot():
     result, system = run(answer())
     bodies = [body for path, body in system.sent if path.startswith("STREAM")]
     assert len(bodies) == COMPLETIONS + 1
@@ -39,7 +39,7 @@ def test_a_warm_up_and_three_completions_each_with_a_prompt_of_its_own():
     assert len(result.completions.need()) == COMPLETIONS
 
 
-def test_server_and_client_are_kept_apart():
+def test_server_and_client_decode_speeds_are_reported_separately():
     result, _ = run(answer())
     assert result.decode_tokens_per_s.need() == pytest.approx(64.0)
     assert result.client_decode_tokens_per_s.need() == pytest.approx(64 / 1.05)
@@ -48,7 +48,7 @@ def test_server_and_client_are_kept_apart():
     assert result.depth_tokens.need() == 72
 
 
-def test_a_server_that_never_answers_leaves_a_reason():
+def test_a_timeout_makes_decode_speed_unknown_with_the_reason():
     result, _ = run(LookError("did not answer in time"))
     assert isinstance(result.decode_tokens_per_s, Unknown)
     assert "in time" in result.decode_tokens_per_s.why
@@ -68,12 +68,12 @@ def test_a_server_that_never_answers_leaves_a_reason():
     ],
     ids=["nothing", "no json", "no event", "an error", "no timings", "wrong timings", "no tokens", "deep"],
 )
-def test_garbage_leaves_a_reason_too(lines):
+def test_garbage_from_the_stream_makes_decode_speed_unknown(lines):
     result, _ = run(lines)
     assert isinstance(result.decode_tokens_per_s, Unknown)
 
 
-def test_without_proc_the_speed_is_still_known():
+def test_decode_speed_is_known_without_proc():
     result, _ = run(answer(), pid=7)
     assert isinstance(result.decode_tokens_per_s, Known)
     assert isinstance(result.others_cpus, Unknown)
@@ -85,15 +85,15 @@ def completed(**changes):
     return complete(system, Target(URL), Plan(), "hello", 2).completion
 
 
-def test_n_tokens_take_n_minus_one_steps():
+def test_decode_rate_divides_by_tokens_minus_one():
     assert decode_rate(completed(predicted_n=2, predicted_ms=500.0)) == pytest.approx(2.0)
 
 
-def test_cached_tokens_are_told():
+def test_cached_prompt_tokens_are_read_from_timings():
     assert completed(cache_n=10).cached_tokens == 10
 
 
-def test_drafts_are_counted_as_the_server_counts_them():
+def test_drafted_and_accepted_tokens_come_from_the_server():
     result, _ = run(answer(draft_n=80, draft_n_accepted=4))
     assert [(c.drafted_tokens, c.accepted_tokens) for c in result.completions.need()] == [(80, 4)] * COMPLETIONS
 
@@ -116,7 +116,7 @@ def visited(*tasks):
     return measure(system, Target(URL), Plan(slot=3), lambda *_: None), system
 
 
-def test_an_answer_beside_that_of_somebody_else_is_asked_for_again():
+def test_a_completion_that_shared_the_server_is_repeated():
     quiet, came = {"0": "7"}, {"0": "8"}
     result, system = visited(quiet, came)
     asked = [path for path, _ in system.sent if path.startswith("STREAM")]
@@ -124,10 +124,10 @@ def test_an_answer_beside_that_of_somebody_else_is_asked_for_again():
     assert len(asked) == 1 + COMPLETIONS + 1
 
 
-def test_a_server_that_is_never_alone_is_judged_by_nothing():
+def test_a_server_that_is_always_busy_gives_no_decode_speed():
     result, _ = visited({"0": "7 at work"})
     assert isinstance(result.decode_tokens_per_s, Unknown)
-    assert "others" in result.decode_tokens_per_s.why
+    assert "other requests" in result.decode_tokens_per_s.why
     assert result.decode_tokens_per_s.absence == "not_found"
     assert isinstance(result.completions, Unknown)
 
@@ -135,7 +135,7 @@ def test_a_server_that_is_never_alone_is_judged_by_nothing():
 @pytest.mark.parametrize(
     ("template", "thinking"), [("{{ content }}", 0), ("{% if enable_thinking %}<think>{% endif %}", None), (None, None)]
 )
-def test_a_model_without_a_template_for_it_does_not_think(template, thinking):
+def test_a_template_without_a_thinking_switch_means_zero_thinking_tokens(template, thinking):
     props = {f"GET {URL}/props": Answer(200, json.dumps({"chat_template": template}).encode())}
     system = FakeSystem(streams={STREAM: answer()}, http=props)
     result = measure(system, Target(URL), Plan(slot=3), lambda *_: None)
@@ -144,7 +144,7 @@ def test_a_model_without_a_template_for_it_does_not_think(template, thinking):
         assert "chat" in result.thinking_tokens.how_to_get
 
 
-def test_a_grammar_that_fails_past_its_end_may_end_there():
+def test_a_grammar_error_past_its_end_retries_without_ignore_eos():
     class Bound(FakeSystem):
         def stream(self, url, body, headers=None, timeout_s=0, silence_s=0):
             self.sent.append((url, body))

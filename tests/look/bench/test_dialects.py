@@ -1,4 +1,4 @@
-"""Each runtime in its own words, and never a request that would load or unload a model."""
+"""Timed requests in each runtime's API; none of them loads or unloads a model."""
 
 import json
 
@@ -56,11 +56,11 @@ def bodies(system: FakeSystem) -> list[dict]:
         ("", openai_compatible),
     ],
 )
-def test_which_dialect(name, dialect):
+def test_each_runtime_name_selects_its_request_dialect(name, dialect):
     assert dialect_of(name) is dialect.ask
 
 
-def test_ollama_by_its_own_timings_with_the_context_that_is_loaded():
+def test_ollama_speeds_come_from_its_own_timings_at_the_loaded_context():
     system = ollama_machine(generated())
     run = measured(system, "Ollama", context=8192)
     assert run.decode_tokens_per_s.need() == pytest.approx(64)
@@ -71,22 +71,22 @@ def test_ollama_by_its_own_timings_with_the_context_that_is_loaded():
         assert body["options"]["num_ctx"] == 8192
 
 
-def test_ollama_without_a_known_context_names_none():
+def test_ollama_requests_omit_num_ctx_when_the_context_is_unknown():
     system = ollama_machine(generated())
     measured(system, "Ollama")
     assert {tuple(body["options"]) for body in bodies(system)} == {("num_predict",)}
 
 
-def test_a_model_that_is_no_longer_loaded_is_not_loaded_by_a_measurement():
+def test_a_model_that_ollama_unloaded_is_not_loaded_again():
     system = ollama_machine(generated(), loaded=("other",))
     run = measured(system, "Ollama")
     assert "no longer loaded" in run.decode_tokens_per_s.why
     assert bodies(system) == []
 
 
-def test_a_request_that_made_ollama_load_is_the_last():
+def test_measuring_stops_after_a_request_that_made_ollama_load():
     system = ollama_machine(generated(load_duration=9_000_000_000))
-    assert "loaded anew" in measured(system, "Ollama").decode_tokens_per_s.why
+    assert "reloaded" in measured(system, "Ollama").decode_tokens_per_s.why
     assert len(bodies(system)) == 1
 
 
@@ -104,7 +104,7 @@ def test_a_request_that_made_ollama_load_is_the_last():
         LookError("broke off"),
     ],
 )
-def test_nonsense_from_ollama_leaves_a_reason(stream):
+def test_garbage_from_ollama_makes_decode_speed_unknown(stream):
     assert isinstance(measured(ollama_machine(stream), "Ollama").decode_tokens_per_s, Unknown)
 
 
@@ -112,7 +112,7 @@ def openai_machine(**streams) -> FakeSystem:
     return FakeSystem(streams={f"{URL}/v1/{path.replace('_', '/')}": lines for path, lines in streams.items()})
 
 
-def test_a_server_without_timings_by_the_clients_clock(wording):
+def test_openai_servers_without_timings_are_timed_by_the_client_clock(wording):
     system = openai_machine(completions=STREAM)
     run = measured(system, "vLLM")
     assert run.decode_tokens_per_s.need() == pytest.approx(64)
@@ -123,26 +123,26 @@ def test_a_server_without_timings_by_the_clients_clock(wording):
 
 
 @pytest.mark.parametrize(("runtime", "first"), [("LM Studio", "chat"), ("MLX-LM", "text")])
-def test_the_other_address_where_the_first_is_not_there(runtime, first):
+def test_a_404_falls_back_to_the_other_completions_endpoint(runtime, first):
     here, there = ("completions", "chat_completions") if first == "chat" else ("chat_completions", "completions")
     system = openai_machine(**{here: STREAM, there: LookError(f"{URL} answered 404: not found")})
     assert measured(system, runtime).decode_tokens_per_s.need() == pytest.approx(64)
     assert not any("ignore_eos" in body for body in bodies(system))
 
 
-def test_a_server_that_fails_is_not_asked_elsewhere():
+def test_a_500_does_not_fall_back_to_the_other_endpoint():
     system = openai_machine(completions=LookError("answered 500: boom"), chat_completions=STREAM)
     assert "500" in measured(system, "vLLM").decode_tokens_per_s.why
 
 
-def test_without_usage_the_pieces_count():
+def test_without_usage_each_stream_chunk_counts_as_a_token():
     stream = [*(Line(0.5 + i / 10, CHUNK) for i in range(11)), Line(1.6, "data: [DONE]")]
     run = measured(openai_machine(completions=stream), "vLLM")
     assert run.decode_tokens_per_s.need() == pytest.approx(10)
     assert "piece" in run.decode_tokens_per_s.source
 
 
-def test_an_answer_in_one_piece_has_no_speed():
+def test_a_completion_in_one_chunk_has_no_decode_speed():
     run = measured(openai_machine(completions=[Line(0.5, CHUNK), Line(0.5, USAGE)]), "vLLM")
     assert "one piece" in run.decode_tokens_per_s.why
 
@@ -152,13 +152,13 @@ def repeating(pieces: int, *last: Line) -> list[Line]:
     return [*(Line(0.2 + n / 10, '{"response": "a", "done": false}') for n in range(pieces)), *last]
 
 
-def test_a_stream_without_an_end_is_timed_by_its_pieces():
+def test_an_ollama_stream_without_a_final_line_is_timed_by_its_chunks():
     run = measured(ollama_machine(repeating(31)), "Ollama")
     assert run.decode_tokens_per_s.need() == pytest.approx(10.0)
     assert all(done.generated_tokens == 31 for done in run.completions.need())
 
 
-def test_a_stream_that_breaks_off_after_a_few_words_or_with_an_error_is_not():
+def test_a_stream_cut_after_three_chunks_or_by_an_error_has_no_speed():
     assert isinstance(measured(ollama_machine(repeating(3)), "Ollama").decode_tokens_per_s, Unknown)
     why = measured(ollama_machine(repeating(31, Line(4.0, '{"error": "out of room"}'))), "Ollama").decode_tokens_per_s
     assert "out of room" in why.why

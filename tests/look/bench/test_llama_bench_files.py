@@ -1,4 +1,4 @@
-"""What real llama-bench wrote is read, in each format, of old versions too; and what it did not write is told."""
+"""llama-bench output in every format and from old versions; other text is refused."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def rows(name: str):
     return parse_llama_bench((REAL / name).read_text(), name)
 
 
-def test_json_has_every_test_and_repeat():
+def test_llama_bench_json_has_every_test_and_repeat():
     found = rows("full.json")
     assert [row.test for row in found] == [
         "pp32", "pp64", "tg8", "pp32+tg8", "pp32 @ d64", "pp64 @ d64", "tg8 @ d64", "pp32+tg8 @ d64",
@@ -27,7 +27,7 @@ def test_json_has_every_test_and_repeat():
 
 
 @pytest.mark.parametrize(("name", "tests"), [("threads.jsonl", 2), ("one.csv", 1), ("one.sql", 1), ("one.md", 1)])
-def test_the_other_formats(name, tests):
+def test_llama_bench_jsonl_csv_sql_and_markdown_are_parsed(name, tests):
     found = rows(name)
     assert [row.test for row in found] == ["pp32", "tg8"] * tests
     assert all(row.samples_ts for row in found)
@@ -35,7 +35,7 @@ def test_the_other_formats(name, tests):
     assert found[0].model_size == pytest.approx(96576768, rel=1e-4)
 
 
-def test_what_was_cut_short_has_its_whole_tests():
+def test_truncated_llama_bench_output_keeps_its_complete_tests():
     text = (REAL / "full.json").read_text()
     found = parse_llama_bench(text[: text.rindex('"build_commit"')], "cut")
     assert len(found) == 7
@@ -44,7 +44,7 @@ def test_what_was_cut_short_has_its_whole_tests():
     assert len(parse_llama_bench(lines[:-100], "cut")) == 3
 
 
-def test_fields_of_older_versions():
+def test_fields_of_old_llama_bench_versions_are_mapped():
     old = {
         "build_commit": "1f126af",
         "build_number": 1700,
@@ -86,14 +86,14 @@ def test_fields_of_older_versions():
         '[{"n_prompt": [512], "avg_ts": 3}]',
     ],
 )
-def test_what_it_did_not_write_is_told(text, wording):
+def test_text_that_is_not_llama_bench_output_is_a_user_error(text, wording):
     with pytest.raises(UserError) as error:
         parse_llama_bench(text, "the file")
     wording(str(error.value))
     assert "-o json" in error.value.hint
 
 
-def test_too_much_is_told(wording):
+def test_a_llama_bench_file_over_32_mib_or_5000_tests_is_refused(wording):
     with pytest.raises(UserError) as refused:
         parse_llama_bench(" " * (32 * 2**20 + 1), "the file")
     wording(refused.value.message, tells="32 MiB")
@@ -102,7 +102,7 @@ def test_too_much_is_told(wording):
     wording(refused.value.message, tells="5000")
 
 
-def test_odd_values_do_no_harm():
+def test_wrong_types_in_a_llama_bench_row_get_defaults():
     row = bench_row(
         {"n_prompt": "512", "avg_ts": "3.5", "n_gen": None, "model_type": "x" * 10_000, "n_threads": 1e400,
          "repack": "maybe", "poll": [1], "samples_ns": [1e300, 10**9], "unknown": {}}

@@ -3,7 +3,7 @@ from itertools import pairwise
 from unslow.look.bench.ram_bandwidth import PIECE_BYTES, scan_memory
 
 
-def test_every_thread_reads_pieces_one_after_the_other():
+def test_memory_scan_threads_read_pieces_sequentially():
     scan = scan_memory(threads=2, bytes_each=2 * PIECE_BYTES)
     assert len(scan.together) == 2
     for pieces in (scan.alone, *scan.together):

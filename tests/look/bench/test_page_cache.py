@@ -1,4 +1,4 @@
-"""Real pages of a real file: counted, dropped, and seen to stay where somebody uses them."""
+"""Page cache of a real file: counted, dropped, and kept while another process maps it."""
 
 import mmap
 import os
@@ -24,7 +24,7 @@ def file(tmp_path) -> str:
     return str(path)
 
 
-def test_pages_are_dropped_and_read_again(file):
+def test_dropped_pages_leave_the_page_cache_and_reading_restores_them(file):
     assert read_cached_share(SYSTEM, [file]) == 1.0
     drop_pages(SYSTEM, [file])
     assert read_cached_share(SYSTEM, [file]) == 0.0
@@ -32,7 +32,7 @@ def test_pages_are_dropped_and_read_again(file):
     assert read_cached_share(SYSTEM, [file]) == 1.0
 
 
-def test_pages_that_somebody_has_mapped_stay(file):
+def test_pages_mapped_by_another_process_stay_in_the_page_cache(file):
     assert read_users(SYSTEM, [file]) == []
     script = f"import mmap; f = open({file!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); sum(m[::4096])"
     script += "; print(flush=True); input()"
@@ -44,7 +44,7 @@ def test_pages_that_somebody_has_mapped_stay(file):
         other.communicate(b"\n")
 
 
-def test_of_several_files_each_counts(file, tmp_path):
+def test_cached_share_is_weighted_over_several_files(file, tmp_path):
     empty = tmp_path / "none"
     empty.write_bytes(b"")
     assert read_cached_share(SYSTEM, [str(empty)]) == 0.0
@@ -52,7 +52,7 @@ def test_of_several_files_each_counts(file, tmp_path):
     assert mmap.PAGESIZE < SIZE
 
 
-def test_files_that_are_not_there():
+def test_a_missing_file_is_a_look_error_in_every_page_cache_call():
     for look in (read_cached_share, drop_pages, lambda s, p: read_disk_speed(s, p, 1.0)):
         with pytest.raises(LookError, match="/nowhere"):
             look(SYSTEM, ["/nowhere"])

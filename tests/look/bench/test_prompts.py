@@ -1,4 +1,4 @@
-"""Prompts of the length that was asked for, none like another, with few questions to the tokenizer."""
+"""Prompts of the requested length, all different, with few tokenizer calls."""
 
 import json
 import re
@@ -31,11 +31,11 @@ class Tokenizing(FakeSystem):
 
 
 @pytest.mark.parametrize("tokens", [4, 16, 63, 64, 100, 1000, 20_000])
-def test_as_long_as_it_should_be(tokens):
+def test_a_prompt_is_within_two_tokens_of_the_requested_length(tokens):
     assert len(tokens_of(Prompts(Tokenizing(), Target(URL)).prompt(tokens))) == pytest.approx(tokens, abs=2)
 
 
-def test_the_tokenizer_is_asked_once_for_the_words_and_once_for_each_frame():
+def test_the_tokenizer_is_called_three_times_however_many_prompts():
     system = Tokenizing()
     prompts = Prompts(system, Target(URL))
     for tokens in (10, 20, 100, 200, 300, 10_000):
@@ -43,40 +43,40 @@ def test_the_tokenizer_is_asked_once_for_the_words_and_once_for_each_frame():
     assert len(system.sent) == 3
 
 
-def test_every_prompt_differs_from_its_first_word_on_from_any_thread():
+def test_every_prompt_starts_with_a_different_word_across_threads():
     prompts = Prompts(Tokenizing(), Target(URL))
     with ThreadPoolExecutor(8) as pool:
         many = list(pool.map(prompts.prompt, [0, 50, 500] * 20))
     assert len({text.split()[0] for text in many}) == len(many)
 
 
-def test_two_benchmarks_do_not_ask_the_same():
+def test_two_benchmarks_send_different_prompts():
     first, second = FakeSystem(), FakeSystem()
     second.clock()
     assert Prompts(first, Target(URL)).prompt(0) != Prompts(second, Target(URL)).prompt(0)
 
 
-def test_nothing_in_a_long_prompt_repeats_what_a_draft_could_copy():
+def test_a_long_prompt_has_no_repeats_that_a_draft_model_could_copy():
     words = Prompts(Tokenizing(), Target(URL)).prompt(20_000).split()[:-20]
     triples = list(zip(words, words[1:], words[2:], strict=False))
     assert len(set(triples)) > 0.999 * len(triples)
     assert sum(a == b for a, b in pairwise(words)) < 0.01 * len(words)
 
 
-def test_the_protocols_own_prompts_take_turns():
+def test_the_standard_prompts_alternate():
     prompts = Prompts(FakeSystem(), Target(URL))
     texts = [prompts.prompt(0) for _ in range(4)]
     assert [text.endswith(PROMPTS[i % 2]) for i, text in enumerate(texts)] == [True] * 4
 
 
-def test_without_a_tokenizer_earlier_prompts_tell():
+def test_without_a_tokenizer_prompt_length_is_learned_from_earlier_prompts():
     prompts = Prompts(FakeSystem(), Target(URL, runtime="Ollama"))
     for words in (20, 500):
         prompts.learn(words, 2 * words + 30)
     assert len(prompts.prompt(1030).split()) == pytest.approx(500, abs=1)
 
 
-def test_words_of_many_tokens_and_no_room_end_all_the_same():
+def test_prompt_length_holds_with_a_letter_tokenizer_and_tiny_targets():
     class Spelling(Tokenizing):
         """One token for each letter, and one for the word between."""
 
@@ -92,13 +92,13 @@ def test_words_of_many_tokens_and_no_room_end_all_the_same():
         assert Prompts(Tokenizing(), Target(URL)).prompt(tokens)
 
 
-def test_a_count_that_can_not_be_does_not_fill_the_memory():
+def test_an_impossible_learned_ratio_does_not_make_a_huge_prompt():
     prompts = Prompts(FakeSystem(), Target(URL, runtime="Ollama"))
     prompts.learn(1_000_000, 1)
     assert len(prompts.prompt(1000).split()) <= 4000
 
 
-def test_without_anything_a_guess():
+def test_without_tokenizer_or_history_a_default_ratio_is_used():
     assert 600 < len(Prompts(FakeSystem(), Target(URL, runtime="Ollama")).prompt(1000).split()) < 900
 
 
@@ -112,18 +112,18 @@ def test_without_anything_a_guess():
         ([(100, 150), (200, 300)], 1.5, 0.0),
     ],
 )
-def test_what_pairs_of_words_and_tokens_tell(seen, other, around):
+def test_tokens_per_word_are_fitted_from_word_and_token_pairs(seen, other, around):
     ruler = learned_ruler(seen)
     assert (ruler.other, ruler.around) == (other, around)
 
 
-def test_a_row_of_words_shows_the_size_of_each():
+def test_tokens_per_word_are_parsed_from_a_separator_row():
     words = ["ox", "elephant", "a."]
     assert parse_row(tokens_of(row_of(words)), words).sizes == {"ox": 1, "elephant": 2, "a.": 2}
 
 
 @pytest.mark.parametrize("tokens", [[], [5], [5, 5, 5, 5], list(range(40)), [7, 5, 7, 5, 7]])
-def test_a_tokenizer_that_mixes_words_up_is_not_trusted(tokens):
+def test_an_inconsistent_tokenizer_row_is_rejected(tokens):
     assert parse_row(tokens, ["ox", "elephant", "a."]) is None
 
 
@@ -142,7 +142,7 @@ def test_a_tokenizer_that_mixes_words_up_is_not_trusted(tokens):
         ("x", None),
     ],
 )
-def test_the_answers_of_tokenizers(answer, tokens):
+def test_tokenizer_answers_of_each_runtime_are_parsed(answer, tokens):
     assert parse_tokens(answer) == tokens
 
 
@@ -150,25 +150,25 @@ def test_the_answers_of_tokenizers(answer, tokens):
     ("runtime", "path"),
     [("vLLM", "/tokenize"), ("SGLang", "/tokenize"), ("TGI", "/chat_tokenize"), ("KoboldCpp", "/api/extra/tokencount")],
 )
-def test_where_each_tokenizer_is(runtime, path):
+def test_each_runtime_has_its_tokenize_endpoint(runtime, path):
     system = FakeSystem(http={f"POST {URL}{path}": Answer(200, b'{"tokens": [1, 2, 3]}')})
     assert read_tokens(system, Target(URL, runtime=runtime, model="m"), "hello") == [1, 2, 3]
 
 
-def test_a_tokenizer_that_fails_is_none():
+def test_a_failing_or_missing_tokenizer_gives_none():
     system = FakeSystem(http={f"POST {URL}/tokenize": LookError("down")})
     assert read_tokens(system, Target(URL), "hello") is None
     assert read_tokens(FakeSystem(), Target(URL, runtime="LM Studio"), "hello") is None
 
 
-def test_the_words_are_all_different():
+def test_the_prompt_words_are_unique_lowercase_ascii():
     assert len(set(WORDS)) == len(WORDS) > 900
     assert all(word.isascii() and word.isalpha() and word.islower() for word in WORDS)
     assert "the" not in WORDS
 
 
-def test_a_tokenizer_of_letters_tells_how_many_tokens_a_word_takes():
-    """Made-up models have one: it keeps no words apart, so only the average of a word is known."""
+def test_a_letter_tokenizer_gives_the_average_tokens_per_word():
+    """The tokenizer of generated models: it keeps no words apart, so only the average is known."""
 
     class Letters(FakeSystem):
         def request(self, method, url, body=None, headers=None, timeout_s=0):

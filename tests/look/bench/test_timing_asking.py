@@ -1,4 +1,4 @@
-"""Every way in which a request fails, on real sockets, and the same meaning of every answer."""
+"""Every way in which a timed request fails, on real sockets; the same result from every runtime."""
 
 import json
 import socket
@@ -91,20 +91,20 @@ def closed_port() -> str:
         ((HEAD, chunk(b"data: nonsense\n\n")), False, "error", 0),
     ],
 )
-def test_how_it_failed_and_how_far_it_came(parts, hold, kind, pieces):
+def test_each_failure_has_its_kind_and_the_chunks_received(parts, hold, kind, pieces):
     with says(*parts, hold=hold) as url:
         error = failure(url, (HEARD if pieces else SOON) if hold else ASKED)
     assert (error.kind, error.pieces) == (kind, pieces), error.why
 
 
-def test_nobody_there_and_nobody_there_any_more():
+def test_a_closed_port_is_refused_and_with_a_dead_process_gone():
     assert failure(closed_port()).kind == "refused"
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         pass
     assert failure(closed_port(), pid=child.pid).kind == "gone"
 
 
-def test_a_process_that_only_waits_to_be_buried_is_gone_too():
+def test_a_zombie_process_counts_as_gone():
     files = {
         "/proc/7/stat": "7 (llama (x) server) Z 1 7 7",
         "/proc/8/stat": "8 (llama) S 1 8 8",
@@ -117,25 +117,25 @@ def test_a_process_that_only_waits_to_be_buried_is_gone_too():
         assert caught.value.kind == kind
 
 
-def test_where_there_is_no_proc_nobody_is_called_gone():
+def test_without_proc_no_process_is_reported_gone():
     with pytest.raises(AskError) as caught:
         ask(FakeSystem(streams={"http://x/completion": []}), Target("http://x", pid=7), ASKED)
     assert caught.value.kind == "broke_off"
 
 
-def test_the_deadline_ends_a_server_that_never_does():
+def test_the_deadline_ends_an_endless_stream():
     with says(HEAD, *[chunk(PIECE)] * 3, hold=True) as url:
         assert failure(url, ASKED._replace(silence_s=60.0, deadline_s=1.0)).kind == "stalled"
 
 
-def test_silence_is_measured_between_pieces_and_not_over_all():
+def test_the_silence_timeout_applies_between_chunks():
     with serve("llama_cpp", tokens_per_s=20, prompt_tokens_per_s=1e5) as url:
         reply = ask(LiveSystem(), Target(url), Question("hello", 30, silence_s=1.0))
     assert reply.total_s > 1.0
     assert reply.generated_tokens == len(reply.arrivals_s) == 30
 
 
-def test_the_key_is_in_no_failure():
+def test_the_api_key_is_masked_in_failures():
     key = "sk-unslow-test-0123456789"
     with says(HEAD, chunk(event(error={"message": f"bad {key}"}))) as url:
         assert key not in failure(url, api_key=key).why
@@ -155,7 +155,7 @@ RUNTIMES = {
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_question_means_the_same_everywhere(runtime, stream):
+def test_one_request_gives_the_same_reply_on_every_runtime(runtime, stream):
     with serve(RUNTIMES[runtime], tokens_per_s=400, prompt_tokens_per_s=1e4) as url:
         target = Target(url, runtime=runtime, model="qwen3:8b")
         reply = ask(LiveSystem(), target, Question("hello there, you", 20, greedy=True, stream=stream))
@@ -166,7 +166,7 @@ def test_one_question_means_the_same_everywhere(runtime, stream):
     assert reply.text.startswith("The quick brown")
 
 
-def test_a_recorded_answer_of_vllm_as_it_was_counted():
+def test_a_recorded_vllm_stream_is_timed_by_the_client_clock():
     with serve("vllm") as url:
         reply = ask(LiveSystem(), Target(url, runtime="vLLM", model="tiny-llama"), Question("x", 96))
     assert reply.generated_tokens >= len(reply.arrivals_s) > 60
@@ -174,7 +174,7 @@ def test_a_recorded_answer_of_vllm_as_it_was_counted():
     assert (reply.clock, reply.server_decode_s) == ("client clock", None)
 
 
-def test_a_recorded_failure_is_of_the_same_kind_when_replayed(tmp_path):
+def test_a_recorded_failure_replays_with_the_same_kind(tmp_path):
     url = closed_port()
     recorder = Recorder(LiveSystem(), tmp_path)
     with pytest.raises(AskError):
@@ -185,7 +185,7 @@ def test_a_recorded_failure_is_of_the_same_kind_when_replayed(tmp_path):
     assert caught.value.kind == "refused"
 
 
-def test_nothing_else_is_ever_raised():
+def test_an_unexpected_look_error_becomes_an_ask_error():
     system = FakeSystem(streams={"http://x/completion": LookError("whatever it was")})
     with pytest.raises(AskError) as caught:
         ask(system, Target("http://x"), ASKED)

@@ -1,4 +1,4 @@
-"""A real llama-server: what is reported is what the server counted and timed itself."""
+"""Replies of a real llama-server match its own counters and timings."""
 
 import os
 
@@ -31,7 +31,7 @@ def counted(target: Target) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("question", [{}, {"greedy": True}, {"stream": False}], ids=str)
-def test_counts_and_times_are_the_servers_own(target, question):
+def test_token_counts_and_times_match_llama_server_metrics(target, question):
     prompt, before = Prompts(SYSTEM, target).prompt(256), counted(target)
     reply = ask(SYSTEM, target, Question(prompt, 48, **question))
     after = counted(target)
@@ -45,7 +45,7 @@ def test_counts_and_times_are_the_servers_own(target, question):
     assert reply.server_decode_s == pytest.approx(delta["tokens_predicted_seconds_total"], rel=0.01, abs=0.002)
 
 
-def test_each_token_is_a_piece_and_the_clients_clock_agrees(target):
+def test_each_token_is_one_chunk_and_client_times_match_the_server(target):
     reply = ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(0), 64))
     assert len(reply.arrivals_s) == reply.generated_tokens == 64
     assert reply.arrivals_s[-1] - reply.arrivals_s[0] == pytest.approx(reply.server_decode_s, rel=0.1, abs=0.05)
@@ -53,12 +53,12 @@ def test_each_token_is_a_piece_and_the_clients_clock_agrees(target):
 
 
 @pytest.mark.parametrize("tokens", [8, 64, 300, 1500])
-def test_prompts_are_as_long_as_they_should_be(target, tokens):
+def test_real_prompts_are_within_two_tokens_of_the_requested_length(target, tokens):
     reply = ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(tokens), 1))
     assert reply.prompt_tokens == pytest.approx(tokens, abs=2)
 
 
-def test_a_cache_answers_only_where_it_may(target):
+def test_the_prompt_cache_is_used_only_with_keep(target):
     prompt = Prompts(SYSTEM, target).prompt(200)
     first = ask(SYSTEM, target, Question(prompt, 2, keep=True))
     again = ask(SYSTEM, target, Question(prompt, 2, keep=True))
@@ -68,7 +68,7 @@ def test_a_cache_answers_only_where_it_may(target):
     assert anew.cached_tokens == 0
 
 
-def test_a_prompt_that_is_too_long_is_an_error_and_the_server_lives(target):
+def test_a_prompt_beyond_the_context_is_an_error_and_the_server_survives(target):
     with pytest.raises(AskError) as caught:
         ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(6000), 2))
     assert caught.value.kind == "error"

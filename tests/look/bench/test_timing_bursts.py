@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.bench.timing import held_back_s
+from unslow.look.bench.timing import stream_delay_s
 
 
 def bursts(count: int, each: int, pause_s: float) -> list[float]:
@@ -8,22 +8,22 @@ def bursts(count: int, each: int, pause_s: float) -> list[float]:
     return [burst * pause_s + piece * 1e-4 for burst in range(count) for piece in range(each)]
 
 
-def test_a_gateway_that_collects_kilobytes():
-    assert held_back_s(bursts(3, 65, 16.5), 0.25) == pytest.approx(33.0, abs=0.1)
+def test_a_buffering_gateway_shows_as_held_back_seconds():
+    assert stream_delay_s(bursts(3, 65, 16.5), 0.25) == pytest.approx(33.0, abs=0.1)
 
 
-def test_an_even_stream_and_one_that_pauses_by_itself():
+def test_even_streams_and_a_single_stall_are_not_held_back():
     even = [0.25 * n for n in range(200)]
-    assert held_back_s(even, 0.25) == 0
+    assert stream_delay_s(even, 0.25) == 0
     stalled = [0.05 * n + (3.0 if n >= 50 else 0.0) for n in range(100)]
-    assert held_back_s(stalled, 0.08) == 0
+    assert stream_delay_s(stalled, 0.08) == 0
 
 
-def test_steps_that_give_a_handful_at_once_are_no_bursts():
+def test_chunks_of_a_speculative_decoding_step_are_not_held_back():
     drafted = [0.6 * step + piece * 1e-4 for step in range(20) for piece in range(9)]
-    assert held_back_s(drafted, 0.6 / 9) == 0
+    assert stream_delay_s(drafted, 0.6 / 9) == 0
 
 
 @pytest.mark.parametrize("arrivals", [[], [1.0], [1.0, 9.0]])
-def test_too_few_pieces_tell_nothing(arrivals):
-    assert held_back_s(arrivals, 0.1) == 0
+def test_fewer_than_three_chunks_are_never_held_back(arrivals):
+    assert stream_delay_s(arrivals, 0.1) == 0

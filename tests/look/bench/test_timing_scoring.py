@@ -1,4 +1,4 @@
-"""Probabilities of a given text, as llama-server and vLLM tell them."""
+"""Log probabilities of a given text from llama-server and vLLM."""
 
 import json
 
@@ -8,7 +8,7 @@ from doubles import FakeSystem
 from unslow.look.bench.timing import score
 from unslow.look.requests import FIRST_PLACE, ScoredText, Target, scored_places
 from unslow.look.runtimes.llama_cpp.bench import parse_token
-from unslow.look.runtimes.vllm.bench import parse_scored
+from unslow.look.runtimes.vllm import parse_scored
 from unslow.look.system import Answer, LookError
 
 URL = "http://127.0.0.1:8080"
@@ -39,23 +39,23 @@ class Server(FakeSystem):
         return Answer(200, json.dumps({"completion_probabilities": [token]}).encode())
 
 
-def test_a_real_answer():
+def test_a_recorded_llama_server_logprob_is_parsed():
     token = parse_token(REAL, 4626)
     assert (token.logprob, token.top_logprobs[0].id) == (-13.550475120544434, 29)
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"completion_probabilities": []}, {"completion_probabilities": [{}]}])
-def test_an_answer_without_probabilities(answer):
+def test_an_answer_without_probabilities_is_a_look_error(answer):
     with pytest.raises(LookError, match="no probability"):
         parse_token(answer, 4626)
 
 
-def test_another_token_than_the_wanted_one_is_no_answer():
+def test_a_logprob_of_another_token_is_a_look_error():
     with pytest.raises(LookError, match="another token"):
         parse_token(REAL, 1)
 
 
-def test_each_place_is_asked_with_all_that_stands_before_it():
+def test_each_position_is_scored_with_its_whole_prefix():
     system = Server()
     found = score(system, Target(URL), ScoredText("some text", places=10, slot=3))
     asked = [body for name, body in system.sent if name.endswith("/completion")]
@@ -66,32 +66,32 @@ def test_each_place_is_asked_with_all_that_stands_before_it():
     assert set(found.likeliest) == {7}
 
 
-def test_places_are_spread_over_the_text_and_bounded():
+def test_scored_positions_are_spread_over_the_text_and_bounded():
     assert scored_places(50, 1000) == tuple(range(FIRST_PLACE, 50))
     assert len(scored_places(4096, 200)) <= 200
     assert scored_places(4096, 200)[-1] > 4000
 
 
-def test_the_time_ends_it():
+def test_scoring_stops_at_its_time_limit():
     assert (
         len(score(Server(), Target(URL), ScoredText("some text", seconds=0.35)).at) < 10
     )  # the clock there: 0.1 s a look
 
 
-def test_the_context_ends_it():
+def test_scoring_stops_at_the_context_length():
     assert max(score(Server(), Target(URL), ScoredText("some text", context=48)).at) < 32
     with pytest.raises(LookError, match="no room"):
         score(Server(), Target(URL), ScoredText("some text", context=24))
 
 
-def test_a_model_that_lost_its_numbers_is_told():
+def test_a_missing_logprob_in_mid_text_is_a_look_error():
     system = Server()
     system.breaks_at = 20
     with pytest.raises(LookError, match="no probability"):
         score(system, Target(URL), ScoredText("some text"))
 
 
-def test_who_gives_no_probabilities(wording):
+def test_scoring_refuses_runtimes_without_logprobs(wording):
     with pytest.raises(LookError) as refused:
         score(FakeSystem(), Target(URL, runtime="Ollama"), ScoredText("some text"))
     wording(refused.value.why, tells="Ollama")
@@ -107,7 +107,7 @@ def vllm_answer(tokens: list[int]) -> dict:
     return {"choices": [{"text": "x", "prompt_logprobs": [None, *(entry(token) for token in tokens[1:])]}]}
 
 
-def test_vllm_tells_all_places_at_once():
+def test_vllm_scores_all_positions_in_one_request():
     system = FakeSystem(
         http={
             f"POST {URL}/tokenize": Answer(200, json.dumps({"tokens": TOKENS}).encode()),
@@ -121,7 +121,7 @@ def test_vllm_tells_all_places_at_once():
 
 
 @pytest.mark.parametrize("answer", [{}, {"choices": []}, vllm_answer(TOKENS[:20]), vllm_answer([1] * 50)])
-def test_vllm_without_some_place(answer, wording):
+def test_a_vllm_answer_with_missing_positions_is_a_look_error(answer, wording):
     with pytest.raises(LookError) as refused:
         parse_scored(answer, TOKENS, scored_places(len(TOKENS), 200))
     wording(refused.value.why.partition(":")[0])  # what follows are the decoder's words

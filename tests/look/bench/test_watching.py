@@ -7,7 +7,7 @@ from doubles import FakeSystem
 
 from unslow.facts.run import Completion, GpuTelemetry, GpuUnderLoad, PhaseTelemetry, Run, SamplerCost, Stat, Telemetry
 from unslow.facts.values import Absence, Known, Unknown, not_supported
-from unslow.look.bench.watching import note_completion, watching, with_telemetry
+from unslow.look.bench.timing import note_completion, watching, with_telemetry
 from unslow.look.requests import Target
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import LiveSystem
@@ -28,7 +28,7 @@ def completion(**changes: float | None) -> Completion:
     return Completion(prompt_tokens=10, generated_tokens=20, **facts)
 
 
-def test_the_gpus_of_a_run_are_those_that_were_sampled_while_it_generated():
+def test_gpus_under_load_come_from_samples_of_the_decode_phase():
     system = FakeSystem(asks={"telemetry": msgspec.to_builtins(SEEN)})
     run = with_telemetry(system, Run(gpus=NOT_WATCHED), Sampler(system))
     (gpu,) = run.gpus.value
@@ -37,21 +37,21 @@ def test_the_gpus_of_a_run_are_those_that_were_sampled_while_it_generated():
     assert run.telemetry.value == SEEN
 
 
-def test_a_recording_from_before_there_was_a_sampler_stays_as_it_was():
+def test_a_recording_without_a_sampler_keeps_its_gpus():
     system = FakeSystem()
     run = with_telemetry(system, Run(gpus=NOT_WATCHED), Sampler(system))
     assert run.gpus == NOT_WATCHED
     assert isinstance(run.telemetry, Unknown)
 
 
-def test_telemetry_that_does_not_fit_is_a_failed_look():
+def test_invalid_recorded_telemetry_is_a_failed_look():
     system = FakeSystem(asks={"telemetry": {"seconds": -1}})
     run = with_telemetry(system, Run(), Sampler(system))
     assert isinstance(run.telemetry, Unknown)
     assert run.telemetry.absence is Absence.FAILED
 
 
-def test_a_recording_gives_back_what_was_seen(tmp_path: Path):
+def test_replayed_telemetry_equals_the_recorded_one(tmp_path: Path):
     recorder = Recorder(LiveSystem(), tmp_path)
     with Sampler(recorder, hz=50) as sampler:
         start = sampler.clock()
@@ -71,20 +71,20 @@ def test_a_recording_gives_back_what_was_seen(tmp_path: Path):
     assert seconds["decode"] == pytest.approx(0.23)
 
 
-def test_an_answer_without_times_of_the_client_tells_no_phases():
+def test_a_completion_without_client_times_adds_no_phases():
     with Sampler(LiveSystem(), hz=50) as sampler:
         note_completion(sampler, completion(client_first_token_s=None), sampler.clock())
     assert {phase.phase for phase in sampler.telemetry().phases} <= {"idle"}
 
 
-def test_a_server_on_another_machine_is_not_watched_here():
+def test_a_remote_server_is_not_sampled_locally():
     system = LiveSystem()
     with watching(system, Target("http://192.0.2.1:8080")) as sampler:
         note_completion(sampler, completion(), sampler.clock())
     assert isinstance(with_telemetry(system, Run(), sampler).telemetry, Unknown)
 
 
-def test_a_server_here_is_watched_whether_or_not_its_process_is_known():
+def test_a_local_server_is_sampled_without_a_known_pid():
     system = LiveSystem()
     with watching(system, Target("http://127.0.0.1:8080")) as sampler:
         end = time.monotonic() + 20  # a thread of a busy machine may come late

@@ -17,11 +17,11 @@ from unslow.look.command_writer.machine_knobs import Host, spell_machine
         (Knob.THREADS.to(4), []),
     ],
 )
-def test_knobs_of_the_machine(change, words):
+def test_machine_knobs_are_spelled_as_commands(change, words):
     assert spell_machine(change) == words
 
 
-def test_a_quota_for_a_container_and_for_a_service():
+def test_a_cpu_quota_is_spelled_for_docker_and_systemd():
     assert spell_machine(Knob.CPU_QUOTA.to(8)) == [
         "docker update --cpus 8 CONTAINER",
         "sudo systemctl set-property UNIT CPUQuota=800%",
@@ -38,12 +38,12 @@ def test_a_quota_for_a_container_and_for_a_service():
         (Host(unit="llama.service"), "sudo systemctl set-property llama.service MemoryHigh=infinity MemoryMax=10G"),
     ],
 )
-def test_a_limit_is_lifted_by_whoever_set_it(host, line):
+def test_a_memory_limit_is_raised_where_it_was_set(host, line):
     (said,) = spell_machine(Knob.MEMORY_LIMIT.to(10 * 2**30 - 1), host)
     assert said.startswith(line)
 
 
-def test_a_clock_is_let_rise_and_a_virtual_machine_gets_the_processor_of_its_host():
+def test_cpu_clock_and_virtual_cpu_type_have_commands():
     assert spell_machine(Knob.POWER.to("-u 5132MHz")) == ["sudo cpupower frequency-set -u 5132MHz"]
     assert "--cpu host" in spell_machine(Knob.VIRTUAL_CPU.to("host"))[0]
 
@@ -53,17 +53,17 @@ def test_a_clock_is_let_rise_and_a_virtual_machine_gets_the_processor_of_its_hos
     [
         ("Linux", "NVIDIA", "sudo nvidia-smi -rgc && sudo nvidia-smi -rmc"),
         ("Linux", "AMD", "sudo rocm-smi --resetclocks"),
-        ("Windows", "NVIDIA", "by hand: in a prompt of the administrator: nvidia-smi -rgc, then nvidia-smi -rmc"),
+        ("Windows", "NVIDIA", "by hand: in an administrator prompt: nvidia-smi -rgc, then nvidia-smi -rmc"),
         ("Windows", "AMD", "by hand: AMD Software > Performance > Tuning: Default"),
         ("macOS", "Apple", "by hand: System Settings > Battery: Low Power Mode off"),
-        ("Linux", "Intel", "by hand: set the power profile of the system to performance, and start the machine again"),
+        ("Linux", "Intel", "by hand: set the power profile of the system to performance, and reboot"),
     ],
 )
-def test_locked_clocks_are_taken_back_by_the_makers_own_tool(system, maker, first):
+def test_locked_gpu_clocks_are_reset_by_the_vendors_tool(system, maker, first):
     assert spell_machine(Knob.CLOCKS.to(None), Host(system, frozenset({maker})))[0] == first
 
 
-def test_no_maker_gets_the_tool_of_another():
+def test_no_vendor_gets_the_tool_of_another():
     for maker in ("AMD", "Intel", "Apple"):
         host = Host("Linux", frozenset({maker}))
         lines = [line for knob in (Knob.CLOCKS, Knob.POWER) for line in spell_machine(knob.to(250), host)]
@@ -73,18 +73,18 @@ def test_no_maker_gets_the_tool_of_another():
     ]
 
 
-def test_windows_and_a_mac_have_no_sudo_for_the_clock_of_the_cpu():
+def test_windows_and_macos_get_no_sudo_for_cpu_power():
     assert spell_machine(Knob.POWER.to("performance"), Host("Windows")) == ["powercfg /setactive SCHEME_MIN"]
     assert spell_machine(Knob.POWER.to("performance"), Host("macOS"))[0].startswith("by hand: ")
     assert spell_machine(Knob.OTHER_LOAD.to(7), Host("Windows"))[0].startswith("by hand: ")
 
 
-def test_an_allocator_that_joins_pieces():
+def test_the_pytorch_allocator_is_set_by_a_variable():
     change = Knob.ALLOCATOR.to("expandable_segments:True")
     assert spell_machine(change) == ["export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"]
 
 
-def test_what_a_gpu_gets_of_a_shared_memory_is_set_by_each_system_in_its_own_way():
+def test_gpu_share_of_unified_memory_is_set_per_operating_system():
     (linux,) = spell_machine(Knob.WIRED_LIMIT.to(98304), Host("Linux", frozenset({"AMD"})))
     assert "ttm.pages_limit=25165824" in linux
     (windows,) = spell_machine(Knob.WIRED_LIMIT.to(98304), Host("Windows", frozenset({"AMD"})))

@@ -1,11 +1,11 @@
-"""Lines of Unix for the shells of Windows: nothing is left that they do not know."""
+"""Unix command lines translated for the shells of Windows."""
 
 import re
 
 import pytest
 
 from unslow.facts.commands import Place, parse_line
-from unslow.look.command_writer.shells import lines_for_system
+from unslow.look.command_writer.starters import lines_for_system
 
 UNIX = re.compile(r"\bunset\b|\bexport\b|\benv -u\b|\bsudo\b|&&|\bcurl\b")
 LINES = {
@@ -28,20 +28,20 @@ LINES = {
             """-ContentType application/json -Body '{"model": "m"}'"""
         )
     ],
-    "sudo nvidia-smi -pl 115": ["by hand: in a prompt of the administrator: nvidia-smi -pl 115"],
+    "sudo nvidia-smi -pl 115": ["by hand: in an administrator prompt: nvidia-smi -pl 115"],
     r"llama-server -m 'D:\my models\m.gguf'": [r'llama-server -m "D:\my models\m.gguf"'],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_windows_has_its_own_words(line: str):
+def test_unix_lines_are_translated_for_windows(line: str):
     said = lines_for_system([line], "Windows")
     assert said == LINES[line]
     assert not any(UNIX.search(text) for text in said)
 
 
 @pytest.mark.parametrize("system", ["", "Linux", "macOS"])
-def test_other_systems_keep_theirs(system: str):
+def test_linux_and_macos_keep_unix_lines(system: str):
     assert lines_for_system(list(LINES), system) == list(LINES)
 
 
@@ -52,15 +52,15 @@ def test_other_systems_keep_theirs(system: str):
         "by hand: quit Ollama and start it again", "nvidia-smi", 'in a request: "think": false',
     ],
 )  # fmt: skip
-def test_what_windows_knows_already_stays(line: str):
+def test_lines_that_work_on_windows_stay(line: str):
     assert lines_for_system([line], "Windows") == [line]
 
 
-def test_a_quote_that_nobody_closes_breaks_nothing():
+def test_an_unclosed_quote_leaves_the_line_unchanged():
     assert lines_for_system(["llama-server -m 'x"], "Windows") == ["llama-server -m 'x"]
 
 
-def test_where_a_line_belongs_is_known():
+def test_each_windows_line_has_a_known_place():
     places = {parse_line(said).place for line in LINES for said in lines_for_system([line], "Windows")}
     assert places == {Place.POWERSHELL, Place.CMD, Place.SHELL, Place.HAND}
 
@@ -73,11 +73,11 @@ def test_where_a_line_belongs_is_known():
         ("export A='1 & calc'", ["in PowerShell: $env:A = '1 & calc'"]),
     ],
 )
-def test_a_name_is_never_run(line: str, said: list[str]):
+def test_shell_metacharacters_in_names_are_never_executed(line: str, said: list[str]):
     assert lines_for_system([line], "Windows") == said
 
 
-def test_several_variables_before_one_command():
+def test_several_variables_before_a_command_are_translated():
     (line,) = lines_for_system(["env -u A -u B C=1 D='x y' llama-server -ot 'a|b=CPU'"], "Windows")
     assert line == (
         "in PowerShell: Remove-Item Env:A, Env:B; $env:C = '1'; $env:D = 'x y'; llama-server -ot \"a|b=CPU\""

@@ -1,8 +1,8 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.command_writer.starters import Composed, Unit, read_composed, read_script, read_unit_files
-from unslow.look.system import Finished, LookError
+from unslow.look.command_writer.starters import ComposeService, Unit, read_composed, read_script, read_unit_files
+from unslow.look.system import FinishedCommand, LookError
 
 SHOW = "--property=FragmentPath --property=DropInPaths"
 CONTAINER = "ab" * 32
@@ -21,47 +21,47 @@ def process(pid: int, parent: int, words: str, cgroup: str = "0::/x.scope") -> d
     }
 
 
-def test_the_files_of_a_unit_in_the_order_in_which_they_hold():
+def test_unit_files_are_read_in_order_of_precedence():
     said = "FragmentPath=/usr/lib/systemd/system/a.service\nDropInPaths=/etc/a.d/1.conf /etc/a.d/2.conf\n"
     files = {"/usr/lib/systemd/system/a.service": "unit", "/etc/a.d/1.conf": "one", "/etc/a.d/2.conf": "two"}
-    system = FakeSystem(files=files, commands={f"systemctl show a.service {SHOW}": Finished(0, said, "")})
+    system = FakeSystem(files=files, commands={f"systemctl show a.service {SHOW}": FinishedCommand(0, said, "")})
     assert read_unit_files(system, Unit("a.service")) == list(files.items())
     with pytest.raises(LookError):
         read_unit_files(system, Unit("a.service", of_user=True))
 
 
-def test_a_unit_that_systemd_does_not_know_is_said():
-    none = Finished(0, "FragmentPath=\nDropInPaths=\n", "")
-    gone = Finished(1, "", "System has not been booted with systemd as init system\n")
+def test_an_unknown_systemd_unit_is_a_look_error():
+    none = FinishedCommand(0, "FragmentPath=\nDropInPaths=\n", "")
+    gone = FinishedCommand(1, "", "System has not been booted with systemd as init system\n")
     for answer, why in ((none, "no file"), (gone, "not been booted")):
         with pytest.raises(LookError, match=why):
             read_unit_files(FakeSystem(commands={f"systemctl show a.service {SHOW}": answer}), Unit("a.service"))
 
 
 @pytest.mark.parametrize("cgroup", [f"0::/system.slice/docker-{CONTAINER}.scope", f"12:cpu:/docker/{CONTAINER}"])
-def test_the_compose_file_of_a_container(cgroup):
-    system = FakeSystem(files=process(7, 1, "llama-server", cgroup), commands={INSPECT: Finished(0, LABELS, "")})
-    assert read_composed(system, 7) == Composed("/srv/compose.yml", "llama")
+def test_the_compose_file_of_a_container_comes_from_its_labels(cgroup):
+    system = FakeSystem(files=process(7, 1, "llama-server", cgroup), commands={INSPECT: FinishedCommand(0, LABELS, "")})
+    assert read_composed(system, 7) == ComposeService("/srv/compose.yml", "llama")
 
 
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
-        ("{}", "no single"),
-        ("null", "no single"),
+        ("{}", "one compose file"),
+        ("null", "one compose file"),
         ("no json", "labels"),
-        (LABELS.replace("/srv/compose.yml", "/a.yml,/b.yml"), "no single"),
+        (LABELS.replace("/srv/compose.yml", "/a.yml,/b.yml"), "one compose file"),
     ],
 )
-def test_what_docker_does_not_tell(labels, why):
+def test_unusable_docker_labels_are_a_look_error(labels, why):
     cgroup = f"0::/docker/{CONTAINER}"
-    system = FakeSystem(files=process(7, 1, "llama-server", cgroup), commands={INSPECT: Finished(0, labels, "")})
+    system = FakeSystem(files=process(7, 1, "llama-server", cgroup), commands={INSPECT: FinishedCommand(0, labels, "")})
     with pytest.raises(LookError, match=why):
         read_composed(system, 7)
 
 
-def test_no_container_has_no_compose_file():
-    with pytest.raises(LookError, match="no container"):
+def test_a_process_outside_containers_has_no_compose_file():
+    with pytest.raises(LookError, match="no docker container"):
         read_composed(FakeSystem(files=process(7, 1, "llama-server")), 7)
 
 
@@ -75,7 +75,7 @@ def test_no_container_has_no_compose_file():
         ("python3 start.py", ""),
     ],
 )
-def test_the_script_that_started_it(parent, script):
+def test_the_parent_shell_script_of_a_server_is_found(parent, script):
     files = {**process(7, 6, "llama-server"), **process(6, 1, parent)}
     system = FakeSystem(files=files, links={"/proc/6/cwd": "/home/a"})
     assert read_script(system, 7) == script

@@ -10,10 +10,10 @@ from unslow.look.command_writer.starters import Unit, drop_in, drop_in_text, in_
 
 WORDS = ["/usr/bin/llama-server", "-m", "/m/a b.gguf", "-ot", r"blk\.(1|2)\.ffn=CPU", "--api-key", "KEY"]
 VARIABLES = {"A": "1 2", "B": None}
-HIDDEN = "by hand: KEY stands for a secret that is not shown here: put it in"
+HIDDEN = "by hand: KEY stands for a secret that is not shown: fill it in"
 
 
-def test_a_shell_gets_one_line():
+def test_a_shell_gets_one_start_line():
     hidden, line = starting_lines(WORDS, VARIABLES)
     assert hidden == HIDDEN
     assert line == shell_line(WORDS, VARIABLES)
@@ -21,7 +21,7 @@ def test_a_shell_gets_one_line():
     assert starting_lines(["llama-server"], {}) == ("llama-server",)
 
 
-def test_a_service_gets_a_drop_in():
+def test_a_systemd_service_gets_a_drop_in():
     _, *lines, again = starting_lines(WORDS, VARIABLES, unit=Unit("llama.service"))
     assert again == "sudo systemctl daemon-reload && sudo systemctl restart llama"
     folder = "/etc/systemd/system/llama.service.d"
@@ -30,11 +30,11 @@ def test_a_service_gets_a_drop_in():
     for (name, text), line in zip(files.items(), lines, strict=True):
         written = ["printf", r"%s\n", "[Service]", *text, "|", "sudo", "tee", f"{folder}/zz-{name}.conf"]
         assert shlex.split(line) == ["sudo", "mkdir", "-p", folder, "&&", *written]
-    assert "whole path" in starting_lines(["llama-server"], {}, unit=Unit("a.service"))[0]
+    assert "full path" in starting_lines(["llama-server"], {}, unit=Unit("a.service"))[0]
 
 
 @pytest.mark.parametrize("of_user", [False, True])
-def test_a_shell_writes_the_drop_ins_and_restarts_once(tmp_path, of_user):
+def test_drop_in_lines_run_in_a_shell_and_restart_once(tmp_path, of_user):
     root = tmp_path / "root"
     made = tmp_path / ("home/.config/systemd/user" if of_user else "root/etc/systemd/system")
     lines = drop_in(Unit("ollama.service", of_user=of_user), {"OLLAMA_X": "it's 5 %", "OLLAMA_Y": None})
@@ -58,16 +58,16 @@ def test_a_shell_writes_the_drop_ins_and_restarts_once(tmp_path, of_user):
         ("a\nExecStartPre=/bin/x", r'"a\nExecStartPre=/bin/x"'), ("it's", '"it\'s"'), ("a;b", '"a;b"'),
     ],
 )  # fmt: skip
-def test_systemd_reads_each_word_as_it_is(word, written):
+def test_words_are_escaped_for_systemd_units(word, written):
     assert in_unit(word, dollars="$$") == written
     assert "\n" not in in_unit(word)
 
 
-def test_variables_alone_leave_the_command_of_the_unit():
+def test_a_drop_in_with_variables_keeps_the_units_command():
     assert drop_in_text({"OLLAMA_X": "$1"}) == '[Service]\nEnvironment="OLLAMA_X=$1"'
 
 
-def test_a_container_gets_its_arguments():
+def test_a_container_gets_compose_and_docker_run_lines():
     compose, up, run, hidden = starting_lines([*WORDS, "$x"], VARIABLES, "docker")
     place, text = parse_line(compose)
     command, *variables = text.split("\n")
@@ -81,11 +81,11 @@ def test_a_container_gets_its_arguments():
     assert len(starting_lines(["a"], {}, "docker compose")) == 2
 
 
-def test_a_pod_gets_arguments_in_its_manifest():
+def test_a_kubernetes_pod_gets_args_and_env_in_its_manifest():
     manifest, apply = starting_lines(["a", "-c", "1"], {"A": "1"}, "kubernetes")
     assert parse_line(manifest) == (Place.MANIFEST, 'args: ["-c", "1"]\nenv:\n  - {name: A, value: "1"}')
     assert apply == "kubectl apply -f FILE"
 
 
-def test_who_else_starts_it_is_named():
+def test_a_front_that_starts_the_server_is_named():
     assert "llama-swap at http://x" in starting_lines(["a"], {}, front="llama-swap at http://x")[0]

@@ -20,12 +20,12 @@ from unslow.look.command_writer.starters import NO_UNIT, Unit, parse_unit, read_
         ("", NO_UNIT),
     ],
 )
-def test_the_service_in_a_control_group(cgroup, unit):
+def test_the_systemd_unit_is_parsed_from_a_cgroup(cgroup, unit):
     assert parse_unit(cgroup) == unit
 
 
 @pytest.mark.parametrize(("parent", "found"), [("systemd", Unit("llama.service")), ("bash", NO_UNIT)])
-def test_only_what_systemd_itself_started_is_the_service(parent, found):
+def test_only_a_direct_child_of_systemd_is_the_service(parent, found):
     files = {
         "/proc/7/comm": "llama-server", "/proc/7/status": "PPid:\t1\n", "/proc/1/comm": f"{parent}\n",
         "/proc/7/cgroup": "0::/system.slice/llama.service\n",
@@ -33,5 +33,5 @@ def test_only_what_systemd_itself_started_is_the_service(parent, found):
     assert read_unit(FakeSystem(files=files), 7) == found
 
 
-def test_a_process_that_is_gone_has_none():
+def test_a_gone_process_has_no_unit():
     assert read_unit(FakeSystem(), 7) == NO_UNIT

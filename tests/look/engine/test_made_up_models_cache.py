@@ -1,4 +1,4 @@
-"""The folder of made-up models: whole files or none, a limit, and nobody else's files."""
+"""The cache of generated models: complete files only, a size limit, and no other program's files."""
 
 import os
 from pathlib import Path
@@ -20,7 +20,7 @@ def files(folder: Path) -> list[str]:
     return sorted(p.name for p in (folder / "models").iterdir())
 
 
-def test_a_model_is_written_once(tmp_path):
+def test_a_cached_model_is_written_once(tmp_path):
     first = cache(tmp_path).model("tiny")
     written = first.stat()
     os.utime(first, (1, 1))
@@ -32,14 +32,14 @@ def test_a_model_is_written_once(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"XXXX" + data[4:], lambda _data: b""])
-def test_a_damaged_file_is_written_again(tmp_path, damage):
+def test_a_damaged_cached_model_is_written_again(tmp_path, damage):
     path = cache(tmp_path).model("tiny")
     good = path.read_bytes()
     path.write_bytes(damage(good))
     assert cache(tmp_path).model("tiny").read_bytes() == good
 
 
-def test_a_write_that_breaks_off_leaves_nothing(tmp_path):
+def test_an_interrupted_write_leaves_no_file(tmp_path):
     def interrupt(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
@@ -48,7 +48,7 @@ def test_a_write_that_breaks_off_leaves_nothing(tmp_path):
     assert files(tmp_path) == []
 
 
-def test_the_oldest_models_make_room(tmp_path):
+def test_the_least_recently_used_models_are_evicted(tmp_path):
     names = ["Q8_0", "Q4_0", "Q5_0"]
     for age, quant in enumerate(names):
         os.utime(cache(tmp_path).model("tiny", quant), (age + 1, age + 1))
@@ -56,7 +56,7 @@ def test_the_oldest_models_make_room(tmp_path):
     assert files(tmp_path) == ["made-up-tiny-Q4_1-v1.gguf", "made-up-tiny-Q5_0-v1.gguf"]
 
 
-def test_only_files_of_this_program_are_ever_removed(tmp_path):
+def test_only_files_written_by_unslow_are_evicted(tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
     (tmp_path / "elsewhere.gguf").write_bytes(bytes(5_000_000))
@@ -73,7 +73,7 @@ def test_only_files_of_this_program_are_ever_removed(tmp_path):
     assert (tmp_path / "elsewhere.gguf").exists()
 
 
-def test_what_a_killed_run_left_is_cleared_away(tmp_path):
+def test_old_partial_files_are_removed_and_fresh_ones_kept(tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
     old, new = (folder / f"made-up-tiny-Q4_K_M-v1.gguf.{n}.part" for n in ("abc", "def"))
@@ -85,20 +85,20 @@ def test_what_a_killed_run_left_is_cleared_away(tmp_path):
     assert new.exists()  # another process may be writing it
 
 
-def test_a_full_disk_is_told_before_anything_is_written(tmp_path):
+def test_a_full_disk_is_reported_before_writing(tmp_path):
     with pytest.raises(UserError, match=r"has 0\.5 GB free") as caught:
         cache(tmp_path, free=500_000_000).model("tiny")
     assert "UNSLOW_CACHE_DIR" in caught.value.hint
     assert files(tmp_path) == []
 
 
-def test_a_model_larger_than_the_limit(tmp_path, wording):
+def test_a_model_above_the_cache_limit_is_refused(tmp_path, wording):
     with pytest.raises(UserError) as caught:
         cache(tmp_path, cap=1000).model("tiny")
     wording(str(caught.value), tells="0.0 GB")
 
 
-def test_a_folder_that_can_not_be_made(tmp_path):
+def test_an_unwritable_cache_folder_is_a_user_error(tmp_path):
     (tmp_path / "models").write_text("a file is in the way")
     with pytest.raises(UserError, match="can't write") as caught:
         cache(tmp_path).model("tiny")
@@ -106,7 +106,7 @@ def test_a_folder_that_can_not_be_made(tmp_path):
 
 
 @pytest.mark.parametrize(("shape", "quant"), [("huge", ""), ("../tiny", ""), ("tiny", "Q9"), ("tiny", "IQ1_S")])
-def test_what_is_not_in_the_catalogue(tmp_path, shape, quant):
+def test_an_unknown_shape_or_quant_is_a_user_error_that_lists_choices(tmp_path, shape, quant):
     with pytest.raises(UserError) as caught:
         cache(tmp_path).model(shape, quant)
     assert "there are" in caught.value.hint
@@ -124,6 +124,6 @@ def test_what_is_not_in_the_catalogue(tmp_path, shape, quant):
         ({}, "win32", "/home/someone/AppData/Local/unslow/Cache"),
     ],
 )
-def test_where_the_cache_is(environment, platform, folder):
+def test_cache_folder_per_platform_and_variable(environment, platform, folder):
     assert str(cache_folder(environment, platform, HOME)) == folder
     assert default_cache(environment, platform, HOME).folder == Path(folder) / "models"

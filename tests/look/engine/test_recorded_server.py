@@ -1,8 +1,8 @@
-"""A real server, recorded and replayed: the same facts, and no answer broken by masking."""
+"""A recorded real server replays to the same facts; masking breaks no answer."""
 
 from unslow.look.engine import start_engine
 from unslow.look.engine.made_up_models import ModelCache
-from unslow.look.runtimes.llama_cpp.urls import read_url, with_log
+from unslow.look.runtimes.llama_cpp import read_url, with_log
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
@@ -12,7 +12,7 @@ def read(system, url, log_path):
     return with_log(system, subject, log_path)
 
 
-def test_a_recorded_server_gives_the_same_facts(tmp_path):
+def test_a_recorded_server_replays_to_the_same_facts(tmp_path):
     live = LiveSystem()
     path = ModelCache(tmp_path / "models").model("tiny")
     with start_engine(live, str(path)) as engine:
@@ -21,5 +21,5 @@ def test_a_recorded_server_gives_the_same_facts(tmp_path):
         recorder.close()
         again = read(RecordedSystem(tmp_path / "rec"), engine.url, engine.log_path)
     assert again == seen
-    assert seen.runtime.slots.need() >= 1
+    assert seen.runtime.scheduling.slots.need() >= 1
     assert seen.model.vocabulary.need() > 0

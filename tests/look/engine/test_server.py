@@ -1,4 +1,4 @@
-"""The real engine on a tiny model: it answers, it ends, and it never outlives its parent."""
+"""The real engine on a tiny model: it answers, stops, and never outlives its parent."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from unslow.catalog.quants import file_types
 from unslow.facts.errors import UserError
 from unslow.look.engine import engine_version, start_engine
 from unslow.look.engine.made_up_models import ModelCache
-from unslow.look.launch.started import parse_last_words
+from unslow.look.launch.server import parse_last_words
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
@@ -58,7 +58,7 @@ def get(url: str):
     return answer
 
 
-def test_a_made_up_model_is_served(tiny):
+def test_a_generated_model_is_served_and_stopped(tiny):
     waits: list[float] = []
     with start_engine(SYSTEM, tiny, threads=1, context=512, waiting=waits.append) as engine:
         assert engine.url.startswith("http://127.0.0.1:")
@@ -90,38 +90,38 @@ def test_a_made_up_model_is_served(tiny):
         assert alive(pid)
     assert waits
     assert gone(pid)
-    assert engine.ended
+    assert engine.has_ended
     assert not Path(engine.log_path).exists()
     engine.stop()  # a second time does no harm
     with pytest.raises(LookError):
         SYSTEM.request("GET", f"{engine.url}/health")
 
 
-def test_a_model_that_can_not_be_loaded(tmp_path, tiny):
+def test_a_truncated_gguf_is_a_user_error_with_the_engines_reason(tmp_path, tiny):
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(Path(tiny).read_bytes()[:20_000])
     with pytest.raises(UserError, match="ended while it loaded the model: gguf_init_from_reader: failed to read"):
         start_engine(SYSTEM, str(bad))
 
 
-def test_a_model_that_is_not_there():
+def test_a_missing_model_file_is_a_user_error():
     with pytest.raises(UserError, match="no such file"):
         start_engine(SYSTEM, "/nowhere/m.gguf")
 
 
-def test_an_engine_that_takes_too_long_is_ended(tiny):
+def test_an_engine_that_loads_too_long_is_stopped(tiny):
     with pytest.raises(UserError, match="took more than"):
         start_engine(SYSTEM, tiny, timeout_s=-1)
 
 
-def test_without_the_extra(wording):
+def test_a_missing_engine_package_says_how_to_install_it(wording):
     with pytest.raises(UserError) as caught:
         engine_version("no-such-package-of-that-name")
     wording(str(caught.value))
     assert "pip install '.[engine]'" in caught.value.hint
 
 
-def test_with_the_extra():
+def test_the_installed_engine_has_a_version():
     assert engine_version()[0].isdigit()
 
 
@@ -146,7 +146,7 @@ def test_a_killed_parent_leaves_no_engine_behind(tmp_path, tiny):
     assert gone(pid)
 
 
-def test_an_engine_without_input_ends_by_itself(tiny):
+def test_an_engine_with_closed_stdin_exits(tiny):
     command = [sys.executable, "-m", "unslow.look.engine.serve", "--model", tiny, "--context", "512"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
@@ -164,7 +164,7 @@ def test_an_engine_without_input_ends_by_itself(tiny):
         ("\n\n", "its log is empty"),
     ],
 )
-def test_last_words(text, words):
+def test_the_failure_reason_is_parsed_from_the_engines_output(text, words):
     assert parse_last_words(text) == words
 
 
@@ -174,7 +174,7 @@ MIXES = [("tiny", f.name) for f, _ in file_types().values() if f.output]
 
 @pytest.mark.real
 @pytest.mark.parametrize(("shape", "quant"), LARGER + MIXES)
-def test_every_shape_and_mix_runs_and_stays_finite(tmp_path, shape, quant):
+def test_every_generated_shape_and_mix_decodes_finite_logprobs(tmp_path, shape, quant):
     path = ModelCache(tmp_path).model(shape, quant)
     with start_engine(SYSTEM, str(path)) as engine:
         body = {"prompt": "hello", "n_predict": 32, "ignore_eos": True, "temperature": 0, "n_probs": 1}

@@ -42,7 +42,7 @@ def proc(root: Path, pid: int, targets: dict[str, str | None]) -> None:
             (root / str(pid) / "fdinfo" / str(number)).write_text(info)
 
 
-def test_only_files_of_gpus_are_read(tmp_path: Path):
+def test_only_drm_file_descriptors_are_read(tmp_path: Path):
     proc(tmp_path, 42, {"/dev/null": "drm-pdev: no", "/dev/dri/renderD128": AMD, "/dev/dri/card0": AMD})
     proc(tmp_path, 43, {"/dev/dri/renderD128#1": OLD_AMD, "/dev/dri/renderD128#2": None})
     proc(tmp_path, 44, {"/dev/pts/0": ""})
@@ -58,16 +58,16 @@ def test_only_files_of_gpus_are_read(tmp_path: Path):
     assert (second.pid, second.vram_bytes.need()) == (43, 100 * KIB)
 
 
-def test_this_machine_can_be_asked():
+def test_drm_clients_of_this_machine_are_listed():
     assert isinstance(ask_clients(), list)
 
 
-def test_no_proc_is_a_failed_look(tmp_path: Path):
+def test_a_missing_proc_is_a_failed_look(tmp_path: Path):
     with pytest.raises(LookError, match="No such file"):
         ask_clients(str(tmp_path / "none"))
 
 
-def test_intel_names_its_regions_otherwise():
+def test_intel_memory_regions_are_parsed():
     answer = [{"pid": 7, "name": "x", "fdinfo": I915}]
     (process,) = processes_of(read_clients(FakeSystem(asks={"drm clients": answer})), "0000:03:00.0")
     assert (process.vram_bytes.need(), process.shared_bytes.need()) == (128 * MIB, 64)
@@ -76,9 +76,9 @@ def test_intel_names_its_regions_otherwise():
 @pytest.mark.parametrize("answer", [None, "x", [None], [{}],
                                     [{"pid": -1, "name": "a", "fdinfo": AMD}], [{"pid": 1, "name": "a"}],
                                     [{"pid": 1, "name": "a", "fdinfo": "drm-pdev:\t\n"}]])  # fmt: skip
-def test_a_strange_recording_holds_no_client(answer):
+def test_a_malformed_recording_has_no_drm_clients(answer):
     assert read_clients(FakeSystem(asks={"drm clients": answer})) == []
 
 
-def test_pairs():
+def test_only_drm_keys_of_fdinfo_are_parsed():
     assert parse_fdinfo("pos:\t0\ndrm-driver:\txe\nx drm-pdev: 1\n" + "drm-" * 10**4) == {"drm-driver": "xe"}

@@ -15,12 +15,12 @@ def link(place: str, speed: str, width: str) -> dict[str, str]:
     }
 
 
-def test_a_card_without_bridges_of_its_own():
+def test_pcie_link_of_a_card_without_bridges_is_its_own():
     system = tree(link(DEVICE, "8.0 GT/s PCIe\n", "4\n"), links={DEVICE: f"{ROOT}/0000:01:00.0"})
     assert [fact.need() for fact in read_link(system, DEVICE).values()] == [3, 3, 4, 4]
 
 
-def test_the_outermost_bridge_of_an_amd_card_counts():
+def test_pcie_link_of_an_amd_card_is_that_of_its_outermost_bridge():
     card = f"{ROOT}/0000:01:00.0"
     files = {
         **link(DEVICE, "16.0 GT/s PCIe\n", "16\n"),
@@ -35,10 +35,10 @@ def test_the_outermost_bridge_of_an_amd_card_counts():
 
 
 @pytest.mark.parametrize(("speed", "width"), [("Unknown\n", "255\n"), ("9.9 GT/s\n", "0\n"), ("", "-1\n")])
-def test_a_card_that_is_switched_off(speed: str, width: str):
+def test_pcie_link_of_a_powered_down_card_is_unknown(speed: str, width: str):
     assert all(isinstance(fact, Unknown) for fact in read_link(tree(link(DEVICE, speed, width)), DEVICE).values())
 
 
 @pytest.mark.parametrize(("text", "generation"), [("2.5 GT/s PCIe", 1), ("5.0 GT/s PCIe", 2), ("32.0 GT/s PCIe", 5)])
-def test_generations(text: str, generation: int):
+def test_pcie_generation_is_parsed_from_gt_per_s(text: str, generation: int):
     assert parse_generation(text, "f").need() == generation

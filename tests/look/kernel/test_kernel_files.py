@@ -5,7 +5,7 @@ from unslow.look.kernel import is_there, parse_numbers, parse_whole, read_number
 from unslow.look.system import LookError
 
 
-def test_one_value_without_the_blanks_around_it():
+def test_numbers_and_words_are_stripped():
     system = FakeSystem(files={"/a": " 42\n", "/b": "-1\n", "/c": "schedutil\n"})
     assert read_number(system, "/a") == 42
     assert read_number(system, "/b") == -1
@@ -13,23 +13,23 @@ def test_one_value_without_the_blanks_around_it():
 
 
 @pytest.mark.parametrize("text", ["", "\n", "4x", "1.5", "٤٢", "9" * 5000])
-def test_anything_else_is_a_look_error(text):
+def test_a_file_without_an_integer_is_a_look_error(text):
     with pytest.raises(LookError):
         read_number(FakeSystem(files={"/a": text}), "/a")
 
 
-def test_whole_numbers_are_bounded():
+def test_integers_above_64_bits_are_rejected():
     assert parse_whole("9223372036854771712") == 9223372036854771712
     assert parse_whole("9" * 20) is None
 
 
-def test_a_file_that_cannot_be_read_is_not_there():
+def test_an_unreadable_file_does_not_exist():
     system = FakeSystem(files={"/there": "", "/locked": LookError("/locked: permission denied")})
     assert is_there(system, "/there")
     assert not is_there(system, "/locked")
     assert not is_there(system, "/gone")
 
 
-def test_lines_of_keys_and_numbers():
+def test_key_value_lines_are_parsed_and_others_skipped():
     text = "MemTotal:       24682416 kB\nActive(anon):  5 kB\nnr_periods 7\nbad\nworse: x\nhuge 99999999999999999999\n"
     assert parse_numbers(text) == {"MemTotal": 24682416, "Active(anon)": 5, "nr_periods": 7}

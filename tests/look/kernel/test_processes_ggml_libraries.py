@@ -22,19 +22,19 @@ MAPS = """\
         ("libggml-cpu-zen4.so (deleted)", "AVX512_BF16", "AMX_INT8"),
     ],
 )
-def test_the_name_of_a_variant_tells_what_it_uses(name, has, lacks):
+def test_ggml_cpu_variant_names_give_their_instruction_sets(name, has, lacks):
     found, features = parse_cpu_library(MAPS.format(name))
     assert found == name
     assert has in features
     assert lacks not in features
 
 
-def test_the_plain_variant_uses_nothing():
+def test_the_x64_ggml_variant_uses_no_extensions():
     assert parse_cpu_library(MAPS.format("libggml-cpu-x64.so")) == ("libggml-cpu-x64.so", [])
 
 
 @pytest.mark.parametrize(
     "name", ["libggml-cpu.so", "libggml-cpu-mine.so", "libggml-base.so", "libggml-cpu-" + "x" * 99]
 )
-def test_other_names_tell_nothing(name):
+def test_unknown_ggml_library_names_give_none(name):
     assert parse_cpu_library(MAPS.format(name)) is None

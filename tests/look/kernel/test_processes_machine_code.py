@@ -37,21 +37,21 @@ def counted(path: Path, code: str, **how) -> dict[str, int] | None:
     return ask_counts(name, MappedCode(name, 64, 1024))
 
 
-def test_a_build_for_this_processor_and_one_for_all(tmp_path: Path):
+def test_x86_vector_instructions_in_machine_code_are_counted(tmp_path: Path):
     native = counted(tmp_path, (VPMADDUBSW + VFMADD231PS + VCVTPH2PS + VMULPS) * 20)
     assert native == {"AVX": 20, "AVX2": 20, "FMA": 20, "F16C": 20}
     assert counted(tmp_path, (MULPS + CALL) * 20) == {"AVX": 0, "AVX2": 0, "FMA": 0, "F16C": 0}
     assert counted(tmp_path, VMULPS * 20) == {"AVX": 20, "AVX2": 0, "FMA": 0, "F16C": 0}
 
 
-def test_what_is_no_such_code(tmp_path: Path):
+def test_only_x86_code_of_the_ggml_backend_is_counted(tmp_path: Path):
     assert counted(tmp_path, VFMADD231PS * 20, mark=b"") is None
     assert counted(tmp_path, VFMADD231PS * 20, machine=0xB7) is None  # ARM
     with pytest.raises(LookError, match="No such file"):
         ask_counts(str(tmp_path / "gone"), MappedCode("/gone", 0, 10))
 
 
-def test_which_files_a_process_computes_with():
+def test_executable_mappings_of_ggml_are_parsed_from_maps():
     assert parse_code(MAPS) == [
         MappedCode("/opt/llama/libggml-cpu.so", 0x1000, 0x2000),
         MappedCode("/opt/llama/llama-server", 0x40, 0x400),
@@ -59,7 +59,7 @@ def test_which_files_a_process_computes_with():
     assert parse_code("nonsense\n") == []
 
 
-def test_the_first_file_that_is_the_backend_tells():
+def test_code_features_come_from_the_first_mapped_file_with_the_backend():
     library, server = (f"machine code /proc/7/root/opt/llama/{name}" for name in ("libggml-cpu.so", "llama-server"))
     plain = {"AVX": 1, "AVX2": 0, "FMA": 0, "F16C": 0}
     asks = {library: None, server: plain}
@@ -72,5 +72,5 @@ def test_the_first_file_that_is_the_backend_tells():
 
 
 @pytest.mark.parametrize("answer", [None, [], "AVX", {"AVX": 1}, {"AVX": "1", "AVX2": 1, "FMA": 1, "F16C": 1}])
-def test_an_answer_that_is_none(answer: object):
+def test_malformed_instruction_counts_give_none(answer: object):
     assert parse_counts(answer) is None

@@ -11,13 +11,13 @@ garbage
 """
 
 
-def test_every_well_formed_line_and_no_other():
+def test_only_well_formed_mountinfo_lines_are_parsed():
     mounts = parse_mounts(TABLE)
     assert [m.point for m in mounts] == ["/proc", "/", "/home", "/home/a b", "/home/a b"]
     assert mounts[3].root == "/my models"
 
 
-def test_the_deepest_mount_wins_and_of_two_the_later():
+def test_the_deepest_mount_wins_and_of_equal_ones_the_later():
     mounts = parse_mounts(TABLE)
     assert mount_of("/home/a b/c", mounts).source == "box:/models"
     assert mount_of("/home/ab", mounts).source == "/dev/sda1"
@@ -25,5 +25,5 @@ def test_the_deepest_mount_wins_and_of_two_the_later():
     assert mount_of("/", mounts).source == "/dev/vda"
 
 
-def test_no_table_no_mount():
+def test_an_empty_mount_table_gives_no_mount():
     assert mount_of("/", parse_mounts("\x00\xff")) is None

@@ -18,21 +18,21 @@ TWO = """\
 """
 
 
-def test_all_mappings_together():
+def test_numa_bytes_are_summed_over_all_mappings():
     assert parse_bytes_by_node(ONE) == {"0": (67 + 4681 + 23580) * 4096}
 
 
-def test_pages_count_as_large_as_they_are():
+def test_huge_pages_count_with_their_own_size():
     assert parse_bytes_by_node(TWO) == {"0": 2000 * 4096 + 2 * 2**20, "1": 500 * 4096 + 6 * 2**20}
 
 
 @pytest.mark.parametrize("text", ["", "7f4ec7d35000 default\n", "N0=1 N1=2", "\0" * 100])
-def test_no_page_is_a_failed_look(text):
+def test_numa_maps_without_pages_is_a_failed_look(text):
     with pytest.raises(LookError):
         parse_bytes_by_node(text)
 
 
-def test_memory_without_processors_is_no_node():
+def test_a_memory_only_numa_node_is_not_counted():
     folder = "/sys/devices/system/node"
     cxl = FakeSystem(files={f"{folder}/has_cpu": "0-1\n", f"{folder}/has_memory": "0-2\n"})
     assert read_nodes(cxl) == [0, 1]

@@ -6,7 +6,7 @@ from unslow.look.kernel.processors import CPUS, parse_cache_size, read_last_leve
 from unslow.look.system import LookError
 
 
-def test_each_cache_counts_once():
+def test_a_shared_last_level_cache_is_counted_once():
     files = {f"{CPUS}/online": "0-3"}
     for cpu, shared in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
         files[f"{CPUS}/cpu{cpu}/cache/index3/size"] = "32768K\n"
@@ -15,14 +15,14 @@ def test_each_cache_counts_once():
     assert read_last_level_cache_bytes(system) == 64 * MIB
 
 
-def test_no_cache_shown_is_a_look_error():
+def test_a_missing_cache_folder_is_a_look_error():
     with pytest.raises(LookError):
         read_last_level_cache_bytes(FakeSystem(folders={f"{CPUS}/cpu0/cache": []}))
     with pytest.raises(LookError):
         read_last_level_cache_bytes(FakeSystem())
 
 
-def test_sizes():
+def test_cache_sizes_in_k_and_m_are_parsed():
     assert parse_cache_size("49152K\n") == 48 * MIB
     assert parse_cache_size("300M") == 300 * MIB
     assert parse_cache_size("?") == 0

@@ -25,27 +25,27 @@ def sample(seconds, busy, steal=0, **processes):
     return CpuSample(seconds, busy, steal, named)
 
 
-def test_the_machine_is_busy_apart_from_idle_and_waiting_for_disks():
+def test_busy_ticks_exclude_idle_and_iowait():
     assert parse_busy_ticks(STAT) == (18353 + 1 + 3967 + 2 + 68, 2012)
 
 
 @pytest.mark.parametrize("text", ["", "cpu", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n", "\x00"])
-def test_without_the_line_for_all_processors_the_look_fails(text):
+def test_proc_stat_without_a_total_cpu_line_is_a_look_error(text):
     with pytest.raises(LookError):
         parse_busy_ticks(text)
 
 
-def test_a_process_with_its_name_and_its_time():
+def test_process_name_and_cpu_time_are_parsed_from_stat():
     assert parse_process_time(CAT) == ProcessTime("cat", 15, 94995, 6543)
     assert parse_process_time(CAT.replace("(cat)", "(a) R 1 (b)")).name == "a) R 1 (b"
 
 
 @pytest.mark.parametrize("text", ["", "1 (x) R 1 2", "1 (x) " + "y " * 40, ")" * 100])
-def test_a_broken_line_is_no_process(text):
+def test_a_malformed_process_stat_gives_none(text):
     assert parse_process_time(text) is None
 
 
-def test_processes_that_vanish_or_are_hidden_are_passed_over():
+def test_vanished_and_unreadable_processes_are_skipped():
     system = FakeSystem(
         files={"/proc/stat": STAT, "/proc/7/stat": CAT, "/proc/8/stat": LookError("/proc/8/stat: permission denied")},
         folders={"/proc": ["7", "8", "9", "self", "meminfo"]},
@@ -53,13 +53,13 @@ def test_processes_that_vanish_or_are_hidden_are_passed_over():
     assert set(read_cpu_sample(system).processes) == {7}
 
 
-def test_own_pid_stands_first():
+def test_own_pid_is_read_from_proc_self_stat():
     assert read_own_pid(FakeSystem(files={"/proc/self/stat": CAT})) == 6547
     with pytest.raises(LookError):
         read_own_pid(FakeSystem(files={"/proc/self/stat": "(x)"}))
 
 
-def test_others_are_named_and_sorted_and_own_time_is_left_out():
+def test_busiest_processes_are_sorted_and_exclude_our_own():
     before = sample(10.0, 1000, p1=("init", 50, 1), p2=("ffmpeg", 100, 20), p3=("unslow", 10, 30))
     after = sample(12.0, 1500, p1=("init", 70, 1), p2=("ffmpeg", 300, 20), p3=("unslow", 210, 30))
     use = cpus_between(before, after, {3})
@@ -68,31 +68,31 @@ def test_others_are_named_and_sorted_and_own_time_is_left_out():
     assert [(p.name, p.cpus) for p in use.busiest] == [("ffmpeg", 1.0), ("init", 0.1)]
 
 
-def test_stolen_time_is_busy_by_others_and_named():
+def test_steal_time_counts_as_a_busy_process():
     use = cpus_between(sample(0.0, 0, 0), sample(1.0, 20, 150))
     assert use.busy_cpus == pytest.approx(1.7)
     assert [(p.pid, p.name, p.cpus) for p in use.busiest] == [(0, STEAL_NAME, 1.5)]
 
 
-def test_a_process_born_in_between_counts_and_a_late_reading_does_not():
+def test_new_processes_count_and_previously_hidden_ones_do_not():
     before = sample(0.0, 0, p1=("init", 0, 1), p5=("old", 900, 50))
     after = sample(1.0, 100, p5=("new", 40, 60), p6=("make", 60, 70), p7=("was hidden", 9000, 20))
     assert [(p.name, p.cpus) for p in cpus_between(before, after).busiest] == [("make", 0.6), ("new", 0.4)]
 
 
-def test_only_the_five_busiest_are_named():
+def test_only_the_five_busiest_processes_are_named():
     processes = {f"p{i}": (f"n{i}", i, 1) for i in range(1, 10)}
     idle = {pid: (name, 0, started) for pid, (name, _, started) in processes.items()}
     use = cpus_between(sample(0.0, 0, **idle), sample(1.0, 45, **processes))
     assert [p.name for p in use.busiest] == ["n9", "n8", "n7", "n6", "n5"]
 
 
-def test_counters_that_go_backwards_and_no_time_at_all_do_no_harm():
+def test_backward_counters_and_zero_elapsed_time_give_zero_cpus():
     before, after = sample(1.0, 100, 10, p1=("a", 50, 1)), sample(1.0, 0, 0, p1=("a", 0, 1))
     assert cpus_between(before, after) == (0.0, 0.0, [])
 
 
-def test_waiting_for_a_processor_is_summed_over_threads():
+def test_run_delay_is_summed_over_threads():
     system = FakeSystem(
         files={"/proc/5/task/5/schedstat": "100 2000000000 3\n", "/proc/5/task/6/schedstat": "1 500000000 9\n"},
         folders={"/proc/5/task": ["5", "6", "7"]},
@@ -100,7 +100,7 @@ def test_waiting_for_a_processor_is_summed_over_threads():
     assert read_run_delay(system, 5) == pytest.approx(2.5)
 
 
-def test_no_waiting_time_is_a_look_error():
+def test_a_missing_schedstat_is_a_look_error():
     with pytest.raises(LookError):
         read_run_delay(FakeSystem(), 5)
     with pytest.raises(LookError):
@@ -109,7 +109,7 @@ def test_no_waiting_time_is_a_look_error():
     assert parse_wait_ns("12 x 3") is None
 
 
-def test_what_the_server_started_is_its_own():
+def test_descendants_of_the_server_count_as_its_own():
     before = sample(0.0, 0, p10=("vllm", 0, 1, 1), p11=("VLLM::EngineCore", 0, 2, 10), p12=("worker", 0, 3, 11))
     after = sample(1.0, 250, p10=("vllm", 50, 1, 1), p11=("VLLM::EngineCore", 100, 2, 10), p12=("worker", 40, 3, 11),
                    p20=("make", 60, 0, 1))  # fmt: skip
@@ -119,7 +119,7 @@ def test_what_the_server_started_is_its_own():
     assert use.busy_cpus == pytest.approx(0.6)
 
 
-def test_a_ring_of_parents_ends():
+def test_a_cycle_of_parent_pids_terminates():
     ring = sample(1.0, 100, p10=("a", 50, 1, 11), p11=("b", 50, 1, 10))
     assert cpus_between(ring, ring, [10]).busiest == []
 
@@ -130,7 +130,7 @@ RUNNING = (
 )
 
 
-def test_the_processor_of_a_thread_that_runs():
+def test_the_cpu_of_a_running_thread_is_parsed():
     assert parse_running_on(RUNNING) == 5
     assert parse_running_on(RUNNING.replace(") R ", ") S ")) is None
     assert parse_running_on("1 (x) R 1 2") is None

@@ -1,4 +1,4 @@
-"""A command line becomes words without any shell."""
+"""A command line is split into words without a shell."""
 
 import os
 
@@ -6,16 +6,16 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.look.launch.command import found_file, parse_command
-from unslow.look.launch.started import parse_last_words
+from unslow.look.launch.server import parse_last_words
 
 
-def test_variables_may_stand_before_it():
+def test_variables_before_the_command_are_parsed():
     command = parse_command("CUDA_VISIBLE_DEVICES=0 A='b c' llama-server -m 'my model.gguf' \\\n -c 64")
     assert command.words == ("llama-server", "-m", "my model.gguf", "-c", "64")
     assert command.variables == {"CUDA_VISIBLE_DEVICES": "0", "A": "b c"}
 
 
-def test_home_is_known_and_nothing_else_is_expanded(monkeypatch):
+def test_only_a_leading_tilde_is_expanded(monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     words = parse_command("llama-server -m ~/m.gguf --log-file=~/l $(reboot) `x` $HOME *").words
     expected = ("-m", "/home/somebody/m.gguf", "--log-file=/home/somebody/l", "$(reboot)", "`x`", "$HOME", "*")
@@ -36,14 +36,14 @@ def test_home_is_known_and_nothing_else_is_expanded(monkeypatch):
         ("llama-server \0", ""),
     ],
 )
-def test_what_can_not_be_started(text, told, wording):
+def test_a_command_with_shell_syntax_is_a_user_error(text, told, wording):
     with pytest.raises(UserError) as caught:
         parse_command(text)
     wording(caught.value.message, tells=told)
     assert caught.value.hint
 
 
-def test_the_program_must_be_there(tmp_path):
+def test_a_missing_or_not_executable_program_is_a_user_error(tmp_path):
     program = tmp_path / "llama-server"
     with pytest.raises(UserError, match="is not there"):
         found_file(parse_command(f"{program} -m m"))
@@ -66,9 +66,9 @@ def test_the_program_must_be_there(tmp_path):
         ("", "its log is empty"),
     ],
 )
-def test_last_words_of_a_server(text, words):
+def test_the_failure_reason_is_the_first_error_or_the_last_line(text, words):
     assert parse_last_words(text) == words
 
 
-def test_last_words_are_bounded():
+def test_the_failure_reason_is_at_most_300_characters():
     assert len(parse_last_words("x" * 100_000)) == 300

@@ -1,4 +1,4 @@
-"""A setting is replaced however it was spelled, and nothing else is touched."""
+"""A setting is replaced in every spelling, and nothing else is touched."""
 
 import pytest
 
@@ -46,7 +46,7 @@ from unslow.look.launch.command import can_set, on_loopback, variables_of, with_
         ),
     ],
 )
-def test_settings_are_replaced(command, settings, expected):
+def test_settings_are_replaced_in_every_spelling(command, settings, expected):
     assert with_settings(command.split(), settings) == expected.split()
 
 
@@ -59,16 +59,16 @@ def test_settings_are_replaced(command, settings, expected):
         ("text-generation-launcher -p 80 --hostname ::", "text-generation-launcher --hostname 127.0.0.1 --port 5005"),
     ],
 )
-def test_a_server_listens_on_loopback_whatever_it_was_told(command, expected):
+def test_a_launched_server_always_listens_on_loopback(command, expected):
     assert on_loopback(command.split(), 5005) == expected.split()
 
 
-def test_variables_that_would_set_the_same():
+def test_environment_variables_that_would_override_settings_are_listed():
     command = ["llama-server", "-m", "m"]
     assert variables_of(command, {"threads": 1, "port": 2}) == ["LLAMA_ARG_THREADS", "LLAMA_ARG_PORT"]
 
 
-def test_a_setting_that_a_program_lacks(wording):
+def test_a_setting_without_a_flag_is_a_user_error(wording):
     with pytest.raises(UserError) as caught:
         with_settings(["vllm", "serve", "x"], {"threads": 2})
     wording(str(caught.value))
@@ -77,13 +77,13 @@ def test_a_setting_that_a_program_lacks(wording):
     assert can_set(["llama-server"], "threads")
 
 
-def test_a_program_that_is_not_known(wording):
+def test_settings_of_an_unknown_program_are_a_user_error(wording):
     with pytest.raises(UserError) as caught:
         with_settings(["./run.sh", "--threads", "3"], {"threads": 2})
     wording(str(caught.value))
 
 
-def test_a_program_that_is_not_known_keeps_its_key():
+def test_keys_of_an_unknown_program_are_masked():
     with pytest.raises(UserError) as caught:
         with_settings(["mysrv", "-m", "x", "--api-key", "opensesame", "--port=1"], {"threads": 2})
     assert "opensesame" not in caught.value.message

@@ -1,4 +1,4 @@
-"""Real processes that behave badly: whatever they do, they are gone afterwards."""
+"""Real processes that misbehave: none of them survives."""
 
 import os
 import signal
@@ -82,7 +82,7 @@ def children_in(log: str) -> list[int]:
     return [int(word) for word in line.split()[1:]]
 
 
-def test_it_serves_once_its_model_is_loaded(program, monkeypatch):
+def test_a_launched_server_is_ready_once_its_model_is_loaded(program, monkeypatch):
     monkeypatch.setenv("LLAMA_ARG_THREADS", "99")
     waits: list[float] = []
     command = parse_command(f"GIVEN=yes {program} -m m --host 0.0.0.0 -t 7")
@@ -99,26 +99,26 @@ def test_it_serves_once_its_model_is_loaded(program, monkeypatch):
     server.stop()  # a second time does no harm
 
 
-def test_one_that_ends_at_once(program):
+def test_a_server_that_exits_at_once_gives_its_last_log_line(program):
     with pytest.raises(UserError, match="ended before it answered: load: the file is broken") as caught:
         launch(SYSTEM, parse_command(f"{program} --exit"), {})
     assert caught.value.hint
 
 
-def test_one_that_can_not_even_start(program):
+def test_a_server_with_a_missing_interpreter_is_a_user_error(program):
     Path(program).write_text("#!/no/such/interpreter\n")
     with pytest.raises(UserError, match=r"ended before it answered: .*llama-server: No such file"):
         launch(SYSTEM, parse_command(program), {})
 
 
-def test_one_that_never_answers(program, tmp_path, monkeypatch):
+def test_a_server_that_never_answers_is_stopped(program, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with pytest.raises(UserError, match=r"did not answer within .* its log ends with: 0\.00\.1 I starting"):
         launch(SYSTEM, parse_command(f"{program} --silent"), {}, timeout_s=1.5)
     assert still_running(program) == []
 
 
-def test_ctrl_c_while_it_starts(program):
+def test_ctrl_c_during_start_leaves_no_process(program):
     def interrupted(_seconds: float) -> None:
         raise KeyboardInterrupt
 
@@ -141,7 +141,7 @@ def still_running(program: str) -> list[int]:
     return found
 
 
-def test_one_that_does_not_listen_and_has_children(program, monkeypatch):
+def test_a_server_ignoring_sigterm_is_killed_with_its_children(program, monkeypatch):
     monkeypatch.setattr("unslow.look.launch.server.GRACE_S", 0.2)
     with launch(SYSTEM, parse_command(f"{program} --deaf --child"), {}) as server:
         children = children_in(Path(server.log_path).read_text())
@@ -161,7 +161,7 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_parent_leaves_nothing_behind(program, tmp_path, deadly):
+def test_a_killed_parent_leaves_no_server_children_or_log(program, tmp_path, deadly):
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", PARENT, f"{program} --child"]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
@@ -174,10 +174,10 @@ def test_a_killed_parent_leaves_nothing_behind(program, tmp_path, deadly):
 
 
 @pytest.mark.parametrize("deadly", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_guard_takes_the_server_along(program, deadly):
+def test_a_killed_guard_process_takes_the_server_with_it(program, deadly):
     server = launch(SYSTEM, parse_command(program), {})
     server._process.send_signal(deadly)
     assert gone(server.pid)
     server._process.wait()
-    assert server.ended
+    assert server.has_ended
     server.stop()

@@ -105,7 +105,7 @@ GPU: 0
 """
 
 
-def test_the_boxed_table():
+def test_amd_smi_table_is_parsed():
     (gpu,) = parse_gpus(TABLE)
     assert (gpu.name.need(), gpu.bus_id.need(), gpu.driver.need()) == (
         "AMD Instinct MI300X VF",
@@ -119,7 +119,7 @@ def test_the_boxed_table():
     assert (process.pid, process.name.need(), process.vram_bytes.need()) == (4711, "llama-server", int(1.5 * GIB))
 
 
-def test_what_the_table_can_not_tell_is_no_number():
+def test_amd_smi_values_shown_as_na_are_unknown():
     (gpu,) = parse_gpus(BLIND)
     for fact in (gpu.busy, gpu.temperature_c, gpu.power_w, gpu.power_limit_w, gpu.name):
         assert isinstance(fact, Unknown)
@@ -127,7 +127,7 @@ def test_what_the_table_can_not_tell_is_no_number():
     assert gpu.processes.need() == []
 
 
-def test_monitor():
+def test_amd_smi_monitor_is_parsed():
     first, second = parse_gpus(MONITOR)
     assert (first.power_w.need(), first.temperature_c.need(), first.clock_hz.need()) == (32, 58, 1115 * MHZ)
     assert (first.busy.need(), first.memory_busy.need()) == (0.06, 0.01)
@@ -137,7 +137,7 @@ def test_monitor():
     assert parse_gpus(GTT)[0].gtt_total_bytes.need() == round(376.7 * GIB)
 
 
-def test_metric_and_static():
+def test_amd_smi_metric_and_static_are_merged():
     gpu, throttled = parse_gpus(METRIC + STATIC)
     assert (gpu.busy.need(), gpu.power_w.need(), gpu.event_reasons.need()) == (0.12, 20, [])
     assert (gpu.clock_hz.need(), gpu.clock_max_hz.need()) == (14 * MHZ, 2482 * MHZ)
@@ -156,7 +156,7 @@ def test_metric_and_static():
 
 
 @pytest.mark.parametrize("text", [TABLE, BLIND, MONITOR, METRIC, STATIC])
-def test_a_paste_amid_words(text: str):
+def test_amd_smi_output_is_found_amid_prose(text: str):
     lines = ["It is slow.", "", *text.splitlines(), "", "Any idea?"]
     seen = parse_text(Text(lines, "issue.md"))
     assert [gpu.index for gpu in seen.machine.gpus.need()] == [gpu.index for gpu in parse_gpus(text)]
@@ -167,6 +167,6 @@ def test_a_paste_amid_words(text: str):
 @pytest.mark.parametrize(
     "text", ["", "GPU: 0", "| | |\n" * 1000, "GPU  XCP  POWER\n", "GPU: 0\n" + " " * 4000 + "A:", "|" * 10**5]
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_amd_smi_output_gives_no_gpus(text: str):
     assert parse_gpus(text) == ()
     assert parse_text(Text(text.splitlines(), "x")).lines == 0

@@ -1,4 +1,4 @@
-"""People go on in words behind a command; a command to copy ends before them."""
+"""A pasted command followed by prose: the runnable command ends before the prose."""
 
 import pytest
 
@@ -19,9 +19,9 @@ from unslow.look.logs.commands import runnable_command
         ("llama-bench -m m.gguf -p 512", "llama-bench -m m.gguf -p 512"),
     ],
 )
-def test_the_words_of_a_command(pasted, kept):
+def test_prose_after_a_command_is_cut_off(pasted, kept):
     assert runnable_command(pasted.split()) == kept.split()
 
 
-def test_nothing_stays_nothing():
+def test_an_empty_command_stays_empty():
     assert runnable_command([]) == []

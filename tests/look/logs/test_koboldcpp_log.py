@@ -1,4 +1,4 @@
-"""The lines of KoboldCpp in the four forms that they have had."""
+"""KoboldCpp log lines in their four historic formats."""
 
 import pytest
 
@@ -18,11 +18,11 @@ FORMS = {
 def read(*lines: str):
     reader = KoboldReader()
     taken = [reader.take(line, f"log:{number}") for number, line in enumerate(lines, 1)]
-    return taken, reader.seen("log")
+    return taken, reader.log_facts("log")
 
 
 @pytest.mark.parametrize("line", FORMS.values(), ids=[str(year) for year in FORMS])
-def test_a_request_in_each_form(line):
+def test_a_koboldcpp_request_line_of_each_year_is_parsed(line):
     taken, seen = read(f"docker | {line}")
     assert taken == [True]
     (done,) = seen.subject.run.completions.value
@@ -31,15 +31,15 @@ def test_a_request_in_each_form(line):
     assert done.cached_tokens == 614 - 78 - 65
     assert seen.subject.run.decode_tokens_per_s.value == pytest.approx(64 / 3.62)
     assert seen.subject.run.decode_tokens_per_s.source == "log:1"
-    assert seen.subject.runtime.context_length.value == 2048
+    assert seen.subject.runtime.context.length.value == 2048
     assert seen.subject.runtime.name.value == "KoboldCpp"
 
 
-def test_every_form_is_found_by_a_needle():
+def test_every_koboldcpp_request_line_contains_a_needle():
     assert all(any(needle in line for needle in DIALECT.needles) for line in FORMS.values())
 
 
-def test_its_settings():
+def test_koboldcpp_settings_and_gpu_refusal_are_parsed():
     _, seen = read(
         "Welcome to KoboldCpp - Version 1.83.1",
         "Auto Recommended GPU Layers: 31",
@@ -48,18 +48,22 @@ def test_its_settings():
     )
     runtime = seen.subject.runtime
     assert (runtime.version.value, runtime.version.source) == ("1.83.1", "log:1")
-    assert (runtime.gpu_layers_set.value, runtime.threads.value, runtime.threads_batch.value) == (31, 9, 8)
-    assert runtime.gpu_refused.value.endswith("GPU will not be used!")
+    assert (
+        runtime.placement.gpu_layers_set.value,
+        runtime.compute.threads.value,
+        runtime.compute.threads_batch.value,
+    ) == (31, 9, 8)
+    assert runtime.placement.gpu_refused.value.endswith("GPU will not be used!")
     assert seen.lines == 4
 
 
-def test_its_benchmark():
+def test_koboldcpp_benchmark_speeds_are_parsed():
     _, seen = read("ProcessingSpeed: 406.84T/s", "GenerationTime: 26.624s", "GenerationSpeed: 3.76T/s")
     assert seen.subject.run.decode_tokens_per_s.value == 3.76
     assert seen.subject.run.prefill_tokens_per_s.value == 406.84
 
 
-def test_a_start_begins_anew():
+def test_a_new_koboldcpp_start_discards_earlier_requests():
     _, seen = read(FORMS[2026], "Welcome to KoboldCpp - Version 1.117.1")
     assert seen.subject.runtime.version.value == "1.117.1"
     assert seen.subject.run.completions.value_or(None) is None
@@ -75,13 +79,13 @@ def test_a_start_begins_anew():
         "the ContextLimit is 4096, Process me",
     ],
 )
-def test_what_only_looks_like_a_line_is_left_alone(line):
+def test_malformed_koboldcpp_lines_are_ignored(line):
     taken, seen = read(line)
     assert taken == [False]
     assert seen.lines == 0
 
 
-def test_a_request_without_time_is_no_measurement():
+def test_a_koboldcpp_request_without_time_is_not_a_measurement():
     start = "CtxLimit:9/20, Init:0.00s, "
     assert read(f"{start}Process:0.00s (0.0ms/T = infT/s), Generate:0.00s (1.00T/s), Total:0.00s")[0] == [False]
     taken, seen = read(f"{start}Processed:9 in 0.10s (90.00T/s), Generated:0/5 in 0.00s (0.00T/s), Total:0.1s")

@@ -40,7 +40,7 @@ NUMA node0 CPU(s):        0-19
 """
 
 
-def test_a_recorded_machine_inside_a_larger_text():
+def test_lscpu_is_parsed_inside_a_larger_text():
     machine = parse_lscpu_machine(H200, "machine.txt")
     cpu = machine.cpu
     assert cpu.model == Known("Intel(R) Xeon(R) Processor", Origin.REPORTED, "machine.txt")
@@ -52,17 +52,17 @@ def test_a_recorded_machine_inside_a_larger_text():
     assert machine.system.hypervisor.need() == "KVM"
 
 
-def test_quoted_in_a_mail():
+def test_lscpu_quoted_in_a_mail_is_parsed():
     quoted = "".join(f"> | {line}\r\n" for line in H200.splitlines())
     assert parse_lscpu(quoted).model.need() == "Intel(R) Xeon(R) Processor"
     assert parse_lscpu(quoted).logical_cpus.need() == 16
 
 
-def test_the_same_output_twice_is_one_machine():
+def test_lscpu_printed_twice_is_one_machine():
     assert parse_lscpu(H200 + H200).physical_cores.need() == 16
 
 
-def test_several_kinds_of_cores_add_up():
+def test_lscpu_cores_of_several_kinds_are_summed():
     cpu = parse_lscpu(RK3588)
     assert cpu.physical_cores.need() == 8
     assert cpu.model.need() == "Cortex-A55 + Cortex-A76"
@@ -70,7 +70,7 @@ def test_several_kinds_of_cores_add_up():
     assert cpu.instruction_sets.need() == ["dotprod", "fp16", "neon"]
 
 
-def test_a_laptop_with_a_share_of_its_clock():
+def test_lscpu_scaling_percentage_gives_the_current_clock():
     cpu = parse_lscpu(LAPTOP)
     assert cpu.model.need() == "12th Gen Intel(R) Core(TM) i7-12700H"
     assert cpu.logical_cpus.need() == 20
@@ -79,14 +79,14 @@ def test_a_laptop_with_a_share_of_its_clock():
     assert cpu.frequency_max_hz.need() == pytest.approx(4.7e9)
 
 
-def test_the_cpus_of_a_node_are_not_the_number_of_cpus():
+def test_lscpu_cpus_of_a_numa_node_are_not_the_cpu_count():
     assert isinstance(parse_lscpu("NUMA node0 CPU(s):   0\n").logical_cpus, Unknown)
 
 
 @pytest.mark.parametrize(
     "text", ["", "\x00\xff", "Model name:", "CPU(s): many", H200[:300], "Model name: " + "x" * 10**6]
 )
-def test_garbage_and_cut_text_give_unknown_facts(text):
+def test_garbage_and_truncated_lscpu_output_gives_unknown_facts(text):
     cpu = parse_lscpu(text)
     assert isinstance(cpu.physical_cores, Unknown)
     assert isinstance(cpu.instruction_sets, Unknown)

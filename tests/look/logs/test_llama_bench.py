@@ -4,11 +4,11 @@ import pytest
 
 from unslow.facts.account import Topic
 from unslow.facts.values import Known, Origin
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.llama_bench import parse_text
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> LogFacts:
     return parse_text(Text(text.split("\n"), "post"))
 
 
@@ -32,12 +32,12 @@ build: 1842b9b46 (8323)
 """
 
 
-def test_the_table_in_markdown():
+def test_llama_bench_markdown_table_is_parsed():
     told = seen(MARKDOWN)
     runtime, model, run = told.subject.runtime, told.subject.model, told.subject.run
     assert (runtime.name.need(), runtime.version.need()) == ("llama.cpp", "b8323-1842b9b46")
-    assert (runtime.gpu_layers_set.need(), runtime.flash_attention.need()) == (99, True)
-    assert runtime.backends.need() == ["CUDA"]
+    assert (runtime.placement.gpu_layers_set.need(), runtime.compute.flash_attention.need()) == (99, True)
+    assert runtime.build.backends.need() == ["CUDA"]
     assert (model.name.need(), model.quant.need()) == ("qwen3moe 30B.A3B", "Q4_K_M")
     assert model.weights_bytes == Known(18554258719, Origin.ESTIMATED, "post:14")
     assert run.decode_tokens_per_s == Known(89.10, Origin.REPORTED, "post:13")
@@ -45,7 +45,7 @@ def test_the_table_in_markdown():
     assert told.lines == 4
 
 
-def test_rows_that_differ_in_one_thing_are_compared():
+def test_llama_bench_rows_that_differ_in_one_column_are_compared():
     compared = seen(MARKDOWN).subject.account.comparisons.need()
     assert [(c.metric, c.slow, c.fast, c.differs) for c in compared] == [
         ("decode", 89.10, 219.49, (Topic.VERSION,)),
@@ -67,7 +67,7 @@ def test_rows_that_differ_in_one_thing_are_compared():
         ("mmap", "1", "0", Topic.LOAD_MODE),
     ],
 )
-def test_each_column_has_its_topic(column: str, slow: str, fast: str, topic: Topic):
+def test_each_llama_bench_column_has_its_comparison_topic(column: str, slow: str, fast: str, topic: Topic):
     text = f"""\
 | model | size | params | backend | {column} | test | t/s |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |
@@ -78,7 +78,7 @@ def test_each_column_has_its_topic(column: str, slow: str, fast: str, topic: Top
     assert (comparison.slow, comparison.fast, comparison.differs) == (5.62, 21.92, (topic,))
 
 
-def test_types_of_one_model_are_compared_and_different_models_are_not():
+def test_llama_bench_compares_quants_of_one_model_but_not_models():
     rows = """\
 | model | size | params | backend | ngl | test | t/s |
 | --- | ---: | ---: | --- | ---: | ---: | ---: |
@@ -139,12 +139,12 @@ def _sql() -> str:
     ],
     ids=["json", "jsonl", "csv", "sql"],
 )
-def test_the_other_formats_tell_the_same_and_more(text: str):
+def test_llama_bench_json_csv_and_sql_are_parsed_with_hardware(text: str):
     told = seen("some words\n" + text + "\nmore words")
     subject = told.subject
     assert subject.run.decode_tokens_per_s.need() == 128.5
     assert subject.runtime.version.need() == "b1275-3469684"
-    assert (subject.runtime.threads.need(), subject.runtime.kv_type_k.need()) == (16, "f16")
+    assert (subject.runtime.compute.threads.need(), subject.runtime.cache.type_k.need()) == (16, "f16")
     assert subject.model.weights_bytes.need() == 3825065984
     assert subject.model.quant.need() == "Q4_0"
     assert told.machine.cpu.model.need() == "AMD Ryzen 9 5950X 16-Core Processor"
@@ -167,5 +167,5 @@ def test_the_other_formats_tell_the_same_and_more(text: str):
         "just words",
     ],
 )
-def test_what_is_no_table_of_llama_bench_is_left_alone(text: str):
-    assert seen(text) == Seen()
+def test_tables_that_are_not_llama_bench_are_ignored(text: str):
+    assert seen(text) == LogFacts()

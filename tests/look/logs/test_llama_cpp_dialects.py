@@ -1,17 +1,17 @@
-"""Lines of llama.cpp that builds of many years wrote, each in the words of its time."""
+"""llama.cpp log lines of builds since 2023."""
 
 import pytest
 
 from unslow.facts.values import MIB, Absence, Known
-from unslow.look.logs.dialect import Seen
+from unslow.look.logs.dialect import LogFacts
 from unslow.look.logs.llama_cpp import DIALECT
 from unslow.look.logs.stream import LogStream
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> LogFacts:
     stream = LogStream({"llama_cpp": DIALECT}, "log")
     stream.feed(text.encode())
-    return stream.readers["llama_cpp"].seen("log")
+    return stream.readers["llama_cpp"].log_facts("log")
 
 
 LLAMA_2023 = """\
@@ -39,19 +39,23 @@ llama_print_timings:        eval time =   24513.59 ms /   399 runs   (   61.44 m
 """
 
 
-def test_a_log_of_2023():
+def test_a_llama_cpp_log_of_late_2023_is_parsed():
     told = seen(LLAMA_2023)
     runtime, model, run = told.subject.runtime, told.subject.model, told.subject.run
     assert runtime.name.need() == "llama.cpp"
     assert runtime.version == Known("b1428-abc1234", runtime.version.origin, "log:1")
-    assert (runtime.gpu_layers.need(), runtime.layers.need(), runtime.context_length.need()) == (20, 33, 2048)
-    assert {(b.device, b.kind) for b in runtime.buffers.need()} == {
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need(), runtime.context.length.need()) == (
+        20,
+        33,
+        2048,
+    )
+    assert {(b.device, b.kind) for b in runtime.memory.buffers.need()} == {
         ("CPU", "model"),
         ("CUDA0", "model"),
         ("CUDA_Host", "kv"),
     }
-    assert (runtime.graph_splits.need(), runtime.threads.need()) == (148, 8)
-    assert runtime.build_features.need() == ["AVX", "AVX2", "FMA"]
+    assert (runtime.placement.graph_splits.need(), runtime.compute.threads.need()) == (148, 8)
+    assert runtime.build.features.need() == ["AVX", "AVX2", "FMA"]
     assert (model.architecture.need(), model.layers.need(), model.quant.need()) == ("llama", 32, "Q4_K_M")
     assert run.decode_tokens_per_s.need() == pytest.approx(16.28, abs=0.01)
     assert run.load_s.need() == pytest.approx(0.576, abs=0.001)
@@ -76,33 +80,37 @@ llama_new_context_with_model: kv self size  =  640.00 MB
 """
 
 
-def test_a_log_of_the_middle_of_2023():
+def test_a_llama_cpp_log_of_mid_2023_is_parsed():
     told = seen(LLAMA_MIDDLE_OF_2023)
     runtime, model = told.subject.runtime, told.subject.model
-    assert (runtime.gpu_layers.need(), runtime.layers.need(), runtime.context_length.need()) == (20, 83, 4096)
-    assert (runtime.threads.need(), told.machine.cpu.logical_cpus.need()) == (6, 12)
-    assert runtime.build_features.need() == ["AVX", "AVX2", "FMA", "SSE3"]
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need(), runtime.context.length.need()) == (
+        20,
+        83,
+        4096,
+    )
+    assert (runtime.compute.threads.need(), told.machine.cpu.logical_cpus.need()) == (6, 12)
+    assert runtime.build.features.need() == ["AVX", "AVX2", "FMA", "SSE3"]
     assert (model.layers.need(), model.kv_heads.need(), model.quant.need()) == (80, 8, "Q4_0")
 
 
-def test_a_version_line_after_the_log_does_not_wipe_it_out():
+def test_a_version_line_after_the_log_keeps_earlier_facts():
     runtime = seen(LLAMA_2023 + "\nbuild: 1500 (fff1234) with cc for x86_64\n").subject.runtime
     assert runtime.version.need() == "b1500-fff1234"
-    assert runtime.gpu_layers.need() == 20
-    assert len(runtime.loads.need()) == 1
+    assert runtime.placement.gpu_layers.need() == 20
+    assert len(runtime.history.loads.need()) == 1
 
 
-def test_a_second_load_leaves_the_first_in_the_history():
+def test_a_second_load_keeps_the_first_in_the_history():
     second = LLAMA_2023.replace("20/33", "5/33").replace("2048", "16384")
     runtime = seen(LLAMA_2023 + second).subject.runtime
-    assert (runtime.gpu_layers.need(), runtime.context_length.need()) == (5, 16384)
-    past = runtime.loads.need()
+    assert (runtime.placement.gpu_layers.need(), runtime.context.length.need()) == (5, 16384)
+    past = runtime.history.loads.need()
     assert [load.gpu_layers.need() for load in past] == [20, 5]
     assert [load.context_length.need() for load in past] == [2048, 16384]
     assert [load.source for load in past] == ["log:5", "log:26"]
 
 
-def test_loads_that_nobody_announces_are_told_apart_by_what_they_load():
+def test_unannounced_loads_are_separated_by_their_model_file():
     load = (
         "llama_model_loader: loaded meta data with 1 key-value pairs and 2 tensors from {} (version GGUF V3)\n"
         "load_tensors: offloaded {}/33 layers to GPU\n"
@@ -112,21 +120,21 @@ def test_loads_that_nobody_announces_are_told_apart_by_what_they_load():
         "print_timing: eval time =     100.00 ms /    10 tokens (   10.00 ms per token,   100.00 tokens per second)\n"
     )
     runtime = seen(load.format("a", 33) + load.format("a", 20) + done + load.format("b", 10)).subject.runtime
-    assert [past.gpu_layers.need() for past in runtime.loads.need()] == [33, 20, 10]
+    assert [past.gpu_layers.need() for past in runtime.history.loads.need()] == [33, 20, 10]
     draft = seen(load.format("a", 33) + load.format("small", 12).replace("/33", "/13") + done).subject.runtime
-    assert len(draft.loads.need()) == 1
-    assert draft.layers.need() == 33
+    assert len(draft.history.loads.need()) == 1
+    assert draft.placement.layers.need() == 33
 
 
-def test_the_dry_run_of_the_fit_is_no_load():
+def test_the_dry_run_of_the_fit_is_not_a_load():
     part = (
         "llama_model_loader: loaded meta data with 1 key-value pairs and 2 tensors from a (version GGUF V3)\n"
         "print_info: no_alloc              = {}\n"
         "load_tensors: offloaded 33/33 layers to GPU\n"
         "llama_kv_cache: size =  512.00 MiB (  4096 cells,  32 layers,  1/1 seqs), K (f16): 9.0 MiB, V (f16): 1.0 MiB\n"
     )
-    assert len(seen(part.format(1) + part.format(0)).subject.runtime.loads.need()) == 1
-    assert len(seen(part.format(0) + part.format(0)).subject.runtime.loads.need()) == 2
+    assert len(seen(part.format(1) + part.format(0)).subject.runtime.history.loads.need()) == 1
+    assert len(seen(part.format(0) + part.format(0)).subject.runtime.history.loads.need()) == 2
 
 
 @pytest.mark.parametrize(
@@ -180,8 +188,8 @@ def test_the_dry_run_of_the_fit_is_no_load():
         ),
     ],
 )
-def test_lines_and_their_facts(line: str, fact: str, value: object):
-    told = getattr(seen(line + "\n").subject.runtime, fact)
+def test_single_llama_cpp_lines_give_their_fact_and_source(line: str, fact: str, value: object):
+    told = seen(line + "\n").subject.runtime.fact(fact)
     assert told.need() == value
     assert told.source == "log:1"
 
@@ -197,8 +205,8 @@ def test_lines_and_their_facts(line: str, fact: str, value: object):
         "ggml_metal_init: error: failed to initialize the Metal library",
     ],
 )
-def test_a_refused_gpu(line: str):
-    refused = seen(line).subject.runtime.gpu_refused
+def test_each_gpu_refusal_line_is_recognised(line: str):
+    refused = seen(line).subject.runtime.placement.gpu_refused
     assert refused.need() in line
 
 
@@ -217,54 +225,56 @@ def test_a_refused_gpu(line: str):
         "warning: current allocated size is greater than the recommended max working set size",
     ],
 )
-def test_complaints_are_kept_in_their_own_words(line: str):
+def test_warnings_are_kept_verbatim(line: str):
     runtime = seen(line).subject.runtime
-    [warning] = runtime.warnings.need()
+    [warning] = runtime.history.warnings.need()
     assert warning in line
-    assert runtime.warnings.source == "log:1"
+    assert runtime.history.warnings.source == "log:1"
 
 
-def test_of_one_complaint_a_few_are_kept():
+def test_a_repeated_warning_is_kept_twice_at_most():
     text = "srv update_slots: failed to find free space in the KV cache, retrying\n" * 500
-    assert len(seen(text).subject.runtime.warnings.need()) == 2
+    assert len(seen(text).subject.runtime.history.warnings.need()) == 2
 
 
-def test_prompts_that_are_read_again_are_counted_in_a_log_that_is_sampled():
+def test_reprocessed_prompts_are_counted_in_a_sampled_log():
     line = (
         "slot update_slots: id 3 | task 9 | forcing full prompt re-processing due to lack of cache data (likely due\n"
     )
     stream = LogStream({"llama_cpp": DIALECT}, "log", exact_bytes=0)
     stream.feed(line.encode() * 5000)
-    again = stream.readers["llama_cpp"].seen("log").subject.runtime.prompts_reprocessed
+    again = stream.readers["llama_cpp"].log_facts("log").subject.runtime.history.prompts_reprocessed
     assert stream.sampled
     assert (again.need(), again.source) == (5000, "log:5000")
 
 
-def test_tensors_that_a_user_sent_to_the_host_and_those_that_the_fit_sent():
+def test_tensor_overrides_by_user_and_by_fit_are_distinguished():
     line = "tensor blk.0.ffn_up_exps.weight (432 MiB q4_K) buffer type overridden to CPU\n"
     fit = "common_init_: fitting params to device memory ...\n"
     abort = "common_fit_params: failed to fit params: model_params::tensor_buft_overrides already set by user, abort\n"
-    assert seen(line * 3).subject.runtime.tensor_overrides.need() == ["blk.0.ffn_up_exps.weight=CPU"]
-    assert seen(fit + line).subject.runtime.tensor_overrides.absence is Absence.NOT_LOOKED
-    assert seen(fit + abort).subject.runtime.tensor_overrides.need() == ["tensor_buft_overrides already set by user"]
+    assert seen(line * 3).subject.runtime.placement.tensor_overrides.need() == ["blk.0.ffn_up_exps.weight=CPU"]
+    assert seen(fit + line).subject.runtime.placement.tensor_overrides.absence is Absence.NOT_LOOKED
+    assert seen(fit + abort).subject.runtime.placement.tensor_overrides.need() == [
+        "tensor_buft_overrides already set by user"
+    ]
 
 
-def test_what_was_free_before_each_load():
+def test_free_vram_is_kept_for_each_load():
     load = (
         "srv    load_model: loading model 'a.gguf'\n"
         "llama_prepare_model_devices: using device CUDA0 (NVIDIA RTX A) (0000:01:00.0) - {} MiB free\n"
         "load_tensors: offloaded 33/33 layers to GPU\n"
     )
-    loads = seen(load.format(23000) + load.format(17000)).subject.runtime.loads.need()
+    loads = seen(load.format(23000) + load.format(17000)).subject.runtime.history.loads.need()
     assert [past.free_bytes.need() for past in loads] == [23000 * MIB, 17000 * MIB]
 
 
-def test_the_speeds_that_llama_cli_prints():
+def test_llama_cli_speeds_are_parsed():
     run = seen("[ Prompt: 120.1 t/s | Generation: 8.4 t/s ]").subject.run
     assert (run.prefill_tokens_per_s.need(), run.decode_tokens_per_s.need()) == (120.1, 8.4)
 
 
-def test_speed_that_falls_within_an_answer():
+def test_decode_decay_is_the_speed_drop_within_one_completion():
     text = (
         "slot print_timing: id 0 | task 0 | n_gen =    150, tg =  10.00 t/s, tg_3s =   1.00 t/s\n"
         "slot print_timing: id 0 | task 0 | n_gen =    600, tg =  40.00 t/s, tg_3s =  38.00 t/s\n"
@@ -274,14 +284,14 @@ def test_speed_that_falls_within_an_answer():
     assert seen(text).subject.run.decode_decay.need() == 0.5
 
 
-def test_what_others_hold_is_read_at_the_end_and_not_before_the_load():
+def test_unaccounted_vram_is_read_only_from_the_final_breakdown():
     row = (
         "common_memory_breakdown_print: |   - CUDA0 (RTX 4090)   | 24077 = 945 + (19187 = 17904 + 384 + 898) + 3945 |\n"
     )
     used = "llama_prepare_model_devices: using device CUDA0 (NVIDIA GeForce RTX 4090) (0000:01:00.0) - 23028 MiB free\n"
     placed = "load_tensors: offloaded 33/33 layers to GPU\n"
-    [before] = seen(row + used + placed).subject.runtime.devices.need()
-    [after] = seen(used + placed + row).subject.runtime.devices.need()
+    [before] = seen(row + used + placed).subject.runtime.placement.devices.need()
+    [after] = seen(used + placed + row).subject.runtime.placement.devices.need()
     assert before.unaccounted_bytes.absence is Absence.NOT_LOOKED
     assert after.unaccounted_bytes.need() == 3945 * MIB
 
@@ -319,32 +329,32 @@ def test_what_others_hold_is_read_at_the_end_and_not_before_the_load():
         ),
     ],
 )
-def test_gpus_of_every_backend(text: str, names: list[str]):
+def test_gpus_of_every_backend_are_listed(text: str, names: list[str]):
     assert [gpu.name.need() for gpu in seen(text).machine.gpus.need()] == names
 
 
-def test_the_processor_and_its_memory_stand_in_the_list_of_devices():
+def test_cpu_and_ram_are_read_from_device_info():
     machine = seen("device_info:\n  - CPU     : Intel(R) Xeon(R) Processor (128887 MiB, 128887 MiB free)").machine
     assert machine.cpu.model.need() == "Intel(R) Xeon(R) Processor"
     assert machine.memory.total_bytes.need() == 128887 * MIB
 
 
-def test_buffers_by_every_name_that_their_function_had():
+def test_kv_buffers_are_parsed_under_every_historic_function_name():
     for prefix in ("llama_kv_cache_init", "llama_kv_cache_unified", "init", "llama_kv_cache"):
-        [buffer] = seen(f"{prefix}:      Metal KV buffer size =     9.00 MiB").subject.runtime.buffers.need()
+        [buffer] = seen(f"{prefix}:      Metal KV buffer size =     9.00 MiB").subject.runtime.memory.buffers.need()
         assert (buffer.device, buffer.kind, buffer.bytes, buffer.on_gpu) == ("Metal", "kv", 9 * MIB, True)
 
 
-def test_what_apple_lets_the_gpu_have():
+def test_metal_recommended_working_set_is_the_wired_limit():
     machine = seen("ggml_metal_device_init: recommendedMaxWorkingSetSize  = 22906.50 MB").machine
     assert machine.memory.wired_limit_bytes.need() == 22906500000
 
 
 @pytest.mark.parametrize("text", ["the load time = 5 s", "I am loading model", "build 12 (see above)", "some E mail"])
-def test_lines_that_anybody_could_write_name_no_runtime(text: str):
+def test_generic_words_do_not_name_llama_cpp(text: str):
     runtime = seen(text).subject.runtime
     assert runtime.name.absence is Absence.NOT_LOOKED
-    assert runtime.gpu_layers.absence is Absence.NOT_LOOKED
+    assert runtime.placement.gpu_layers.absence is Absence.NOT_LOOKED
 
 
 @pytest.mark.parametrize(
@@ -363,9 +373,9 @@ def test_lines_that_anybody_could_write_name_no_runtime(text: str):
         "draft acceptance = 0.0 (    0 accepted /     0 generated)",
     ],
 )
-def test_numbers_that_can_not_be_are_left_out(line: str):
+def test_impossible_numbers_in_log_lines_are_ignored(line: str):
     told = seen(line + "\n")
-    assert told.subject.runtime.draft_acceptance.absence is Absence.NOT_LOOKED
+    assert told.subject.runtime.sampling.draft_acceptance.absence is Absence.NOT_LOOKED
     assert not isinstance(told.subject.run.decode_tokens_per_s, Known)
-    assert not isinstance(told.subject.runtime.gpu_layers, Known)
+    assert not isinstance(told.subject.runtime.placement.gpu_layers, Known)
     assert not isinstance(told.machine.memory.wired_limit_bytes, Known)

@@ -21,5 +21,5 @@ from unslow.look.logs.llama_cpp.start_lines import parse_file_type
         ("", ""),
     ],
 )
-def test_short_names_of_file_types(text, name):
+def test_file_types_get_their_short_names(text, name):
     assert parse_file_type(text) == name

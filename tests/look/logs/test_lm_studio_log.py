@@ -32,34 +32,40 @@ def read(text: str) -> LmStudioReader:
     return reader
 
 
-def test_the_settings_of_a_load():
-    seen = read(LOG).seen("log")
+def test_lm_studio_load_settings_are_parsed():
+    seen = read(LOG).log_facts("log")
     runtime = seen.subject.runtime
     assert runtime.name == Known("LM Studio", Origin.REPORTED, "log:1")
-    assert runtime.kv_offload == Known(value=False, origin=Origin.REPORTED, source="log:5")
-    assert runtime.gpu_layers_set.need() == ALL_LAYERS
-    assert runtime.tensor_overrides.need() == ["--n-cpu-moe 71"]
-    assert (runtime.main_gpu.need(), runtime.tensor_split.need()) == (0, [0.6, 0.4])
-    assert (runtime.context_set.need(), runtime.context_length.need(), runtime.slots.need()) == (16384, 16384, 1)
-    assert runtime.asked_bytes == Known(437_400_000_000, Origin.ESTIMATED, "log:12")
-    assert runtime.available_bytes.need() == 31_180_000_000
+    assert runtime.cache.offload == Known(value=False, origin=Origin.REPORTED, source="log:5")
+    assert runtime.placement.gpu_layers_set.need() == ALL_LAYERS
+    assert runtime.placement.tensor_overrides.need() == ["--n-cpu-moe 71"]
+    assert (runtime.placement.main_gpu.need(), runtime.placement.tensor_split.need()) == (0, [0.6, 0.4])
+    assert (runtime.context.requested.need(), runtime.context.length.need(), runtime.scheduling.slots.need()) == (
+        16384,
+        16384,
+        1,
+    )
+    assert runtime.memory.asked_bytes == Known(437_400_000_000, Origin.ESTIMATED, "log:12")
+    assert runtime.memory.available_bytes.need() == 31_180_000_000
     assert [gpu.name.need() for gpu in seen.machine.gpus.need()] == [
         "NVIDIA GeForce RTX 3080",
         "NVIDIA GeForce RTX 3060",
     ]
 
 
-def test_a_number_of_layers_and_no_experts():
+def test_lm_studio_layer_count_and_zero_expert_layers_are_parsed():
     text = " [LM Studio] Resolved GPU config options:\n  Num Offload Layers: 54\n  Num CPU Expert Layers: 0\n"
-    runtime = read(text).seen("log").subject.runtime
-    assert (runtime.gpu_layers_set.need(), runtime.tensor_overrides.need()) == (54, [])
+    runtime = read(text).log_facts("log").subject.runtime
+    assert (runtime.placement.gpu_layers_set.need(), runtime.placement.tensor_overrides.need()) == (54, [])
 
 
-def test_its_words_mean_nothing_where_it_did_not_speak():
+def test_lm_studio_lines_without_its_header_are_ignored():
     reader = read("Total: 437.40 GB\nMain GPU: 3\nNum Offload Layers: 5\n")
-    assert reader.seen("log").lines == 0
-    assert reader.seen("log").subject.runtime.name.absence is Absence.NOT_LOOKED
+    assert reader.log_facts("log").lines == 0
+    assert reader.log_facts("log").subject.runtime.name.absence is Absence.NOT_LOOKED
 
 
-def test_the_server_names_itself():
-    assert read("[2026-02-13 15:39:24][INFO][LM STUDIO SERVER] Running chat").seen("log").subject.runtime.name.need()
+def test_lm_studio_server_lines_name_the_runtime():
+    assert (
+        read("[2026-02-13 15:39:24][INFO][LM STUDIO SERVER] Running chat").log_facts("log").subject.runtime.name.need()
+    )

@@ -132,17 +132,17 @@ IOREG = """\
 
 
 @pytest.mark.parametrize("text", ["hw.memsize: 99999999999999999999", "hw.memsize: nan", "hw.memsize: 1e30"])
-def test_a_size_outside_its_bounds_is_no_fact(text: str):
+def test_an_out_of_range_memsize_is_not_a_fact(text: str):
     assert not isinstance(macos.parse_sysctl(text).memory.total_bytes, Known)
 
 
-def test_pages_beyond_all_memory_are_no_fact():
+def test_an_out_of_range_page_count_is_not_a_fact():
     text = "(page size of 65536 bytes)\nPages wired down: 999999999999999.\n"
     assert isinstance(macos.parse_vm_stat(text).wired_bytes, Unknown)
 
 
 @pytest.mark.parametrize("text", [VM_STAT, PRESSURE])
-def test_pages_become_bytes(text: str):
+def test_vm_stat_pages_are_converted_to_bytes(text: str):
     memory = macos.parse_vm_stat(text)
     assert memory.wired_bytes.need() == 159117 * PAGE
     assert memory.compressed_bytes.need() == 454496 * PAGE
@@ -151,13 +151,13 @@ def test_pages_become_bytes(text: str):
     assert memory.available_bytes.need() // PAGE == pytest.approx(4518 + 191193 + 3014, abs=100)
 
 
-def test_only_memory_pressure_tells_the_total():
+def test_total_memory_comes_from_memory_pressure_only():
     assert macos.parse_vm_stat(PRESSURE).total_bytes.need() == 16 * GIB
     assert macos.parse_vm_stat(VM_STAT).total_bytes == NOT_LOOKED
     assert macos.parse_vm_stat(VM_STAT).wired_bytes.source == "vm_stat:7"
 
 
-def test_sysctl():
+def test_sysctl_of_a_mac_is_parsed():
     machine = macos.parse_sysctl(SYSCTL)
     assert (machine.cpu.model.need(), machine.cpu.physical_cores.need()) == ("Apple M3 Max", 16)
     assert (machine.cpu.performance_cores.need(), machine.cpu.efficiency_cores.need()) == (12, 4)
@@ -168,37 +168,37 @@ def test_sysctl():
 
 
 @pytest.mark.parametrize(("gib", "limit_gib"), [(16, 10.67), (24, 16), (32, 21.33), (36, 27), (64, 48), (128, 96)])
-def test_the_default_limit_is_what_macos_was_seen_to_give(gib: int, limit_gib: float):
-    """What llama.cpp logged as recommendedMaxWorkingSetSize on Macs of these sizes."""
+def test_the_default_wired_limit_matches_observed_macs(gib: int, limit_gib: float):
+    """Expected values: recommendedMaxWorkingSetSize in llama.cpp logs of Macs of these sizes."""
     memory = macos.parse_sysctl(f"hw.memsize: {gib * GIB}\niogpu.wired_limit_mb: 0\n").memory
     assert memory.wired_limit_bytes.need() / GIB == pytest.approx(limit_gib, abs=0.01)
     assert memory.wired_limit_bytes.origin is Origin.ESTIMATED
 
 
-def test_a_limit_that_was_set_is_reported():
+def test_a_configured_wired_limit_is_reported():
     memory = macos.parse_sysctl("hw.memsize: 34359738368\niogpu.wired_limit_mb: 26624\n").memory
     assert memory.wired_limit_bytes.need() == 26624 * MIB
     assert memory.wired_limit_bytes.origin is Origin.REPORTED
 
 
-def test_linux_has_a_sysctl_of_its_own():
+def test_linux_sysctl_output_gives_no_facts():
     assert macos.parse_sysctl("vm.swappiness = 60\nkernel.osrelease = 6.8.0\nvm.overcommit_memory = 0\n") == Machine()
 
 
-def test_the_gpu_of_a_mac():
+def test_an_apple_gpu_is_parsed_from_system_profiler():
     (gpu,) = macos.parse_system_profiler_gpus(DISPLAYS)
     assert (gpu.name.need(), gpu.vendor.need(), gpu.kind.need()) == ("Apple M2 Pro", "Apple", "integrated")
     assert (gpu.cores.need(), gpu.architecture.need()) == (19, "Metal 3")
     assert gpu.vram_total_bytes == NOT_LOOKED
 
 
-def test_a_card_in_an_intel_mac():
+def test_a_discrete_gpu_of_an_intel_mac_is_parsed():
     (gpu,) = macos.parse_system_profiler_gpus(INTEL_MAC)
     assert (gpu.vendor.need(), gpu.kind.need(), gpu.vram_total_bytes.need()) == ("AMD", "discrete", 8 * GIB)
 
 
 @pytest.mark.parametrize("text", [HARDWARE + DISPLAYS, DISPLAYS + HARDWARE])
-def test_cores_of_the_gpu_are_not_those_of_the_processor(text: str):
+def test_gpu_cores_and_cpu_cores_of_system_profiler_are_separate(text: str):
     machine = macos.parse_system_profiler(text)
     assert (machine.cpu.model.need(), machine.cpu.physical_cores.need()) == ("Apple M4 Pro", 14)
     assert (machine.cpu.performance_cores.need(), machine.cpu.efficiency_cores.need()) == (10, 4)
@@ -206,7 +206,7 @@ def test_cores_of_the_gpu_are_not_those_of_the_processor(text: str):
     assert machine.gpus.need()[0].cores.need() == 19
 
 
-def test_powermetrics():
+def test_powermetrics_is_parsed():
     machine = macos.parse_powermetrics(POWER)
     (gpu,) = machine.gpus.need()
     assert (gpu.clock_hz.need(), gpu.clock_max_hz.need(), gpu.power_w.need()) == (444 * MHZ, 1398 * MHZ, 0.004)
@@ -214,7 +214,7 @@ def test_powermetrics():
     assert machine.cpu.thermal_pressure.need() == "Nominal"
 
 
-def test_ioreg():
+def test_ioreg_is_parsed():
     (gpu,) = macos.parse_ioreg(IOREG)
     assert (gpu.name.need(), gpu.cores.need(), gpu.busy.need()) == ("Apple M5", 10, 0.42)
     assert gpu.vram_used_bytes.need() == 928219136
@@ -225,7 +225,7 @@ def test_ioreg():
     [("vm_stat", VM_STAT), ("vm_stat", PRESSURE), ("sysctl", SYSCTL), ("system_profiler", HARDWARE),
      ("system_profiler", DISPLAYS), ("powermetrics", POWER), ("ioreg", IOREG)],
 )  # fmt: skip
-def test_a_block_amid_words(dialect: str, block: str):
+def test_macos_tool_output_is_found_amid_prose(dialect: str, block: str):
     parse_text = macos.TEXT_DIALECTS[dialect]
     lines = ["My Mac became slow.", "", *block.splitlines(), "", "Why?"]
     seen = parse_text(Text(lines, "post.md"))
@@ -238,7 +238,7 @@ def test_a_block_amid_words(dialect: str, block: str):
 @pytest.mark.parametrize(
     "text", ["", "\x00", ":" * 10**5, "Pages free: x", "hw.memsize: -1", "Chipset Model:", "GPU Power: W", '"model" = ']
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_macos_output_gives_no_facts(text: str):
     assert macos.parse_vm_stat(text) == Memory()
     assert macos.parse_ioreg(text) == ()
     for parse in (macos.parse_sysctl, macos.parse_system_profiler, macos.parse_powermetrics):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported_fact
 from unslow.look.logs.nvidia_smi_rows import APPS_SOURCE, GPU_SOURCE, parse_compute_apps, parse_query_gpu, parse_rows
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -10,16 +10,16 @@ SPILL = MACHINES / "h200_llama_server_spill_other_process_holds_vram"
 MIB = 1024**2
 
 
-def test_the_latest_row_of_a_recorded_series():
+def test_the_latest_row_of_a_recorded_csv_series_is_parsed():
     (gpu,) = parse_query_gpu((MACHINES / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_query.csv").read_text())
-    assert gpu.busy == reported(0.81, GPU_SOURCE)
-    assert gpu.memory_busy == reported(0.28, GPU_SOURCE)
-    assert gpu.vram_used_bytes == reported(595 * MIB, GPU_SOURCE)
-    assert gpu.temperature_c == reported(44.0, GPU_SOURCE)
-    assert gpu.power_w == reported(394.55, GPU_SOURCE)
-    assert gpu.clock_hz == reported(1980e6, GPU_SOURCE)
-    assert gpu.memory_clock_hz == reported(3201e6, GPU_SOURCE)
-    assert gpu.event_reasons == reported([], GPU_SOURCE)
+    assert gpu.busy == reported_fact(0.81, GPU_SOURCE)
+    assert gpu.memory_busy == reported_fact(0.28, GPU_SOURCE)
+    assert gpu.vram_used_bytes == reported_fact(595 * MIB, GPU_SOURCE)
+    assert gpu.temperature_c == reported_fact(44.0, GPU_SOURCE)
+    assert gpu.power_w == reported_fact(394.55, GPU_SOURCE)
+    assert gpu.clock_hz == reported_fact(1980e6, GPU_SOURCE)
+    assert gpu.memory_clock_hz == reported_fact(3201e6, GPU_SOURCE)
+    assert gpu.event_reasons == reported_fact([], GPU_SOURCE)
     assert (gpu.pcie_generation.need(), gpu.pcie_width.need()) == (5, 16)
     assert gpu.name == gpu.vram_total_bytes == NOT_LOOKED
 
@@ -40,18 +40,18 @@ COMMAND = "$ nvidia-smi --query-gpu=index,name,memory.total,power.draw --format=
     ],
     ids=["units", "crlf", "nounits", "noheader", "quoted"],
 )
-def test_every_spelling_of_a_table_tells_the_same(text: str):
+def test_csv_with_and_without_units_header_or_quotes_parses_alike(text: str):
     gpus = parse_query_gpu(text)
     assert [(gpu.index, gpu.name.need(), gpu.vram_total_bytes.need()) for gpu in gpus] == [
         (0, "NVIDIA H200", 143771 * MIB),
         (1, "NVIDIA A2", 15356 * MIB),
     ]
-    assert gpus[0].power_w == reported(78.04, GPU_SOURCE)
+    assert gpus[0].power_w == reported_fact(78.04, GPU_SOURCE)
     assert isinstance(gpus[1].power_w, Unknown)
     assert gpus[1].power_w.absence is Absence.NOT_SUPPORTED
 
 
-def test_gpus_without_an_index_are_told_apart_by_their_ids_or_by_their_rows():
+def test_csv_gpus_without_index_are_separated_by_bus_id_or_row():
     by_id = "timestamp, pci.bus_id, memory.used [MiB]\n"
     by_id += "2026/01/01 00:00:00.1, 00000000:01:00.0, 1 MiB\n2026/01/01 00:00:00.1, 00000000:02:00.0, 2 MiB\n" * 2
     assert [(g.index, g.bus_id.need()) for g in parse_query_gpu(by_id)] == [(0, "0000:01:00.0"), (1, "0000:02:00.0")]
@@ -59,11 +59,11 @@ def test_gpus_without_an_index_are_told_apart_by_their_ids_or_by_their_rows():
     assert [(g.index, g.vram_used_bytes.need()) for g in parse_query_gpu(by_row)] == [(0, MIB), (1, 2 * MIB)]
 
 
-def test_single_reason_columns_and_unknown_bits():
+def test_single_throttle_reason_columns_and_unknown_bits_are_parsed():
     single = "clocks_throttle_reasons.sw_power_cap, clocks_throttle_reasons.hw_slowdown, pstate, clocks.sm [MHz]\n"
     (gpu,) = parse_query_gpu(single + "Active, Not Active, P2, 1200 MHz\n")
-    assert gpu.event_reasons == reported(["sw_power_cap"], GPU_SOURCE)
-    assert gpu.event_reason_bits == reported(4, GPU_SOURCE)
+    assert gpu.event_reasons == reported_fact(["sw_power_cap"], GPU_SOURCE)
+    assert gpu.event_reason_bits == reported_fact(4, GPU_SOURCE)
     (gpu,) = parse_query_gpu("clocks_throttle_reasons.active\n0x0000000000000a20\n")
     assert gpu.event_reasons.need() == ["sw_thermal_slowdown", "unknown_bit_0x200", "unknown_bit_0x800"]
     assert gpu.event_reason_bits.need() == 0xA20
@@ -71,7 +71,7 @@ def test_single_reason_columns_and_unknown_bits():
     assert isinstance(gpu.event_reasons, Unknown)
 
 
-def test_processes_of_a_recorded_machine():
+def test_compute_apps_of_a_recorded_machine_are_parsed():
     processes = parse_compute_apps((SPILL / "nvidia_smi_compute_apps.csv").read_text())
     assert [(p.pid, p.name.need(), p.vram_bytes.need()) for p in processes.need()] == [
         (5581, "/opt/torch/.venv/bin/python3", 138120 * MIB),
@@ -80,18 +80,18 @@ def test_processes_of_a_recorded_machine():
     assert processes.source == APPS_SOURCE
 
 
-def test_processes_with_a_comma_in_the_name_and_without_memory():
+def test_a_process_name_with_a_comma_and_no_memory_is_parsed():
     text = "pid, process_name, used_gpu_memory [MiB]\n12, /opt/a, b/run, [N/A]\n"
     (process,) = parse_compute_apps(text).need()
-    assert process.name == reported("/opt/a, b/run", APPS_SOURCE)
+    assert process.name == reported_fact("/opt/a, b/run", APPS_SOURCE)
     assert process.vram_bytes.absence is Absence.NOT_SUPPORTED
 
 
-def test_an_impossible_process_id_is_no_process():
+def test_impossible_pids_in_compute_apps_are_skipped():
     assert parse_compute_apps("pid, process_name\n99999999999999999999, x\n-1, y\n7, z\n").need()[0].pid == 7
 
 
-def test_no_processes_is_not_no_table():
+def test_an_empty_compute_apps_table_differs_from_a_missing_one():
     assert parse_compute_apps("pid, process_name, used_gpu_memory [MiB]\n").need() == []
     assert isinstance(parse_compute_apps("No devices were found\n"), Unknown)
 
@@ -100,14 +100,14 @@ def test_no_processes_is_not_no_table():
     "text",
     ["", "name\nfoo\n", "the file, its name\nhello, world\n", "a, b\n1, 2\n", "\x00,\x00", ",,,,\n,,,,", "index\n0\n"],
 )
-def test_other_text_has_no_rows(text: str):
+def test_text_that_is_not_nvidia_smi_csv_has_no_rows(text: str):
     assert parse_rows(text) == []
 
 
-def test_rows_that_do_not_fit_the_header_are_left_out():
+def test_csv_rows_that_do_not_fit_the_header_are_skipped():
     rows = parse_rows("index, memory.used [MiB]\n0, 5 MiB\n0, 5\n0\n0, 5, 6\n")
     assert [row["memory.used"] for row in rows] == ["5 MiB", "5"]
 
 
-def test_memory_stays_bounded_on_an_endless_log():
+def test_csv_rows_are_bounded_at_50000():
     assert len(parse_rows("index, memory.used [MiB]\n" + "0, 5\n" * 60_000)) == 50_000

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported_fact
 from unslow.look.logs.nvidia_smi_rows import DMON_SOURCE, parse_dmon, parse_dmon_rows, summarise_series
 
 MIB = 1024**2
@@ -20,9 +20,13 @@ OLD = """\
 """
 
 
-def test_the_latest_row_of_each_gpu():
+def test_the_latest_dmon_row_of_each_gpu_is_parsed():
     first, second = parse_dmon(NEW)
-    assert (first.index, first.power_w, first.busy) == (0, reported(112.0, DMON_SOURCE), reported(0.75, DMON_SOURCE))
+    assert (first.index, first.power_w, first.busy) == (
+        0,
+        reported_fact(112.0, DMON_SOURCE),
+        reported_fact(0.75, DMON_SOURCE),
+    )
     assert (first.clock_hz.need(), first.memory_clock_hz.need()) == (1725e6, 9501e6)
     assert isinstance(first.memory_temperature_c, Unknown)
     assert first.memory_temperature_c.absence is Absence.NOT_SUPPORTED
@@ -30,32 +34,32 @@ def test_the_latest_row_of_each_gpu():
     assert first.vram_used_bytes == NOT_LOOKED
 
 
-def test_dates_old_names_and_transfer_rates():
+def test_dmon_dates_old_column_names_and_pcie_rates_are_parsed():
     (gpu,) = parse_dmon(OLD)
-    assert gpu.vram_used_bytes == reported(11651 * MIB, DMON_SOURCE)
-    assert gpu.temperature_c == reported(83.0, DMON_SOURCE)
-    assert gpu.pcie_receive_bytes_per_s == reported(41e6, DMON_SOURCE)
-    assert gpu.pcie_transmit_bytes_per_s == reported(8e6, DMON_SOURCE)
+    assert gpu.vram_used_bytes == reported_fact(11651 * MIB, DMON_SOURCE)
+    assert gpu.temperature_c == reported_fact(83.0, DMON_SOURCE)
+    assert gpu.pcie_receive_bytes_per_s == reported_fact(41e6, DMON_SOURCE)
+    assert gpu.pcie_transmit_bytes_per_s == reported_fact(8e6, DMON_SOURCE)
     assert parse_dmon_rows(OLD)[0]["timestamp"] == "2016/11/11 12:00:01"
 
 
-def test_it_is_a_series_like_any_other():
+def test_dmon_rows_are_summarised_as_a_series():
     first, _ = summarise_series(parse_dmon_rows(NEW), source=DMON_SOURCE)
     assert (first.samples, first.busy, first.power_max_w) == (
         2,
-        reported(0.5, DMON_SOURCE),
-        reported(112.0, DMON_SOURCE),
+        reported_fact(0.5, DMON_SOURCE),
+        reported_fact(112.0, DMON_SOURCE),
     )
 
 
-def test_a_quoted_paste_and_the_csv_form():
+def test_quoted_and_csv_dmon_output_is_parsed():
     quoted = "\r\n".join(f"> {line}" for line in NEW.splitlines())
     assert parse_dmon(quoted) == parse_dmon(NEW)
-    assert parse_dmon("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported(70.0, DMON_SOURCE)
+    assert parse_dmon("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported_fact(70.0, DMON_SOURCE)
 
 
 @pytest.mark.parametrize(
     "text", ["", "# gpu\n", "# gpu pwr\nx y\n", "Not supported on the device(s)\n", "#\n0 1\n", "# gpu% pwr\n0 1\n"]
 )
-def test_other_text_has_no_rows(text: str):
+def test_text_that_is_not_dmon_has_no_rows(text: str):
     assert parse_dmon(text) == ()

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.machine import Gpu
-from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown, estimated, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown, estimated_fact, reported_fact
 from unslow.look.logs.nvidia_smi import Q_SOURCE, parse_nvidia_smi_q
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -87,7 +87,7 @@ GPU 00000000:3B:00.0
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.parent.name)
-def test_recorded_h200(path: Path):
+def test_nvidia_smi_q_of_a_recorded_h200_is_parsed(path: Path):
     (gpu,) = parse_nvidia_smi_q(path.read_text())
     known = {n: f.value for n in gpu.__struct_fields__ if isinstance(f := getattr(gpu, n), Known)}
     assert known == {
@@ -126,27 +126,27 @@ def test_recorded_h200(path: Path):
         "mig": False,
         "processes": [],
     }
-    assert gpu.temperature_slowdown_c == estimated(89.0, Q_SOURCE)
-    assert gpu.name == reported("NVIDIA H200", "nvidia-smi -q")
+    assert gpu.temperature_slowdown_c == estimated_fact(89.0, Q_SOURCE)
+    assert gpu.name == reported_fact("NVIDIA H200", "nvidia-smi -q")
     assert gpu.nvlinks_active == gpu.compute_capability == NOT_LOOKED
 
 
-def test_the_older_words_and_two_gpus():
+def test_old_nvidia_smi_q_wording_and_two_gpus_are_parsed():
     first, second = parse_nvidia_smi_q(OLD)
-    assert first.bus_id == reported("0000:18:00.0", Q_SOURCE)
+    assert first.bus_id == reported_fact("0000:18:00.0", Q_SOURCE)
     assert first.event_reasons.need() == ["sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "moon_phase"]
     assert isinstance(first.event_reason_bits, Unknown)
-    assert first.busy == reported(0.47, Q_SOURCE)
-    assert first.temperature_slowdown_c == reported(95.0, Q_SOURCE)
-    assert first.power_w == reported(156.4, Q_SOURCE)
-    assert first.power_limit_w == reported(300.0, Q_SOURCE)
+    assert first.busy == reported_fact(0.47, Q_SOURCE)
+    assert first.temperature_slowdown_c == reported_fact(95.0, Q_SOURCE)
+    assert first.power_w == reported_fact(156.4, Q_SOURCE)
+    assert first.power_limit_w == reported_fact(300.0, Q_SOURCE)
     assert (first.pcie_generation.need(), first.pcie_generation_max.need()) == (1, 3)
     assert (first.pcie_width.need(), first.pcie_width_max.need()) == (8, 16)
     assert isinstance(first.mig, Unknown)
     assert first.mig.absence is Absence.NOT_SUPPORTED
     assert second.index == 1
-    assert second.name == reported("Tesla K80", Q_SOURCE)
-    assert second.driver == reported("470.82.01", Q_SOURCE)
+    assert second.name == reported_fact("Tesla K80", Q_SOURCE)
+    assert second.driver == reported_fact("470.82.01", Q_SOURCE)
     assert isinstance(second.performance_state, Unknown)
     assert second.performance_state.absence is Absence.FAILED
     assert isinstance(second.processes, Unknown)
@@ -154,7 +154,7 @@ def test_the_older_words_and_two_gpus():
     assert second.vram_total_bytes == NOT_LOOKED
 
 
-def test_processes_with_and_without_memory():
+def test_nvidia_smi_q_processes_are_parsed_with_and_without_memory():
     xorg, explorer = parse_nvidia_smi_q(OLD)[0].processes.need()
     assert (xorg.pid, xorg.name.need(), xorg.vram_bytes.need()) == (1628, "/usr/lib/xorg/Xorg", 35 * MIB)
     assert (explorer.pid, explorer.name.need()) == (2936, "C:\\Windows\\explorer.exe")
@@ -172,18 +172,18 @@ def test_processes_with_and_without_memory():
     ],
     ids=["crlf", "quoted", "behind timestamps", "coloured", "surrounded"],
 )
-def test_a_paste_tells_the_same(mangled: str):
+def test_a_mangled_paste_of_nvidia_smi_q_parses_alike(mangled: str):
     assert parse_nvidia_smi_q(mangled) == parse_nvidia_smi_q(TEXT)
 
 
-def test_a_paste_that_lost_its_spaces_keeps_its_sections():
+def test_nvidia_smi_q_without_indentation_keeps_its_sections():
     flat = "\n".join(" ".join(line.split()) for line in TEXT.splitlines())
     (gpu,), (whole,) = parse_nvidia_smi_q(flat), parse_nvidia_smi_q(TEXT)
     same = {name for name in Gpu.__struct_fields__ if getattr(gpu, name) == getattr(whole, name)}
     assert set(Gpu.__struct_fields__) - same == set()
 
 
-def test_a_mig_slice_is_not_taken_for_the_gpu():
+def test_memory_of_a_mig_slice_is_not_that_of_the_gpu():
     mig = """GPU 00000000:00:06.0
     MIG Mode
         Current : Enabled
@@ -197,25 +197,25 @@ def test_a_mig_slice_is_not_taken_for_the_gpu():
         Total : 40960 MiB
 """
     (gpu,) = parse_nvidia_smi_q(mig)
-    assert gpu.mig == reported(True, Q_SOURCE)
-    assert gpu.vram_total_bytes == reported(40960 * MIB, Q_SOURCE)
+    assert gpu.mig == reported_fact(True, Q_SOURCE)
+    assert gpu.vram_total_bytes == reported_fact(40960 * MIB, Q_SOURCE)
     assert gpu.vram_used_bytes == NOT_LOOKED
 
 
 @pytest.mark.parametrize("end", range(0, len(TEXT), 397))
-def test_a_text_cut_anywhere_still_parses(end: int):
+def test_a_truncated_nvidia_smi_q_still_parses(end: int):
     for gpu in parse_nvidia_smi_q(TEXT[:end]):
-        assert gpu.bus_id == reported("0000:00:06.0", Q_SOURCE)
+        assert gpu.bus_id == reported_fact("0000:00:06.0", Q_SOURCE)
 
 
 @pytest.mark.parametrize("text", ["", "\x00", "GPU", "No devices were found", "GPU 0: H200", "a : b\n" * 50])
-def test_other_text_has_no_gpus(text: str):
+def test_text_that_is_not_nvidia_smi_q_has_no_gpus(text: str):
     assert parse_nvidia_smi_q(text) == ()
 
 
-def test_impossible_numbers_are_no_facts():
+def test_impossible_nvidia_smi_q_numbers_are_unknown():
     text = TEXT.replace("143771 MiB", "-5 MiB").replace("465 MHz", "9" * 30 + " MHz").replace(": 5\n", ": 1.5\n")
     (gpu,) = parse_nvidia_smi_q(text)
     assert isinstance(gpu.vram_total_bytes, Unknown)
     assert isinstance(gpu.pcie_generation, Unknown)
-    assert gpu.vram_free_bytes == reported(143156 * MIB, Q_SOURCE)
+    assert gpu.vram_free_bytes == reported_fact(143156 * MIB, Q_SOURCE)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported_fact
 from unslow.look.logs.nvidia_smi import TABLE_SOURCE, parse_nvidia_smi
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -64,24 +64,24 @@ NEW = """\
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.parent.name)
-def test_recorded_h200(path: Path):
+def test_nvidia_smi_table_of_a_recorded_h200_is_parsed(path: Path):
     (gpu,) = parse_nvidia_smi(path.read_text())
     assert (gpu.index, gpu.name, gpu.driver) == (
         0,
-        reported("NVIDIA H200", TABLE_SOURCE),
-        reported("580.159.04", TABLE_SOURCE),
+        reported_fact("NVIDIA H200", TABLE_SOURCE),
+        reported_fact("580.159.04", TABLE_SOURCE),
     )
-    assert gpu.bus_id == reported("0000:00:06.0", TABLE_SOURCE)
+    assert gpu.bus_id == reported_fact("0000:00:06.0", TABLE_SOURCE)
     assert (gpu.temperature_c.need(), gpu.performance_state.need()) == (34, "P0")
     assert (gpu.power_w.need(), gpu.power_limit_w.need()) == (100, 700)
     assert (gpu.vram_used_bytes.need(), gpu.vram_total_bytes.need()) == (0, 143771 * MIB)
-    assert gpu.busy == reported(0.0, TABLE_SOURCE)
-    assert gpu.mig == reported(False, TABLE_SOURCE)
-    assert gpu.processes == reported([], TABLE_SOURCE)
+    assert gpu.busy == reported_fact(0.0, TABLE_SOURCE)
+    assert gpu.mig == reported_fact(False, TABLE_SOURCE)
+    assert gpu.processes == reported_fact([], TABLE_SOURCE)
     assert gpu.clock_hz == NOT_LOOKED
 
 
-def test_the_narrow_table_of_old_drivers():
+def test_the_narrow_table_of_old_drivers_is_parsed():
     plain, busy, broken = parse_nvidia_smi(OLD)
     assert (plain.name.need(), plain.temperature_c.need(), plain.vram_total_bytes.need()) == (
         "GeForce GT 640",
@@ -101,27 +101,27 @@ def test_the_narrow_table_of_old_drivers():
     assert broken.vram_total_bytes.need() == 16384 * MIB
 
 
-def test_the_wide_table_of_windows_and_of_shared_memory():
+def test_the_wide_table_of_windows_and_unified_memory_is_parsed():
     windows, shared = parse_nvidia_smi(NEW)
     assert (windows.name.need(), windows.power_limit_w.need()) == ("NVIDIA GeForce RTX 4090", 450)
     (explorer,) = windows.processes.need()
     assert (explorer.pid, explorer.name.need()) == (1492, "C:\\Windows\\explorer.exe")
     assert explorer.vram_bytes.absence is Absence.NOT_SUPPORTED
     assert shared.bus_id.need() == "000f:01:00.0"
-    assert shared.mig == reported(True, TABLE_SOURCE)
+    assert shared.mig == reported_fact(True, TABLE_SOURCE)
     assert isinstance(shared.vram_total_bytes, Unknown)
     assert shared.vram_total_bytes.absence is Absence.NOT_SUPPORTED
-    assert shared.power_w == reported(4.0, TABLE_SOURCE)
+    assert shared.power_w == reported_fact(4.0, TABLE_SOURCE)
     assert [(p.pid, p.vram_bytes.need()) for p in shared.processes.need()] == [(5511, 11904 * MIB)]
 
 
 @pytest.mark.parametrize("text", [OLD, NEW])
-def test_a_quoted_and_coloured_paste_tells_the_same(text: str):
+def test_a_quoted_and_coloured_table_parses_alike(text: str):
     quoted = "\r\n".join(f"\x1b[32m> {line}\x1b[0m" for line in text.splitlines())
     assert parse_nvidia_smi(quoted) == parse_nvidia_smi(text)
 
 
-def test_a_table_without_its_processes_does_not_say_that_there_are_none():
+def test_a_table_without_its_process_section_leaves_processes_not_looked():
     head, _, _ = NEW.partition("| Processes")
     assert [gpu.processes for gpu in parse_nvidia_smi(head)] == [NOT_LOOKED, NOT_LOOKED]
 
@@ -129,7 +129,7 @@ def test_a_table_without_its_processes_does_not_say_that_there_are_none():
 @pytest.mark.parametrize(
     "text", ["", "|||", "|   0  x On | 0 | 0 |\n", "No devices were found", NEW[: NEW.index("|  0%")]]
 )
-def test_other_and_cut_text(text: str):
+def test_truncated_tables_and_other_text_give_no_false_facts(text: str):
     for gpu in parse_nvidia_smi(text):
-        assert gpu.name == reported("NVIDIA GeForce RTX 4090", TABLE_SOURCE)
+        assert gpu.name == reported_fact("NVIDIA GeForce RTX 4090", TABLE_SOURCE)
         assert gpu.temperature_c == NOT_LOOKED

@@ -1,4 +1,4 @@
-"""Logs in the form of several versions of Ollama; their values are made up, their words are those of its source."""
+"""Ollama logs in the format of several versions: real wording from its source, invented values."""
 
 from pathlib import Path
 
@@ -7,40 +7,40 @@ import pytest
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import GIB, MIB, Known, Origin
-from unslow.look.logs.dialect import Seen
+from unslow.look.logs.dialect import LogFacts
 from unslow.look.logs.ollama import DIALECT, OllamaReader
 from unslow.look.logs.ollama.state import parse_line
 
 LOGS = Path(__file__).parent / "ollama"
 
 
-def read(text: str) -> Seen:
+def read(text: str) -> LogFacts:
     """The lines that hold a needle, as a stream shows them."""
     reader = OllamaReader()
     for number, line in enumerate(text.split("\n"), 1):
         if any(needle in line for needle in DIALECT.needles):
             reader.take(line, f"log:{number}")
-    return reader.seen("log")
+    return reader.log_facts("log")
 
 
-def recorded(name: str) -> Seen:
+def recorded(name: str) -> LogFacts:
     return read((LOGS / f"{name}.log").read_text(encoding="utf-8"))
 
 
-def test_a_log_of_today_tells_the_server_its_devices_and_the_one_it_took():
+def test_an_ollama_0_33_log_gives_server_devices_and_chosen_gpu():
     seen = recorded("v0.33_two_gpus")
     runtime = seen.subject.runtime
     assert runtime.name == Known("Ollama", Origin.REPORTED, "log:1")
     assert runtime.version == Known("0.33.0", Origin.REPORTED, "log:2")
-    assert runtime.context_default == Known(32768, Origin.REPORTED, "log:7")
-    assert (runtime.keep_alive_s.need(), runtime.max_loaded_models.need()) == (-1, 2)
-    assert runtime.fit_margin_bytes.need() == 2 * GIB
-    environment = runtime.environment.need()
+    assert runtime.context.default == Known(32768, Origin.REPORTED, "log:7")
+    assert (runtime.scheduling.keep_alive_s.need(), runtime.scheduling.max_loaded_models.need()) == (-1, 2)
+    assert runtime.placement.fit_margin_bytes.need() == 2 * GIB
+    environment = runtime.process.environment.need()
     assert environment["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
     assert "OLLAMA_ORIGINS" not in environment
     assert "OLLAMA_FLASH_ATTENTION" not in environment  # "false" is what an unset one prints
-    assert runtime.device_used == Known("Vulkan0", Origin.REPORTED, "log:8")
-    devices = {device.name: device for device in runtime.devices.need()}
+    assert runtime.placement.device_used == Known("Vulkan0", Origin.REPORTED, "log:8")
+    devices = {device.name: device for device in runtime.placement.devices.need()}
     assert set(devices) == {"Vulkan0", "CUDA0"}
     assert devices["CUDA0"].description == "NVIDIA GeForce RTX 4070"
     assert devices["CUDA0"].total_bytes.need() == 12 * GIB
@@ -53,25 +53,25 @@ def test_a_log_of_today_tells_the_server_its_devices_and_the_one_it_took():
     assert discrete.vram_total_bytes.need() == 12 * GIB
 
 
-def test_a_device_skipped_by_one_library_and_served_by_another_was_not_refused():
-    assert not isinstance(recorded("v0.33_two_gpus").subject.runtime.gpu_refused, Known)
+def test_a_device_skipped_by_one_library_but_used_by_another_is_not_refused():
+    assert not isinstance(recorded("v0.33_two_gpus").subject.runtime.placement.gpu_refused, Known)
 
 
-def test_the_child_s_command_line_is_for_all_slots_together():
+def test_ollama_child_context_is_divided_by_its_slots():
     runtime = recorded("v0.33_two_gpus").subject.runtime
-    assert runtime.context_length == Known(65536, Origin.REPORTED, "log:9")
-    assert (runtime.context_per_slot.need(), runtime.slots.need()) == (32768, 2)
-    assert (runtime.kv_type_k.need(), runtime.kv_type_v.need()) == ("q8_0", "q8_0")
-    assert (runtime.batch.need(), runtime.ubatch.need()) == (1024, 1024)
-    assert (runtime.split_mode.need(), runtime.main_gpu.need()) == ("none", 0)
-    assert not isinstance(runtime.flash_attention, Known)  # auto: llama.cpp says what came of it
-    assert not isinstance(runtime.gpu_layers_set, Known)
-    assert (runtime.gpu_layers.need(), runtime.layers.need()) == (33, 33)
+    assert runtime.context.length == Known(65536, Origin.REPORTED, "log:9")
+    assert (runtime.context.per_slot.need(), runtime.scheduling.slots.need()) == (32768, 2)
+    assert (runtime.cache.type_k.need(), runtime.cache.type_v.need()) == ("q8_0", "q8_0")
+    assert (runtime.compute.batch.need(), runtime.compute.ubatch.need()) == (1024, 1024)
+    assert (runtime.placement.split_mode.need(), runtime.placement.main_gpu.need()) == ("none", 0)
+    assert not isinstance(runtime.compute.flash_attention, Known)  # auto: llama.cpp says what came of it
+    assert not isinstance(runtime.placement.gpu_layers_set, Known)
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need()) == (33, 33)
 
 
-def test_a_load_tells_what_was_free_and_how_long_it_took_once():
+def test_an_ollama_load_has_free_vram_and_duration():
     seen = recorded("v0.33_two_gpus")
-    (load,) = seen.subject.runtime.loads.need()
+    (load,) = seen.subject.runtime.history.loads.need()
     assert load.at == "2026-09-02T16:52:34.597Z"
     assert load.free_bytes.need() == round(15.1 * GIB)
     assert load.seconds == Known(9.04, Origin.REPORTED, "log:14")
@@ -80,69 +80,84 @@ def test_a_load_tells_what_was_free_and_how_long_it_took_once():
     assert seen.subject.runtime.state.need() == "loaded"
 
 
-def test_requests_are_timed_where_they_were_answered():
+def test_ollama_request_durations_come_from_gin_lines():
     run = recorded("v0.33_two_gpus").subject.run
     assert run.request_s == Known((87.0, 28.436412014), Origin.REPORTED, "log:18")
 
 
-def test_complaints_are_kept():
-    warnings = recorded("v0.33_two_gpus").subject.runtime.warnings.need()
+def test_ollama_warnings_are_kept():
+    warnings = recorded("v0.33_two_gpus").subject.runtime.history.warnings.need()
     assert warnings == ["truncating input prompt"]
 
 
-def test_the_engine_before_llama_server_tells_its_load_in_its_own_words():
+def test_an_ollama_0_13_engine_load_is_parsed():
     seen = recorded("v0.13_engine")
     runtime, model = seen.subject.runtime, seen.subject.model
-    assert (runtime.gpu_layers.need(), runtime.layers.need(), runtime.output_on_gpu.need()) == (42, 43, False)
-    assert (runtime.context_length.need(), runtime.slots.need()) == (16384, 1)  # the request that commits
-    assert (runtime.kv_type_k.need(), runtime.flash_attention.need(), runtime.threads.need()) == ("q8_0", True, 8)
-    assert runtime.load_mode.need() == "none"
-    buffers = {(b.device, b.kind): (round(b.bytes / MIB), b.on_gpu) for b in runtime.buffers.need()}
+    assert (
+        runtime.placement.gpu_layers.need(),
+        runtime.placement.layers.need(),
+        runtime.placement.output_on_gpu.need(),
+    ) == (42, 43, False)
+    assert (runtime.context.length.need(), runtime.scheduling.slots.need()) == (16384, 1)  # the request that commits
+    assert (runtime.cache.type_k.need(), runtime.compute.flash_attention.need(), runtime.compute.threads.need()) == (
+        "q8_0",
+        True,
+        8,
+    )
+    assert runtime.placement.load_mode.need() == "none"
+    buffers = {(b.device, b.kind): (round(b.bytes / MIB), b.on_gpu) for b in runtime.memory.buffers.need()}
     assert buffers["CUDA0", "model"] == (3174, True)
     assert buffers["CPU", "model"] == (6246, False)
     assert buffers["CUDA0", "kv"] == (450, True)
-    assert runtime.size_bytes.need() == round(9.8 * GIB)
+    assert runtime.memory.size_bytes.need() == round(9.8 * GIB)
     assert (model.architecture.need(), model.quant.need()) == ("gemma3n", "Q4_K_M")
-    assert runtime.build_architectures.need() == ["750", "800", "860", "890"]
-    assert "AVX2" in runtime.build_features.need()
-    assert len(runtime.loads.need()) == 1  # the runner that only looked for GPUs is none
+    assert runtime.build.architectures.need() == ["750", "800", "860", "890"]
+    assert "AVX2" in runtime.build.features.need()
+    assert len(runtime.history.loads.need()) == 1  # the runner that only looked for GPUs is none
 
 
-def test_the_plan_of_old_versions_and_several_loads():
+def test_ollama_0_5_memory_plan_and_two_loads_are_parsed():
     seen = recorded("v0.5_reloads")
     runtime = seen.subject.runtime
-    first, second = runtime.loads.need()
+    first, second = runtime.history.loads.need()
     assert (first.gpu_layers.need(), first.layers.need(), first.context_length.need()) == (31, 33, 81920)
     assert first.free_bytes == Known(round(22.7 * GIB), Origin.REPORTED, "log:6: memory.available")
     assert first.asked_bytes.need() == round(23.5 * GIB)
     assert (second.gpu_layers.need(), second.context_length.need(), second.seconds.need()) == (33, 8192, 4.02)
-    assert runtime.kv_bytes.need() == GIB
-    assert (runtime.size_vram_bytes.need(), runtime.size_bytes.need()) == (round(6.2 * GIB), round(6.2 * GIB))
-    assert (runtime.flash_attention.need(), runtime.kv_type_k.need()) == (True, "q8_0")
-    assert (runtime.slots.need(), runtime.context_per_slot.need(), runtime.threads.need()) == (4, 2048, 8)
-    assert not isinstance(runtime.gpu_layers_set, Known)
+    assert runtime.cache.bytes.need() == GIB
+    assert (runtime.memory.size_vram_bytes.need(), runtime.memory.size_bytes.need()) == (
+        round(6.2 * GIB),
+        round(6.2 * GIB),
+    )
+    assert (runtime.compute.flash_attention.need(), runtime.cache.type_k.need()) == (True, "q8_0")
+    assert (runtime.scheduling.slots.need(), runtime.context.per_slot.need(), runtime.compute.threads.need()) == (
+        4,
+        2048,
+        8,
+    )
+    assert not isinstance(runtime.placement.gpu_layers_set, Known)
     cpu = seen.machine.cpu
     assert (cpu.physical_cores.need(), cpu.efficiency_cores.need(), cpu.logical_cpus.need()) == (16, 8, 24)
-    (device,) = runtime.devices.need()
+    (device,) = runtime.placement.devices.need()
     assert (device.description, device.library) == ("NVIDIA GeForce RTX 3090", "cuda")
 
 
-def test_a_quantised_cache_that_was_not_had_is_plain():
+def test_a_quantized_cache_without_flash_attention_is_f16():
     text = (LOGS / "v0.5_reloads.log").read_text(encoding="utf-8").split("\n")
     runtime = read("\n".join(text[:10])).subject.runtime
-    assert runtime.environment.need()["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
-    assert (runtime.kv_type_k.need(), runtime.flash_attention.need()) == ("f16", False)
-    assert "quantized kv cache requested but flash attention disabled: q8_0" in runtime.warnings.need()
+    assert runtime.process.environment.need()["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
+    assert (runtime.cache.type_k.need(), runtime.compute.flash_attention.need()) == ("f16", False)
+    assert "quantized kv cache requested but flash attention disabled: q8_0" in runtime.history.warnings.need()
 
 
-def test_a_gpu_that_may_not_be_opened_is_named_and_nothing_else():
+def test_a_kfd_permission_problem_is_the_gpu_refusal():
     seen = recorded("v0.4_no_permission")
     runtime = seen.subject.runtime
-    assert "permission problems block access" in runtime.gpu_refused.need()
-    assert runtime.devices.need() == []
+    assert "permission problems block access" in runtime.placement.gpu_refused.need()
+    assert runtime.placement.devices.need() == []
     assert seen.machine.system.kfd_access == Known(value=False, origin=Origin.REPORTED, source="log:5")
-    assert (runtime.gpu_layers.need(), runtime.layers.need()) == (0, 33)
-    assert not isinstance(runtime.available_bytes, Known)  # what was free was the machine's memory
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need()) == (0, 33)
+    assert not isinstance(runtime.memory.available_bytes, Known)  # what was free was the machine's memory
 
 
 @pytest.mark.parametrize(
@@ -162,23 +177,23 @@ def test_a_gpu_that_may_not_be_opened_is_named_and_nothing_else():
         'msg="inference compute" id=cpu library=cpu compute="" name=cpu total="6.7 GiB" available="6.0 GiB"',
     ],
 )
-def test_every_way_to_turn_a_gpu_down(line: str):
-    refused = read(f"time=2026-01-01T00:00:00Z level=INFO source=x.go:1 {line}").subject.runtime.gpu_refused
+def test_every_ollama_gpu_refusal_is_recognised(line: str):
+    refused = read(f"time=2026-01-01T00:00:00Z level=INFO source=x.go:1 {line}").subject.runtime.placement.gpu_refused
     assert refused.source == "log:1"
 
 
-def test_a_reason_beats_its_outcome():
+def test_a_specific_refusal_wins_over_no_compatible_gpus():
     text = 'msg="no compatible GPUs were discovered"\nmsg="amdgpu is not supported" gpu_type=gfx803'
-    assert read(text).subject.runtime.gpu_refused.source == "log:2"
+    assert read(text).subject.runtime.placement.gpu_refused.source == "log:2"
 
 
-def test_a_later_start_of_the_server_finds_its_devices_anew():
+def test_a_restarted_ollama_server_discovers_devices_anew():
     old = (LOGS / "v0.4_no_permission.log").read_text(encoding="utf-8")
     new = (LOGS / "v0.33_two_gpus.log").read_text(encoding="utf-8")
     runtime = read(old + new).subject.runtime
     assert runtime.version.need() == "0.33.0"
-    assert not isinstance(runtime.gpu_refused, Known)
-    assert len(runtime.loads.need()) == 2
+    assert not isinstance(runtime.placement.gpu_refused, Known)
+    assert len(runtime.history.loads.need()) == 2
 
 
 @pytest.mark.parametrize(
@@ -190,10 +205,10 @@ def test_a_later_start_of_the_server_finds_its_devices_anew():
         ('{"log":"msg=offload memory.available=\\"[22.7 GiB]\\" memory.required.full=\\"23.5 GiB\\""}', 22.7, 23.5),
     ],
 )
-def test_people_quote_memory_with_and_without_quotes(text: str, free: float, asked: float):
+def test_quoted_memory_values_are_parsed(text: str, free: float, asked: float):
     runtime = read(text).subject.runtime
-    assert runtime.available_bytes.need() == pytest.approx(free * GIB)
-    assert runtime.asked_bytes.need() == pytest.approx(asked * GIB)
+    assert runtime.memory.available_bytes.need() == pytest.approx(free * GIB)
+    assert runtime.memory.asked_bytes.need() == pytest.approx(asked * GIB)
 
 
 @pytest.mark.parametrize(
@@ -206,29 +221,29 @@ def test_people_quote_memory_with_and_without_quotes(text: str, free: float, ask
         ('msg="offloaded 20/33 layers to GPU"', (20, 33)),
     ],
 )
-def test_people_quote_layers_in_many_ways(text: str, layers: tuple[int, int]):
+def test_offloaded_layers_are_parsed_from_quoted_fragments(text: str, layers: tuple[int, int]):
     runtime = read(text).subject.runtime
-    assert (runtime.gpu_layers.need(), runtime.layers.need()) == layers
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need()) == layers
 
 
 @pytest.mark.parametrize(
     "text", ["99/33 layers to GPU", "3/5 layers of cake", "layers.offload=many", "memory.required.x=1"]
 )
-def test_what_only_looks_like_layers_is_none(text: str):
-    assert not isinstance(read(text).subject.runtime.layers, Known)
+def test_fractions_that_are_not_layer_counts_are_ignored(text: str):
+    assert not isinstance(read(text).subject.runtime.placement.layers, Known)
 
 
-def test_the_list_of_contexts_of_restarted_runners_is_a_list_of_loads():
+def test_a_list_of_ctx_sizes_is_a_list_of_loads():
     runtime = read("runner restarted with --ctx-size 8192, 2048, 8192, 2048 in turn").subject.runtime
-    assert [load.context_length.need() for load in runtime.loads.need()] == [8192, 2048, 8192, 2048]
+    assert [load.context_length.need() for load in runtime.history.loads.need()] == [8192, 2048, 8192, 2048]
 
 
-def test_words_of_another_program_are_not_taken_for_ollama():
+def test_an_offload_line_alone_does_not_name_ollama():
     runtime = read("offloaded 20/33 layers to GPU").subject.runtime
     assert not isinstance(runtime.name, Known)
 
 
-def test_a_load_that_runs_out_of_memory_failed_until_a_later_one_works():
+def test_an_out_of_memory_load_is_failed_until_a_later_one_succeeds():
     failed = 'level=INFO source=sched.go:641 msg="Load failed" model=/m error="cudaMalloc failed: out of memory"'
     start = (
         'source=llama_server.go:433 msg="starting llama-server" cmd="/x/llama-server --model /m -c 4096 -np 1 -ngl 20"'
@@ -236,23 +251,23 @@ def test_a_load_that_runs_out_of_memory_failed_until_a_later_one_works():
     done = 'source=llama_server.go:1362 msg="llama-server started in 1.50 seconds"'
     runtime = read(f"{start}\n{failed}").subject.runtime
     assert runtime.state.need() == "failed"
-    assert "out of memory" in runtime.allocation_failure.need().message
-    assert runtime.gpu_layers_set.need() == 20
+    assert "out of memory" in runtime.memory.allocation_failure.need().message
+    assert runtime.placement.gpu_layers_set.need() == 20
     runtime = read(f"{start}\n{failed}\n{start}\n{done}").subject.runtime
     assert runtime.state.need() == "loaded"
-    assert not isinstance(runtime.allocation_failure, Known)
-    assert len(runtime.loads.need()) == 2
+    assert not isinstance(runtime.memory.allocation_failure, Known)
+    assert len(runtime.history.loads.need()) == 2
 
 
-def test_a_sentence_that_quotes_ollama_is_read_and_left_to_others_too():
+def test_prose_that_quotes_ollama_is_read_but_not_claimed():
     reader = OllamaReader()
     assert not reader.take("my RTX 3090 has 31/33 layers offloaded", "log:1")
     assert reader.take('time=x level=INFO source=ggml.go:494 msg="offloaded 31/33 layers to GPU"', "log:2")
-    assert reader.seen("log").lines == 2
+    assert reader.log_facts("log").lines == 2
 
 
-def test_nothing_of_ollama_is_nothing():
-    assert read("a log of something else\nwith two lines") == Seen()
+def test_a_log_without_ollama_lines_gives_no_facts():
+    assert read("a log of something else\nwith two lines") == LogFacts()
 
 
 @pytest.mark.parametrize(
@@ -270,12 +285,12 @@ def test_nothing_of_ollama_is_nothing():
         "\x00\ufffd layers.offload=\u0663 layers.model=\u0664",
     ],
 )
-def test_hostile_lines_end_in_nothing_worse_than_no_fact(line: str):
+def test_hostile_ollama_lines_give_facts_that_can_be_encoded(line: str):
     runtime = read(line).subject.runtime
     assert msgspec.json.decode(msgspec.json.encode(runtime), type=Runtime) == runtime
 
 
-def test_a_log_without_end_is_remembered_in_bounds():
+def test_ollama_lists_are_bounded_for_long_logs():
     reader = OllamaReader()
     for number in range(5000):
         reader.take(
@@ -284,16 +299,16 @@ def test_a_log_without_end_is_remembered_in_bounds():
         reader.take(f'[GIN] x | 200 | {number}ms | 127.0.0.1 | POST "/api/chat"', f"log:{number}")
         reader.take(f"level=WARN msg={'ab' * (number % 97)}{number}", f"log:{number}")
         reader.take(f'msg="inference compute" library=CUDA name=CUDA{number}', f"log:{number}")
-    runtime = reader.seen("log").subject.runtime
-    assert len(runtime.loads.need()) <= 201
-    assert len(runtime.warnings.need()) <= 40
-    assert len(runtime.devices.need()) <= 64
-    assert len(reader.seen("log").subject.run.request_s.need()) <= 200
+    runtime = reader.log_facts("log").subject.runtime
+    assert len(runtime.history.loads.need()) <= 201
+    assert len(runtime.history.warnings.need()) <= 40
+    assert len(runtime.placement.devices.need()) <= 64
+    assert len(reader.log_facts("log").subject.run.request_s.need()) <= 200
 
 
-def test_the_architecture_of_a_gpu_is_told_whatever_its_field_is_called():
+def test_gpu_architecture_is_shown_from_any_field_name():
     for field in ("compute", "gfx_target", "target"):
         line = parse_line(f'level=WARN msg="dropping ROCm device" {field}=gfx1032 hint="set it"', "log:1")
-        assert line.said() == "dropping ROCm device: gfx1032: set it"
+        assert line.message() == "dropping ROCm device: gfx1032: set it"
     named = parse_line('level=WARN msg="no rocblas support for gfx1032" compute=gfx1032', "log:1")
-    assert named.said() == "no rocblas support for gfx1032"
+    assert named.message() == "no rocblas support for gfx1032"

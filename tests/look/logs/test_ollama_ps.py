@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known, Origin
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.ollama_commands import parse_ps_table, parse_ps_text
 from unslow.look.logs.text_blocks import Places
 
@@ -25,7 +25,7 @@ JSON = """{"models":[{"name":"gemma3:27b","model":"gemma3:27b","size":2000000000
 "size_vram":15000000000,"context_length":8192}]}"""
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> LogFacts:
     return parse_ps_text(Text(text.split("\n"), "paste"))
 
 
@@ -33,40 +33,43 @@ def runtime(text: str) -> Runtime:
     return seen(text).subject.runtime
 
 
-def test_of_several_models_the_one_with_least_on_the_gpu_is_the_subject():
+def test_the_loaded_model_with_the_least_gpu_share_is_the_subject():
     result = seen(SIX)
     assert result.subject.model.name == Known("llama3.3:70b", Origin.REPORTED, "paste:3")
-    assert result.subject.runtime.vram_share == Known(0.48, Origin.REPORTED, "paste:3")
-    assert result.subject.runtime.size_bytes.need() == 47 * 10**9
-    assert result.subject.runtime.size_vram_bytes == Known(round(47e9 * 0.48), Origin.ESTIMATED, "paste:3")
-    assert result.subject.runtime.context_per_slot.need() == 32768
+    assert result.subject.runtime.memory.vram_share == Known(0.48, Origin.REPORTED, "paste:3")
+    assert result.subject.runtime.memory.size_bytes.need() == 47 * 10**9
+    assert result.subject.runtime.memory.size_vram_bytes == Known(round(47e9 * 0.48), Origin.ESTIMATED, "paste:3")
+    assert result.subject.runtime.context.per_slot.need() == 32768
     assert result.spans == ((2, 3), (3, 4))
 
 
-def test_every_row_can_be_had():
+def test_every_row_of_ollama_ps_is_parsed():
     rows = parse_ps_table(Places(Text(SIX.split("\n"), "paste")))
     assert [row.model.name.need() for row in rows] == ["llama3.3:70b", "qwen3:8b"]
-    assert rows[1].runtime.keep_alive_s.need() == -1
-    assert rows[1].runtime.vram_share.need() == 1
+    assert rows[1].runtime.scheduling.keep_alive_s.need() == -1
+    assert rows[1].runtime.memory.vram_share.need() == 1
 
 
-def test_before_the_column_context_there_were_five():
-    assert runtime(FIVE).vram_share == Known(0.0, Origin.REPORTED, "paste:2")
-    assert not isinstance(runtime(FIVE).context_per_slot, Known)
+def test_ollama_ps_without_a_context_column_is_parsed():
+    assert runtime(FIVE).memory.vram_share == Known(0.0, Origin.REPORTED, "paste:2")
+    assert not isinstance(runtime(FIVE).context.per_slot, Known)
 
 
 @pytest.mark.parametrize("text", [WRAPPED, SIX.replace("    ", "\t"), SIX.replace("    ", " | ")])
-def test_a_terminal_may_wrap_it_and_a_paste_may_change_its_gaps(text: str):
-    assert runtime(text).vram_share.need() == 0.48
-    assert runtime(text).context_per_slot.need() == 32768
-    assert runtime(text).size_bytes.need() == 47 * 10**9
+def test_a_wrapped_or_retabbed_ollama_ps_is_parsed(text: str):
+    assert runtime(text).memory.vram_share.need() == 0.48
+    assert runtime(text).context.per_slot.need() == 32768
+    assert runtime(text).memory.size_bytes.need() == 47 * 10**9
 
 
-def test_the_answer_of_the_api_says_it_in_bytes():
+def test_ollama_api_ps_json_is_parsed_in_bytes():
     result = seen(JSON)
     assert result.subject.model.name.need() == "gemma3:27b"
     assert result.subject.model.quant.need() == "Q4_K_M"
-    assert (result.subject.runtime.vram_share.need(), result.subject.runtime.context_per_slot.need()) == (0.75, 8192)
+    assert (result.subject.runtime.memory.vram_share.need(), result.subject.runtime.context.per_slot.need()) == (
+        0.75,
+        8192,
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,25 +82,25 @@ def test_the_answer_of_the_api_says_it_in_bytes():
         ("ollama ps: 32% CPU / 68% GPU", 0.68),
     ],
 )
-def test_a_phrase_alone_is_enough(text: str, share: float):
-    assert runtime(text).vram_share.need() == share
+def test_ollama_ps_percentages_are_parsed_from_a_phrase(text: str, share: float):
+    assert runtime(text).memory.vram_share.need() == share
 
 
-def test_a_phrase_with_the_size_before_it():
+def test_the_size_before_ollama_ps_percentages_is_parsed():
     held = runtime("ollama ps: 51 GB 100% GPU; after num_ctx: 156 GB 41%/59% CPU/GPU")
-    assert (held.size_bytes.need(), held.vram_share.need()) == (156 * 10**9, 0.59)
-    assert held.size_vram_bytes.need() == round(156 * 10**9 * 0.59)
+    assert (held.memory.size_bytes.need(), held.memory.vram_share.need()) == (156 * 10**9, 0.59)
+    assert held.memory.size_vram_bytes.need() == round(156 * 10**9 * 0.59)
 
 
 @pytest.mark.parametrize(
     "text", ["my machine is at 100% CPU", "100% GPU usage while it answers", "90%/90% CPU/GPU", "999%/-1% CPU/GPU", ""]
 )
-def test_a_load_is_no_placement(text: str):
-    assert seen(text) == Seen()
+def test_utilization_percentages_are_not_a_placement(text: str):
+    assert seen(text) == LogFacts()
 
 
-def test_a_hostile_table_costs_little():
+def test_a_hostile_ollama_ps_table_is_bounded():
     text = "a " * 100_000 + "100% GPU " * 10_000 + "x 0123456789ab " * 10_000
-    assert seen(text) == Seen()
+    assert seen(text) == LogFacts()
     rows = "m:1  0123456789ab  99999 TB  100% GPU  \n" * 5000
     assert len(parse_ps_table(Places(Text(rows.split("\n"), "paste")))) == 64

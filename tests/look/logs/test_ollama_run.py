@@ -4,7 +4,7 @@ import pytest
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Origin
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.ollama_commands import parse_run_text
 
 ONE = """>>> why is the sky blue
@@ -37,7 +37,7 @@ JSON = (
 )
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> LogFacts:
     return parse_run_text(Text(text.split("\n"), "paste"))
 
 
@@ -45,7 +45,7 @@ def run(text: str) -> Run:
     return seen(text).subject.run
 
 
-def test_one_answer_gives_speeds_and_a_completion():
+def test_ollama_verbose_output_gives_speeds_and_a_completion():
     result = run(ONE)
     assert result.decode_tokens_per_s.need() == pytest.approx(470 / 61.2)
     assert result.load_s.need() == pytest.approx(0.0215682)
@@ -54,25 +54,25 @@ def test_one_answer_gives_speeds_and_a_completion():
     assert done.prefill_s == pytest.approx(0.8127965)
     assert done.client_total_s == pytest.approx(62.301542)
     assert seen(ONE).spans == ((2, 10),)
-    assert not isinstance(seen(ONE).subject.runtime.loads, Known)
+    assert not isinstance(seen(ONE).subject.runtime.history.loads, Known)
 
 
-def test_a_prompt_that_was_cached_does_not_pass_for_a_fast_one():
+def test_a_cached_prompt_does_not_count_as_fast_prefill():
     rate = run(TWO).prefill_tokens_per_s
     assert rate.need() == pytest.approx(210 / 0.8127965)
     assert rate.origin is Origin.ESTIMATED
     assert "cached" in rate.source
 
 
-def test_several_answers_give_a_median_and_each_load():
+def test_several_completions_give_the_median_speed_and_each_load():
     result = seen(TWO)
     assert len(result.subject.run.completions.need()) == 2
     assert result.subject.run.decode_tokens_per_s.need() == pytest.approx((470 / 61.2 + 90 / 12.6723354) / 2)
-    (load,) = result.subject.runtime.loads.need()
+    (load,) = result.subject.runtime.history.loads.need()
     assert load.seconds == Known(9.2959, Origin.REPORTED, "paste:12")
 
 
-def test_the_api_counts_nanoseconds():
+def test_ollama_api_nanoseconds_are_converted():
     result = run(JSON)
     assert result.decode_tokens_per_s.need() == pytest.approx(55.25, rel=1e-3)
     assert result.load_s.need() == pytest.approx(0.535, rel=1e-2)
@@ -87,11 +87,11 @@ def test_the_api_counts_nanoseconds():
         ("eval rate:            54.84 tok/s", 54.84),
     ],
 )
-def test_a_line_alone_is_enough(text: str, rate: float):
+def test_ollama_eval_rate_is_parsed_from_a_single_line(text: str, rate: float):
     assert run(text).decode_tokens_per_s.need() == pytest.approx(rate)
 
 
-def test_the_rate_of_the_prompt_is_not_that_of_the_answer():
+def test_prompt_eval_rate_is_prefill_and_not_decode():
     result = run("prompt eval rate:     1608.97 tokens/s")
     assert not isinstance(result.decode_tokens_per_s, Known)
     assert result.prefill_tokens_per_s.need() == 1608.97
@@ -108,8 +108,8 @@ def test_the_rate_of_the_prompt_is_not_that_of_the_answer():
         "llama_perf: eval time = 120.11 ms / 42 tokens",
     ],
 )
-def test_other_words_are_no_figures(text: str):
-    assert seen(text) == Seen()
+def test_prose_about_eval_rates_is_not_a_speed(text: str):
+    assert seen(text) == LogFacts()
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,6 @@ def test_other_words_are_no_figures(text: str):
         "eval duration:" + " " * 200_000,
     ],
 )
-def test_hostile_figures_stay_facts_that_a_snapshot_can_hold(text: str):
+def test_hostile_ollama_figures_give_facts_that_can_be_encoded(text: str):
     subject = seen(text).subject
     assert msgspec.json.decode(msgspec.json.encode(subject), type=Subject) == subject

@@ -1,5 +1,5 @@
 from unslow.facts.values import Known, Origin
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.ollama_commands import parse_show_text
 
 SHOWN = """$ ollama show llama3.1
@@ -29,32 +29,32 @@ OLD = "\n".join(  # noqa: FLY002 (reads as it is printed)
 )
 
 
-def seen(text: str) -> Seen:
+def seen(text: str) -> LogFacts:
     return parse_show_text(Text(text.split("\n"), "paste"))
 
 
-def test_a_model_and_what_its_modelfile_sets():
+def test_ollama_show_gives_model_facts_and_modelfile_settings():
     result = seen(SHOWN)
     model, runtime = result.subject.model, result.subject.runtime
     assert model.architecture == Known("llama", Origin.REPORTED, "paste:2")
     assert (model.quant.need(), model.context_trained.need(), model.width.need()) == ("Q4_K_M", 131072, 4096)
     assert model.parameters == Known(8_000_000_000, Origin.ESTIMATED, "paste:2")
-    assert (runtime.context_set.need(), runtime.gpu_layers_set.need()) == (65536, 20)
+    assert (runtime.context.requested.need(), runtime.placement.gpu_layers_set.need()) == (65536, 20)
     assert (1, 7) in result.spans
 
 
-def test_older_versions_print_it_with_tabs():
+def test_ollama_show_with_tabs_is_parsed():
     model = seen(OLD).subject.model
     assert (model.architecture.need(), model.quant.need(), model.context_trained.need()) == ("llama", "Q4_0", 8192)
 
 
-def test_the_server_s_version_counts_and_the_client_s_where_it_is_alone():
+def test_the_ollama_server_version_wins_over_the_client_version():
     both = "ollama version is 0.5.7\nWarning: client version is 0.5.4"
     assert seen(both).subject.runtime.version == Known("0.5.7", Origin.REPORTED, "paste:1")
     alone = "Warning: could not connect to a running Ollama instance\nWarning: client version is 0.13.2-rc1"
     assert seen(alone).subject.runtime.version == Known("0.13.2-rc1", Origin.REPORTED, "paste:2")
 
 
-def test_other_text_is_nothing():
-    assert seen("the version is fine, quantization too") == Seen()
-    assert seen("Model\n" * 2000 + "quantization " * 20_000) == Seen()
+def test_text_that_is_not_ollama_show_gives_no_facts():
+    assert seen("the version is fine, quantization too") == LogFacts()
+    assert seen("Model\n" * 2000 + "quantization " * 20_000) == LogFacts()

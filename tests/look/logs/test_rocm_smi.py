@@ -106,7 +106,7 @@ def text_of(text: str, first: int = 1) -> Text:
     return Text(text.splitlines(), "paste.txt", first)
 
 
-def test_the_table_of_rocm_3():
+def test_rocm_smi_3_table_is_parsed():
     (gpu,) = parse_gpus(OLD)
     assert (gpu.index, gpu.vendor.need(), gpu.temperature_c.need(), gpu.power_w.need()) == (1, "AMD", 25, 10)
     assert (gpu.clock_hz.need(), gpu.memory_clock_hz.need()) == (852 * MHZ, 167 * MHZ)
@@ -114,7 +114,7 @@ def test_the_table_of_rocm_3():
     assert gpu.power_w.source == "rocm-smi:4"
 
 
-def test_the_table_of_rocm_5_with_errors_between():
+def test_rocm_smi_5_table_with_error_lines_is_parsed():
     gpus = parse_gpus(ROCM_5)
     assert [gpu.index for gpu in gpus] == [0, 1, 2]
     assert (gpus[1].power_w.need(), gpus[1].busy.need(), gpus[1].clock_hz.need()) == (81, 0.56, 1514 * MHZ)
@@ -123,7 +123,7 @@ def test_the_table_of_rocm_5_with_errors_between():
         assert fact.absence is Absence.NOT_SUPPORTED
 
 
-def test_the_table_of_rocm_7_and_its_percentage_of_an_unknown_total():
+def test_rocm_smi_7_vram_percentage_without_total_is_unknown():
     first, second = parse_gpus(ROCM_7)
     assert (first.temperature_c.need(), first.power_limit_w.need(), first.busy.need()) == (32, 190, 0)
     assert (second.clock_hz.need(), second.busy.need()) == (1800 * MHZ, 0.03)
@@ -131,7 +131,7 @@ def test_the_table_of_rocm_7_and_its_percentage_of_an_unknown_total():
     assert "--showmeminfo" in second.vram_used_bytes.how_to_get
 
 
-def test_the_lines_of_all_information():
+def test_rocm_smi_all_information_is_parsed():
     (gpu,) = parse_gpus(ALL)
     assert (gpu.name.need(), gpu.architecture.need(), gpu.bus_id.need()) == (
         "AMD Radeon RX 580 Series",
@@ -151,20 +151,20 @@ def test_the_lines_of_all_information():
     assert gpu.gtt_used_bytes.source == "rocm-smi:30"
 
 
-def test_csv():
+def test_rocm_smi_csv_is_parsed():
     (gpu,) = parse_gpus(CSV)
     assert (gpu.name.need(), gpu.architecture.need()) == ("Radeon RX 7900 XT", "gfx1100")
     assert (gpu.vram_total_bytes.need(), gpu.vram_used_bytes.need(), gpu.busy.need()) == (21458059264, 27856896, 0)
 
 
-def test_json():
+def test_rocm_smi_json_is_parsed():
     (gpu,) = parse_gpus(JSON)
     assert (gpu.name.need(), gpu.driver.need(), gpu.power_w.need()) == ("Rembrandt [Radeon 680M]", "6.7.0", 9.215)
     assert (gpu.vram_total_bytes.need(), gpu.clock_hz.need()) == (536870912, 1500 * MHZ)
 
 
 @pytest.mark.parametrize("text", [OLD, ROCM_5, ROCM_7, ALL, CSV, JSON])
-def test_a_paste_amid_words_tells_the_same(text: str):
+def test_rocm_smi_output_is_found_amid_prose(text: str):
     words = "My model is slow, see below.\n\n$ rocm-smi\n"
     seen = parse_text(text_of(words + text + "\nWhat can I do?\n"))
     alone = parse_gpus(text, "paste.txt", 4)
@@ -179,13 +179,13 @@ def _values(gpus: tuple[Gpu, ...]) -> list[dict[str, object]]:
     ]
 
 
-def test_a_fact_of_a_paste_names_its_line():
+def test_a_pasted_rocm_smi_fact_names_its_line():
     seen = parse_text(text_of("one\ntwo\n" + OLD, first=100))
     assert seen.machine.gpus.need()[0].power_w.source == "paste.txt:105"
 
 
 @pytest.mark.parametrize("text", [OLD, ROCM_5, ROCM_7, ALL])
-def test_a_coloured_and_quoted_paste(text: str):
+def test_coloured_and_quoted_rocm_smi_output_parses_alike(text: str):
     quoted = "\r\n".join(f"\x1b[32m> {line}\x1b[0m" for line in text.splitlines())
     assert _values(parse_gpus(quoted)) == _values(parse_gpus(text))
 
@@ -206,12 +206,12 @@ def test_a_coloured_and_quoted_paste(text: str):
         "No AMD GPUs specified",
     ],
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_rocm_smi_output_gives_no_vram(text: str):
     for gpu in parse_gpus(text):
         assert gpu.vram_total_bytes == NOT_LOOKED
 
 
 @pytest.mark.parametrize("value", ["-5", "500", "99999999999999999999", "nan", "1e999"])
-def test_a_share_outside_its_bounds_is_no_fact(value: str):
+def test_an_out_of_range_gpu_use_is_unknown(value: str):
     for gpu in parse_gpus(f"GPU[0]\t\t: GPU use (%): {value}\n"):
         assert isinstance(gpu.busy, Unknown)

@@ -1,11 +1,11 @@
-"""SGLang's log, in the words of its source and its documentation, older and newer; none of it was recorded here."""
+"""SGLang logs in the wording of its source and documentation, old and new; not recorded."""
 
 import pytest
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import GIB, Known, Origin, Unknown
 from unslow.look.logs import vllm
-from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.look.logs.dialect import LineDialect, LogFacts
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 
@@ -35,60 +35,62 @@ gen throughput (token/s): 84.00, #queue-req: 0,
 """
 
 
-def read(text: str, dialect: LineDialect = DIALECT) -> Seen:
+def read(text: str, dialect: LineDialect = DIALECT) -> LogFacts:
     stream = LogStream({"it": dialect}, "log")
     for block in whole_line_blocks([text.encode()]):
         stream.feed(block)
-    return stream.readers["it"].seen("log")
+    return stream.readers["it"].log_facts("log")
 
 
 def runtime_of(text: str) -> Runtime:
     return read(text).subject.runtime
 
 
-def test_a_whole_log():
+def test_a_complete_sglang_log_is_parsed():
     seen = read(LOG)
     runtime = seen.subject.runtime
     assert runtime.name == Known("SGLang", Origin.REPORTED, "log:2")
     assert seen.subject.model.name.need() == "Qwen/Qwen2.5-32B-Instruct"
-    assert (runtime.context_set.need(), runtime.context_length.need()) == (16384, 16384)
-    assert (runtime.tensor_parallel.need(), runtime.max_batched_tokens.need()) == (2, 8192)
-    assert (runtime.gpu_memory_fraction.need(), runtime.max_sequences.need()) == (0.88, 512)
-    assert (runtime.eager.need(), runtime.prompt_cache.need()) == (False, True)
-    assert (runtime.attention.need(), runtime.weights_type.need()) == ("flashinfer", "bfloat16")
-    assert runtime.kv_capacity_tokens.need() == 46611
-    assert runtime.kv_bytes.need() == 6 * GIB
-    assert [(b.device, b.kind) for b in runtime.buffers.need()] == [
+    assert (runtime.context.requested.need(), runtime.context.length.need()) == (16384, 16384)
+    assert (runtime.placement.tensor_parallel.need(), runtime.scheduling.max_batched_tokens.need()) == (2, 8192)
+    assert (runtime.memory.gpu_memory_fraction.need(), runtime.scheduling.max_sequences.need()) == (0.88, 512)
+    assert (runtime.compute.eager.need(), runtime.cache.prompt_cache.need()) == (False, True)
+    assert (runtime.compute.attention.need(), runtime.compute.weights_type.need()) == ("flashinfer", "bfloat16")
+    assert runtime.cache.capacity_tokens.need() == 46611
+    assert runtime.cache.bytes.need() == 6 * GIB
+    assert [(b.device, b.kind) for b in runtime.memory.buffers.need()] == [
         ("GPU0", "model"),
         ("GPU1", "model"),
         ("GPU0", "kv"),
         ("GPU1", "kv"),
     ]
-    assert (runtime.running_requests.need(), runtime.deferred_requests.need()) == (4, 9)
-    assert runtime.kv_usage == Known(0.97, Origin.REPORTED, "log:11")
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(30)  # two requests ended within the second line's time
-    assert runtime.prefix_hit_rate.need() == pytest.approx(0.25)
-    assert runtime.preemptions.need() == 3
+    assert (runtime.scheduling.running_requests.need(), runtime.scheduling.deferred_requests.need()) == (4, 9)
+    assert runtime.cache.usage == Known(0.97, Origin.REPORTED, "log:11")
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(
+        30
+    )  # two requests ended within the second line's time
+    assert runtime.cache.prefix_hit_rate.need() == pytest.approx(0.25)
+    assert runtime.scheduling.preemptions.need() == 3
 
 
-def test_the_newer_spelling_with_two_pools_and_a_draft():
+def test_the_new_sglang_decode_line_with_two_pools_and_draft_is_parsed():
     line = (
         "[2026-09-17 11:37:01 TP0 EP0] Decode batch, #running-req: 1, #full token: 7936, full token usage: 0.10, "
         "#swa token: 512, swa token usage: 0.42, accept len: 3.5, accept rate: 0.50, cuda graph: False, "
         "gen throughput (token/s): 110.00, #queue-req: 0"
     )
     runtime = runtime_of(line)
-    assert runtime.kv_usage.need() == 0.42
-    assert (runtime.draft_acceptance.need(), runtime.eager.need()) == (0.5, True)
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(110)
+    assert runtime.cache.usage.need() == 0.42
+    assert (runtime.sampling.draft_acceptance.need(), runtime.compute.eager.need()) == (0.5, True)
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(110)
 
 
-def test_the_cache_of_a_draft_does_not_hide_the_model_s():
+def test_the_draft_kv_cache_does_not_replace_the_models():
     text = (
         "KV Cache is allocated. #tokens: 171008, K size: 5.22 GB, V size: 5.22 GB\n"
         "KV Cache is allocated. #tokens: 171008, K size: 0.33 GB, V size: 0.33 GB"
     )
-    assert runtime_of(text).kv_bytes.need() == pytest.approx(10.44 * GIB, rel=1e-6)
+    assert runtime_of(text).cache.bytes.need() == pytest.approx(10.44 * GIB, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -100,16 +102,16 @@ def test_the_cache_of_a_draft_does_not_hide_the_model_s():
         ("KV cache pool is full. Retract requests.", "preemptions", 1),
     ],
 )
-def test_single_lines(line, name, wanted):
-    assert getattr(runtime_of(line), name).need() == wanted
+def test_single_sglang_lines_give_their_fact(line, name, wanted):
+    assert runtime_of(line).fact(name).need() == wanted
 
 
-def test_lines_of_vllm_are_not_its_own():
-    assert read("INFO 11-11 20:29:05 [__init__.py:216] Automatically detected platform cuda.") == Seen()
-    assert read("CUDA out of memory. Tried to allocate 1.00 GiB") == Seen()
+def test_vllm_lines_are_not_claimed_by_sglang():
+    assert read("INFO 11-11 20:29:05 [__init__.py:216] Automatically detected platform cuda.") == LogFacts()
+    assert read("CUDA out of memory. Tried to allocate 1.00 GiB") == LogFacts()
 
 
-def test_vllm_does_not_claim_this_log():
+def test_the_vllm_dialect_does_not_claim_an_sglang_log():
     assert isinstance(read(LOG, vllm.DIALECT).subject.runtime.name, Unknown)
 
 
@@ -121,7 +123,7 @@ def test_vllm_does_not_claim_this_log():
         "KV Cache is allocated. #tokens: 5, K size: 1e999 GB, V size: nan GB",
     ],
 )
-def test_numbers_that_can_not_be(line):
+def test_impossible_sglang_numbers_are_unknown(line):
     runtime = runtime_of(line)
     for name in ("running_requests", "kv_usage", "decode_tokens_per_s", "deferred_requests", "kv_bytes"):
-        assert isinstance(getattr(runtime, name), Unknown), name
+        assert isinstance(runtime.fact(name), Unknown), name

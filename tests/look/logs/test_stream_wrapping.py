@@ -22,7 +22,7 @@ LINE = "load_tensors: offloaded 20/33 layers to GPU"
         LINE,
     ],
 )
-def test_whoever_passes_a_line_on_is_taken_off(wrapped: str):
+def test_journal_docker_and_kubernetes_prefixes_are_stripped(wrapped: str):
     assert unwrapped_line(wrapped) == LINE
 
 
@@ -38,9 +38,9 @@ def test_whoever_passes_a_line_on_is_taken_off(wrapped: str):
         '{"log":' + "[" * 5000,
     ],
 )
-def test_other_lines_stay_as_they_are(line: str):
+def test_lines_without_a_wrapper_stay_unchanged(line: str):
     assert unwrapped_line(line) == line
 
 
-def test_docker_keeps_quotes_escaped():
+def test_escaped_quotes_in_docker_json_are_decoded():
     assert decoded_line('{"log":"msg=\\"inference compute\\" library=cpu\\n"}') == 'msg="inference compute" library=cpu'

@@ -1,9 +1,9 @@
-"""The log of text-generation-inference, in the words of its source; none of it was recorded here."""
+"""text-generation-inference logs in the wording of its source; not recorded."""
 
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.look.logs.dialect import Seen
+from unslow.look.logs.dialect import LogFacts
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.logs.tgi import DIALECT
 
@@ -20,30 +20,30 @@ text_generation_router::server: router/src/server.rs:622: Success
 """
 
 
-def read(text: str) -> Seen:
+def read(text: str) -> LogFacts:
     stream = LogStream({"tgi": DIALECT}, "log")
     for block in whole_line_blocks([text.encode()]):
         stream.feed(block)
-    return stream.readers["tgi"].seen("log")
+    return stream.readers["tgi"].log_facts("log")
 
 
-def test_a_whole_log():
+def test_a_complete_tgi_log_is_parsed():
     seen = read(LOG)
     runtime = seen.subject.runtime
     assert runtime.name.need() == "TGI"
     assert seen.subject.model.name.need() == "TheBloke/Llama-2-7B-AWQ"
-    assert (runtime.quantization.need(), runtime.tensor_parallel.need()) == ("awq", 2)
-    assert (runtime.context_set.need(), runtime.max_sequences.need()) == (4096, 128)
-    assert (runtime.attention.need(), runtime.eager.need()) == ("paged", False)
-    assert runtime.kv_capacity_tokens.need() == 16000
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(20)
-    assert runtime.decode_tokens_per_s.source.startswith("log:5")
+    assert (runtime.compute.quantization.need(), runtime.placement.tensor_parallel.need()) == ("awq", 2)
+    assert (runtime.context.requested.need(), runtime.scheduling.max_sequences.need()) == (4096, 128)
+    assert (runtime.compute.attention.need(), runtime.compute.eager.need()) == ("paged", False)
+    assert runtime.cache.capacity_tokens.need() == 16000
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(20)
+    assert runtime.history.decode_tokens_per_s.source.startswith("log:5")
 
 
 @pytest.mark.parametrize("time", ["0ms", "-5ms", "nans", "99999999s"])
-def test_times_that_can_not_be(time):
-    assert isinstance(read(f'time_per_token="{time}"').subject.runtime.decode_tokens_per_s, Unknown)
+def test_impossible_tgi_times_are_unknown(time):
+    assert isinstance(read(f'time_per_token="{time}"').subject.runtime.history.decode_tokens_per_s, Unknown)
 
 
-def test_graphs_switched_off():
-    assert read("Cuda Graphs are disabled (CUDA_GRAPHS=[0]).").subject.runtime.eager.need() is True
+def test_disabled_cuda_graphs_in_tgi_are_parsed():
+    assert read("Cuda Graphs are disabled (CUDA_GRAPHS=[0]).").subject.runtime.compute.eager.need() is True

@@ -1,4 +1,4 @@
-"""vLLM's log: whole ones as vLLM 0.32 wrote them on a CPU, and single lines in the words of several versions."""
+"""vLLM logs: complete ones of vLLM 0.32 on a CPU, and single lines of several versions."""
 
 from pathlib import Path
 
@@ -6,18 +6,18 @@ import pytest
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import GIB, MIB, Known, Origin, Unknown
-from unslow.look.logs.dialect import Seen
+from unslow.look.logs.dialect import LogFacts
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.logs.vllm import DIALECT
 
 LOGS = Path(__file__).parent / "vllm_logs"
 
 
-def read(text: str | bytes, source: str = "log") -> Seen:
+def read(text: str | bytes, source: str = "log") -> LogFacts:
     stream = LogStream({"vllm": DIALECT}, source)
     for block in whole_line_blocks([text.encode() if isinstance(text, str) else text]):
         stream.feed(block)
-    return stream.readers["vllm"].seen(source)
+    return stream.readers["vllm"].log_facts(source)
 
 
 def runtime_of(text: str) -> Runtime:
@@ -25,67 +25,67 @@ def runtime_of(text: str) -> Runtime:
 
 
 def value(text: str, name: str):
-    return getattr(runtime_of(text), name).need()
+    return runtime_of(text).fact(name).need()
 
 
-def test_a_real_log_tells_version_settings_memory_and_work():
+def test_a_recorded_vllm_log_gives_version_settings_memory_and_load():
     seen = read((LOGS / "server.log").read_bytes(), "server.log")
     runtime = seen.subject.runtime
     assert runtime.name == Known("vLLM", Origin.REPORTED, "server.log:4")
     assert runtime.version == Known("0.32.0", Origin.REPORTED, "server.log:19")
-    assert runtime.context_set == Known(1024, Origin.REPORTED, "server.log:8")
-    assert runtime.context_length.need() == 1024
-    assert runtime.eager == Known(value=True, origin=Origin.REPORTED, source="server.log:53")
-    assert runtime.weights_type.need() == "bfloat16"
-    assert runtime.device_used.need() == "cpu"
-    assert runtime.threads.need() == 1
-    assert (runtime.tensor_parallel.need(), runtime.max_sequences.need()) == (1, 8)
-    assert runtime.prompt_cache.need() is True
-    assert runtime.kv_bytes.need() == GIB
-    assert [(b.device, b.kind, b.on_gpu) for b in runtime.buffers.need()] == [("CPU0", "kv", False)]
-    assert runtime.kv_capacity_tokens.need() == 524288
+    assert runtime.context.requested == Known(1024, Origin.REPORTED, "server.log:8")
+    assert runtime.context.length.need() == 1024
+    assert runtime.compute.eager == Known(value=True, origin=Origin.REPORTED, source="server.log:53")
+    assert runtime.compute.weights_type.need() == "bfloat16"
+    assert runtime.placement.device_used.need() == "cpu"
+    assert runtime.compute.threads.need() == 1
+    assert (runtime.placement.tensor_parallel.need(), runtime.scheduling.max_sequences.need()) == (1, 8)
+    assert runtime.cache.prompt_cache.need() is True
+    assert runtime.cache.bytes.need() == GIB
+    assert [(b.device, b.kind, b.on_gpu) for b in runtime.memory.buffers.need()] == [("CPU0", "kv", False)]
+    assert runtime.cache.capacity_tokens.need() == 524288
     assert seen.subject.model.path.need() == "/models/tiny-llama"
     assert seen.subject.model.name.need() == "tiny-llama"
-    assert isinstance(runtime.quantization, Unknown)
-    assert any("Enforce eager set" in warning for warning in runtime.warnings.need())
+    assert isinstance(runtime.compute.quantization, Unknown)
+    assert any("Enforce eager set" in warning for warning in runtime.history.warnings.need())
 
 
-def test_of_all_moments_the_fullest_is_told():
+def test_the_moment_with_the_fullest_kv_cache_is_reported():
     runtime = read((LOGS / "preempting.log").read_bytes()).subject.runtime
-    assert runtime.kv_usage.need() == 1.0
-    assert (runtime.running_requests.need(), runtime.deferred_requests.need()) == (7, 5)
-    assert runtime.kv_usage.source == runtime.running_requests.source
+    assert runtime.cache.usage.need() == 1.0
+    assert (runtime.scheduling.running_requests.need(), runtime.scheduling.deferred_requests.need()) == (7, 5)
+    assert runtime.cache.usage.source == runtime.scheduling.running_requests.source
 
 
-def test_a_line_of_work_gives_the_speed_of_one_request():
+def test_a_throughput_line_gives_decode_speed_per_request():
     line = (
         "INFO 07-24 14:10:08 [loggers.py:273] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
         "throughput: 300.0 tokens/s, Running: 6 reqs, Waiting: 2 reqs, GPU KV cache usage: 36.4%, "
         "Prefix cache hit rate: 12.5%"
     )
     runtime = runtime_of(line)
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(50)
-    assert runtime.decode_tokens_per_s.origin is Origin.ESTIMATED
-    assert (runtime.running_requests.need(), runtime.deferred_requests.need()) == (6, 2)
-    assert runtime.kv_usage.need() == pytest.approx(0.364)
-    assert runtime.prefix_hit_rate.need() == pytest.approx(0.125)
-    assert isinstance(runtime.prefill_tokens_per_s, Unknown)
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(50)
+    assert runtime.history.decode_tokens_per_s.origin is Origin.ESTIMATED
+    assert (runtime.scheduling.running_requests.need(), runtime.scheduling.deferred_requests.need()) == (6, 2)
+    assert runtime.cache.usage.need() == pytest.approx(0.364)
+    assert runtime.cache.prefix_hit_rate.need() == pytest.approx(0.125)
+    assert isinstance(runtime.history.prefill_tokens_per_s, Unknown)
 
 
-def test_a_request_that_ended_meanwhile_had_its_share():
+def test_a_request_that_ended_within_the_interval_is_counted():
     lines = [f"Avg generation throughput: {rate} tokens/s, Running: {n} reqs" for rate, n in ((240.0, 6), (290.0, 1))]
     assert value("\n".join(lines), "decode_tokens_per_s") == pytest.approx(40)
     assert value("\n".join(lines[1:]), "decode_tokens_per_s") == pytest.approx(290)
 
 
-def test_an_idle_line_gives_no_speed():
+def test_a_throughput_line_without_running_requests_gives_no_speed():
     line = (
         "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 7.1 tokens/s, Running: 0 reqs, Waiting: 0 reqs"
     )
-    assert isinstance(runtime_of(line).decode_tokens_per_s, Unknown)
+    assert isinstance(runtime_of(line).history.decode_tokens_per_s, Unknown)
 
 
-def test_windows_without_prompts_are_the_ones_that_count():
+def test_decode_speed_uses_intervals_without_prefill_if_any():
     busy = "Avg prompt throughput: 900.0 tokens/s, Avg generation throughput: 3.6 tokens/s, Running: 1 reqs"
     calm = "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 41.0 tokens/s, Running: 1 reqs"
     assert value(f"{busy}\n{calm}\n{busy}", "decode_tokens_per_s") == pytest.approx(41)
@@ -107,11 +107,11 @@ def test_windows_without_prompts_are_the_ones_that_count():
         ("Running: 4 reqs, Waiting: 0 reqs, CPU KV cache usage: 0.6%", 4, 0, 0.006),
     ],
 )
-def test_fragments_of_a_line_of_work(line, running, waiting, usage):
+def test_fragments_of_a_throughput_line_are_parsed(line, running, waiting, usage):
     runtime = runtime_of(line)
-    assert runtime.running_requests.value_or(None) == running
-    assert runtime.deferred_requests.value_or(None) == waiting
-    assert runtime.kv_usage.value_or(None) == (pytest.approx(usage) if usage else None)
+    assert runtime.scheduling.running_requests.value_or(None) == running
+    assert runtime.scheduling.deferred_requests.value_or(None) == waiting
+    assert runtime.cache.usage.value_or(None) == (pytest.approx(usage) if usage else None)
     assert runtime.name.need() == "vLLM"
 
 
@@ -123,24 +123,28 @@ ENGINE = (
 )
 
 
-def test_the_line_of_the_first_engine():
+def test_the_config_line_of_the_v0_engine_is_parsed():
     seen = read(ENGINE)
     runtime = seen.subject.runtime
     assert runtime.version.need() == "0.4.0.post1"
-    assert (runtime.context_length.need(), runtime.tensor_parallel.need()) == (32768, 2)
-    assert (runtime.quantization.need(), runtime.kv_type_k.need(), runtime.kv_type_v.need()) == ("awq", "fp8", "fp8")
-    assert runtime.eager.need() is False
-    assert runtime.device_used.need() == "cuda"
+    assert (runtime.context.length.need(), runtime.placement.tensor_parallel.need()) == (32768, 2)
+    assert (runtime.compute.quantization.need(), runtime.cache.type_k.need(), runtime.cache.type_v.need()) == (
+        "awq",
+        "fp8",
+        "fp8",
+    )
+    assert runtime.compute.eager.need() is False
+    assert runtime.placement.device_used.need() == "cuda"
     assert seen.subject.model.name.need() == "mistralai/Mistral-7B-Instruct-v0.2"
 
 
-def test_a_log_of_two_servers_tells_the_second():
+def test_a_second_vllm_start_discards_the_first():
     work = "Avg generation throughput: 20.0 tokens/s, Running: 1 reqs, GPU KV cache usage: 99.0%"
     second = ENGINE.replace("quantization=awq", "quantization=None").replace("v0.4.0.post1", "v0.4.1")
     runtime = runtime_of(f"{ENGINE}\n{work}\n{second}")
     assert runtime.version.need() == "0.4.1"
-    assert isinstance(runtime.quantization, Unknown)
-    assert isinstance(runtime.kv_usage, Unknown)
+    assert isinstance(runtime.compute.quantization, Unknown)
+    assert isinstance(runtime.cache.usage, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -182,8 +186,8 @@ def test_a_log_of_two_servers_tells_the_second():
         ("vLLM API server version 0.6.1.post2", "version", "0.6.1.post2"),
     ],
 )
-def test_single_lines(line, name, wanted):
-    fact = getattr(runtime_of(line), name)
+def test_single_vllm_lines_give_their_fact(line, name, wanted):
+    fact = runtime_of(line).fact(name)
     if wanted is None:
         assert isinstance(fact, Unknown)
     else:
@@ -191,7 +195,7 @@ def test_single_lines(line, name, wanted):
         assert fact.source.startswith("log:1")
 
 
-def test_a_slow_kernel_that_somebody_asked_for():
+def test_a_forced_awq_kernel_is_reported():
     text = (
         "INFO 06-17 13:04:11 [awq_marlin.py:120] Detected that the model can run with awq_marlin, however you "
         "specified quantization=awq explicitly, so forcing awq. Use quantization=awq_marlin for faster inference\n"
@@ -199,23 +203,23 @@ def test_a_slow_kernel_that_somebody_asked_for():
         "than non-quantized models."
     )
     runtime = runtime_of(text)
-    assert (runtime.quantization.need(), runtime.kernel.need()) == ("awq", "awq")
-    assert len(runtime.warnings.need()) == 2
+    assert (runtime.compute.quantization.need(), runtime.compute.kernel.need()) == ("awq", "awq")
+    assert len(runtime.history.warnings.need()) == 2
 
 
-def test_the_same_line_broken_in_two_by_a_page():
+def test_a_forced_awq_line_broken_by_the_page_is_parsed():
     assert value("quantization=awq explicitly, so forcing awq. Use quantization=awq_marlin", "kernel") == "awq"
 
 
-def test_words_that_other_engines_write_too_name_nobody():
+def test_a_torch_out_of_memory_error_names_no_runtime():
     runtime = runtime_of("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. GPU 1 has a total")
     assert isinstance(runtime.name, Unknown)
-    failure = runtime.allocation_failure.need()
+    failure = runtime.memory.allocation_failure.need()
     assert (failure.device, failure.asked_bytes.need()) == ("GPU 1", 896 * MIB)
     assert runtime.state.need() == "failed"
 
 
-def test_weights_of_every_worker_are_counted():
+def test_weights_of_every_vllm_worker_are_listed():
     text = "\n".join(
         f"(Worker_TP{n} pid=8{n}) INFO [a.py:1] Model loading took 14.99 GiB memory and 5.2 seconds" for n in (0, 1)
     )
@@ -223,47 +227,47 @@ def test_weights_of_every_worker_are_counted():
     assert [(b.device, b.bytes) for b in buffers] == [(f"GPU{n}", round(14.99 * GIB)) for n in (0, 1)]
 
 
-def test_no_room_for_the_context():
+def test_a_context_larger_than_the_kv_cache_is_a_load_error():
     text = (
         "ValueError: To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is "
         "needed, which is larger than the available KV cache memory (5.25 GiB). Based on the available memory, the "
         "estimated maximum model length is 43008. Try increasing `gpu_memory_utilization`"
     )
     runtime = runtime_of(text)
-    failure = runtime.allocation_failure.need()
+    failure = runtime.memory.allocation_failure.need()
     assert (failure.what, failure.asked_bytes.need()) == ("kv_cache", 16 * GIB)
-    assert (runtime.available_bytes.need(), runtime.kv_capacity_tokens.need()) == (int(5.25 * GIB), 43008)
-    assert runtime.context_length.need() == 131072
+    assert (runtime.memory.available_bytes.need(), runtime.cache.capacity_tokens.need()) == (int(5.25 * GIB), 43008)
+    assert runtime.context.length.need() == 131072
 
 
-def test_the_older_words_for_it():
+def test_the_old_kv_cache_too_small_message_is_parsed():
     text = (
         "The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache "
         "(26064). Try increasing `gpu_memory_utilization`"
     )
     runtime = runtime_of(text)
-    assert (runtime.context_length.need(), runtime.kv_capacity_tokens.need()) == (32768, 26064)
+    assert (runtime.context.length.need(), runtime.cache.capacity_tokens.need()) == (32768, 26064)
     assert runtime.state.need() == "failed"
 
 
-def test_somebody_else_holds_the_memory():
+def test_free_memory_below_the_requested_fraction_is_a_load_error():
     text = (
         "ValueError: Free memory on device cuda:0 (10.50/24.00 GiB) on startup is less than desired GPU memory "
         "utilization (0.92, 22.08 GiB). Decrease GPU memory utilization"
     )
     runtime = runtime_of(text)
-    (device,) = runtime.devices.need()
+    (device,) = runtime.placement.devices.need()
     assert (device.name, device.free_bytes.need(), device.total_bytes.need()) == ("cuda:0", int(10.5 * GIB), 24 * GIB)
-    assert runtime.gpu_memory_fraction.need() == 0.92
-    assert "less than desired" in runtime.load_error.need()
+    assert runtime.memory.gpu_memory_fraction.need() == 0.92
+    assert "less than desired" in runtime.memory.load_error.need()
 
 
-def test_a_server_that_works_after_all_did_not_fail():
+def test_a_server_that_runs_after_out_of_memory_did_not_fail():
     text = "CUDA out of memory. Tried to allocate 1.00 GiB\nAvg generation throughput: 9.0 tokens/s, Running: 1 reqs"
     assert isinstance(runtime_of(text).state, Unknown)
 
 
-def test_preempted_groups_of_the_first_engine():
+def test_preempted_sequence_groups_of_the_v0_engine_are_counted():
     line = (
         "WARNING 05-01 10:00:00 scheduler.py:1057] Sequence group cmpl-1 is preempted by PreemptionMode.RECOMPUTE mode "
         "because there is not enough KV cache space. total_num_cumulative_preemption="
@@ -272,19 +276,19 @@ def test_preempted_groups_of_the_first_engine():
     assert value("Sequence group 7 is preempted by PreemptionMode.SWAP mode", "preemptions") == 1
 
 
-def test_settings_of_a_program_in_python():
+def test_a_vllm_llm_call_in_python_is_parsed():
     text = (
         'llm = LLM(model="/models/Qwen3-8B-AWQ", quantization="awq", enforce_eager=True, max_model_len=8192, '
         "gpu_memory_utilization=0.85)"
     )
     seen = read(text)
     runtime = seen.subject.runtime
-    assert (runtime.quantization.need(), runtime.eager.need(), runtime.gpu_memory_fraction.need()) == (
-        "awq",
-        True,
-        0.85,
-    )
-    assert runtime.context_set.need() == 8192
+    assert (
+        runtime.compute.quantization.need(),
+        runtime.compute.eager.need(),
+        runtime.memory.gpu_memory_fraction.need(),
+    ) == ("awq", True, 0.85)
+    assert runtime.context.requested.need() == 8192
     assert seen.subject.model.path.need() == "/models/Qwen3-8B-AWQ"
 
 
@@ -297,15 +301,15 @@ def test_settings_of_a_program_in_python():
         "Loading safetensors checkpoint shards: 100% Completed | 1/1 [00:00<00:00, 78.87it/s]",
     ],
 )
-def test_lines_that_tell_nothing_are_no_prose(line):
+def test_uninformative_vllm_lines_are_claimed_without_facts(line):
     assert DIALECT.start().take(line, "log:1")
     assert any(needle in line for needle in DIALECT.needles)
-    assert read(line) == Seen()
+    assert read(line) == LogFacts()
 
 
-def test_prose_about_a_setting_sets_nothing():
+def test_prose_about_a_vllm_setting_is_not_a_setting():
     seen = read("Try increasing `gpu_memory_utilization` or use quantization=awq_marlin for faster inference")
-    assert seen == Seen()
+    assert seen == LogFacts()
 
 
 @pytest.mark.parametrize(
@@ -322,31 +326,29 @@ def test_prose_about_a_setting_sets_nothing():
         "Initializing a V1 LLM engine (v" + "0" * 5000 + ") with config: " + "a=" * 3000,
     ],
 )
-def test_numbers_that_can_not_be(line):
+def test_impossible_vllm_numbers_are_unknown(line):
     runtime = runtime_of(line)
     for name in ("decode_tokens_per_s", "kv_usage", "kv_capacity_tokens", "context_length", "gpu_memory_fraction"):
-        assert isinstance(getattr(runtime, name), Unknown), name
-    assert isinstance(runtime.tensor_parallel, Unknown)
+        assert isinstance(runtime.fact(name), Unknown), name
+    assert isinstance(runtime.placement.tensor_parallel, Unknown)
 
 
-def test_a_hostile_log_says_nothing():
+def test_hostile_vllm_lines_give_no_facts():
     nasty = ["Using " * 1300, "quantization=" * 600, "is preempted by" * 500, "non-default args: {" + "'a':" * 2000]
     seen = read("\n".join(line + " KV cache usage out of memory GEMM" for line in nasty * 20))
-    assert all(
-        isinstance(getattr(seen.subject.runtime, name), Unknown) for name in ("kernel", "preemptions", "kv_usage")
-    )
+    assert all(isinstance(seen.subject.runtime.fact(name), Unknown) for name in ("kernel", "preemptions", "kv_usage"))
 
 
-def test_a_log_that_repeats_itself_is_kept_in_bounds():
+def test_vllm_warnings_are_bounded_for_long_logs():
     line = (
         "WARNING 05-01 10:00:00 [a.py:1] kind {} may slow down\nAvg generation throughput: 9.0 tokens/s, Running: 1\n"
     )
     words = ("".join(chr(97 + (n >> shift) % 16) for shift in (0, 4, 8)) for n in range(3000))
     runtime = runtime_of("".join(line.format(word) for word in words))
-    assert len(runtime.warnings.need()) == 40
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(9)
+    assert len(runtime.history.warnings.need()) == 40
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(9)
 
 
-def test_workers_with_experts_of_their_own_are_told_apart():
+def test_expert_parallel_workers_are_separate_devices():
     lines = [f"(Worker_TP{n}_EP{n} pid=8{n}) INFO [a.py:1] Model loading took 29.6 GiB and 5 seconds" for n in (0, 10)]
     assert [b.device for b in value("\n".join(lines), "buffers")] == ["GPU0", "GPU10"]

@@ -40,24 +40,24 @@ SharedUsage    : 3221225472
 
 
 @pytest.mark.parametrize("text", [TYPEPERF, GET_COUNTER, LISTS])
-def test_the_adapter_that_holds_memory(text: str):
+def test_windows_counters_list_only_adapters_with_memory_in_use(text: str):
     (gpu,) = parse_counted_gpus(text)
     assert (gpu.vram_used_bytes.need(), gpu.shared_used_bytes.need()) == (8165261312, 3328599654)
     assert gpu.vendor == NOT_LOOKED
 
 
 @pytest.mark.parametrize("text", [TYPEPERF, LISTS])
-def test_its_processes(text: str):
+def test_windows_counters_give_memory_per_process(text: str):
     (process,) = parse_counted_gpus(text)[0].processes.need()
     assert (process.pid, process.vram_bytes.need(), process.shared_bytes.need()) == (7, 7516192768, 3221225472)
 
 
-def test_the_last_row_counts_and_names_its_line():
+def test_the_last_counter_row_counts_and_names_its_line():
     assert parse_counted_gpus(TYPEPERF)[0].shared_used_bytes.source == "performance counters:3"
 
 
 @pytest.mark.parametrize("text", [TYPEPERF, GET_COUNTER, LISTS])
-def test_a_paste_amid_words(text: str):
+def test_windows_counters_are_found_amid_prose(text: str):
     lines = ["so slow", *text.splitlines(), "why?"]
     (gpu,) = parse_counters_text(Text(lines, "p")).machine.gpus.need()
     assert gpu.shared_used_bytes.need() == 3328599654
@@ -66,5 +66,5 @@ def test_a_paste_amid_words(text: str):
 @pytest.mark.parametrize(
     "text", ["", '"(PDH-CSV 4.0)"', '"(PDH-CSV 4.0)","x"\n"a","b"', "Name : luid_0x0_0x1", '"' * 10**5]
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_windows_counters_give_no_gpus(text: str):
     assert parse_counted_gpus(text) == ()

@@ -60,7 +60,7 @@ TYPED = "data:RTX3070 Utilization:7% Dedicated GPU memory: 5.5/8.0G Shared GPU m
 IN_A_SENTENCE = "Task Manager shows Dedicated GPU memory 7.8/8.0 GB  Shared GPU memory 3.1/15.9 GB while it runs"
 
 
-def test_a_copied_page():
+def test_a_copied_task_manager_page_is_parsed():
     (gpu,) = parse_task_manager(COPIED)
     assert (gpu.index, gpu.name.need(), gpu.vendor.need()) == (0, "NVIDIA GeForce GTX 1660 SUPER", "NVIDIA")
     assert (gpu.driver.need(), gpu.bus_id.need(), gpu.busy.need()) == ("30.0.14.7121", "0000:0a:00.0", 0.02)
@@ -69,14 +69,14 @@ def test_a_copied_page():
     assert gpu.shared_used_bytes.source == "Task Manager:12"
 
 
-def test_two_pages_with_decimal_commas():
+def test_task_manager_pages_with_decimal_commas_are_parsed():
     first, second = parse_task_manager(COMMAS)
     assert (first.vram_total_bytes.need(), first.shared_total_bytes.need()) == (6 * GIB, round(6.9 * GIB))
     assert (second.index, second.vendor.need(), second.bus_id.need()) == (1, "AMD", "0000:06:00.0")
     assert second.vram_used_bytes.need() == round(0.5 * GIB)
 
 
-def test_a_gpu_without_memory_of_its_own():
+def test_an_integrated_gpu_in_task_manager_has_no_vram_total():
     built_in, card = parse_task_manager(BUILT_IN)
     assert (built_in.kind.need(), built_in.shared_used_bytes.need()) == ("integrated", round(0.8 * GIB))
     assert isinstance(built_in.vram_total_bytes, Unknown)
@@ -84,7 +84,7 @@ def test_a_gpu_without_memory_of_its_own():
 
 
 @pytest.mark.parametrize(("text", "dedicated", "shared"), [(TYPED, 5.5, 0.1), (IN_A_SENTENCE, 7.8, 3.1)])
-def test_a_line_typed_from_the_screen(text: str, dedicated: float, shared: float):
+def test_typed_task_manager_values_are_parsed(text: str, dedicated: float, shared: float):
     (gpu,) = parse_task_manager(text)
     assert gpu.vram_used_bytes.need() == round(dedicated * GIB)
     assert gpu.shared_used_bytes.need() == round(shared * GIB)
@@ -95,17 +95,17 @@ def test_a_line_typed_from_the_screen(text: str, dedicated: float, shared: float
     ("sentence", "gib"),
     [("when I run it, it is still using 20+ GB of shared GPU memory", 20), ("it used 3.5 GB of the shared VRAM", 3.5)],
 )
-def test_a_sentence_that_tells_what_is_borrowed(sentence: str, gib: float):
+def test_shared_gpu_memory_in_a_sentence_is_parsed(sentence: str, gib: float):
     (gpu,) = parse_task_manager_text(Text([sentence], "post.md")).machine.gpus.need()
     assert gpu.shared_used_bytes.need() == round(gib * GIB)
 
 
 @pytest.mark.parametrize("sentence", ["I have 16 GB of shared memory", "using 8 GB VRAM, shared GPU memory is empty"])
-def test_a_sentence_that_tells_nothing_of_use(sentence: str):
+def test_sentences_without_shared_gpu_memory_in_use_are_ignored(sentence: str):
     assert parse_task_manager_text(Text([sentence], "post.md")).lines == 0
 
 
-def test_a_paste_amid_words():
+def test_task_manager_is_found_amid_prose():
     lines = ["llama-server is slow on Windows.", *COPIED.splitlines(), "", "Is that normal?"]
     seen = parse_task_manager_text(Text(lines, "post.md"))
     (gpu,) = seen.machine.gpus.need()
@@ -116,6 +116,6 @@ def test_a_paste_amid_words():
 @pytest.mark.parametrize(
     "text", ["", "GPU 0", "Dedicated GPU memory", "Shared GPU memory 1/", "Dedicated GPU memory " * 10**4]
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_task_manager_text_gives_no_vram(text: str):
     for gpu in parse_task_manager(text):
         assert isinstance(gpu.vram_used_bytes, Unknown)

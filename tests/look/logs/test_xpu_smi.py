@@ -49,7 +49,7 @@ Timestamp, DeviceId, GPU Utilization (%), GPU Power (W), GPU Frequency (MHz)
 """
 
 
-def test_discovery_and_stats_of_one_device():
+def test_xpu_smi_discovery_and_stats_are_merged():
     (gpu,) = parse_gpus(DISCOVERY + STATS)
     assert (gpu.name.need(), gpu.bus_id.need(), gpu.vendor.need()) == (
         "Intel(R) Arc(TM) A770 Graphics",
@@ -62,18 +62,18 @@ def test_discovery_and_stats_of_one_device():
     assert isinstance(gpu.memory_temperature_c, Unknown)
 
 
-def test_the_detail_of_one_device():
+def test_xpu_smi_device_detail_is_parsed():
     (gpu,) = parse_gpus(DETAIL)
     assert (gpu.vram_total_bytes.need(), gpu.clock_max_hz.need()) == (12216 * MIB, 2850 * MHZ)
 
 
-def test_the_last_row_of_a_dump():
+def test_the_last_row_of_an_xpu_smi_dump_is_parsed():
     (gpu,) = parse_gpus(DUMP)
     assert (gpu.busy.need(), gpu.power_w.need(), gpu.clock_hz.need()) == (0.995, 140.59, 2400 * MHZ)
     assert gpu.busy.source == "xpu-smi:3"
 
 
-def test_a_paste_amid_words():
+def test_xpu_smi_output_is_found_amid_prose():
     lines = ["slow with SYCL", *DISCOVERY.splitlines(), "", "and", *DUMP.splitlines(), "thanks"]
     seen = parse_text(Text(lines, "p", 1))
     (gpu,) = seen.machine.gpus.need()
@@ -83,5 +83,5 @@ def test_a_paste_amid_words():
 @pytest.mark.parametrize(
     "text", ["", "| 0 |", "| Device ID | 0 |", "Timestamp, DeviceId, \n,,\n", "|" * 10**5, "| a | b |\n" * 100]
 )
-def test_garbage_and_cut_text(text: str):
+def test_garbage_and_truncated_xpu_smi_output_gives_no_gpus(text: str):
     assert parse_gpus(text) == ()

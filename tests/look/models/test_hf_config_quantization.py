@@ -24,7 +24,7 @@ def of(**declared):
         ({"quant_method": "gptq", "bits": "four"}, "GPTQ", 0),
     ],
 )
-def test_names_and_bits(declared, name, bits):
+def test_quantization_configs_give_name_and_bits(declared, name, bits):
     found = of(**declared)
     assert (found.name, found.bits) == (name, bits)
 
@@ -39,22 +39,22 @@ def test_names_and_bits(declared, name, bits):
         ("mxfp4-pack-quantized", {"num_bits": 4, "type": "float"}, None, "MXFP4"),
     ],
 )
-def test_compressed_tensors(form, weights, inputs, name):
+def test_compressed_tensors_configs_give_their_scheme(form, weights, inputs, name):
     groups = {"group_0": {"weights": weights, "input_activations": inputs}}
     assert of(quant_method="compressed-tensors", format=form, config_groups=groups).name == name
 
 
-def test_groups_of_different_bits_are_not_one():
+def test_groups_of_different_bits_have_no_single_bit_width():
     groups = {"group_0": {"weights": {"num_bits": 4}}, "group_1": {"weights": {"num_bits": 8}}}
     found = of(quant_method="compressed-tensors", format="pack-quantized", config_groups=groups)
     assert (found.bits, found.name) == (0, "compressed-tensors")
 
 
-def test_it_may_stand_with_the_language_model():
+def test_a_quantization_config_inside_text_config_is_used():
     inner = {"text_config": {"quantization_config": {"quant_method": "gptq", "bits": 4}}}
     assert parse_quantization(inner).name == "GPTQ 4-bit"
 
 
-def test_a_plain_model_has_none():
+def test_an_unquantized_config_has_no_quantization():
     assert parse_quantization({"model_type": "llama"}) is None
     assert parse_quantization({"quantization_config": {}, "quantization": None}) is None

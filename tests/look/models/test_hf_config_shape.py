@@ -1,4 +1,4 @@
-"""From a `config.json`, through the reader's plain numbers, to the shape that memory is computed from."""
+"""From `config.json` to the shape from which memory is calculated."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ BESIDE = ("attention_bias", "head_norms", "expert_bias", "attention_gate", "othe
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_configs_give_the_shapes_that_published_starts_were_checked_with(config, name):
+def test_configs_give_the_verified_published_shapes(config, name):
     found = msgspec.structs.asdict(shape_of_config(hf_shape(config)))
     expected = msgspec.structs.asdict(msgspec.convert(SHAPES[name], HfShape))
     assert {k: v for k, v in found.items() if k not in BESIDE} == {k: v for k, v in expected.items() if k not in BESIDE}
@@ -87,5 +87,5 @@ def test_mamba_2_has_states_and_weights():
     assert not any(shape.keeps(n) for n in range(2))
 
 
-def test_an_empty_config_is_no_crash():
+def test_an_empty_config_gives_zero_layers():
     assert shape_of_config({}).layers == 0

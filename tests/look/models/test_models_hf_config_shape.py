@@ -1,4 +1,4 @@
-"""The shape of a model from `config.json`, against what Transformers 5.22 makes of the same file."""
+"""Model shapes from `config.json`, compared with Transformers 5.22 on the same file."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def check(shape, wanted, but=()):
 
 
 @pytest.mark.parametrize("name", list(CONFIGS))
-def test_as_transformers_reads_it(name):
+def test_shapes_match_what_transformers_reads(name):
     case = CONFIGS[name]
     check(hf_shape(case["config"]), case["transformers"], but=("head_dim",) if name in LATENT else ())
 
@@ -53,11 +53,11 @@ def silent(config):
 @pytest.mark.parametrize(
     "name", [name for name in CONFIGS if silent(CONFIGS[name]["config"]) != CONFIGS[name]["config"]]
 )
-def test_what_transformers_leaves_out_is_filled_in(name):
+def test_defaults_that_transformers_omits_are_filled_in(name):
     check(hf_shape(silent(CONFIGS[name]["config"])), CONFIGS[name]["transformers"])
 
 
-def test_gemma_3_4b_does_not_tell_its_heads():
+def test_gemma_3_4b_heads_are_filled_in():
     text = {
         "hidden_size": 2560,
         "intermediate_size": 10240,
@@ -72,19 +72,19 @@ def test_gemma_3_4b_does_not_tell_its_heads():
     assert shape["layer_types"].count("full_attention") == 5
 
 
-def test_the_old_names_of_gpt_2():
+def test_old_gpt_2_key_names_are_read():
     shape = hf_shape({"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "n_ctx": 1024, "n_inner": None})
     assert (shape["layers"], shape["width"], shape["heads"], shape["kv_heads"]) == (12, 768, 12, 12)
     assert (shape["head_dim"], shape["intermediate"], shape["context"]) == (64, 3072, 1024)
 
 
-def test_multi_query_has_one_head_whatever_stands_beside_it():
+def test_multi_query_attention_has_one_kv_head():
     falcon = {"model_type": "falcon", "hidden_size": 4544, "num_attention_heads": 71, "num_kv_heads": 71}
     assert hf_shape({**falcon, "multi_query": True})["kv_heads"] == 1
     assert hf_shape({**falcon, "multi_query": True, "new_decoder_architecture": True})["kv_heads"] == 71
 
 
-def test_latent_attention():
+def test_latent_attention_dimensions_are_read():
     shape = hf_shape(CONFIGS["deepseek_v3"]["config"])
     assert (shape["kv_lora_rank"], shape["q_lora_rank"]) == (512, 1536)
     assert (shape["qk_rope_head_dim"], shape["qk_nope_head_dim"], shape["v_head_dim"]) == (64, 128, 128)
@@ -93,7 +93,7 @@ def test_latent_attention():
     assert (shape["shared_experts"], shape["dense_layers_first"]) == (1, 3)
 
 
-def test_experts_without_a_width_of_their_own():
+def test_experts_without_their_own_width_use_the_intermediate_size():
     shape = hf_shape(CONFIGS["mixtral"]["config"])
     assert (shape["experts"], shape["experts_used"]) == (8, 2)
     assert shape["expert_intermediate"] == shape["intermediate"] == 14336
@@ -126,34 +126,34 @@ def test_experts_without_a_width_of_their_own():
         ({"model_type": "mamba2", "num_hidden_layers": 2}, ["mamba", "mamba"]),
     ],
 )
-def test_dialects_of_layers(config, types):
+def test_layer_types_are_read_from_every_dialect(config, types):
     config = {"num_hidden_layers": len(types), **config}
     assert hf_shape(config)["layer_types"] == types
 
 
-def test_a_window_that_no_layer_has_is_none():
+def test_an_unused_sliding_window_is_dropped():
     assert "sliding_window" not in hf_shape({"sliding_window": 8, "use_sliding_window": False, "num_hidden_layers": 1})
 
 
-def test_a_number_for_each_layer():
+def test_per_layer_kv_heads_are_kept_with_their_maximum():
     shape = hf_shape({"num_kv_heads": [1, 4, 2], "num_query_heads": [8, 8, 8], "num_hidden_layers": 3})
     assert shape["kv_heads"] == 4
     assert shape["kv_heads_per_layer"] == [1, 4, 2]
 
 
-def test_an_empty_config_says_nothing():
+def test_an_empty_config_gives_an_empty_shape():
     assert hf_shape({}) == {"tied": True}
 
 
 @pytest.mark.parametrize(
     "text", ["", "[", "[]", "3", "{" * 5000, '{"a": ' + "[" * 100_000, '{"a": ' + "9" * 5000 + "}"]
 )
-def test_what_is_no_config(text):
+def test_an_invalid_config_is_a_look_error(text):
     with pytest.raises(LookError):
         parse_config(text.encode(), "config.json")
 
 
-def test_a_config_is_trimmed():
+def test_long_and_deep_config_values_are_dropped():
     config = parse_config(
         b'{"a": 1, "b": "' + b"x" * 1000 + b'", "c": [' + b"1," * 5000 + b'1], "d": {"e": {"ignore": ["x"]}},'
         b' "f": Infinity, "g": 1e300, "h": [1, 2]}',
@@ -162,7 +162,7 @@ def test_a_config_is_trimmed():
     assert config == {"a": 1, "d": {"e": {}}, "f": None, "h": [1, 2]}
 
 
-def test_hostile_values_are_no_numbers():
+def test_values_of_wrong_types_are_ignored():
     hostile = {"num_hidden_layers": "many", "hidden_size": -1, "num_attention_heads": True, "vocab_size": "x"}
     assert hf_shape({**hostile, "layer_types": [1, 2], "text_config": {}}) == {"tied": True}
 
@@ -170,7 +170,7 @@ def test_hostile_values_are_no_numbers():
 @pytest.mark.parametrize(
     "key", ["num_hidden_layers", "vocab_size", "hidden_size", "num_local_experts", "mamba_d_state"]
 )
-def test_a_number_that_no_model_has_is_refused_by_its_name(key, wording):
+def test_an_impossible_number_is_refused_by_its_key(key, wording):
     with pytest.raises(LookError) as refused:
         hf_shape({"text_config": {key: 2**40}})
     wording(refused.value.why, tells=f"{key} = 1,099,511,627,776")

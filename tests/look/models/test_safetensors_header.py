@@ -1,4 +1,4 @@
-"""The header of a safetensors file, sound and unsound."""
+"""Safetensors headers, sound and unsound."""
 
 import io
 import json
@@ -27,39 +27,39 @@ def refusal(data: bytes, size: int | None = None) -> str:
     return caught.value.why
 
 
-def test_names_types_shapes_and_sizes():
+def test_names_types_shapes_and_sizes_are_read():
     header = parsed(safetensors({"__metadata__": {"format": "pt"}, **TWO}))
     assert header.tensors == [Tensor("a", "F32", (3, 2), 24), Tensor("b", "BF16", (4,), 8)]
     assert header.notes == {"format": "pt"}
 
 
-def test_a_file_without_tensors():
+def test_a_file_without_tensors_is_read():
     assert parsed(safetensors({})).tensors == []
 
 
-def test_tensors_come_in_the_order_of_their_places():
+def test_tensors_are_sorted_by_offset():
     swapped = dict(reversed(TWO.items()))
     assert [t.name for t in parsed(safetensors(swapped)).tensors] == ["a", "b"]
 
 
-def test_types_of_less_than_a_byte(wording):
+def test_sub_byte_types_must_fill_whole_bytes(wording):
     half = {"w": {"dtype": "F4", "shape": [6], "data_offsets": [0, 3]}}
     assert parsed(safetensors(half)).tensors == [Tensor("w", "F4", (6,), 3)]
     odd = {"w": {"dtype": "F4", "shape": [5], "data_offsets": [0, 3]}}
     wording(refusal(safetensors(odd)), tells="3 bytes")
 
 
-def test_a_type_from_the_future_is_believed():
+def test_an_unknown_dtype_keeps_its_offset_size():
     new = {"w": {"dtype": "F3_E9", "shape": [8], "data_offsets": [0, 3]}}
     assert parsed(safetensors(new)).tensors == [Tensor("w", "F3_E9", (8,), 3)]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9])
-def test_too_small_to_be_one(size, wording):
+def test_a_file_below_10_bytes_is_refused(size, wording):
     wording(refusal(bytes(size)))
 
 
-def test_the_length_lies(wording):
+def test_a_wrong_header_length_is_refused(wording):
     whole = safetensors(TWO)
     wording(refusal(struct.pack("<Q", 10_000) + whole[8:]), tells="10000 bytes")
     wording(refusal(struct.pack("<Q", 2**63) + whole[8:]), tells=str(MOST_HEADER_BYTES))
@@ -67,7 +67,7 @@ def test_the_length_lies(wording):
     wording(refusal(struct.pack("<Q", 5) + whole[8:]).partition(":")[0])  # what follows are the decoder's words
 
 
-def test_the_file_ends_too_soon_or_too_late(wording):
+def test_missing_or_trailing_bytes_are_refused(wording):
     whole = safetensors(TWO)
     wording(refusal(whole[:-1]), tells=("32", "31"))
     wording(refusal(whole + b"x"))
@@ -87,7 +87,7 @@ def test_the_file_ends_too_soon_or_too_late(wording):
         ("24", "array"),
     ],
 )
-def test_places_that_lie(offsets, why):
+def test_wrong_offsets_are_refused(offsets, why):
     assert why in refusal(safetensors({**TWO, "b": {**TWO["b"], "data_offsets": offsets}}, 32))
 
 
@@ -95,31 +95,31 @@ def test_places_that_lie(offsets, why):
     ("shape", "why"),
     [([5], "can't be"), ([2**40, 2**40], "can't be"), ([-4], ">= 0"), ([1.5], "int"), ([1] * 17, "16")],
 )
-def test_shapes_that_lie(shape, why):
+def test_wrong_shapes_are_refused(shape, why):
     assert why in refusal(safetensors({**TWO, "b": {**TWO["b"], "shape": shape}}, 32))
 
 
-def test_a_name_that_stands_there_twice_leaves_a_gap():
+def test_a_duplicate_tensor_name_is_refused():
     one = json.dumps(TWO).encode()
     twice = one[:-1] + b"," + json.dumps({"a": {"dtype": "U8", "shape": [2], "data_offsets": [32, 34]}}).encode()[1:]
     assert "wrong place: b" in refusal(safetensors(twice, 34))
 
 
-def test_nested_json():
+def test_deeply_nested_json_is_refused():
     assert "recursion" in refusal(safetensors(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 0))
 
 
-def test_notes_are_texts_and_long_ones_are_left_out(wording):
+def test_metadata_must_be_strings_and_long_ones_are_dropped(wording):
     assert parsed(safetensors({"__metadata__": {"a": "x" * 1000, "b": "y"}})).notes == {"b": "y"}
     wording(refusal(safetensors({"__metadata__": {"a": 3}})).partition(":")[0])
 
 
-def test_endless_names_are_cut_in_the_refusal():
+def test_a_long_name_is_cut_in_the_refusal():
     long = {"n" * 5000: {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}
     assert len(refusal(safetensors(long))) < 200
 
 
-def test_more_tensors_than_anybody_has():
+def test_too_many_tensors_are_refused_in_bounded_memory():
     crowd = b"{" + b",".join(b'"%x":0' % n for n in range(6 * MOST_TENSORS_IN_FILE)) + b"}"
     data = safetensors(crowd, 0)
     tracemalloc.start()

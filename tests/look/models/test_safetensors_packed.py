@@ -1,4 +1,4 @@
-"""Parameters in tensors that hold several weights to a word, in the layouts of the methods."""
+"""Parameter counts of packed tensors in the layout of each quantization method."""
 
 import pytest
 from stored import safetensors, tensors
@@ -36,19 +36,19 @@ def test_awq_packs_along_the_output(tmp_path):
     assert model.quantization.name == "AWQ 4-bit"
 
 
-def test_packed_without_a_word_on_how_is_not_guessed(tmp_path):
+def test_packed_tensors_without_a_method_have_unknown_parameters(tmp_path):
     model = read(tmp_path, tensors(l__qweight=("I32", (IN // 8, OUT))), "{}")
     assert model.parameters is None
     assert model.type_bytes == {"I32 packed": IN // 8 * OUT * 4}
 
 
-def test_blocks_of_fp8_with_scales(tmp_path):
+def test_fp8_block_scales_are_not_parameters(tmp_path):
     header = tensors(l__weight=("F8_E4M3", (IN, OUT)), l__weight_scale_inv=("F32", (1, 1)))
     model = read(tmp_path, header, '{"quantization_config": {"quant_method": "fp8"}}')
     assert model.parameters == IN * OUT
 
 
-def test_mxfp4_as_gpt_oss_has_it(tmp_path):
+def test_mxfp4_blocks_of_gpt_oss_are_counted(tmp_path):
     header = tensors(
         mlp__experts__gate_up_proj_blocks=("U8", (4, OUT, IN // 32, 16)),
         mlp__experts__gate_up_proj_scales=("U8", (4, OUT, IN // 32)),
@@ -58,7 +58,7 @@ def test_mxfp4_as_gpt_oss_has_it(tmp_path):
     assert model.parameters == 4 * OUT * IN + 4 * OUT
 
 
-def test_mlx_may_give_single_modules_other_bits(tmp_path):
+def test_mlx_modules_may_have_different_bits(tmp_path):
     header = tensors(
         a__weight=("U32", (OUT, IN * 4 // 32)),
         a__scales=("BF16", (OUT, 2)),
@@ -74,5 +74,5 @@ def test_mlx_may_give_single_modules_other_bits(tmp_path):
     assert set(model.type_bytes) == {"U32 packed 4-bit", "U32 packed 8-bit", "BF16"}
 
 
-def test_integers_of_a_plain_model_are_just_that(tmp_path):
+def test_integer_tensors_of_an_unquantized_model_are_not_packed(tmp_path):
     assert read(tmp_path, tensors(position_ids=("I64", (8,)), mask=("U8", (3,))), "{}").parameters == 11

@@ -1,4 +1,4 @@
-"""Models in safetensors files as real tools wrote them, whole and in parts."""
+"""Safetensors models written by real tools, single and sharded."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def refusal(path) -> str:
         ("mlx_6bit", "MLX 6-bit", {"U32 packed 6-bit": 79_872, "BF16": 13_952}),
     ],
 )
-def test_the_same_model_has_the_same_parameters_however_it_is_quantised(name, quant, types, tmp_path):
+def test_parameters_are_the_same_for_every_quantization(name, quant, types, tmp_path):
     model = read(checkpoint(name, tmp_path / name))
     facts = model_facts(model)
     assert model.parameters == PARAMETERS
@@ -53,11 +53,11 @@ def test_the_same_model_has_the_same_parameters_however_it_is_quantised(name, qu
     assert (facts.heads.need(), facts.kv_heads.need(), facts.key_length.need()) == (4, 2, 16)
 
 
-def test_every_checkpoint_there_is_is_tested():
+def test_every_stored_checkpoint_is_tested():
     assert len(list(CHECKPOINTS.iterdir())) == 9
 
 
-def test_facts_of_a_plain_model(tmp_path):
+def test_facts_of_an_unquantized_checkpoint(tmp_path):
     facts = model_facts(read(checkpoint("bf16", tmp_path)), "tiny")
     assert facts.architecture == Known("llama", Origin.REPORTED, "tiny: config.json: model_type")
     assert facts.quant == Known("BF16", Origin.ESTIMATED, "tiny: the type of most bytes")
@@ -67,7 +67,7 @@ def test_facts_of_a_plain_model(tmp_path):
     assert facts.experts.need() == 0
 
 
-def test_parts_are_found_from_the_folder_from_one_of_them_and_from_the_index(tmp_path):
+def test_parts_are_found_from_the_folder_a_part_or_the_index(tmp_path):
     folder = checkpoint("bf16_sharded", tmp_path)
     by_folder = read(folder)
     assert len(by_folder.parts) == 4
@@ -77,7 +77,7 @@ def test_parts_are_found_from_the_folder_from_one_of_them_and_from_the_index(tmp
     assert read(folder).tensors == by_folder.tensors
 
 
-def test_a_missing_part(tmp_path):
+def test_a_missing_safetensors_part_is_named(tmp_path):
     folder = checkpoint("bf16_sharded", tmp_path)
     (folder / "model-00002-of-00004.safetensors").unlink()
     with pytest.raises(LookError) as caught:
@@ -86,13 +86,13 @@ def test_a_missing_part(tmp_path):
     assert "model-00002-of-00004.safetensors: not there" in caught.value.why
 
 
-def test_a_part_that_is_cut_short(tmp_path, wording):
+def test_a_truncated_part_is_refused(tmp_path, wording):
     folder = checkpoint("bf16_sharded", tmp_path)
     os.truncate(folder / "model-00002-of-00004.safetensors", 5000)
     wording(refusal(folder), tells="model-00002-of-00004.safetensors")
 
 
-def test_an_index_and_its_files_must_agree(tmp_path, wording):
+def test_an_index_that_disagrees_with_its_files_is_refused(tmp_path, wording):
     folder = checkpoint("bf16_sharded", tmp_path)
     path = folder / "model.safetensors.index.json"
     index = json.loads(path.read_text())
@@ -112,38 +112,38 @@ def test_an_index_and_its_files_must_agree(tmp_path, wording):
         "",
     ],
 )
-def test_a_hostile_index(text, tmp_path):
+def test_a_hostile_index_is_refused(text, tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(text)
     assert "its index" in refusal(tmp_path)
 
 
-def test_a_tensor_in_two_parts(tmp_path, wording):
+def test_a_tensor_in_two_safetensors_parts_is_refused(tmp_path, wording):
     for n in (1, 2):
         (tmp_path / f"model-0000{n}-of-00002.safetensors").write_bytes(safetensors(tensors(a=("F32", (2,)))))
     wording(refusal(tmp_path))
 
 
-def test_a_folder_with_several_models_must_be_told_which(tmp_path, wording):
+def test_a_folder_with_several_models_is_ambiguous(tmp_path, wording):
     for name in ("one", "two"):
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors(tensors(a=("F32", (2,)))))
     wording(refusal(tmp_path))
     assert read(tmp_path / "two.safetensors").parameters == 2
 
 
-def test_a_second_copy_beside_the_parts_is_not_counted(tmp_path):
+def test_a_consolidated_copy_beside_the_parts_is_not_counted(tmp_path):
     folder = checkpoint("bf16_sharded", tmp_path)
     (folder / "consolidated.safetensors").write_bytes(safetensors(tensors(a=("F32", (2,)))))
     assert read(folder).parameters == PARAMETERS
 
 
-def test_what_is_no_model(tmp_path, wording):
+def test_a_folder_without_a_model_is_refused(tmp_path, wording):
     wording(refusal(tmp_path))
     wording(refusal(tmp_path / "nowhere"))
     os.mkfifo(tmp_path / "model.safetensors")
     wording(refusal(tmp_path))
 
 
-def test_without_a_config_the_tensors_still_tell(tmp_path):
+def test_without_a_config_parameters_are_still_counted(tmp_path):
     (tmp_path / "x.safetensors").write_bytes(safetensors(tensors(a=("F16", (2, 3)))))
     facts = model_facts(read(tmp_path / "x.safetensors"))
     assert facts.parameters.need() == 6
@@ -151,7 +151,7 @@ def test_without_a_config_the_tensors_still_tell(tmp_path):
     assert facts.experts.value_or(None) is None
 
 
-def test_modelopt_keeps_its_quantisation_in_a_file_of_its_own(tmp_path):
+def test_modelopt_quantization_is_read_from_its_own_file(tmp_path):
     header = tensors(
         l__weight=("U8", (4, 8)), l__weight_scale=("F8_E4M3", (4, 1)), l__weight_scale_2=("F32", ()), n=("BF16", (3,))
     )
@@ -163,7 +163,7 @@ def test_modelopt_keeps_its_quantisation_in_a_file_of_its_own(tmp_path):
     assert model.quantization.name == "NVFP4"
 
 
-def test_it_is_recorded_and_replayed(tmp_path):
+def test_a_recorded_checkpoint_replays_identically(tmp_path):
     folder = str(checkpoint("bf16_sharded", tmp_path / "model"))
     recorder = Recorder(SYSTEM, tmp_path / "recording")
     live = read_checkpoint(recorder, folder)
@@ -172,7 +172,7 @@ def test_it_is_recorded_and_replayed(tmp_path):
     assert msgspec.to_builtins(replayed) == msgspec.to_builtins(live)
 
 
-def test_a_recording_that_does_not_fit():
+def test_an_edited_checkpoint_recording_is_a_failed_look():
     system = FakeSystem(folders={"m": ["model.safetensors"]}, asks={"safetensors m": {"path": 3}})
-    with pytest.raises(LookError, match="do not fit"):
+    with pytest.raises(LookError, match="are not valid"):
         read_checkpoint(system, "m")

@@ -15,7 +15,7 @@ from unslow.look.probes.amdgpu_sysfs import (
     parse_steps,
     read,
 )
-from unslow.look.system import Finished, LookError
+from unslow.look.system import FinishedCommand, LookError
 from unslow.look.system.recorded import RecordedSystem
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -47,7 +47,7 @@ STRIX = {
 ACCESS = {"access /dev/kfd": {"exists": True, "allowed": True}, "drm clients": []}
 
 
-def test_a_built_machine_gives_the_whole_gpu():
+def test_a_recorded_amd_gpu_gives_all_facts():
     machine, outcomes = read_machine(RecordedSystem(BUILT))
     (gpu,) = machine.gpus.need()
     assert [outcome.error for outcome in outcomes if outcome.name == "amdgpu_sysfs"] == [""]
@@ -67,14 +67,14 @@ def test_a_built_machine_gives_the_whole_gpu():
     assert gpu.performance_state.need() == "auto"
 
 
-def test_the_link_is_that_of_the_slot_and_not_the_one_inside_the_card():
+def test_the_pcie_link_is_that_of_the_slot():
     (gpu,) = read(RecordedSystem(BUILT)).gpus.need()
     assert (gpu.pcie_generation.need(), gpu.pcie_width.need()) == (3, 4)
     assert (gpu.pcie_generation_max.need(), gpu.pcie_width_max.need()) == (4, 16)
     assert gpu.pcie_width.source.startswith("/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/")
 
 
-def test_its_processes_count_each_client_once():
+def test_each_drm_client_of_a_process_is_counted_once():
     (gpu,) = read(RecordedSystem(BUILT)).gpus.need()
     server, desktop = gpu.processes.need()
     assert (server.pid, server.name.need()) == (4242, "llama-server")
@@ -86,11 +86,11 @@ def test_its_processes_count_each_client_once():
     )
 
 
-def test_permission_is_a_fact():
+def test_missing_kfd_permission_is_a_fact():
     assert read(RecordedSystem(BUILT)).system.kfd_access.need() is False
 
 
-def test_a_processor_with_graphics():
+def test_an_amd_apu_is_integrated_and_uses_gtt():
     machine = read(tree(STRIX, asks=ACCESS, commands={}))
     (gpu,) = machine.gpus.need()
     assert (gpu.kind.need(), gpu.architecture.need()) == ("integrated", "gfx1151")
@@ -106,18 +106,18 @@ def test_a_processor_with_graphics():
     assert machine.system.kfd_access.need() is True
 
 
-def test_the_name_from_lspci_where_no_list_is_there():
+def test_the_gpu_name_falls_back_to_lspci():
     line = (
         "03:00.0 VGA compatible controller: Advanced Micro Devices, Inc. [AMD/ATI] "
         "Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M] (rev c8)\n"
     )
-    system = tree(STRIX, asks=ACCESS, commands={"lspci -s 0000:c2:00.0": Finished(0, line, "")})
+    system = tree(STRIX, asks=ACCESS, commands={"lspci -s 0000:c2:00.0": FinishedCommand(0, line, "")})
     (gpu,) = read(system).gpus.need()
     assert gpu.name.need() == "Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M"
 
 
 @pytest.mark.parametrize("missing", sorted(path for path in STRIX if not path.endswith(("vendor", "uevent"))))
-def test_any_file_may_be_missing_or_denied(missing: str):
+def test_any_amdgpu_file_may_be_missing_denied_or_garbage(missing: str):
     for files in (
         {path: text for path, text in STRIX.items() if path != missing},
         STRIX | {missing: LookError(f"{missing}: permission denied")},
@@ -127,7 +127,7 @@ def test_any_file_may_be_missing_or_denied(missing: str):
         assert gpu.bus_id.need() == "0000:c2:00.0"
 
 
-def test_no_kfd_at_all():
+def test_a_missing_kfd_device_is_unknown_with_a_docker_hint():
     machine = read(tree(STRIX, asks=ACCESS | {"access /dev/kfd": {"exists": False, "allowed": False}}))
     assert isinstance(machine.system.kfd_access, Unknown)
     assert "--device=/dev/kfd" in machine.system.kfd_access.how_to_get
@@ -140,15 +140,15 @@ NVIDIA_ONLY = {
 
 
 @pytest.mark.parametrize("files", [{}, NVIDIA_ONLY, {"/sys/class/drm/version": "drm 1.1.0\n"}])
-def test_a_machine_without_one_is_left_alone(files: dict[str, str]):
+def test_a_machine_without_amd_gpus_gives_no_facts(files: dict[str, str]):
     assert read(tree(files)) == Machine()
 
 
-def test_a_recording_from_before_is_left_alone():
+def test_a_recording_without_amdgpu_files_gives_no_facts():
     assert read(RecordedSystem(MACHINES / "h200_live_healthy")) == Machine()
 
 
-def test_a_card_that_no_driver_speaks_for(wording):
+def test_an_amd_card_without_amdgpu_driver_is_listed_with_the_reason(wording):
     bus = "/sys/bus/pci/devices"
     files = {
         "/proc/bus/pci/devices": "0000\t10221480\t0\t0\t\n0300\t1002744c\t10\t0\tvfio-pci\n0301\t1002ab30\t11\t0\t\n",
@@ -165,33 +165,33 @@ def test_a_card_that_no_driver_speaks_for(wording):
     [(80003, "gfx803"), (90010, "gfx90a"), (90402, "gfx942"), (100300, "gfx1030"), (110000, "gfx1100"),
      (110501, "gfx1151"), (120001, "gfx1201")],
 )  # fmt: skip
-def test_the_names_of_instruction_sets(version: int, name: str):
+def test_gfx_target_versions_map_to_architecture_names(version: int, name: str):
     assert gfx_architecture(version) == name
 
 
-def test_a_node_that_is_only_a_processor():
+def test_a_cpu_only_kfd_node_is_skipped():
     assert parse_properties("cpu_cores_count 16\nsimd_count 0\ngfx_target_version 0\n") is None
     assert parse_properties("gfx_target_version 110000\nlocation_id 34304\ndomain 0\n") == ("0000:86:00.0", "gfx1100")
 
 
-def test_steps_of_a_clock_that_sleeps():
+def test_clock_steps_with_a_sleep_state_are_parsed():
     now, most = parse_steps("S: 19Mhz *\n0: 500Mhz \n1: 2482Mhz \n", "f")
     assert (now.need(), most.need()) == (19 * MHZ, 2482 * MHZ)
 
 
-def test_devices_of_a_bus_with_garbage():
+def test_garbage_in_pci_devices_is_skipped():
     assert parse_pci_devices("x\n0300\t1002744c\n" + "\t" * 10**5) == []
 
 
-def test_the_question_about_access_is_asked_without_opening():
+def test_kfd_access_is_checked_without_opening_the_device():
     answer = _ask_access()
     assert answer["exists"] is Path("/dev/kfd").exists()
     assert answer["allowed"] is os.access("/dev/kfd", os.R_OK | os.W_OK)
 
 
-def test_a_name_tells_the_kind_where_the_sensors_do_not():
+def test_the_gpu_name_decides_integrated_when_sensors_are_missing():
     bare = {path: text for path, text in STRIX.items() if "/hwmon/" not in path}
     line = "c2:00.0 Display controller: Advanced Micro Devices, Inc. [AMD/ATI] Strix Halo [Radeon 8060S Graphics]\n"
-    (gpu,) = read(tree(bare, asks=ACCESS, commands={"lspci -s 0000:c2:00.0": Finished(0, line, "")})).gpus.need()
+    (gpu,) = read(tree(bare, asks=ACCESS, commands={"lspci -s 0000:c2:00.0": FinishedCommand(0, line, "")})).gpus.need()
     assert gpu.kind.need() == "integrated"
     assert gpu.vram_total_bytes.need() > gpu.gtt_total_bytes.need()

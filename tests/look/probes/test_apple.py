@@ -4,7 +4,7 @@ from doubles import FakeSystem
 from unslow.facts.machine import Machine
 from unslow.facts.values import Absence, Origin, Unknown
 from unslow.look.probes.apple import IOREG, POWER, PROFILER, SYSCTL, VERSION, VM_STAT, read
-from unslow.look.system import Finished, LookError
+from unslow.look.system import FinishedCommand, LookError
 
 GIB, MHZ = 1024**3, 10**6
 PLIST = "<dict>\n\t<key>ProductVersion</key>\n\t<string>15.3</string>\n</dict>"
@@ -24,11 +24,11 @@ ROOT = "GPU HW active frequency: 1200 MHz\nGPU Power: 11404 mW\n\nCurrent pressu
 
 
 def mac(answers: dict[tuple[str, ...], str]) -> FakeSystem:
-    commands = {" ".join(command): Finished(0, text, "") for command, text in answers.items()}
+    commands = {" ".join(command): FinishedCommand(0, text, "") for command, text in answers.items()}
     return FakeSystem(files={VERSION: PLIST}, commands=commands)
 
 
-def test_a_mac_under_pressure():
+def test_an_apple_machine_gives_memory_and_gpu_facts():
     machine = read(mac(ANSWERS))
     assert (machine.system.name.need(), machine.cpu.model.need()) == ("macOS 15.3", "Apple M2 Pro")
     assert (machine.cpu.performance_cores.need(), machine.cpu.efficiency_cores.need()) == (8, 4)
@@ -44,14 +44,14 @@ def test_a_mac_under_pressure():
     assert gpu.vram_free_bytes.need() == 32 * GIB * 2 // 3 - 19928219136
 
 
-def test_what_only_root_can_learn_says_how():
+def test_facts_that_need_root_say_how_to_get_them():
     machine = read(mac(ANSWERS))
     for fact in (machine.gpus.need()[0].clock_hz, machine.gpus.need()[0].power_w, machine.cpu.thermal_pressure):
         assert fact.absence is Absence.NOT_SUPPORTED
         assert fact.how_to_get.startswith("sudo powermetrics")
 
 
-def test_as_root():
+def test_powermetrics_as_root_gives_clock_power_and_thermal_pressure():
     machine = read(mac({**ANSWERS, POWER: ROOT}))
     (gpu,) = machine.gpus.need()
     assert (gpu.clock_hz.need(), gpu.power_w.need()) == (1200 * MHZ, 11.404)
@@ -59,26 +59,25 @@ def test_as_root():
     assert gpu.name.need() == "Apple M2 Pro"
 
 
-def test_a_limit_that_was_raised():
+def test_a_raised_wired_limit_is_the_vram_total():
     raised = ANSWERS[SYSCTL].replace("wired_limit_mb: 0", "wired_limit_mb: 28672")
     (gpu,) = read(mac({**ANSWERS, SYSCTL: raised})).gpus.need()
     assert (gpu.vram_total_bytes.need(), gpu.vram_total_bytes.origin) == (28 * GIB, Origin.REPORTED)
 
 
 @pytest.mark.parametrize("missing", list(ANSWERS), ids=lambda command: command[0])
-def test_a_command_that_is_missing_costs_only_its_facts(missing: tuple[str, ...]):
+def test_a_missing_macos_command_loses_only_its_facts(missing: tuple[str, ...]):
     machine = read(mac({command: text for command, text in ANSWERS.items() if command != missing}))
     assert machine.system.name.need() == "macOS 15.3"
     silent = FakeSystem(files={VERSION: "x"}, commands={" ".join(missing): LookError("no answer in 15 s")})
     assert not isinstance(read(silent).gpus, Unknown) or read(silent).gpus.absence is Absence.NOT_LOOKED
 
 
-def test_another_system_is_left_alone():
-    """Linux has a sysctl, too."""
-    assert read(FakeSystem(commands={" ".join(SYSCTL): Finished(0, "vm.swappiness = 60\n", "")})) == Machine()
+def test_linux_sysctl_does_not_make_a_mac():
+    assert read(FakeSystem(commands={" ".join(SYSCTL): FinishedCommand(0, "vm.swappiness = 60\n", "")})) == Machine()
 
 
-def test_no_more_is_free_for_the_gpu_than_the_machine_has_left():
+def test_free_gpu_memory_is_at_most_the_available_ram():
     (gpu,) = read(mac(ANSWERS)).gpus.need()
     available = (4518 + 191193 + 3014) * 16384
     assert gpu.vram_total_bytes.need() - gpu.vram_used_bytes.need() < available, "the limit is what binds here"

@@ -27,7 +27,7 @@ def process(cgroup, mounts, pid="self", **files):
     )
 
 
-def test_the_tightest_quota_on_the_way_up_counts_in_version_2():
+def test_cgroup_v2_uses_the_tightest_quota_of_all_ancestors():
     system = process("0::/user.slice/ollama.service\n", V2)
     system.files |= {
         f"{ROOT}/user.slice/ollama.service/cpu.max": "max 100000\n",
@@ -44,7 +44,7 @@ def test_the_tightest_quota_on_the_way_up_counts_in_version_2():
     assert machine.memory.limit_bytes.need() == 16 * GIB
 
 
-def test_version_1_beside_an_empty_version_2(wording):
+def test_cgroup_v1_is_read_beside_an_empty_v2(wording):
     system = process("4:memory:/docker/abc\n1:cpu,cpuacct:/docker/abc\n0::/\n", V1, pid=77)
     system.files |= {
         f"{ROOT}/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000\n",
@@ -61,38 +61,38 @@ def test_version_1_beside_an_empty_version_2(wording):
     wording(machine.memory.limit_bytes.why)
 
 
-def test_a_container_that_sees_its_part_of_the_tree_as_the_whole():
+def test_a_container_that_sees_its_cgroup_as_root_is_read():
     mounts = "32 31 0:29 /docker/abc /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n"
     system = process("1:cpu:/docker/abc\n", mounts)
     system.files |= {f"{ROOT}/cpu/cpu.cfs_quota_us": "50000", f"{ROOT}/cpu/cpu.cfs_period_us": "100000"}
     assert read_limits(system).cpu.quota_cpus.need() == 0.5
 
 
-def test_no_quota_is_an_answer():
+def test_a_missing_cpu_quota_is_not_found():
     system = process("0::/\n", V2)
     cpu = read_limits(system).cpu
     assert cpu.quota_cpus == Unknown("no CPU quota set", absence=Absence.NOT_FOUND)
     assert isinstance(cpu.throttled_s, Unknown)
 
 
-def test_a_group_outside_of_the_view_is_not_supported():
+def test_a_cgroup_outside_the_mounted_tree_is_not_supported():
     cpu = read_limits(process("0::/../other\n", V2)).cpu
     assert cpu.quota_cpus.absence is Absence.NOT_SUPPORTED
     elsewhere = V2.replace(" / ", " /docker/abc ", 1)
     assert read_limits(process("0::/docker/abcdef\n", elsewhere)).cpu.quota_cpus.absence is Absence.NOT_SUPPORTED
 
 
-def test_a_quota_that_may_not_be_read_is_a_failure():
+def test_an_unreadable_quota_is_a_failure():
     system = process("0::/a\n", V2)
     system.files[f"{ROOT}/a/cpu.max"] = LookError("cpu.max: permission denied")
     assert read_limits(system).cpu.quota_cpus.absence is Absence.FAILED
 
 
-def test_allowed_cpus_are_those_that_exist():
+def test_allowed_cpus_are_limited_to_existing_ones():
     assert read_limits(process("0::/\n", V2)).cpu.allowed_cpus.need() == 4
 
 
-def test_without_any_control_group_nothing_breaks():
+def test_without_cgroups_limits_are_not_found():
     machine = read_limits(FakeSystem())
     assert machine.cpu.quota_cpus.absence is Absence.NOT_FOUND
     assert machine.memory.limit_bytes.absence is Absence.NOT_FOUND
@@ -100,17 +100,17 @@ def test_without_any_control_group_nothing_breaks():
 
 
 @pytest.mark.parametrize("text", ["", "max 100000", "100000", "0 100000", "100000 0", "-1 100000", "\x00", "9" * 99])
-def test_no_quota_in_the_text(text):
+def test_cpu_max_without_a_quota_gives_none(text):
     assert parse_cpu_max(text, "/a") is None
 
 
-def test_garbage():
+def test_garbage_cgroup_text_gives_no_limits():
     assert parse_membership("\x00\n::\nnonsense\n") == {"": ""}
     assert parse_allowed_cpus("Cpus_allowed_list:\tnone\n") == frozenset()
     assert isinstance(parse_throttling("nr_periods x\nthrottled_usec 5\n", "cpu.stat").throttled_s, Unknown)
 
 
-def test_a_limit_above_which_memory_is_taken_back_is_a_limit():
+def test_memory_high_is_a_memory_limit():
     system = process("0::/system.slice/llama.service\n", V2)
     folder = f"{ROOT}/system.slice/llama.service"
     system.files |= {f"{folder}/memory.max": "max\n", f"{folder}/memory.high": f"{5 * GIB}\n"}

@@ -4,7 +4,7 @@ from trees import tree
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Absence, Origin, Unknown
 from unslow.look.probes.intel_gpu_sysfs import read
-from unslow.look.system import Finished, LookError
+from unslow.look.system import FinishedCommand, LookError
 
 MHZ, MIB, GIB = 10**6, 1024**2, 1024**3
 CARD, CHIP = "/sys/class/drm/card1", "/sys/class/drm/card0"
@@ -49,8 +49,10 @@ DISCOVERY = """\
 """
 
 
-def test_a_card_of_the_xe_driver():
-    (gpu,) = read(tree(ARC, asks=CLIENTS, commands={"lspci -s 0000:03:00.0": Finished(0, LSPCI, "")})).gpus.need()
+def test_an_intel_xe_card_gives_all_facts():
+    (gpu,) = read(
+        tree(ARC, asks=CLIENTS, commands={"lspci -s 0000:03:00.0": FinishedCommand(0, LSPCI, "")})
+    ).gpus.need()
     assert (gpu.vendor.need(), gpu.name.need(), gpu.kind.need(), gpu.driver.need()) == (
         "Intel",
         "Arc B580",
@@ -67,7 +69,7 @@ def test_a_card_of_the_xe_driver():
     assert (process.pid, process.vram_bytes.need()) == (77, 23992 * 1024)
 
 
-def test_power_is_the_growth_of_energy():
+def test_power_is_the_growth_of_the_energy_counter():
     system = tree(ARC, asks=CLIENTS)
     readings = iter(["1000000", "16000000"])
     path = f"{CARD}/device/hwmon/hwmon4/energy1_input"
@@ -77,7 +79,7 @@ def test_power_is_the_growth_of_energy():
     assert (gpu.power_w.need(), gpu.power_w.origin) == (pytest.approx(150), Origin.MEASURED)
 
 
-def test_a_part_of_the_processor():
+def test_an_integrated_intel_gpu_has_no_vram():
     (gpu,) = read(tree(UHD, asks={"drm clients": []})).gpus.need()
     assert (gpu.kind.need(), gpu.driver.need(), gpu.clock_max_hz.need()) == ("integrated", "i915", 1450 * MHZ)
     assert gpu.vram_total_bytes.absence is Absence.NOT_SUPPORTED
@@ -85,33 +87,35 @@ def test_a_part_of_the_processor():
     assert gpu.event_reasons.need() == []
 
 
-def test_the_card_comes_before_the_part_of_the_processor():
+def test_a_discrete_intel_gpu_comes_before_the_integrated_one():
     gpus = read(tree(ARC | UHD, asks=CLIENTS)).gpus.need()
     assert [(gpu.index, gpu.kind.need()) for gpu in gpus] == [(0, "discrete"), (1, "integrated")]
 
 
-def test_xpu_smi_tells_the_size_that_the_driver_does_not():
+def test_vram_size_falls_back_to_xpu_smi():
     files = {path: text for path, text in ARC.items() if "physical_vram" not in path}
-    system = tree(files, asks=CLIENTS, commands={"xpu-smi discovery -d 0000:03:00.0": Finished(0, DISCOVERY, "")})
+    system = tree(
+        files, asks=CLIENTS, commands={"xpu-smi discovery -d 0000:03:00.0": FinishedCommand(0, DISCOVERY, "")}
+    )
     (gpu,) = read(system).gpus.need()
     assert gpu.vram_total_bytes.need() == 12216 * MIB
     assert (gpu.name.need(), gpu.clock_hz.need()) == ("Intel(R) Arc(TM) B580 Graphics", 2400 * MHZ)
     assert gpu.vram_total_bytes.source.startswith("xpu-smi discovery:")
 
 
-def test_without_xpu_smi_the_size_is_not_known():
+def test_without_xpu_smi_the_vram_size_is_unknown():
     files = {path: text for path, text in ARC.items() if "physical_vram" not in path}
     (gpu,) = read(tree(files, asks=CLIENTS)).gpus.need()
     assert isinstance(gpu.vram_total_bytes, Unknown)
 
 
 @pytest.mark.parametrize("files", [{}, {"/sys/class/drm/card0/device/vendor": "0x10de\n"}])
-def test_a_machine_without_one_is_left_alone(files: dict[str, str]):
+def test_a_machine_without_intel_gpus_gives_no_facts(files: dict[str, str]):
     assert read(tree(files)) == Machine()
 
 
 @pytest.mark.parametrize("missing", sorted(path for path in ARC if not path.endswith(("vendor", "uevent"))))
-def test_any_file_may_be_missing_or_hold_garbage(missing: str):
+def test_any_intel_gpu_file_may_be_missing_denied_or_garbage(missing: str):
     for files in (
         {path: text for path, text in ARC.items() if path != missing},
         ARC | {missing: LookError("permission denied")},

@@ -11,10 +11,10 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.values import Absence, Known, Unknown, reported
+from unslow.facts.values import Absence, Known, Unknown, reported_fact
 from unslow.look.probes import nvml
 from unslow.look.probes.nvml import parse_nvml, query_nvml
-from unslow.look.system import Finished, LookError
+from unslow.look.system import FinishedCommand, LookError
 
 RECORDED = Path(__file__).parents[2] / "machines" / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_q.txt"
 MIB = 1024**2
@@ -176,7 +176,7 @@ def calls_about_a_gpu() -> list[str]:
     return sorted(set(fake.calls).difference(frame))
 
 
-def test_every_fact_of_a_full_gpu():
+def test_nvml_gives_every_fact_of_a_gpu():
     gpu = full_gpu(FakeNvml())
     assert {name: getattr(gpu, name).value for name in known(gpu)} == {
         "vendor": "NVIDIA",
@@ -216,8 +216,10 @@ def test_every_fact_of_a_full_gpu():
         "ecc": True,
         "mig": False,
         "processes": [
-            GpuProcess(pid=4242, name=reported("/usr/bin/llama-server", "nvml"), vram_bytes=reported(200, "nvml")),
-            GpuProcess(pid=4300, name=reported("/usr/lib/Xorg", "nvml"), vram_bytes=reported(90, "nvml")),
+            GpuProcess(
+                pid=4242, name=reported_fact("/usr/bin/llama-server", "nvml"), vram_bytes=reported_fact(200, "nvml")
+            ),
+            GpuProcess(pid=4300, name=reported_fact("/usr/lib/Xorg", "nvml"), vram_bytes=reported_fact(90, "nvml")),
         ],
     }
     assert known(gpu) == set(Gpu.__struct_fields__) - {"index", *OF_OTHER_MAKERS}
@@ -233,7 +235,7 @@ def test_every_fact_of_a_full_gpu():
         (RuntimeError("Unknown Error"), Absence.FAILED),
     ],
 )
-def test_a_call_that_fails_costs_only_its_own_fact(call: str, error: Exception, absence: Absence):
+def test_a_failing_nvml_call_loses_only_its_own_fact(call: str, error: Exception, absence: Absence):
     gpu = full_gpu(FakeNvml(broken=(call,), error=error))
     told = {"nvlinks_active"} if isinstance(error, NVMLError_NotSupported) else set()  # such a card has no link
     assert known(full_gpu(FakeNvml())) - known(gpu) == LOST[call] - told
@@ -241,65 +243,65 @@ def test_a_call_that_fails_costs_only_its_own_fact(call: str, error: Exception, 
         assert getattr(gpu, name).absence is absence
 
 
-def test_a_card_without_the_connector_has_no_link():
+def test_a_card_without_nvlink_has_zero_links():
     refused = NVMLError_NotSupported("Not Supported")
     gpu = full_gpu(FakeNvml(broken=("nvmlDeviceGetNvLinkState(0)",), error=refused))
     assert gpu.nvlinks_active.value == 0
 
 
-def test_an_old_driver_without_the_new_calls_still_tells_the_same():
+def test_an_old_driver_without_new_nvml_calls_gives_the_same_facts():
     new = ("nvmlDeviceGetMemoryInfo(v2)", "nvmlDeviceGetTemperatureV(GPU)", "nvmlDeviceGetEnforcedPowerLimit()",
            "nvmlDeviceGetCurrentClocksEventReasons()")  # fmt: skip
     gpu = full_gpu(FakeNvml(broken=new, error=NVMLError_FunctionNotFound("Function Not Found")))
-    assert gpu.vram_used_bytes == reported(350, "nvml")
-    assert gpu.event_reason_bits == reported(0x404, "nvml")
-    assert gpu.temperature_c == reported(61.0, "nvml")
+    assert gpu.vram_used_bytes == reported_fact(350, "nvml")
+    assert gpu.event_reason_bits == reported_fact(0x404, "nvml")
+    assert gpu.temperature_c == reported_fact(61.0, "nvml")
     assert isinstance(gpu.vram_reserved_bytes, Unknown)
 
 
-def test_wddm_hides_the_memory_of_each_process():
+def test_memory_per_process_is_not_supported_under_wddm():
     hidden = [SimpleNamespace(pid=4242, usedGpuMemory=None), SimpleNamespace(pid=4300, usedGpuMemory=2**64 - 1)]
     gpu = full_gpu(FakeNvml(nvmlDeviceGetComputeRunningProcesses=hidden, nvmlDeviceGetGraphicsRunningProcesses=[]))
     sizes = [process.vram_bytes for process in gpu.processes.need()]
     assert [isinstance(size, Unknown) and size.absence for size in sizes] == [Absence.NOT_SUPPORTED] * 2
 
 
-def test_two_gpus_share_the_driver_and_one_may_have_fallen_off_the_bus():
+def test_a_lost_gpu_does_not_affect_the_other():
     two = query_nvml(FakeNvml(nvmlDeviceGetCount=2))
     assert [(gpu.index, gpu.name) for gpu in parse_nvml(two)] == [
-        (0, reported("NVIDIA H200", "nvml")),
-        (1, reported("NVIDIA H200", "nvml")),
+        (0, reported_fact("NVIDIA H200", "nvml")),
+        (1, reported_fact("NVIDIA H200", "nvml")),
     ]
     lost = FakeNvml(
         broken=("nvmlDeviceGetHandleByIndex(1)",), error=NVMLError_GpuIsLost("GPU is lost"), nvmlDeviceGetCount=2
     )
     well, gone = parse_nvml(query_nvml(lost))
-    assert well.vram_total_bytes == reported(1000, "nvml")
-    assert gone.driver == reported("580.159.04", "nvml")
+    assert well.vram_total_bytes == reported_fact(1000, "nvml")
+    assert gone.driver == reported_fact("580.159.04", "nvml")
     assert gone.name == Unknown("nvml: GPU is lost", absence=Absence.FAILED)
 
 
-def test_an_answer_out_of_range_is_no_fact():
+def test_an_out_of_range_nvml_value_is_not_a_fact():
     nonsense = SimpleNamespace(gpu=4_294_967_295, memory=0)
     gpu = full_gpu(FakeNvml(nvmlDeviceGetUtilizationRates=nonsense, nvmlDeviceGetPerformanceState=32))
     assert isinstance(gpu.busy, Unknown)
-    assert gpu.memory_busy == reported(0.0, "nvml")
+    assert gpu.memory_busy == reported_fact(0.0, "nvml")
     assert isinstance(gpu.performance_state, Unknown)
     assert gpu.performance_state.absence is Absence.NOT_FOUND
 
 
 @pytest.mark.parametrize("raw", [None, [], {}, {"gpus": 3}, {"gpus": [None, 1]}])
-def test_a_recording_of_something_else_has_no_gpus(raw: Any):
+def test_a_malformed_nvml_recording_has_no_gpus(raw: Any):
     assert parse_nvml(raw) == ()
 
 
-def test_a_gpu_of_which_nothing_was_asked():
+def test_a_recorded_gpu_without_answers_has_unknown_facts():
     (gpu,) = parse_nvml({"gpus": [{"name": ["?"], "memory_bytes": "?", "compute_processes": [{}, 1]}]})
     assert isinstance(gpu.vram_total_bytes, Unknown)
-    assert gpu.processes == reported([], "nvml")
+    assert gpu.processes == reported_fact([], "nvml")
 
 
-def test_a_library_that_is_missing_or_breaks_is_a_failed_look():
+def test_a_missing_or_crashing_nvml_library_is_a_failed_look():
     with pytest.raises(LookError) as missing:
         query_nvml(FakeNvml(broken=("nvmlInit()",), error=NVMLError_LibraryNotFound("NVML Shared Library Not Found")))
     assert missing.value.absence is Absence.NOT_FOUND
@@ -307,34 +309,37 @@ def test_a_library_that_is_missing_or_breaks_is_a_failed_look():
         query_nvml(FakeNvml(broken=("nvmlDeviceGetCount()",), error=RuntimeError("boom")))
 
 
-def test_the_probe_names_a_process_by_the_kernel_where_the_driver_does_not():
+def test_process_names_fall_back_to_proc_comm():
     raw = query_nvml(FakeNvml(broken=("nvmlSystemGetProcessName(4300)",)))
     machine = nvml.read(FakeSystem(asks={"nvml": raw}, files={"/proc/4300/comm": "Xorg\n"}))
     (gpu,) = machine.gpus.need()
     assert [process.name for process in gpu.processes.need()] == [
-        reported("/usr/bin/llama-server", "nvml"),
-        reported("Xorg", "/proc/4300/comm"),
+        reported_fact("/usr/bin/llama-server", "nvml"),
+        reported_fact("Xorg", "/proc/4300/comm"),
     ]
 
 
-def test_without_nvml_the_text_of_nvidia_smi_serves():
-    system = FakeSystem(commands={"nvidia-smi -q": Finished(0, RECORDED.read_text(), "")})
+def test_without_nvml_nvidia_smi_q_is_parsed():
+    system = FakeSystem(commands={"nvidia-smi -q": FinishedCommand(0, RECORDED.read_text(), "")})
     (gpu,) = nvml.read(system).gpus.need()
-    assert gpu.vram_total_bytes == reported(143771 * MIB, "nvidia-smi -q")
-    assert gpu.processes == reported([], "nvidia-smi -q")
+    assert gpu.vram_total_bytes == reported_fact(143771 * MIB, "nvidia-smi -q")
+    assert gpu.processes == reported_fact([], "nvidia-smi -q")
 
 
-def test_processes_come_from_the_second_command_where_the_first_has_none():
+def test_processes_fall_back_to_the_compute_apps_query():
     text = RECORDED.read_text().replace("Processes                                          : None", "")
     apps = "pid, process_name, used_gpu_memory [MiB]\n5359, llama-server, 21616 MiB\n"
     system = FakeSystem(
-        commands={"nvidia-smi -q": Finished(0, text, ""), " ".join(nvml.QUERY_PROCESSES): Finished(0, apps, "")}
+        commands={
+            "nvidia-smi -q": FinishedCommand(0, text, ""),
+            " ".join(nvml.QUERY_PROCESSES): FinishedCommand(0, apps, ""),
+        }
     )
     (gpu,) = nvml.read(system).gpus.need()
     assert [process.pid for process in gpu.processes.need()] == [5359]
 
 
-NO_DRIVER = Finished(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "")
+NO_DRIVER = FinishedCommand(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "")
 ON_THE_BUS = {
     "/sys/bus/pci/devices/0000:00:1f.0/vendor": "0x8086\n",
     "/sys/bus/pci/devices/0000:00:1f.0/class": "0x060100\n",
@@ -350,42 +355,42 @@ BUS = {"/sys/bus/pci/devices": ["0000:00:1f.0", "0000:01:00.0", "0000:01:00.1"]}
     ("links", "told"),
     [({}, ""), ({"/sys/bus/pci/devices/0000:01:00.0/driver": "/sys/bus/pci/drivers/nouveau"}, "nouveau")],
 )
-def test_a_gpu_on_the_bus_without_a_driver_is_a_gpu_with_a_reason(links: dict[str, str], told: str, wording):
+def test_a_gpu_without_the_nvidia_driver_is_listed_with_the_reason(links: dict[str, str], told: str, wording):
     system = FakeSystem(files=dict(ON_THE_BUS), folders=BUS, links=links, commands={"nvidia-smi -q": NO_DRIVER})
     (gpu,) = nvml.read(system).gpus.need()
-    assert gpu.vendor == reported("NVIDIA", "/sys/bus/pci/devices")
-    assert gpu.bus_id == reported("0000:01:00.0", "/sys/bus/pci/devices")
+    assert gpu.vendor == reported_fact("NVIDIA", "/sys/bus/pci/devices")
+    assert gpu.bus_id == reported_fact("0000:01:00.0", "/sys/bus/pci/devices")
     assert gpu.name.absence is Absence.NOT_FOUND
     wording(gpu.name.why, gpu.name.how_to_get, tells=told)
     assert gpu.driver == gpu.vram_total_bytes == gpu.name
 
 
-def test_a_container_without_the_library_sees_the_driver_and_the_device(wording):
+def test_a_container_without_the_library_sees_driver_and_device(wording):
     version = (
         "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC version: 12.2.0\n"
     )
     system = FakeSystem(files={**ON_THE_BUS, "/proc/driver/nvidia/version": version}, folders=BUS)
     (gpu,) = nvml.read(system).gpus.need()
-    assert gpu.driver == reported("580.159.04", "/proc/driver/nvidia/version")
+    assert gpu.driver == reported_fact("580.159.04", "/proc/driver/nvidia/version")
     assert (gpu.name.how_to_get, gpu.name.absence) == ("run `nvidia-smi`", Absence.FAILED)
     wording(gpu.name.why, tells="580.159.04")
 
 
-def test_a_driver_without_a_visible_device_is_not_a_machine_without_gpus():
+def test_a_driver_without_a_visible_device_is_a_failed_look():
     system = FakeSystem(files={"/proc/driver/nvidia/version": "?"}, folders={"/sys/bus/pci/devices": []})
     gpus = nvml.read(system).gpus
     assert isinstance(gpus, Unknown)
     assert gpus.absence is Absence.FAILED
 
 
-def test_nothing_at_all_is_a_machine_without_nvidia_gpus():
+def test_without_driver_and_device_there_are_no_nvidia_gpus():
     assert nvml.read(FakeSystem()).gpus.need() == ()
     assert nvml.read(FakeSystem(asks={"nvml": query_nvml(FakeNvml(nvmlDeviceGetCount=0))})).gpus.need() == ()
     folders = {"/sys/bus/pci/devices": ["0000:00:1f.0"]}
     assert nvml.read(FakeSystem(files=dict(ON_THE_BUS), folders=folders)).gpus.need() == ()
 
 
-def test_what_could_not_be_looked_at_is_not_taken_for_absent():
+def test_a_source_that_was_not_looked_at_is_not_absence():
     never = LookError("not in the recording", Absence.NOT_LOOKED)
     system = FakeSystem(asks={"nvml": never}, files={"/proc/driver/nvidia/version": never})
     gpus = nvml.read(system).gpus
@@ -393,7 +398,7 @@ def test_what_could_not_be_looked_at_is_not_taken_for_absent():
     assert gpus.absence is Absence.NOT_LOOKED
 
 
-def test_a_bus_that_may_not_be_listed_is_not_an_empty_one():
+def test_an_unlistable_pci_bus_is_a_failed_look():
     class Locked(FakeSystem):
         def list_dir(self, path: str) -> list[str]:
             raise LookError(f"{path}: permission denied")
@@ -401,21 +406,21 @@ def test_a_bus_that_may_not_be_listed_is_not_an_empty_one():
     assert nvml.read(Locked()).gpus == Unknown("/sys/bus/pci/devices: permission denied", absence=Absence.FAILED)
 
 
-def test_a_memory_sensor_that_reports_an_error_inside_its_answer():
+def test_a_memory_sensor_error_in_a_field_value_is_unknown():
     fake = FakeNvml()
     fake.answers["nvmlDeviceGetFieldValues([82])"] = [SimpleNamespace(nvmlReturn=3)]
     fake.NVMLError = lambda code: NVMLError_NotSupported(f"code {code}")
     assert full_gpu(fake).memory_temperature_c == Unknown("nvml: code 3", absence=Absence.NOT_SUPPORTED)
 
 
-def test_names_and_processes_that_nobody_tells_stay_unknown():
+def test_unnamed_processes_stay_unknown():
     raw = query_nvml(FakeNvml(broken=("nvmlSystemGetProcessName(4300)", "nvmlDeviceGetComputeRunningProcesses()")))
     assert isinstance(nvml.read(FakeSystem(asks={"nvml": raw})).gpus.need()[0].processes, Unknown)
     raw = query_nvml(FakeNvml(broken=("nvmlSystemGetProcessName(4300)",)))
     _, xorg = nvml.read(FakeSystem(asks={"nvml": raw})).gpus.need()[0].processes.need()
     assert isinstance(xorg.name, Unknown)
     text = RECORDED.read_text().partition("    Processes")[0]
-    (gpu,) = nvml.read(FakeSystem(commands={"nvidia-smi -q": Finished(0, text, "")})).gpus.need()
+    (gpu,) = nvml.read(FakeSystem(commands={"nvidia-smi -q": FinishedCommand(0, text, "")})).gpus.need()
     assert isinstance(gpu.processes, Unknown)
 
 
@@ -459,7 +464,7 @@ print(msgspec.json.encode(nvml.read(LiveSystem()).gpus).decode())
 
 
 @pytest.mark.skipif(not shutil.which("gcc") or sys.platform != "linux", reason="builds a library with gcc")
-def test_the_real_binding_over_a_made_up_library(tmp_path: Path):
+def test_the_real_pynvml_binding_works_over_a_fake_library(tmp_path: Path):
     source, library = tmp_path / "nvml.c", tmp_path / "libnvidia-ml.so.1"
     source.write_text(LIBRARY)
     subprocess.run(["gcc", "-shared", "-fPIC", "-w", "-o", library, source], check=True)

@@ -23,7 +23,7 @@ def facts(**files):
     return read(FakeSystem(files={KERNEL: "6.8.0-45-generic\n", **files})).system
 
 
-def test_a_plain_machine():
+def test_a_linux_machine_gives_name_and_kernel():
     system = facts(**{OS_RELEASE: DEBIAN, CPUINFO: HOST, DMI_VENDOR: "Amazon EC2\n"})
     assert system.name.need() == "Debian GNU/Linux 12 (bookworm)"
     assert system.kernel.need() == "6.8.0-45-generic"
@@ -32,7 +32,7 @@ def test_a_plain_machine():
     assert system.hypervisor.absence is Absence.NOT_FOUND
 
 
-def test_wsl_is_told_by_its_kernel():
+def test_wsl_is_recognised_by_its_kernel():
     assert facts(**{KERNEL: "5.15.153.1-microsoft-standard-WSL2\n"}).wsl.need() is True
 
 
@@ -48,11 +48,11 @@ def test_wsl_is_told_by_its_kernel():
         ({"/proc/1/cgroup": "0::/system.slice/docker-abc.scope\n"}, "docker"),
     ],
 )
-def test_containers(files, kind):
+def test_containers_are_recognised_by_their_marks(files, kind):
     assert facts(**files).container.need() == kind
 
 
-def test_a_host_of_containers_is_none_itself():
+def test_a_docker_host_is_not_a_container():
     files = {"/proc/1/cgroup": "0::/init.scope\n", "/proc/self/mountinfo": DOCKER_HOST}
     assert isinstance(facts(**files).container, Unknown)
 
@@ -66,11 +66,11 @@ def test_a_host_of_containers_is_none_itself():
         ({CPUINFO: "Features : asimd\n", DMI_VENDOR: "QEMU\n"}, "QEMU"),
     ],
 )
-def test_hypervisors(files, name):
+def test_hypervisors_are_named(files, name):
     assert facts(**files).hypervisor.need() == name
 
 
-def test_other_systems_are_asked_through_the_platform():
+def test_other_operating_systems_are_read_through_platform():
     asks = {"platform": {"name": "macOS-15.1", "release": "24.1.0"}}
     system = read(FakeSystem(asks=asks)).system
     assert system.name.need() == "macOS-15.1"
@@ -79,11 +79,11 @@ def test_other_systems_are_asked_through_the_platform():
 
 
 @pytest.mark.parametrize("answer", [None, [], {"name": 5, "release": ""}])
-def test_a_strange_answer_gives_unknown_facts(answer):
+def test_a_malformed_platform_answer_gives_unknown_facts(answer):
     system = read(FakeSystem(asks={"platform": answer})).system
     assert isinstance(system.name, Unknown)
     assert isinstance(system.wsl, Unknown)
 
 
-def test_no_container_in_ordinary_paths():
+def test_an_ordinary_cgroup_path_is_not_a_container():
     assert parse_container("0::/user.slice/user-1000.slice/session-2.scope") == ""

@@ -4,9 +4,9 @@ from doubles import FakeSystem
 
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Origin
-from unslow.look.logs.windows import parse_objects
-from unslow.look.probes.windows_machine import COMMAND, read
-from unslow.look.system import Finished, LookError
+from unslow.look.logs.windows import parse_objects, powershell_command
+from unslow.look.probes.windows_machine import OBJECTS, read
+from unslow.look.system import FinishedCommand, LookError
 
 KIB, MIB = 1024, 1024**2
 ANSWER = {
@@ -21,11 +21,11 @@ ANSWER = {
 
 
 def windows(answer: object) -> FakeSystem:
-    done = Finished(0, msgspec.json.encode(answer).decode(), "Get-CimInstance : Access denied")
-    return FakeSystem(asks={"sys.platform": "win32"}, commands={" ".join(COMMAND): done})
+    done = FinishedCommand(0, msgspec.json.encode(answer).decode(), "Get-CimInstance : Access denied")
+    return FakeSystem(asks={"sys.platform": "win32"}, commands={" ".join(powershell_command(OBJECTS)): done})
 
 
-def test_what_windows_says_of_itself():
+def test_windows_machine_facts_are_read():
     machine = read(windows(ANSWER))
     assert (machine.system.name.need(), machine.system.version.need()) == ("Microsoft Windows 11 Pro", "10.0.26100")
     assert machine.cpu.model.need() == "AMD Ryzen 7 5800X 8-Core Processor"
@@ -40,17 +40,17 @@ def test_what_windows_says_of_itself():
     assert (memory.kind.need(), memory.kind.origin) == ("DDR4-3200", Origin.ESTIMATED)
 
 
-def test_modules_of_two_kinds_have_no_name():
+def test_ram_modules_of_two_kinds_have_no_kind():
     mixed = ANSWER | {"ram": [{"SMBIOSMemoryType": 26, "ConfiguredClockSpeed": 3200}, {"SMBIOSMemoryType": 34}]}
     assert read(windows(mixed)).memory.kind == NOT_LOOKED
 
 
 @pytest.mark.parametrize("asks", [{}, {"sys.platform": "linux"}])
-def test_another_system_is_left_alone(asks: dict[str, str]):
+def test_windows_machine_facts_are_not_read_elsewhere(asks: dict[str, str]):
     assert read(FakeSystem(asks=asks)) == Machine()
 
 
-def test_silence_is_a_failed_look():
+def test_an_empty_windows_answer_is_a_failed_look():
     with pytest.raises(LookError, match="Access denied"):
         read(windows({}))
 
@@ -58,7 +58,7 @@ def test_silence_is_a_failed_look():
 @pytest.mark.parametrize(
     "text", ["", "[]", "null", '{"os": 5}', '{"os": {"TotalVisibleMemorySize": -1}}', "[" * 10**5, '{"cpu": [[], 7]}']
 )
-def test_garbage(text: str):
+def test_garbage_windows_objects_give_no_facts(text: str):
     assert parse_objects(text) == Machine()
 
 
@@ -71,7 +71,7 @@ DISKS = [
 PARTS = [{"Drive": d, "DiskNumber": n} for d, n in (("C", 0), ("d", 1), ("E", "2"), ("F", 3), ("G", 9), ("", 0))]
 
 
-def test_the_disk_under_each_drive():
+def test_each_windows_drive_has_the_kind_of_its_disk():
     disks = read(windows(ANSWER | {"disk": DISKS, "part": PARTS})).disks
     assert [(disk.path, disk.kind.need()) for disk in disks] == [
         ("C:\\", "nvme"), ("D:\\", "hdd"), ("E:\\", "ssd"), ("F:\\", "other"),

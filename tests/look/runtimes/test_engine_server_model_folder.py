@@ -1,4 +1,4 @@
-"""The model behind a running server whose folder holds `config.json` alone, as with `--load-format dummy`."""
+"""The model of a running server whose folder holds only `config.json`, as with `--load-format dummy`."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,10 @@ from stored import CHECKPOINTS, checkpoint
 
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.model import Model
-from unslow.facts.values import Origin, Unknown, reported
+from unslow.facts.values import Origin, Unknown, reported_fact
 from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint
+from unslow.look.runtimes import vllm
 from unslow.look.runtimes._engine_server import with_files
-from unslow.look.runtimes.vllm import server
 from unslow.look.system.live import LiveSystem
 from unslow.think.judge.judge import diagnose
 
@@ -41,11 +41,11 @@ def served_model(tmp_path: Path, config: dict) -> Model:
     for file in (FOLDER / "vllm").glob("*.json"):
         (answers / file.name).write_text(file.read_text().replace("/models/tiny-llama", root))
     with serve("vllm", folder=answers) as url:
-        (subject,) = server.read_url(SYSTEM, url, "")
+        (subject,) = vllm.read_url(SYSTEM, url, "")
     return subject.model
 
 
-def test_the_sizes_are_counted_and_said_to_be_estimates(tmp_path):
+def test_sizes_from_a_config_are_estimates(tmp_path):
     model = served_model(tmp_path, LLAMA_8B)
     assert model.parameters.need() == LLAMA_8B_PARAMETERS
     assert model.weights_bytes.need() == 2 * LLAMA_8B_PARAMETERS
@@ -55,7 +55,7 @@ def test_the_sizes_are_counted_and_said_to_be_estimates(tmp_path):
     assert model.name.need() == "tiny-llama"
 
 
-def test_a_recorded_server_gets_its_prediction(tmp_path):
+def test_a_recorded_server_with_a_config_only_gets_a_prediction(tmp_path):
     snapshot = read_stored(str(MACHINES / "vllm_0_26_h200_full"))
     subject = msgspec.structs.replace(snapshot.subjects[0], model=served_model(tmp_path, LLAMA_8B))
     (report,) = diagnose(msgspec.structs.replace(snapshot, subjects=(subject,))).subjects
@@ -65,7 +65,7 @@ def test_a_recorded_server_gets_its_prediction(tmp_path):
 
 
 @pytest.mark.parametrize("name", [folder.name for folder in CHECKPOINTS.iterdir() if "mlx" not in folder.name])
-def test_close_to_what_the_files_say(name, tmp_path):
+def test_sizes_from_a_config_are_close_to_those_of_the_files(name, tmp_path):
     files = read_checkpoint(SYSTEM, str(checkpoint(name, tmp_path / name)))
     exact, counted = model_facts(files), config_facts(files.config, name)
     assert counted.parameters.need() == pytest.approx(exact.parameters.need(), rel=0.01)
@@ -73,9 +73,9 @@ def test_close_to_what_the_files_say(name, tmp_path):
     assert counted.quant.need() == exact.quant.need()
 
 
-def test_what_a_log_says_of_the_weights_goes_first(tmp_path):
+def test_weights_from_a_log_win_over_the_config(tmp_path):
     root = folder_with(tmp_path / "m", LLAMA_8B)
-    said = Model(weights_bytes=reported(15_000_000_000, "vllm.log:7"))
+    said = Model(weights_bytes=reported_fact(15_000_000_000, "vllm.log:7"))
     assert with_files(SYSTEM, said, root, {}, [""]).weights_bytes.source == "vllm.log:7"
 
 
@@ -87,13 +87,13 @@ def test_what_a_log_says_of_the_weights_goes_first(tmp_path):
         {**LLAMA_8B, "num_hidden_layers": 2**31},
     ],
 )
-def test_why_nothing_is_counted(config, tmp_path, wording):
+def test_configs_that_cannot_be_counted_say_why(config, tmp_path, wording):
     model = with_files(SYSTEM, Model(), folder_with(tmp_path / "m", config), {}, [""])
     assert isinstance(model.weights_bytes, Unknown)
     wording(model.weights_bytes.why)
 
 
-def test_weights_that_are_there_but_broken_are_not_guessed(tmp_path):
+def test_broken_weight_files_are_not_replaced_by_an_estimate(tmp_path):
     root = folder_with(tmp_path / "m", LLAMA_8B)
     (tmp_path / "m" / "model.safetensors").write_bytes(b"")
     assert isinstance(with_files(SYSTEM, Model(), root, {}, [""]).weights_bytes, Unknown)

@@ -25,66 +25,72 @@ def recorded(name: str):
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
-def test_props_of_a_real_server():
+def test_llama_server_props_are_parsed():
     subject = parse_props(recorded("props.json"), "props")
     assert subject.runtime.version.need() == "b9999-b21e4de"
-    assert (subject.runtime.slots.need(), subject.runtime.context_per_slot.need()) == (4, 8192)
+    assert (subject.runtime.scheduling.slots.need(), subject.runtime.context.per_slot.need()) == (4, 8192)
     assert subject.runtime.state.need() == "loaded"
     assert (subject.model.name.need(), subject.model.quant.need()) == ("llama8b.gguf", "Q4_K_M")
 
 
-def test_models_of_a_real_server_are_exact():
+def test_llama_server_models_give_exact_sizes():
     model = parse_models(recorded("models.json"), "models")
     assert (model.weights_bytes.need(), model.parameters.need()) == (4912898048, 8030261248)
     assert model.weights_bytes.origin is Origin.REPORTED
     assert (model.width.need(), model.vocabulary.need(), model.context_trained.need()) == (4096, 128256, 131072)
 
 
-def test_slots_of_a_real_server():
+def test_llama_server_slots_are_parsed():
     runtime = parse_slots(recorded("slots.json"), "slots")
-    assert (runtime.slots.need(), runtime.busy_slots.need(), runtime.longest_sequence.need()) == (4, 0, 99)
+    assert (
+        runtime.scheduling.slots.need(),
+        runtime.scheduling.busy_slots.need(),
+        runtime.history.longest_sequence.need(),
+    ) == (4, 0, 99)
 
 
 def test_busy_slots_are_counted():
-    assert parse_slots([{"is_processing": True}, {"is_processing": False}, {}], "slots").busy_slots.need() == 1
+    assert (
+        parse_slots([{"is_processing": True}, {"is_processing": False}, {}], "slots").scheduling.busy_slots.need() == 1
+    )
 
 
-def test_metrics_of_a_real_server_use_counters():
+def test_llama_server_speeds_come_from_counters():
     runtime = parse_metrics((FOLDER / "metrics.txt").read_text(encoding="utf-8"), "metrics")
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(136 / 8.2266)
-    assert runtime.prefill_tokens_per_s.need() == pytest.approx(108 / 0.86184)
-    assert (runtime.longest_sequence.need(), runtime.deferred_requests.need()) == (99, 0)
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(136 / 8.2266)
+    assert runtime.history.prefill_tokens_per_s.need() == pytest.approx(108 / 0.86184)
+    assert (runtime.history.longest_sequence.need(), runtime.scheduling.deferred_requests.need()) == (99, 0)
 
 
-def test_what_the_cache_and_the_draft_saved():
+def test_prefix_hit_rate_and_draft_acceptance_come_from_counters():
     text = (
         "llamacpp:prompt_tokens_total 100\nllamacpp:prompt_tokens_cached_total 300\n"
         "llamacpp:spec_decode_num_draft_tokens_total 200\nllamacpp:spec_decode_num_accepted_tokens_total 50\n"
     )
     runtime = parse_metrics(text, "metrics")
-    assert (runtime.prefix_hit_rate.need(), runtime.draft_acceptance.need()) == (0.75, 0.25)
+    assert (runtime.cache.prefix_hit_rate.need(), runtime.sampling.draft_acceptance.need()) == (0.75, 0.25)
     lying = parse_metrics(text.replace("accepted_tokens_total 50", "accepted_tokens_total 500"), "metrics")
-    assert isinstance(lying.draft_acceptance, Unknown)
+    assert isinstance(lying.sampling.draft_acceptance, Unknown)
 
 
 def test_metrics_of_an_idle_server_have_no_rate():
     text = "llamacpp:tokens_predicted_total 0\nllamacpp:tokens_predicted_seconds_total 0\n"
-    assert parse_metrics(text, "metrics").decode_tokens_per_s.absence is Absence.NOT_FOUND
+    assert parse_metrics(text, "metrics").history.decode_tokens_per_s.absence is Absence.NOT_FOUND
 
 
 @pytest.mark.parametrize("answer", GARBAGE)
-def test_garbage_is_unknown(answer):
-    assert isinstance(parse_props(answer, "x").runtime.slots, Unknown)
+def test_garbage_answers_give_unknown_facts(answer):
+    assert isinstance(parse_props(answer, "x").runtime.scheduling.slots, Unknown)
     assert isinstance(parse_models(answer, "x").weights_bytes, Unknown)
     assert isinstance(parse_health(answer, "x"), Unknown)
-    assert parse_slots(answer, "x").busy_slots.value_or(0) == 0
-    assert isinstance(parse_metrics(answer, "x").decode_tokens_per_s, Unknown)
+    assert parse_slots(answer, "x").scheduling.busy_slots.value_or(0) == 0
+    assert isinstance(parse_metrics(answer, "x").history.decode_tokens_per_s, Unknown)
 
 
 def test_a_router_has_no_model_of_its_own():
     subject = parse_props({"role": "router", "model_path": "none"}, "props")
     assert subject.model.path.absence is Absence.NOT_SUPPORTED
-    assert subject.runtime.slots.absence is Absence.NOT_SUPPORTED
+    assert subject.runtime.scheduling.slots.absence is Absence.NOT_SUPPORTED
 
 
 def server(**bodies) -> FakeSystem:
@@ -106,18 +112,18 @@ def server(**bodies) -> FakeSystem:
         (503, Absence.FAILED),
     ],
 )
-def test_each_status_is_its_own_reason(status, absence):
+def test_each_http_status_has_its_absence(status, absence):
     answers = read_answers(server(**{"/metrics": Answer(status, b"{}")}), URL)
     assert answers.metrics.absence is absence
 
 
-def test_a_loading_server_is_still_asked_the_rest():
+def test_a_loading_server_is_still_asked_for_the_rest():
     answers = read_answers(server(**{"/health": Answer(503, b'{"error":{"message":"Loading model"}}')}), URL)
     assert parse_health(answers.health, "health").need() == "loading"
     assert answers.slots == []
 
 
-def test_nobody_there_is_asked_once():
+def test_an_unreachable_server_is_asked_once():
     system = server(**{"/health": LookError("nothing listens there", Absence.NOT_FOUND)})
     answers = read_answers(system, URL)
     assert answers.props.absence is Absence.NOT_FOUND
@@ -133,13 +139,13 @@ def test_a_sleeping_server_is_not_woken_and_a_router_not_asked_for_slots(props):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100000])
-def test_a_body_that_is_not_json(body):
+def test_a_body_that_is_not_json_is_unknown(body):
     answers = read_answers(server(**{path: Answer(200, body) for path in PATHS[1:4]}), URL)
     assert isinstance(answers.props, Unknown)
     assert isinstance(answers.slots, Unknown)
 
 
-def test_a_key_that_is_refused_is_told_from_one_that_is_wanted(wording):
+def test_a_refused_key_is_distinguished_from_a_missing_one(wording):
     url = "http://127.0.0.1:8080"
     locked = {f"GET {url}{path}": Answer(401, b"{}") for path in ("/props", "/v1/models", "/slots", "/metrics")}
     system = FakeSystem(http=locked | {f"GET {url}/health": Answer(200, b"{}")})

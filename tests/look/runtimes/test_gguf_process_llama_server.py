@@ -2,8 +2,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.model import Model
-from unslow.facts.values import Absence, Unknown, reported
+from unslow.facts.values import Absence, Unknown, reported_fact
 from unslow.look.processes import read_process, read_processes
+from unslow.look.running_server import parse_status, resident_bytes
 from unslow.look.runtimes._gguf_process import (
     absolute_path,
     find_servers,
@@ -11,7 +12,6 @@ from unslow.look.runtimes._gguf_process import (
     server_settings,
     takes_command,
 )
-from unslow.look.runtimes._process import parse_status, resident_bytes
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"
@@ -34,7 +34,7 @@ def pids(system: FakeSystem) -> list[int]:
     return [process.pid for process in find_servers(read_processes(system))]
 
 
-def test_a_server_with_its_settings_and_only_the_variables_that_matter():
+def test_a_llama_server_process_gives_settings_and_relevant_variables():
     assert pids(machine()) == [42]
     found = read_process(machine(), 42)
     assert found.command().need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
@@ -44,7 +44,7 @@ def test_a_server_with_its_settings_and_only_the_variables_that_matter():
     assert server_settings(found)["gpu_layers"].value == "20"
 
 
-def test_another_users_process_is_found_with_what_can_be_seen():
+def test_another_users_process_is_found_with_partial_facts():
     denied = LookError("permission denied", Absence.FAILED, "run as the user who owns it")
     hidden = machine(**{"/proc/42/environ": denied, "/proc/42/cmdline": denied, "/proc/42/status": denied})
     assert pids(hidden) == [42]
@@ -54,7 +54,7 @@ def test_another_users_process_is_found_with_what_can_be_seen():
     assert isinstance(resident_bytes(found), Unknown)
 
 
-def test_no_proc_at_all():
+def test_without_proc_listing_processes_is_a_look_error():
     with pytest.raises(LookError) as error:
         read_processes(FakeSystem())
     assert error.value.how_to_get
@@ -75,13 +75,13 @@ def test_no_proc_at_all():
         ("bash", "llama-server\0", True),
     ],
 )
-def test_children_of_other_runtimes_are_left_to_them(parent, command, mine):
+def test_llama_servers_of_other_runtimes_are_left_to_them(parent, command, mine):
     system = machine(**{"/proc/1/comm": parent, "/proc/1/cmdline": f"{parent}\0", "/proc/42/cmdline": command})
     assert pids(system) == ([42] if mine else [])
 
 
 @pytest.mark.parametrize("command", ["/usr/lib/ollama/llama-server\0", "llama-server\0-m\0/x/blobs/sha256-aa\0"])
-def test_a_program_that_starts_the_binary_of_another_runtime_has_it_as_its_own(command):
+def test_ollamas_llama_server_binary_started_by_llama_swap_is_found(command):
     files = {
         "/proc/43/comm": "llama-swap\n",
         "/proc/42/cmdline": command,
@@ -90,7 +90,7 @@ def test_a_program_that_starts_the_binary_of_another_runtime_has_it_as_its_own(c
     assert pids(machine(**files)) == [42]
 
 
-def test_a_zombie_is_no_server():
+def test_a_zombie_is_not_a_server():
     assert pids(machine(**{"/proc/42/cmdline": ""})) == []
 
 
@@ -108,19 +108,19 @@ def test_a_zombie_is_no_server():
         ("servers", ["x", "-m", "x.gguf"], False),
     ],
 )
-def test_which_processes_serve(name, command, is_one):
+def test_llama_server_processes_are_recognised_by_name_and_command(name, command, is_one):
     assert is_llama_server(name, command) is is_one
 
 
 @pytest.mark.parametrize(
     "text", ["", "VmRSS:\t-3 kB\nThreads: many\nCpus_allowed_list:\t\n", "\0" * 50, "VmRSS:\t" + "9" * 40 + " kB"]
 )
-def test_a_broken_status_is_unknown(text):
+def test_a_malformed_status_gives_unknown_facts(text):
     assert all(isinstance(fact, Unknown) for fact in parse_status(text, "status").values())
 
 
-def test_relative_paths_need_the_folder_of_the_process():
-    assert absolute_path("m.gguf", reported("/srv", "cwd")).need() == "/srv/m.gguf"
+def test_a_relative_model_path_needs_the_working_directory():
+    assert absolute_path("m.gguf", reported_fact("/srv", "cwd")).need() == "/srv/m.gguf"
     assert absolute_path("/m.gguf", Unknown("denied")).need() == "/m.gguf"
     assert absolute_path("m.gguf", Unknown("denied")).absence is Absence.FAILED
 
@@ -136,5 +136,5 @@ def test_relative_paths_need_the_folder_of_the_process():
         ("", False),
     ],
 )
-def test_another_program_has_these_flags_if_they_name_the_model_that_it_serves(command, mine):
-    assert takes_command(command.split(), Model(path=reported("/models/a.gguf", "x"))) is mine
+def test_flags_of_an_unknown_program_count_if_they_name_the_served_model(command, mine):
+    assert takes_command(command.split(), Model(path=reported_fact("/models/a.gguf", "x"))) is mine

@@ -1,4 +1,4 @@
-"""Who stands before a server, and how many threads it takes unasked."""
+"""The front of a server, and its default number of threads."""
 
 import pytest
 from doubles import FakeSystem
@@ -7,7 +7,7 @@ from unslow.commands.diagnose.target import with_machine
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Unknown, reported
+from unslow.facts.values import Unknown, reported_fact
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.processes import read_listeners, read_process
 from unslow.look.runtimes._gguf_process import front_of, lines_of, parse_loads, url_of
@@ -42,53 +42,62 @@ def front(parent: str = "bash", command: str = "", environment: str = "") -> str
         ("llama", "llama serve", "router at http://127.0.0.1:8080"),
     ],
 )
-def test_who_stands_before_it(parent, command, before):
+def test_the_front_of_a_server_is_found_from_its_parent(parent, command, before):
     assert front(parent, command) == before
 
 
-def test_a_router_that_can_not_be_seen_has_left_its_port():
+def test_an_invisible_router_is_found_by_its_port_variable():
     assert front(environment="LLAMA_SERVER_ROUTER_PORT=9000\0") == "router at http://127.0.0.1:9000"
     assert front(environment="LLAMA_SERVER_ROUTER_PORT=x\0") == ""
 
 
-def test_several_hosts_of_which_one_can_be_asked():
+def test_of_several_hosts_the_http_one_is_used():
     settings = parse_settings(["llama-server", "--host", "/run/l.sock,0.0.0.0", "--port", "9"], {})
     assert url_of(settings).need() == "http://127.0.0.1:9"
 
 
-def test_the_lines_of_one_server_in_the_log_of_a_router():
+def test_lines_of_one_server_are_taken_from_a_router_log():
     text = "0.1 I srv x\n[39699] n_ctx = 1\n[ 8081] n_ctx = 2\n"
     assert lines_of(text, "39699") == ["", "n_ctx = 1", "", ""]
     assert lines_of(text, "8081")[2] == "n_ctx = 2"
 
 
 def threads(command: list[str], cpu: Cpu, **facts) -> int | None:
-    runtime = Runtime(
-        name=reported("llama.cpp", "x"), command=reported(command, "x"), environment=reported({}, "x"), **facts
+    runtime = Runtime().with_facts(
+        name=reported_fact("llama.cpp", "x"),
+        command=reported_fact(command, "x"),
+        environment=reported_fact({}, "x"),
+        **facts,
     )
-    return with_machine(Subject(runtime=runtime), Machine(cpu=cpu)).runtime.threads.value_or(None)
+    return with_machine(Subject(runtime=runtime), Machine(cpu=cpu)).runtime.compute.threads.value_or(None)
 
 
-def test_threads_that_nobody_set_are_one_for_each_core():
-    cpu = Cpu(physical_cores=reported(8, "cpuinfo"))
+def test_default_threads_are_the_physical_cores():
+    cpu = Cpu(physical_cores=reported_fact(8, "cpuinfo"))
     assert threads(["llama-server"], cpu) == 8
     assert threads(["llama-server", "-t", "4"], cpu) is None, "the log or the command line tell it"
     assert threads(["llama-server"], Cpu()) is None
-    assert threads(["llama-server"], cpu, threads=reported(3, "log")) == 3
+    assert threads(["llama-server"], cpu, threads=reported_fact(3, "log")) == 3
 
 
-def test_on_a_hybrid_processor_only_the_fast_cores_count():
-    cpu = Cpu(physical_cores=reported(14, "x"), performance_cores=reported(6, "x"), efficiency_cores=reported(8, "x"))
+def test_default_threads_on_a_hybrid_cpu_are_the_performance_cores():
+    cpu = Cpu(
+        physical_cores=reported_fact(14, "x"),
+        performance_cores=reported_fact(6, "x"),
+        efficiency_cores=reported_fact(8, "x"),
+    )
     assert threads(["llama-server"], cpu) == 6
 
 
-def test_other_runtimes_have_other_defaults():
-    runtime = Runtime(name=reported("vLLM", "x"), command=reported(["vllm"], "x"), environment=reported({}, "x"))
-    machine = Machine(cpu=Cpu(physical_cores=reported(8, "x")))
-    assert isinstance(with_machine(Subject(runtime=runtime), machine).runtime.threads, Unknown)
+def test_default_threads_apply_to_llama_cpp_only():
+    runtime = Runtime().with_facts(
+        name=reported_fact("vLLM", "x"), command=reported_fact(["vllm"], "x"), environment=reported_fact({}, "x")
+    )
+    machine = Machine(cpu=Cpu(physical_cores=reported_fact(8, "x")))
+    assert isinstance(with_machine(Subject(runtime=runtime), machine).runtime.compute.threads, Unknown)
 
 
-def test_a_recording_holds_no_key_and_no_connection(tmp_path):
+def test_a_recording_has_no_key_and_no_open_connections(tmp_path):
     rows = [
         "  sl  local_address rem_address   st",
         "   0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 0 0 0 991 1",
@@ -107,7 +116,7 @@ def test_a_recording_holds_no_key_and_no_connection(tmp_path):
     assert again.ask("secret /srv/keys", lambda: "") == "masked"
 
 
-def test_every_server_that_a_router_started_is_a_load():
+def test_every_server_spawned_by_a_router_is_a_load():
     line = "0.00.049.131 I srv load: spawning server instance with name={} on port 60197"
     text = "\n".join([line.format("small"), "[60197] " + line.format("not its own"), line.format("large")])
     loads = parse_loads(text, "server.log")

@@ -36,76 +36,88 @@ def subject_of(system: FakeSystem, key: str = ""):
     return read_server(system, read_process(system, 7), key)
 
 
-def test_process_answers_and_log_make_one_subject():
+def test_process_http_and_log_are_merged_into_one_subject():
     subject = subject_of(machine())
     runtime, model = subject.runtime, subject.model
-    assert (runtime.gpu_layers_set.need(), runtime.gpu_layers.need(), runtime.layers.need()) == (20, 20, 33)
-    assert runtime.gpu_layers_set.source == "command line: -ngl 20"
-    assert runtime.gpu_layers.source == "out:122"
-    assert (runtime.url.need(), runtime.pid.need(), runtime.log_path.need()) == (URL, 7, "/logs/out")
-    assert (runtime.context_length.need(), runtime.context_set.need(), runtime.slots.need()) == (8192, 8192, 4)
+    assert (
+        runtime.placement.gpu_layers_set.need(),
+        runtime.placement.gpu_layers.need(),
+        runtime.placement.layers.need(),
+    ) == (20, 20, 33)
+    assert runtime.placement.gpu_layers_set.source == "command line: -ngl 20"
+    assert runtime.placement.gpu_layers.source == "out:122"
+    assert (runtime.process.url.need(), runtime.process.pid.need(), runtime.process.log_path.need()) == (
+        URL,
+        7,
+        "/logs/out",
+    )
+    assert (runtime.context.length.need(), runtime.context.requested.need(), runtime.scheduling.slots.need()) == (
+        8192,
+        8192,
+        4,
+    )
     assert runtime.state.source == f"{URL}/props"
-    assert runtime.tensor_overrides.need() == []
-    assert runtime.resident_bytes.need() == 3248856 * 1024
+    assert runtime.placement.tensor_overrides.need() == []
+    assert runtime.process.resident_bytes.need() == 3248856 * 1024
     assert model.weights_bytes.need() == 4912898048
     assert model.weights_bytes.origin is Origin.REPORTED
     assert (model.path.need(), model.name.need(), model.layers.need()) == ("/srv/models/llama8b.gguf", "llama8b", 32)
 
 
-def test_without_http_the_log_and_the_command_line_remain():
+def test_without_http_log_and_command_line_remain():
     runtime = subject_of(machine(http=False)).runtime
-    assert runtime.gpu_layers.need() == 20
+    assert runtime.placement.gpu_layers.need() == 20
     assert (runtime.state.need(), runtime.state.source) == ("loaded", "out:188")
-    assert isinstance(runtime.busy_slots, Unknown)
+    assert isinstance(runtime.scheduling.busy_slots, Unknown)
 
 
-def test_without_a_log_the_settings_remain_and_the_way_to_get_one_is_told():
+def test_without_a_log_settings_remain_with_a_hint_to_log_file():
     denied = LookError("permission denied")
     runtime = subject_of(machine(**{"/logs/out": denied})).runtime
-    assert runtime.gpu_layers_set.need() == 20
-    assert isinstance(runtime.gpu_layers, Unknown)
-    assert "--log-file" in runtime.log_path.how_to_get
-    assert (runtime.kv_type_k.need(), runtime.kv_type_k.origin) == ("f16", Origin.ESTIMATED)
+    assert runtime.placement.gpu_layers_set.need() == 20
+    assert isinstance(runtime.placement.gpu_layers, Unknown)
+    assert "--log-file" in runtime.process.log_path.how_to_get
+    assert (runtime.cache.type_k.need(), runtime.cache.type_k.origin) == ("f16", Origin.ESTIMATED)
 
 
-def test_the_log_file_that_was_asked_for_comes_first():
+def test_the_file_of_log_file_wins_over_standard_output():
     log = "load_tensors: offloaded 5/33 layers to GPU\n"
     system = machine([*COMMAND, "--log-file", "own.log"], **{"/proc/7/root/srv/own.log": log})
     runtime = subject_of(system).runtime
-    assert runtime.gpu_layers.need() == 5
-    assert runtime.log_path.need() == "/srv/own.log"
+    assert runtime.placement.gpu_layers.need() == 5
+    assert runtime.process.log_path.need() == "/srv/own.log"
 
 
-def test_another_server_at_the_same_port_is_not_taken_for_this_one():
+def test_another_server_on_the_port_is_not_this_one():
     runtime = subject_of(machine(["llama-server", "-m", "/m/other.gguf"])).runtime
-    assert runtime.url.absence is Absence.NOT_FOUND
-    assert isinstance(runtime.busy_slots, Unknown)
+    assert runtime.process.url.absence is Absence.NOT_FOUND
+    assert isinstance(runtime.scheduling.busy_slots, Unknown)
 
 
-def test_overrides_on_the_command_line_leave_no_token_table():
+def test_tensor_overrides_leave_no_token_table_estimate():
     healthy = (FOLDER.parent / "h200_llama_server_healthy_full_gpu" / "server.log").read_bytes()
     assert subject_of(machine(**{"/logs/out": healthy})).model.token_table_bytes.need() > 0
     subject = subject_of(machine([*COMMAND, "-cmoe"], **{"/logs/out": healthy}))
     assert subject.model.token_table_bytes.absence is Absence.NOT_LOOKED
 
 
-def test_a_process_whose_everything_is_denied():
+def test_a_process_with_everything_denied_still_has_its_pid():
     denied = LookError("permission denied")
     names = ("cmdline", "environ", "status")
     subject = subject_of(machine(http=False, **{f"/proc/7/{name}": denied for name in names}, **{"/logs/out": denied}))
-    assert subject.runtime.pid.need() == 7
-    assert isinstance(subject.runtime.gpu_layers_set, Unknown)
+    assert subject.runtime.process.pid.need() == 7
+    assert isinstance(subject.runtime.placement.gpu_layers_set, Unknown)
 
 
-def test_a_url_alone():
+def test_a_server_is_read_by_its_url_alone():
     subject = read_server(machine(), f"{URL}/")
-    assert subject.runtime.url.need() == URL
+    assert subject.runtime.process.url.need() == URL
     assert subject.model.weights_bytes.need() == 4912898048
-    assert subject.runtime.command.absence is Absence.NOT_LOOKED
+    assert subject.runtime.process.command.absence is Absence.NOT_LOOKED
 
 
 @pytest.mark.parametrize("url", ["", "http://[::1", "nonsense"])
-def test_a_url_that_is_none(url):
+def test_an_invalid_url_gives_unknown_facts(url):
     assert isinstance(read_server(FakeSystem(), url).runtime.version, Unknown)
 
 
@@ -119,11 +131,11 @@ def test_a_url_that_is_none(url):
         ("--host 10.0.0.5", "http://10.0.0.5:8080"),
     ],
 )
-def test_where_a_server_listens(line, url):
+def test_the_listening_url_comes_from_host_and_port_flags(line, url):
     assert url_of(parse_settings(["llama-server", *line.split()], {})).need() == url
 
 
-def test_a_unix_socket_cannot_be_asked():
+def test_a_unix_socket_has_no_url():
     assert isinstance(url_of(parse_settings(["llama-server", "--host", "/run/l.sock"], {})), Unknown)
 
 
@@ -131,11 +143,11 @@ def test_a_long_log_is_read_at_both_ends():
     start = b"load_tensors: offloaded 20/33 layers to GPU\n"
     end = b"prompt eval time = 1.0 ms / 2 tokens\neval time = 100.0 ms / 11 tokens\n"
     log = read_log(FakeSystem(files={"/l": start + (b"x" * 4095 + b"\n") * (HEAD_BYTES // 4096) + end}), "/l")
-    assert log.runtime.gpu_layers.source == "l:1"
+    assert log.runtime.placement.gpu_layers.source == "l:1"
     assert log.run.completions.source == "l:-1"
 
 
-def test_a_subject_can_be_written_down():
+def test_a_subject_survives_the_snapshot():
     from unslow.facts.snapshot import Snapshot, dump_snapshot, parse_snapshot
 
     snapshot = Snapshot(unslow_version="0", subjects=(subject_of(machine()),))
@@ -153,7 +165,7 @@ SLOW_LOAD = """\
 """
 
 
-def test_how_long_the_load_took_by_the_clock_of_the_log():
+def test_load_time_comes_from_log_timestamps():
     load_s = subject_of(machine(**{"/logs/out": SLOW_LOAD})).run.load_s
     assert load_s.need() == pytest.approx(33.057, abs=0.001)
     assert load_s.source == "out:4"

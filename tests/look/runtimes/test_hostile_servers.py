@@ -1,6 +1,7 @@
-"""Every runtime against servers that nobody should trust, through the real door to HTTP.
+"""Every runtime against hostile servers over real HTTP.
 
-Bounded time and memory; a LookError or a fact that says why; the key nowhere; nothing that drives a terminal is shown.
+Time and memory are bounded; the result is a LookError or a fact with a reason; the key is masked; no terminal control
+characters get through.
 """
 
 import importlib
@@ -16,7 +17,7 @@ from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapsh
 from unslow.look import runtimes
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
-from unslow.show.clean import cleaned
+from unslow.show.console import clean_report
 
 KEY = "sk-unslow-test-0123456789"
 TIMEOUT_S = 0.06
@@ -68,7 +69,7 @@ def read_hostile(runtime: str, mode: str) -> tuple[Subject, ...] | LookError | N
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("runtime", runtimes.names())
-def test_a_hostile_server_is_an_error_or_a_fact(runtime, mode):
+def test_a_hostile_server_gives_an_error_or_storable_facts(runtime, mode):
     found = read_hostile(runtime, mode)
     if isinstance(found, LookError):
         assert KEY not in found.why + found.how_to_get
@@ -78,12 +79,12 @@ def test_a_hostile_server_is_an_error_or_a_fact(runtime, mode):
     written = dump_snapshot(snapshot)
     assert KEY.encode() not in written
     assert parse_snapshot(written).subjects == snapshot.subjects  # every number is one that a snapshot may hold
-    assert not {c for c in texts(cleaned(snapshot)) if c in "\x1b\x07\x9b\u202e"}
+    assert not {c for c in texts(clean_report(snapshot)) if c in "\x1b\x07\x9b\u202e"}
 
 
 @pytest.mark.parametrize("mode", LARGE)
 @pytest.mark.parametrize("runtime", runtimes.names())
-def test_a_large_answer_costs_little_memory(runtime, mode):
+def test_a_large_answer_takes_bounded_memory(runtime, mode):
     tracemalloc.start()
     try:
         read_hostile(runtime, mode)
@@ -94,7 +95,7 @@ def test_a_large_answer_costs_little_memory(runtime, mode):
 
 
 @pytest.mark.parametrize("runtime", sorted(RECORDED & set(runtimes.names())))
-def test_the_right_answers_are_recognised_and_with_the_key_only(runtime):
+def test_a_server_with_a_key_is_recognised_and_the_key_not_stored(runtime):
     module = importlib.import_module(f"{runtimes.__name__}.{runtime}")
     with serve(runtime, api_key=KEY) as url:
         found = module.read_url(LiveSystem(), url, KEY)
@@ -103,7 +104,7 @@ def test_the_right_answers_are_recognised_and_with_the_key_only(runtime):
 
 
 @pytest.mark.parametrize("mode", ["endless", "cut", "slow_headers"])
-def test_a_stream_that_does_not_end_well_is_an_error(mode):
+def test_a_stream_without_a_proper_end_is_a_look_error(mode):
     with serve(ELSEWHERE, fail=mode, tokens_per_s=1000) as url:
         stream = LiveSystem().stream(f"{url}/v1/completions", STREAMED, timeout_s=4 * TIMEOUT_S)
         with pytest.raises(LookError, match=r"more than an answer|in time|broke off"):
@@ -111,7 +112,7 @@ def test_a_stream_that_does_not_end_well_is_an_error(mode):
 
 
 @pytest.mark.parametrize("mode", ["escapes", "types", "not_utf8", "numbers"])
-def test_a_stream_with_bad_words_is_whole(mode):
+def test_a_stream_with_garbage_content_is_read_to_its_end(mode):
     with serve(ELSEWHERE, fail=mode, tokens_per_s=1000) as url:
         stream = LiveSystem().stream(f"{url}/v1/completions", STREAMED)
         assert len([line for line in stream if line.text]) == 7  # five words, the end, and the word that it is one

@@ -1,4 +1,4 @@
-"""KoboldCpp: its processes, its flags and files of settings, its answers."""
+"""KoboldCpp: processes, flags, settings files, and answers."""
 
 import json
 
@@ -10,10 +10,10 @@ from written import one_change
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, dump_snapshot
-from unslow.facts.values import Origin, Unknown, reported
+from unslow.facts.values import Origin, Unknown, reported_fact
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import koboldcpp
-from unslow.look.runtimes.koboldcpp import server
+from unslow.look.runtimes.koboldcpp import parse_name, parse_speed
 from unslow.look.runtimes.koboldcpp.flags import (
     parse_command,
     parse_config,
@@ -21,7 +21,6 @@ from unslow.look.runtimes.koboldcpp.flags import (
     requested_settings,
     without_secrets,
 )
-from unslow.look.runtimes.koboldcpp.server import parse_name, parse_speed
 from unslow.look.system import Answer
 from unslow.look.system.live import LiveSystem
 
@@ -41,109 +40,125 @@ def facts(*words: str, version: str = "1.117.1") -> Runtime:
     return requested_settings(parse_command(["koboldcpp", *words]), version)
 
 
-def test_the_program_that_starts_itself_again_is_found_once():
+def test_a_koboldcpp_that_restarts_itself_is_found_once():
     table = ProcTable().add(10, "koboldcpp-linux", LINE, resident_kb=10)
     table.add(11, "koboldcpp-linux", LINE, parent=10, resident_kb=9000)
     table.add(20, "python3", ["/usr/bin/python3", "koboldcpp.py", "m.gguf"]).add(21, "python3", ["python3", "other.py"])
-    found = server.find(read_processes(table.system))
+    found = koboldcpp.find(read_processes(table.system))
     assert [p.pid for p in found] == [10, 20]
-    (subject,) = server.read(found[0], "")
-    assert (subject.runtime.pid.value, subject.runtime.resident_bytes.value) == (11, 9000 * 1024)
+    (subject,) = koboldcpp.read(found[0], "")
+    assert (subject.runtime.process.pid.value, subject.runtime.process.resident_bytes.value) == (11, 9000 * 1024)
 
 
-def test_a_command_line_as_facts():
+def test_koboldcpp_flags_give_settings():
     runtime = requested_settings(parse_command(LINE), "")
-    assert (runtime.gpu_layers_set.value, runtime.context_set.value, runtime.threads.value) == (20, 8192, 8)
-    assert (runtime.batch.value, runtime.tensor_split.value, runtime.kv_offload.value) == (1024, [7.0, 3.0], False)
-    assert (runtime.flash_attention.value, runtime.kv_type_k.value, runtime.kv_type_v.value) == (True, "q8_0", "q8_0")
-    assert runtime.tensor_overrides.value == ["--n-cpu-moe 999"]
-    assert (runtime.device_set.value, runtime.fit.value) == ("CUDA1", False)
-    assert runtime.gpu_layers_set.source == "command line: --gpulayers 20"
+    assert (runtime.placement.gpu_layers_set.value, runtime.context.requested.value, runtime.compute.threads.value) == (
+        20,
+        8192,
+        8,
+    )
+    assert (runtime.compute.batch.value, runtime.placement.tensor_split.value, runtime.cache.offload.value) == (
+        1024,
+        [7.0, 3.0],
+        False,
+    )
+    assert (runtime.compute.flash_attention.value, runtime.cache.type_k.value, runtime.cache.type_v.value) == (
+        True,
+        "q8_0",
+        "q8_0",
+    )
+    assert runtime.placement.tensor_overrides.value == ["--n-cpu-moe 999"]
+    assert (runtime.placement.device_set.value, runtime.placement.fit.value) == ("CUDA1", False)
+    assert runtime.placement.gpu_layers_set.source == "command line: --gpulayers 20"
 
 
-def test_a_model_and_a_port_may_stand_alone():
+def test_positional_model_and_port_are_parsed():
     given = parse_command(["python3", "koboldcpp.py", "/m/a.gguf", "5002", "--usecublas"])
     assert (given["model_param"].value, given["port"].value) == ("/m/a.gguf", "5002")
 
 
-def test_newer_spellings_and_what_is_left_to_koboldcpp():
+def test_new_flag_spellings_and_automatic_layers_are_parsed():
     runtime = facts("-ngl", "-1", "-c", "4096", "-ot", "exps=CPU", "-ncmoe", "12", "--usecpu", "-mg", "0", "-sm", "row")
-    assert isinstance(runtime.gpu_layers_set, Unknown)
-    assert (runtime.fit.value, runtime.fit_margin_bytes.value) == (True, 1024 * MIB)
-    assert runtime.tensor_overrides.value == ["--n-cpu-moe 12", "exps=CPU"]
-    assert (runtime.device_set.value, runtime.main_gpu.value, runtime.split_mode.value) == ("none", 0, "row")
+    assert isinstance(runtime.placement.gpu_layers_set, Unknown)
+    assert (runtime.placement.fit.value, runtime.placement.fit_margin_bytes.value) == (True, 1024 * MIB)
+    assert runtime.placement.tensor_overrides.value == ["--n-cpu-moe 12", "exps=CPU"]
+    assert (
+        runtime.placement.device_set.value,
+        runtime.placement.main_gpu.value,
+        runtime.placement.split_mode.value,
+    ) == ("none", 0, "row")
 
 
 @pytest.mark.parametrize(
     ("version", "flash", "mode"), [("1.117.1", True, "none"), ("1.76", False, "mmap"), ("1.90", None, None)]
 )
-def test_defaults_are_those_of_the_version_where_it_is_known(version, flash, mode):
+def test_koboldcpp_defaults_depend_on_its_version(version, flash, mode):
     runtime = facts(version=version)
-    assert runtime.flash_attention.value_or(None) is flash
-    assert runtime.load_mode.value_or(None) == mode
+    assert runtime.compute.flash_attention.value_or(None) is flash
+    assert runtime.placement.load_mode.value_or(None) == mode
 
 
-def test_without_flash_attention_only_the_keys_are_quantised():
+def test_without_flash_attention_only_keys_are_quantized():
     runtime = facts("--quantkv", "q4_0", "--noflashattention")
-    assert (runtime.kv_type_k.value, runtime.kv_type_v.value) == ("q4_0", "f16")
-    assert isinstance(facts("--quantkv", "3").kv_type_k, Unknown)
+    assert (runtime.cache.type_k.value, runtime.cache.type_v.value) == ("q4_0", "f16")
+    assert isinstance(facts("--quantkv", "3").cache.type_k, Unknown)
 
 
-def test_drafting():
-    assert facts("--draftmodel", "/m/d.gguf", "--draftamount", "8").draft_tokens.value == 8
-    assert facts("--usemtp").speculative.value == "draft-mtp"
-    assert isinstance(facts().speculative, Unknown)
+def test_koboldcpp_draft_flags_are_parsed():
+    assert facts("--draftmodel", "/m/d.gguf", "--draftamount", "8").sampling.draft_tokens.value == 8
+    assert facts("--usemtp").sampling.speculative.value == "draft-mtp"
+    assert isinstance(facts().sampling.speculative, Unknown)
 
 
-def test_numbers_that_are_none_are_said():
+def test_invalid_koboldcpp_numbers_are_unknown():
     runtime = facts("--gpulayers", "--contextsize", "9" * 40, "--threads", "many", "--tensor_split", "1")
-    assert runtime.gpu_layers_set.value == 1  # the flag alone
-    assert isinstance(runtime.context_set, Unknown)
-    assert isinstance(runtime.threads, Unknown)
+    assert runtime.placement.gpu_layers_set.value == 1  # the flag alone
+    assert isinstance(runtime.context.requested, Unknown)
+    assert isinstance(runtime.compute.threads, Unknown)
     assert parse_version("1.117.1") == (1, 117, 1)
     assert parse_version("newest") == ()
 
 
-def test_a_file_of_settings_decides():
+def test_a_kcpps_settings_file_wins_over_flags():
     table = ProcTable().add(10, "koboldcpp", ["koboldcpp", "--config", "my.kcpps", "--gpulayers", "3"])
     table.system.files["/home/ann/my.kcpps"] = json.dumps(SETTINGS)
-    (process,) = server.find(read_processes(table.system))
-    (subject,) = server.read(process, "")
-    assert (subject.runtime.gpu_layers_set.value, subject.runtime.context_set.value) == (41, 16384)
-    assert (subject.runtime.kv_type_k.value, subject.model.path.value) == ("q4_0", "/m/a.gguf")
-    assert subject.runtime.gpu_layers_set.source == "/home/ann/my.kcpps: gpulayers"
+    (process,) = koboldcpp.find(read_processes(table.system))
+    (subject,) = koboldcpp.read(process, "")
+    assert (subject.runtime.placement.gpu_layers_set.value, subject.runtime.context.requested.value) == (41, 16384)
+    assert (subject.runtime.cache.type_k.value, subject.model.path.value) == ("q4_0", "/m/a.gguf")
+    assert subject.runtime.placement.gpu_layers_set.source == "/home/ann/my.kcpps: gpulayers"
     assert parse_config([1], "x") == {}
 
 
-def test_the_answers():
+def test_koboldcpp_answers_are_parsed():
     with serve("koboldcpp") as url:
-        (subject,) = server.read_url(LiveSystem(), f"{url}/v1", "")
-    assert (subject.runtime.version.value, subject.runtime.context_length.value) == ("1.117.1", 12288)
-    assert (subject.runtime.decode_tokens_per_s.value, subject.runtime.busy_slots.value) == (32.0, 0)
+        (subject,) = koboldcpp.read_url(LiveSystem(), f"{url}/v1", "")
+    assert (subject.runtime.version.value, subject.runtime.context.length.value) == ("1.117.1", 12288)
+    assert (subject.runtime.history.decode_tokens_per_s.value, subject.runtime.scheduling.busy_slots.value) == (32.0, 0)
     assert subject.model.name.value == "Qwen3-8B-Q4_K_M"
 
 
-def test_an_old_version_tells_milliseconds():
+def test_old_koboldcpp_milliseconds_are_converted():
     runtime = parse_speed({"total_gens": 1, "last_eval": 50.0, "last_process": 2.0, "idle": 0, "queue": 2}, "perf")
-    assert (runtime.decode_tokens_per_s.value, runtime.prefill_tokens_per_s.value) == (20.0, 500.0)
-    assert (runtime.busy_slots.value, runtime.deferred_requests.value) == (1, 2)
-    assert isinstance(parse_speed({"total_gens": 0, "last_eval": 0}, "perf").decode_tokens_per_s, Unknown)
+    assert (runtime.history.decode_tokens_per_s.value, runtime.history.prefill_tokens_per_s.value) == (20.0, 500.0)
+    assert (runtime.scheduling.busy_slots.value, runtime.scheduling.deferred_requests.value) == (1, 2)
+    assert isinstance(parse_speed({"total_gens": 0, "last_eval": 0}, "perf").history.decode_tokens_per_s, Unknown)
 
 
-def test_a_password_hides_the_name_and_is_asked_for(wording):
+def test_a_hidden_koboldcpp_model_name_asks_for_the_key(wording):
     hidden = parse_name({"result": "koboldcpp/protected-model"}, "s")
     wording(hidden.how_to_get, tells="--api-key")
     wording(parse_name({"result": "inactive"}, "s").how_to_get, tells="--model")
 
 
-def test_the_password_of_the_process_is_used_and_kept_nowhere():
+def test_the_koboldcpp_password_is_used_and_not_stored():
     table = ProcTable().add(10, "koboldcpp", LINE, environment="KCPP_PASSWORD=other\0PATH=/bin\0")
     sent = []
     table.system.request = lambda method, url, body=None, headers=None, timeout_s=0: (
         sent.append(headers) or Answer(200, b'{"result": "KoboldCpp", "version": "1.117.1 hunter2hunter2"}')
     )
-    (process,) = server.find(read_processes(table.system))
-    subjects = server.read(process, "")
+    (process,) = koboldcpp.find(read_processes(table.system))
+    subjects = koboldcpp.read(process, "")
     assert sent[0] == {"Authorization": "Bearer hunter2hunter2"}
     assert b"hunter2" not in dump_snapshot(Snapshot(unslow_version="0", subjects=subjects))
     shown = ["koboldcpp", "--password=KEY", "--hordekey", "KEY"]
@@ -166,14 +181,14 @@ def test_the_password_of_the_process_is_used_and_kept_nowhere():
         ),
     ],
 )
-def test_each_knob_has_its_words(change, fragment, again):
-    runtime = Runtime(command=reported(["koboldcpp", "--gpulayers", "10", "m.gguf"], "s"))
+def test_each_knob_has_its_koboldcpp_flag(change, fragment, again):
+    runtime = Runtime().with_facts(command=reported_fact(["koboldcpp", "--gpulayers", "10", "m.gguf"], "s"))
     assert one_change(koboldcpp, change, runtime) == [fragment, again]
 
 
-def test_what_it_has_no_words_for_is_empty():
+def test_a_knob_without_a_koboldcpp_flag_gives_no_lines():
     assert one_change(koboldcpp, Knob.POWER.to(300), Runtime()) == []
     assert one_change(koboldcpp, Knob.THREADS.to(8), Runtime()) == ["--threads 8"]
     context = one_change(koboldcpp, Knob.CONTEXT_LENGTH.to(None), Runtime())
     assert context == ["--contextsize N"]
-    assert facts().batch.origin is Origin.ESTIMATED
+    assert facts().compute.batch.origin is Origin.ESTIMATED

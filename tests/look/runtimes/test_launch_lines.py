@@ -1,4 +1,4 @@
-"""Launch lines and a router of a real llama-server, recorded by `python -m lab.launch_lines`: what is known is true."""
+"""Launch lines and a router of a real llama-server, recorded by `python -m lab.launch_lines`: known facts are true."""
 
 import json
 import os
@@ -30,41 +30,41 @@ def replayed(folder: Path):
     return subject, kept["truth"]
 
 
-def test_every_line_is_recorded():
+def test_every_launch_line_is_recorded():
     assert {folder.name for folder in RECORDED} == {line.name for line in LINES}
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
-def test_everything_that_the_log_tells_is_known_and_true(folder):
+def test_facts_agree_with_the_truth_in_the_log(folder):
     subject, truth = replayed(folder)
     assert {name: verdict for name, *_, verdict in compared(subject.runtime, truth)} == dict.fromkeys(truth, "true")
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
-def test_every_setting_that_can_be_known_is_known(folder):
+def test_every_knowable_setting_is_known(folder):
     runtime = replayed(folder)[0].runtime
-    assert {name for name in ALWAYS if not isinstance(getattr(runtime, name), Known)} == set()
+    assert {name for name in ALWAYS if not isinstance(runtime.fact(name), Known)} == set()
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
-def test_the_model_is_known_by_its_file(folder):
+def test_the_model_is_read_from_its_file(folder):
     model = replayed(folder)[0].model
     assert model.path.need().endswith("tiny.gguf")
     assert model.layers.need() > 0
 
 
-def test_the_server_of_a_router_says_who_stands_before_it():
+def test_a_server_behind_a_router_names_its_front():
     runtime = replayed(FOLDER / "router")[0].runtime
-    assert runtime.front.need() == "router at http://127.0.0.1:18733"
-    assert runtime.url.need() != "http://127.0.0.1:18733"
+    assert runtime.process.front.need() == "router at http://127.0.0.1:18733"
+    assert runtime.process.url.need() != "http://127.0.0.1:18733"
 
 
-def test_layers_for_a_gpu_that_is_not_there_are_a_contradiction():
+def test_gpu_layers_without_a_gpu_are_a_contradiction():
     found = {folder.name: [c.about for c in replayed(folder)[0].contradictions] for folder in RECORDED}
     assert {name: about for name, about in found.items() if about} == {"locked": ["gpu_layers"]}
 
 
-def test_the_key_was_used_and_is_nowhere():
+def test_the_api_key_is_used_and_not_recorded():
     subject, _ = replayed(FOLDER / "locked")
     assert subject.runtime.state.need() == "loaded"
     assert "canary" not in (FOLDER / "locked" / "recording.jsonl").read_text()
@@ -72,7 +72,7 @@ def test_the_key_was_used_and_is_nowhere():
 
 @pytest.mark.real
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
-def test_the_same_live(line):
+def test_every_launch_line_gives_a_subject_live(line):
     server, model = os.environ.get("UNSLOW_LLAMA_SERVER"), os.environ.get("UNSLOW_LLAMA_MODEL")
     if not server or not model:
         pytest.skip("UNSLOW_LLAMA_SERVER and UNSLOW_LLAMA_MODEL name no server and model")

@@ -1,9 +1,9 @@
 from doubles import FakeSystem
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.runtimes.llama_cpp.flags import parse_help, read_options, read_own_options
-from unslow.look.system import Finished, LookError
+from unslow.look.system import FinishedCommand, LookError
 
 HELP = """----- common params -----
 
@@ -18,10 +18,10 @@ HELP = """----- common params -----
 --spec-draft-n-max N                    number of tokens to draft
 """
 MANY = "\n".join(f"--flag-{number} N    a flag" for number in range(60))
-SERVER = Runtime(pid=reported(7, "x"), command=reported(["llama", "serve", "-m", "x"], "x"))
+SERVER = Runtime().with_facts(pid=reported_fact(7, "x"), command=reported_fact(["llama", "serve", "-m", "x"], "x"))
 
 
-def test_flags_with_their_text():
+def test_flags_and_their_text_are_parsed_from_help():
     options = parse_help(HELP)
     assert set(options) == {
         "-h", "--help", "--usage", "-fa", "--flash-attn", "-kvo", "--kv-offload", "-nkvo", "--no-kv-offload", "-ts",
@@ -31,14 +31,14 @@ def test_flags_with_their_text():
     assert "-fa" not in options["-kvo"]
 
 
-def test_words_that_are_no_help_hold_no_flags():
+def test_text_that_is_not_help_has_no_flags():
     assert parse_help("") == {}
     assert parse_help("error while loading shared libraries\n  --not-a-flag\n---\n") == {}
 
 
-def test_the_running_program_is_asked_once():
+def test_help_of_the_running_program_is_read_once():
     system = FakeSystem(
-        links={"/proc/7/exe": "/opt/llama"}, commands={"/opt/llama serve --help": Finished(0, MANY, "")}
+        links={"/proc/7/exe": "/opt/llama"}, commands={"/opt/llama serve --help": FinishedCommand(0, MANY, "")}
     )
     first = read_own_options(system, SERVER)
     assert len(first) == 60
@@ -46,20 +46,20 @@ def test_the_running_program_is_asked_once():
     assert read_own_options(system, SERVER) is first
 
 
-def test_nothing_but_the_own_program_of_a_server_is_run():
+def test_only_the_servers_own_program_is_run_for_help():
     class Strict(FakeSystem):
         def run(self, command, timeout_s=0):
             raise AssertionError(command)
 
     for program in ("/usr/bin/python3", "/bin/sh", "/opt/llama-server (deleted)"):
         assert read_own_options(Strict(links={"/proc/7/exe": program}), SERVER) == {}
-    boxed = Runtime(pid=reported(7, "x"), container=reported("docker", "x"))
+    boxed = Runtime().with_facts(pid=reported_fact(7, "x"), container=reported_fact("docker", "x"))
     assert read_own_options(Strict(links={"/proc/7/exe": "/app/llama-server"}), boxed) == {}
     assert read_own_options(Strict(), Runtime()) == {}
     assert read_own_options(Strict(), SERVER) == {}
 
 
-def test_a_program_that_does_not_answer_tells_nothing():
+def test_a_program_without_help_output_gives_no_options():
     gone = FakeSystem(commands={"/x/llama-server --help": LookError("took too long")})
     assert read_options(gone, "/x/llama-server") == {}
-    assert read_options(FakeSystem(commands={"/y --help": Finished(127, "", "no such library")}), "/y") == {}
+    assert read_options(FakeSystem(commands={"/y --help": FinishedCommand(127, "", "no such library")}), "/y") == {}

@@ -6,15 +6,17 @@ from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.runtimes import llama_cpp
 
 COMMAND = ["llama-server", "-m", "m.gguf", "-ngl", "20", "-c", "8192"]
 
 
 def runtime(command: list[str], environment: dict[str, str] | None = None) -> Runtime:
-    return Runtime(
-        command=reported(command, "x"), environment=reported(environment or {}, "x"), version=reported("b10200", "x")
+    return Runtime().with_facts(
+        command=reported_fact(command, "x"),
+        environment=reported_fact(environment or {}, "x"),
+        version=reported_fact("b10200", "x"),
     )
 
 
@@ -33,7 +35,7 @@ def runtime(command: list[str], environment: dict[str, str] | None = None) -> Ru
         (Knob.FIT.to(True), "remove -ngl 20 -c 8192", "llama-server -m m.gguf"),
     ],
 )
-def test_fragment_and_whole_line(change, fragment, line):
+def test_a_change_gives_fragment_and_full_command(change, fragment, line):
     assert one_change(llama_cpp, change, runtime(COMMAND)) == [fragment, line]
 
 
@@ -61,20 +63,20 @@ def test_fragment_and_whole_line(change, fragment, line):
         (Knob.VERSION.to("b10586"), "by hand: install llama.cpp b10586"),
     ],
 )
-def test_the_other_knobs(change, fragment):
+def test_each_knob_has_its_llama_cpp_flag(change, fragment):
     assert one_change(llama_cpp, change, Runtime())[0] == fragment
 
 
-def test_older_builds_load_by_other_switches():
-    old = Runtime(version=reported("b9000-abc", "x"))
+def test_old_builds_use_no_mmap_and_mlock():
+    old = Runtime(version=reported_fact("b9000-abc", "x"))
     assert one_change(llama_cpp, Knob.LOAD_MODE.to("none"), old) == ["--no-mmap"]
     assert one_change(llama_cpp, Knob.LOAD_MODE.to("mmap+mlock"), old) == ["--mlock"]
-    assert one_change(llama_cpp, Knob.LOAD_MODE.to("none"), Runtime(version=reported("b0-unknown", "x"))) == [
+    assert one_change(llama_cpp, Knob.LOAD_MODE.to("none"), Runtime(version=reported_fact("b0-unknown", "x"))) == [
         "-lm none"
     ]
 
 
-def test_switches_that_stand_in_the_way_are_taken_away():
+def test_conflicting_switches_are_removed():
     command = ["llama-server", "-nkvo", "--no-mmap", "--mlock", "-m", "m.gguf"]
     assert one_change(llama_cpp, Knob.KV_OFFLOAD.to(True), runtime(command)) == [
         "remove -nkvo",
@@ -85,7 +87,7 @@ def test_switches_that_stand_in_the_way_are_taken_away():
     )
 
 
-def test_graphs_that_a_variable_switches_off():
+def test_enabling_graphs_unsets_the_disabling_variable():
     lines = one_change(llama_cpp, Knob.GRAPHS.to(True), runtime(["llama-server"], {"GGML_CUDA_DISABLE_GRAPHS": "1"}))
     assert lines == ["unset GGML_CUDA_DISABLE_GRAPHS", "env -u GGML_CUDA_DISABLE_GRAPHS llama-server"]
 
@@ -113,12 +115,12 @@ def test_words_with_spaces_are_quoted():
     )
 
 
-def test_a_variable_that_would_set_the_knob_again_is_taken_away():
+def test_a_variable_that_would_set_the_knob_again_is_unset():
     lines = one_change(llama_cpp, Knob.GPU_LAYERS.to(None), runtime(["llama-server"], {"LLAMA_ARG_N_GPU_LAYERS": "20"}))
     assert lines[1] == "env -u LLAMA_ARG_N_GPU_LAYERS llama-server"
 
 
-def test_keys_are_not_shown():
+def test_keys_in_llama_cpp_commands_are_masked():
     lines = one_change(
         llama_cpp, Knob.THREADS.to(4), runtime(["llama-server", "--api-key", "hush", "--hf-token=hush", "-c", "1"])
     )
@@ -131,13 +133,13 @@ def test_every_knob_is_spelled_without_a_known_command(knob):
     assert all(isinstance(line, str) for line in one_change(llama_cpp, knob.to(4), Runtime()))
 
 
-def test_experts_are_moved_back_by_taking_every_override_away():
+def test_experts_return_to_the_gpu_by_removing_every_override():
     command = ["llama-server", "-cmoe", "-ot", "exps=CPU", "-m", "m.gguf"]
     assert one_change(llama_cpp, Knob.EXPERTS_ON_CPU.to(None), runtime(command))[1] == "llama-server -m m.gguf"
     assert one_change(llama_cpp, Knob.EXPERTS_ON_CPU.to(5), runtime(command))[1] == "llama-server -m m.gguf -ncmoe 5"
 
 
-def test_knobs_outside_the_command_line(wording):
+def test_quant_and_backend_changes_are_instructions(wording):
     wording(one_change(llama_cpp, Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)), tells="Q3_K_M")
     wording(one_change(llama_cpp, Knob.QUANT.to(None), runtime(COMMAND)))
     assert one_change(llama_cpp, Knob.OTHER_PROCESS.to(None), runtime(COMMAND)) == [" ".join(COMMAND)]
@@ -145,22 +147,22 @@ def test_knobs_outside_the_command_line(wording):
 
 
 @pytest.mark.parametrize("version", ["b3500", None])
-def test_where_no_number_of_layers_may_mean_none_all_are_asked_for(version, wording):
-    told = Runtime(command=reported(["./main", "-m", "m.gguf", "-ngl", "20"], "x"))
-    old = msgspec.structs.replace(told, version=reported(version, "x")) if version else told
+def test_builds_without_automatic_layers_get_all_layers_explicitly(version, wording):
+    told = Runtime().with_facts(command=reported_fact(["./main", "-m", "m.gguf", "-ngl", "20"], "x"))
+    old = msgspec.structs.replace(told, version=reported_fact(version, "x")) if version else told
     assert one_change(llama_cpp, Knob.GPU_LAYERS.to(None), old) == ["-ngl 999", "./main -m m.gguf -ngl 999"]
     wording(one_change(llama_cpp, Knob.FIT.to(value=True), old)[0], tells="-ngl N")
     assert one_change(llama_cpp, Knob.GPU_LAYERS.to(None), runtime(COMMAND))[0] == "remove -ngl 20"
 
 
-def test_thinking_is_switched_off_by_a_flag_or_in_a_request():
+def test_thinking_is_disabled_by_flag_or_request():
     assert one_change(llama_cpp, Knob.THINKING.to(None), Runtime()) == [
         "--reasoning-budget 0",
         'in a request: "chat_template_kwargs": {"enable_thinking": false}',
     ]
 
 
-def test_what_is_not_on_the_command_line_is_not_taken_from_it():
+def test_a_flag_that_is_not_on_the_command_line_is_not_removed():
     for change in (Knob.THREADS.to(None), Knob.LOAD_MODE.to(None), Knob.PROMPT_CACHE.to(True)):
         assert one_change(llama_cpp, change, runtime(COMMAND)) == []
     assert one_change(llama_cpp, Knob.THREADS.to(None), runtime([*COMMAND, "-t", "64"]))[0] == "remove -t 64"
@@ -169,38 +171,44 @@ def test_what_is_not_on_the_command_line_is_not_taken_from_it():
     assert one_change(llama_cpp, Knob.THREADS.to(None), Runtime()) == ["remove -t"], "nobody knows what stands there"
 
 
-def test_one_slot_takes_its_own_share_of_a_context_that_was_set_for_all():
+def test_one_slot_gets_its_share_of_a_split_context():
     ten = ["llama-server", "-m", "m.gguf", "-np", "10", "-c", "1310720"]
-    facts = {"slots": reported(10, "x"), "context_length": reported(1310720, "x"), "kv_unified": reported(False, "x")}
-    apart = msgspec.structs.replace(runtime(ten), **facts)
+    facts = {
+        "slots": reported_fact(10, "x"),
+        "context_length": reported_fact(1310720, "x"),
+        "kv_unified": reported_fact(False, "x"),
+    }
+    apart = runtime(ten).with_facts(**facts)
     assert one_change(llama_cpp, Knob.PARALLEL.to(1), apart) == [
         "-np 1 -c 131072",
         "llama-server -m m.gguf -np 1 -c 131072",
     ]
     assert one_change(llama_cpp, Knob.PARALLEL.to(20), apart)[0] == "-np 20"
-    shared = msgspec.structs.replace(apart, kv_unified=reported(True, "x"))
+    shared = apart.with_facts(kv_unified=reported_fact(True, "x"))
     assert one_change(llama_cpp, Knob.PARALLEL.to(1), shared)[0] == "-np 1"
 
 
-def test_a_gpu_that_is_not_seen_in_a_container_and_one_that_may_not_be_opened():
-    boxed = msgspec.structs.replace(Runtime(), container=reported("docker", "x"))
+def test_a_gpu_in_a_container_or_without_permission_gets_its_own_fix():
+    boxed = Runtime().with_facts(container=reported_fact("docker", "x"))
     assert one_change(llama_cpp, Knob.GPU_BACKEND.to("CUDA"), boxed)[0] == "docker run --gpus all IMAGE"
-    denied = Runtime(gpu_refused=reported("failed to initialize ROCm: no ROCm-capable device is detected", "x"))
+    denied = Runtime().with_facts(
+        gpu_refused=reported_fact("failed to initialize ROCm: no ROCm-capable device is detected", "x")
+    )
     assert "sudo usermod -a -G render,video $USER" in one_change(llama_cpp, Knob.GPU_BACKEND.to("ROCm"), denied)
     assert len(one_change(llama_cpp, Knob.GPU_BACKEND.to("ROCm"), Runtime())) == 1
 
 
-def test_models_that_take_turns_find_room_in_the_router():
+def test_loaded_models_set_models_max_of_the_router():
     assert one_change(llama_cpp, Knob.LOADED_MODELS.to(2), runtime(COMMAND)) == ["--models-max 2"]
 
 
-def test_a_micro_batch_takes_a_small_batch_along():
-    small = msgspec.structs.replace(runtime([*COMMAND, "-b", "32", "-ub", "32"]), batch=reported(32, "log"))
+def test_a_larger_micro_batch_raises_a_smaller_batch():
+    small = runtime([*COMMAND, "-b", "32", "-ub", "32"]).with_facts(batch=reported_fact(32, "log"))
     assert one_change(llama_cpp, Knob.BATCH.to(512), small) == ["-ub 512 -b 512", f"{' '.join(COMMAND)} -ub 512 -b 512"]
     assert one_change(llama_cpp, Knob.BATCH.to(512), runtime([*COMMAND, "-ub", "32"]))[0] == "-ub 512"
 
 
-def test_windows_that_are_kept_as_a_whole():
+def test_the_swa_full_prompt_cache_has_a_flag():
     assert one_change(llama_cpp, Knob.PROMPT_CACHE.to("swa-full"), runtime(COMMAND))[0] == "--swa-full"
 
 
@@ -208,6 +216,6 @@ def test_windows_that_are_kept_as_a_whole():
     ("change", "variable"),
     [(Knob.GPU_LAYERS.to(None), "LLAMA_ARG_N_GPU_LAYERS"), (Knob.KV_OFFLOAD.to(True), "LLAMA_ARG_NO_KV_OFFLOAD")],
 )
-def test_a_variable_that_sets_it_is_unset(change, variable):
+def test_a_variable_that_sets_the_knob_is_unset(change, variable):
     told = runtime(["llama-server", "-m", "m.gguf"], {variable: "10", "HOME": "/root"})
     assert one_change(llama_cpp, change, told) == [f"unset {variable}", f"env -u {variable} llama-server -m m.gguf"]

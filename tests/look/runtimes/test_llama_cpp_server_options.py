@@ -1,45 +1,45 @@
 import pytest
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.gguf_server_flags import FLAGS
 from unslow.look.runtimes.llama_cpp.flags import SINCE, VALUES_SINCE, Options
 
 
 def of_build(number: int) -> Options:
-    return Options(Runtime(version=reported(f"b{number}-abc", "x")), {})
+    return Options(Runtime(version=reported_fact(f"b{number}-abc", "x")), {})
 
 
 @pytest.mark.parametrize("flag", SINCE)
-def test_a_flag_is_there_from_its_build_on(flag):
+def test_a_flag_exists_since_its_build(flag):
     assert of_build(SINCE[flag]).has(flag)
     assert not of_build(SINCE[flag] - 1).has(flag)
     assert f"b{SINCE[flag]}" in of_build(SINCE[flag] - 1).without(flag)
 
 
 @pytest.mark.parametrize(("flag", "value"), VALUES_SINCE)
-def test_so_is_a_value(flag, value):
+def test_a_flag_value_exists_since_its_build(flag, value):
     assert of_build(VALUES_SINCE[flag, value]).takes(flag, value)
     assert not of_build(VALUES_SINCE[flag, value] - 1).takes(flag, value)
 
 
-def test_flags_are_spelled_as_the_reader_reads_them():
+def test_versioned_flags_are_known_to_the_reader():
     known = {word for flag in FLAGS.values() for word in flag.spellings + flag.opposites}
     assert {flag for flag in SINCE if flag not in ("--reasoning-budget", "--sleep-idle-seconds")} <= known
 
 
-def test_a_build_without_a_number_is_taken_for_a_new_one():
+def test_a_build_without_a_number_is_assumed_to_be_new():
     for version in ("b0-unknown", "0.5.0-dev", ""):
-        assert Options(Runtime(version=reported(version, "x")), {}).has("-lm")
+        assert Options(Runtime(version=reported_fact(version, "x")), {}).has("-lm")
 
 
-def test_the_help_of_the_program_beats_its_number(wording):
+def test_help_output_wins_over_the_build_number(wording):
     told = {
         "-sm": "-sm,   --split-mode {none,layer,row}",
         "-lm": "- mmap+mlock: both",
         "-fa": "-fa, --flash-attn    turn on",
     }
-    options = Options(Runtime(version=reported("b10500", "x")), told)
+    options = Options(Runtime(version=reported_fact("b10500", "x")), told)
     assert not options.has("-ot")
     assert options.takes("-sm", "row")
     assert not options.takes("-sm", "tensor")

@@ -1,6 +1,5 @@
 import shlex
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,15 +7,15 @@ from hypothesis import strategies as st
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import ALL_LAYERS, Runtime
-from unslow.facts.values import MIB, reported
+from unslow.facts.values import MIB, reported_fact
 from unslow.look.command_writer import AtHand
 from unslow.look.command_writer.starters import Unit
 from unslow.look.gguf_server_flags import parse_settings
-from unslow.look.runtimes._gguf_settings import requested_settings
+from unslow.look.runtimes._gguf_server import requested_settings
 from unslow.look.runtimes.llama_cpp.commands import commands_for
 from unslow.look.runtimes.llama_cpp.flags import SINCE
 
-NEW = reported("b10500-abc", "x")
+NEW = reported_fact("b10500-abc", "x")
 COMMAND = [
     "/usr/bin/llama-server", "-hf", "some/model:Q4_K_M", "--api-key", "secret-secret", "-ngl", "20", "--n-cpu-moe", "3",
     "--no-mmap", "-nkvo", "-fa", "off", "--port", "9",
@@ -73,7 +72,9 @@ def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
         case Knob.MODEL_FILE:
             return settings["model"].value
         case Knob.GPU_LAYERS:
-            return -1 if runtime.gpu_layers_set.value == ALL_LAYERS else runtime.gpu_layers_set.value
+            return (
+                -1 if runtime.placement.gpu_layers_set.value == ALL_LAYERS else runtime.placement.gpu_layers_set.value
+            )
         case Knob.EXPERTS_ON_CPU:
             return int(settings["n_cpu_moe"].value)
         case Knob.FIT:  # which is on by itself
@@ -81,23 +82,23 @@ def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
         case Knob.TENSOR_OVERRIDE:
             return settings["override"].value
         case Knob.TENSOR_SPLIT:
-            return ",".join(f"{part:g}" for part in runtime.tensor_split.value)
+            return ",".join(f"{part:g}" for part in runtime.placement.tensor_split.value)
         case knob:
             model = settings.get("draft_model") if knob is Knob.SPECULATIVE else None
-            return model.value if model else getattr(runtime, FACTS[knob]).value
+            return model.value if model else runtime.fact(FACTS[knob]).value
 
 
 @settings(max_examples=150)
 @given(plans(), st.sampled_from([[], COMMAND]))
-def test_what_is_spelled_is_read_back(changes, command):
-    runtime = Runtime(
-        command=reported(command, "x") if command else Runtime().command,
-        environment=reported({"LLAMA_ARG_NO_KV_OFFLOAD": "1", "LLAMA_ARG_THREADS": "3"}, "x"),
+def test_spelled_flags_read_back_as_the_changes(changes, command):
+    runtime = Runtime().with_facts(
+        command=reported_fact(command, "x") if command else Runtime().process.command,
+        environment=reported_fact({"LLAMA_ARG_NO_KV_OFFLOAD": "1", "LLAMA_ARG_THREADS": "3"}, "x"),
         version=NEW,
     )
-    spelled = commands_for(changes, runtime, AtHand(Model(path=reported("/models/m.gguf", "x")), anew=True))
+    spelled = commands_for(changes, runtime, AtHand(Model(path=reported_fact("/models/m.gguf", "x")), anew=True))
     assert spelled.left_out == ()
-    left = {k: v for k, v in runtime.environment.value.items() if k not in spelled.environment}
+    left = {k: v for k, v in runtime.process.environment.value.items() if k not in spelled.environment}
     found, settings = read_back(spelled.argv, left | {k: v for k, v in spelled.environment.items() if v})
     assert [as_told(change, found, settings) for change in changes] == [change.value for change in changes]
     if command:
@@ -113,7 +114,7 @@ def test_what_is_spelled_is_read_back(changes, command):
 @settings(max_examples=60)
 @given(plans(), st.integers(3717, 10600))
 def test_no_build_gets_a_flag_that_it_lacks(changes, build):
-    runtime = Runtime(command=reported(COMMAND[:3], "x"), version=reported(f"b{build}", "x"))
+    runtime = Runtime().with_facts(command=reported_fact(COMMAND[:3], "x"), version=reported_fact(f"b{build}", "x"))
     spelled = commands_for(changes, runtime)
     assert all(SINCE.get(word, 0) <= build for word in spelled.argv[3:])
     left = [change for change, _ in spelled.left_out]
@@ -122,7 +123,10 @@ def test_no_build_gets_a_flag_that_it_lacks(changes, build):
 
 
 def spelled_at(build: int, *changes: Change, command: tuple[str, ...] = ("llama-server", "-m", "m.gguf")):
-    return commands_for(changes, Runtime(command=reported(list(command), "x"), version=reported(f"b{build}", "x")))
+    return commands_for(
+        changes,
+        Runtime().with_facts(command=reported_fact(list(command), "x"), version=reported_fact(f"b{build}", "x")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def spelled_at(build: int, *changes: Change, command: tuple[str, ...] = ("llama-
         (9131, Knob.SPECULATIVE.to("/m/d.gguf"), ["-md", "/m/d.gguf", "--spec-type", "draft-simple"]),
     ],
 )
-def test_each_build_in_its_own_words(build, change, words):
+def test_each_build_gets_its_own_flags(build, change, words):
     spelled = spelled_at(build, change)
     assert list(spelled.argv[3:]) == words
     assert spelled.left_out == ()
@@ -162,20 +166,20 @@ def test_each_build_in_its_own_words(build, change, words):
         (10110, Knob.LOAD_MODE.to("mmap+mlock"), "b10110 has no -lm mmap+mlock, which came with b10145"),
         (8000, Knob.SPLIT_MODE.to("tensor"), "b8000 has no -sm tensor, which came with b8738"),
         (9000, Knob.SPECULATIVE.to("draft-mtp"), "b9000 has no --spec-type draft-mtp, which came with b9180"),
-        (9000, Knob.QUANT.to("Q4_K_M"), "no file of this model as Q4_K_M was named"),
+        (9000, Knob.QUANT.to("Q4_K_M"), "no file of this model as Q4_K_M is known"),
         (9000, Knob.MODEL_FILE.to("llama3:8b"), "llama3:8b is not the path of a GGUF file"),
-        (9000, Knob.KV_CACHE_TYPE.to("fp8"), "'fp8' is no value of it"),
+        (9000, Knob.KV_CACHE_TYPE.to("fp8"), "'fp8' is not a valid value"),
         (9000, Knob.TENSOR_OVERRIDE.to("nowhere"), "'nowhere' is not of the form PATTERN=DEVICE"),
         (9000, Knob.MEMORY_SHARE.to(0.9), "llama.cpp has no setting for it"),
     ],
 )
-def test_what_a_build_can_not_have_is_left_out(build, change, why):
+def test_changes_that_a_build_does_not_support_are_left_out(build, change, why):
     spelled = spelled_at(build, change)
     assert spelled.left_out == ((change, why),)
     assert spelled.argv == ()
 
 
-def test_quantised_values_without_flash_attention_are_left_out():
+def test_a_quantized_value_cache_without_flash_attention_is_left_out():
     changes = (Knob.FLASH_ATTENTION.to(False), Knob.KV_CACHE_TYPE.to("q8_0"))
     spelled = spelled_at(9000, *changes)
     assert [change for change, _ in spelled.left_out] == [changes[1]]
@@ -184,21 +188,21 @@ def test_quantised_values_without_flash_attention_are_left_out():
     assert spelled_at(9000, changes[1], command=("s", "-m", "m", "-fa", "off")).argv[-2:] == ("-fa", "on")
 
 
-def test_the_fit_gets_its_hands_free_and_keeps_a_context_that_is_asked_for():
+def test_fit_removes_explicit_placement_flags():
     command = ("s", "-m", "m", "-ngl", "5", "-c", "8192", "-ts", "1,1", "-ncmoe", "3", "-ot", "a=CPU", "--fit", "off")
     assert spelled_at(9000, Knob.FIT.to(True), command=command).argv == ("s", "-m", "m")  # it is on by itself
     both = spelled_at(9000, Knob.FIT.to(True), Knob.EXPERTS_ON_CPU.to(4), Knob.GPU_LAYERS.to(None), command=command)
     assert both.argv == ("s", "-m", "m", "-ncmoe", "4")
 
 
-def test_a_quant_is_the_file_that_has_it():
+def test_a_quant_change_uses_the_file_that_has_it():
     spelled = spelled_at(9000, Knob.QUANT.to("Q8_0"), Knob.MODEL_FILE.to("/m/q8.gguf"))
     assert spelled.argv == ("llama-server", "-m", "/m/q8.gguf")
     assert spelled.left_out == ()
 
 
-def test_where_nothing_runs_the_model_at_hand_is_started(wording):
-    at_hand = AtHand(Model(path=reported("/m/x.gguf", "x")), program="/opt/llama-server", anew=True)
+def test_without_a_server_the_model_at_hand_is_started(wording):
+    at_hand = AtHand(Model(path=reported_fact("/m/x.gguf", "x")), program="/opt/llama-server", anew=True)
     assert commands_for([Knob.THREADS.to(4)], Runtime(), at_hand).argv == (
         "/opt/llama-server",
         "-m",
@@ -211,19 +215,19 @@ def test_where_nothing_runs_the_model_at_hand_is_started(wording):
     wording(unknown.lines[0], tells="`-m FILE`")
 
 
-def test_a_service_a_container_and_a_swap():
-    runtime = Runtime(command=reported(COMMAND, "x"), version=NEW)
+def test_lines_for_a_service_a_container_and_llama_swap():
+    runtime = Runtime().with_facts(command=reported_fact(COMMAND, "x"), version=NEW)
     unit = commands_for([Knob.THREADS.to(4)], runtime, AtHand(unit=Unit("llama.service")))
     assert any("ExecStart=/usr/bin/llama-server" in line and "--api-key KEY" in line for line in unit.lines)
-    boxed = msgspec.structs.replace(runtime, container=reported("docker", "x"))
+    boxed = runtime.with_facts(container=reported_fact("docker", "x"))
     assert commands_for([Knob.THREADS.to(4)], boxed).lines[0].startswith("in the compose file: command: ")
-    swapped = msgspec.structs.replace(runtime, front=reported("llama-swap at http://127.0.0.1:1", "x"))
+    swapped = runtime.with_facts(front=reported_fact("llama-swap at http://127.0.0.1:1", "x"))
     assert any("llama-swap" in line for line in commands_for([Knob.THREADS.to(4)], swapped).lines)
 
 
-def test_graphs_are_a_variable_and_the_rest_is_by_hand(wording):
-    here = Runtime(
-        command=reported(["s", "-m", "m"], "x"), environment=reported({"GGML_CUDA_DISABLE_GRAPHS": "1"}, "x")
+def test_graphs_are_a_variable_and_a_version_is_an_instruction(wording):
+    here = Runtime().with_facts(
+        command=reported_fact(["s", "-m", "m"], "x"), environment=reported_fact({"GGML_CUDA_DISABLE_GRAPHS": "1"}, "x")
     )
     assert commands_for([Knob.GRAPHS.to(True)], here).environment == {"GGML_CUDA_DISABLE_GRAPHS": None}
     assert commands_for([Knob.GRAPHS.to(False)], Runtime()).environment == {"GGML_CUDA_DISABLE_GRAPHS": "1"}

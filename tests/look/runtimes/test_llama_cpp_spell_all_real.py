@@ -1,4 +1,4 @@
-"""The flags that are spelled, against a real llama-server: it knows each of them, and takes them all at once."""
+"""The spelled flags against a real llama-server: it knows each of them and takes all at once."""
 
 import os
 
@@ -9,11 +9,12 @@ from unslow.commands._command_lines import commands_for
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Case
-from unslow.facts.values import MIB, reported
+from unslow.facts.values import MIB, reported_fact
 from unslow.look.processes import read_process
 from unslow.look.runtimes import llama_cpp
 from unslow.look.runtimes.llama_cpp.flags import read_options
 from unslow.look.system.live import LiveSystem
+from unslow.think.case.view import CaseView
 
 MODEL = os.environ.get("UNSLOW_LLAMA_MODEL", "")
 pytestmark = NEEDED
@@ -28,10 +29,12 @@ CHANGES = [
 AT_HAND = {"system": LiveSystem(), "program": SERVER, "name": "llama_cpp"}
 
 
-def test_it_knows_every_flag():
+def test_a_real_llama_server_knows_every_spelled_flag():
     options = read_options(LiveSystem(), SERVER)
     more = [Knob.TENSOR_SPLIT.to("3,1"), Knob.SPECULATIVE.to("/m/d.gguf"), Knob.DEVICE.to("none")]
-    spelled = commands_for([*CHANGES, *more], Case(model=Model(path=reported("/m/a.gguf", "x"))), **AT_HAND)
+    spelled = commands_for(
+        [*CHANGES, *more], CaseView(Case(model=Model(path=reported_fact("/m/a.gguf", "x")))), **AT_HAND
+    )
     assert spelled.left_out == ()
     flags = [word for word in spelled.argv[1:] if word.startswith("-")]
     assert len(flags) > len(CHANGES)
@@ -39,17 +42,21 @@ def test_it_knows_every_flag():
 
 
 @pytest.mark.skipif(not MODEL, reason="UNSLOW_LLAMA_MODEL names no model")
-def test_it_starts_with_all_of_them_and_is_changed_again():
-    spelled = commands_for(CHANGES, Case(model=Model(path=reported(MODEL, "x"))), **AT_HAND)
+def test_a_real_llama_server_starts_with_all_flags_and_can_be_changed():
+    spelled = commands_for(CHANGES, CaseView(Case(model=Model(path=reported_fact(MODEL, "x")))), **AT_HAND)
     assert spelled.left_out == ()
     with served(MODEL, *spelled.argv[3:]) as (_, server):
         (subject,) = llama_cpp.read(read_process(LiveSystem(), server.pid), "")
         runtime = subject.runtime
-        assert (runtime.slots.value, runtime.context_per_slot.value) == (2, 512)
-        assert (runtime.kv_type_k.value, runtime.kv_type_v.value, runtime.load_mode.value) == ("q8_0", "f16", "none")
+        assert (runtime.scheduling.slots.value, runtime.context.per_slot.value) == (2, 512)
+        assert (runtime.cache.type_k.value, runtime.cache.type_v.value, runtime.placement.load_mode.value) == (
+            "q8_0",
+            "f16",
+            "none",
+        )
         again = commands_for(
             [Knob.LOAD_MODE.to("mmap"), Knob.PARALLEL.to(1)],
-            Case(runtime=runtime, model=subject.model),
+            CaseView(Case(runtime=runtime, model=subject.model)),
             system=LiveSystem(),
         )
     assert again.left_out == ()

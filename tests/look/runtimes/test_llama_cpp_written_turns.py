@@ -6,18 +6,18 @@ from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
 
-def test_two_ways_to_write_a_conversation_have_two_signs_and_the_day_does_not_count():
+def test_the_chat_template_signature_ignores_the_date():
     one, other = ({"prompt": f"<|user|>{day} hi<|end|>"} for day in ("26 Jul 2024", "1 September 2026"))
     assert parse_written_turns(one) == parse_written_turns(other) != parse_written_turns({"prompt": "[INST] hi"})
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"prompt": ""}, {"prompt": 3}])
-def test_an_answer_without_a_text_tells_nothing(answer):
+def test_an_apply_template_answer_without_a_prompt_is_a_look_error(answer):
     with pytest.raises(LookError):
         parse_written_turns(answer)
 
 
-def test_a_runtime_that_does_not_show_it_is_not_asked(wording):
+def test_the_chat_template_is_not_requested_from_other_runtimes(wording):
     with pytest.raises(LookError) as error:
         read_written_turns(LiveSystem(), Target("http://127.0.0.1:1", runtime="Ollama"))
     wording(error.value.why, tells="Ollama")

@@ -6,15 +6,17 @@ import pytest
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.command_writer import AtHand
 from unslow.look.runtimes.lm_studio.commands import commands_for
 
-MODEL = AtHand(Model(name=reported("qwen3-8b", "x")), listed=frozenset({"qwen3-8b@q8_0", "qwen3-0.6b"}))
-LOADED = Runtime(state=reported("loaded", "x"), layers=reported(36, "x"), url=reported("http://127.0.0.1:7", "x"))
+MODEL = AtHand(Model(name=reported_fact("qwen3-8b", "x")), listed=frozenset({"qwen3-8b@q8_0", "qwen3-0.6b"}))
+LOADED = Runtime().with_facts(
+    state=reported_fact("loaded", "x"), layers=reported_fact(36, "x"), url=reported_fact("http://127.0.0.1:7", "x")
+)
 
 
-def test_one_load_with_all_flags():
+def test_flags_of_lms_load_are_combined_in_one_command():
     changes = [
         Knob.GPU_LAYERS.to(18), Knob.CONTEXT_LENGTH.to(8192), Knob.PARALLEL.to(2), Knob.KEEP_ALIVE.to(600),
         Knob.SPECULATIVE.to("qwen3-0.6b"),
@@ -29,7 +31,7 @@ def test_one_load_with_all_flags():
     assert anew.lines == ("lms load qwen3-8b --gpu max",)
 
 
-def test_what_only_the_api_takes_is_loaded_over_it():
+def test_changes_that_only_the_api_supports_use_a_load_request():
     changes = [
         Knob.FLASH_ATTENTION.to(True),
         Knob.BATCH.to(1024),
@@ -44,7 +46,7 @@ def test_what_only_the_api_takes_is_loaded_over_it():
     }  # fmt: skip
 
 
-def test_what_neither_takes_is_clicked_before_the_load():
+def test_changes_that_only_the_app_supports_are_instructions_before_the_load():
     changes = [Knob.FLASH_ATTENTION.to(True), Knob.KV_CACHE_TYPE.to("q8_0"), Knob.GPU_LAYERS.to(36)]
     assert commands_for(changes, LOADED, MODEL).lines == (
         "by hand: My Models > gear > Load: Flash Attention = on",
@@ -62,7 +64,7 @@ def test_what_neither_takes_is_clicked_before_the_load():
         (Knob.TENSOR_OVERRIDE.to("a=CPU"), "LM Studio has no setting for it"),
     ],
 )
-def test_what_it_can_not_have_is_left_out(change, why):
+def test_changes_that_lm_studio_does_not_support_are_left_out(change, why):
     spelled = commands_for([change], Runtime(), MODEL)
     ((left, said),) = spelled.left_out
     assert left == change
@@ -70,7 +72,7 @@ def test_what_it_can_not_have_is_left_out(change, why):
     assert spelled.lines == ()
 
 
-def test_another_quant_that_it_lists_and_a_model_without_a_name(wording):
+def test_another_listed_quant_is_loaded_and_an_unnamed_model_has_a_placeholder(wording):
     changes = [Knob.QUANT.to("Q8_0"), Knob.MODEL_FILE.to("qwen3-8b@q8_0")]
     assert commands_for(changes, LOADED, MODEL).lines == ("lms unload qwen3-8b && lms load qwen3-8b@q8_0",)
     line, note = commands_for([Knob.PARALLEL.to(2)], Runtime(), AtHand(anew=True)).lines
@@ -78,7 +80,7 @@ def test_another_quant_that_it_lists_and_a_model_without_a_name(wording):
     wording(note, tells="`lms ls`")
 
 
-def test_what_is_not_known_is_for_the_reader_to_fill_in(wording):
+def test_unknown_lm_studio_values_become_placeholders(wording):
     layers = commands_for([Knob.GPU_LAYERS.to(18)], Runtime(), MODEL)
     assert layers.lines == ("lms unload qwen3-8b && lms load qwen3-8b --gpu SHARE",)
     wording(layers.left_out[0][1])

@@ -1,4 +1,4 @@
-"""MLX-LM's server: its command line, and how it is told from others that answer alike."""
+"""The MLX-LM server: its command line, and how it differs from similar servers."""
 
 import json
 
@@ -11,7 +11,7 @@ from written import one_change
 from unslow.commands.diagnose.permission import pushes_out
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import Absence, Origin, Unknown, reported
+from unslow.facts.values import Absence, Origin, Unknown, reported_fact
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import mlx_lm
 from unslow.look.runtimes.mlx_lm import FLAGS, arguments_of, requested_settings
@@ -30,49 +30,57 @@ URL = "http://127.0.0.1:8080"
         ["/venv/bin/python", "/venv/lib/python3.12/site-packages/mlx_lm/server.py", "--model", "m"],
     ],
 )
-def test_each_way_to_start_it_is_known(command):
+def test_every_way_to_start_mlx_lm_server_is_recognised(command):
     assert list(arguments_of(command)) == ["--model", "m"]
     assert arguments_of(["python", "-m", "mlx_lm", "generate"]) == ()
 
 
-def test_it_is_found_among_the_processes():
+def test_an_mlx_lm_server_is_found_among_processes():
     table = (
         ProcTable().add(10, "python3.12", ["python3", "/venv/bin/mlx_lm.server"]).add(11, "python3", ["python3", "x"])
     )
     assert [p.pid for p in mlx_lm.find(read_processes(table.system))] == [10]
 
 
-def test_the_command_line_as_facts():
+def test_mlx_lm_flags_give_settings():
     words = ["--decode-concurrency", "4", "--prefill-step-size=512", "--prompt-cache-size", "0", "--draft-model", "d",
              "--num-draft-tokens", "5", "--prompt-cache-bytes", "2GB"]  # fmt: skip
     runtime = requested_settings(FLAGS.settings(["", *words], {}))
-    assert (runtime.max_sequences.value, runtime.batch.value, runtime.prompt_cache.value) == (4, 512, False)
-    assert (runtime.speculative.value, runtime.draft_tokens.value, runtime.cache_ram_bytes.value) == ("d", 5, 2 * 10**9)
+    assert (runtime.scheduling.max_sequences.value, runtime.compute.batch.value, runtime.cache.prompt_cache.value) == (
+        4,
+        512,
+        False,
+    )
+    assert (runtime.sampling.speculative.value, runtime.sampling.draft_tokens.value, runtime.cache.ram_bytes.value) == (
+        "d",
+        5,
+        2 * 10**9,
+    )
     plain = requested_settings({})
-    assert (plain.max_sequences.value, plain.max_sequences.origin) == (32, Origin.ESTIMATED)
+    assert (plain.scheduling.max_sequences.value, plain.scheduling.max_sequences.origin) == (32, Origin.ESTIMATED)
     strange = requested_settings(FLAGS.settings(["", "--prompt-cache-bytes", "all", "--decode-concurrency", "-3"], {}))
-    assert isinstance(strange.cache_ram_bytes, Unknown)
-    assert isinstance(strange.max_sequences, Unknown)
+    assert isinstance(strange.cache.ram_bytes, Unknown)
+    assert isinstance(strange.scheduling.max_sequences, Unknown)
 
 
-def test_a_process_with_a_name_of_the_hub():
+def test_an_mlx_lm_process_with_a_hub_name_is_read():
     line = ["python3", "/venv/bin/mlx_lm.server", "--model", "mlx-community/Qwen3-8B-4bit", "--port", "8085"]
     table = ProcTable().add(10, "python3", line)
     (process,) = mlx_lm.find(read_processes(table.system))
     (subject,) = mlx_lm.read(process, "")
-    assert (subject.runtime.name.value, subject.runtime.url.value) == ("MLX-LM", "http://127.0.0.1:8085")
+    assert (subject.runtime.name.value, subject.runtime.process.url.value) == ("MLX-LM", "http://127.0.0.1:8085")
     assert subject.model.name.value == "mlx-community/Qwen3-8B-4bit"
     assert subject.runtime.state.absence is Absence.FAILED
 
 
-def test_a_folder_is_named_as_it_was_given():
+def test_an_mlx_lm_model_folder_keeps_its_name_as_given():
     table = ProcTable().add(10, "python3", ["python3", "-m", "mlx_lm.server", "--model", "/models/mine"])
     (process,) = mlx_lm.find(read_processes(table.system))
     (subject,) = mlx_lm.read(process, "")
     assert (subject.model.name.value, subject.model.path.value) == ("/models/mine", "/models/mine")
 
 
-def test_the_answers():
+def test_mlx_lm_answers_are_parsed():
     with serve("mlx_lm") as url:
         (subject,) = mlx_lm.read_url(LiveSystem(), url, "")
     assert (subject.runtime.name.value, subject.runtime.name.origin) == ("MLX-LM", Origin.ESTIMATED)
@@ -81,12 +89,12 @@ def test_the_answers():
 
 
 @pytest.mark.parametrize("other", ["llama_cpp", "koboldcpp", "lm_studio", "vllm"])
-def test_others_are_not_taken_for_it(other):
+def test_other_servers_are_not_mlx_lm(other):
     with serve(other) as url:
         assert mlx_lm.read_url(LiveSystem(), url, "") is None
 
 
-def test_several_downloaded_models_leave_open_which_is_loaded(wording):
+def test_several_downloaded_mlx_models_leave_the_loaded_one_unknown(wording):
     listed = {"object": "list", "data": [{"id": name, "object": "model", "created": 1} for name in ("a", "b")]}
     system = FakeSystem()
     system.http = {
@@ -100,13 +108,15 @@ def test_several_downloaded_models_leave_open_which_is_loaded(wording):
     assert mlx_lm.read_url(system, URL, "") is None
 
 
-def test_nobody_there_is_an_error():
+def test_an_unreachable_mlx_lm_server_is_a_look_error():
     with pytest.raises(LookError):
         mlx_lm.read_url(FakeSystem(), URL, "")
 
 
-def test_knobs():
-    runtime = Runtime(command=reported(["mlx_lm.server", "--decode-concurrency", "32", "--model", "m"], "s"))
+def test_each_knob_has_its_mlx_lm_flag():
+    runtime = Runtime().with_facts(
+        command=reported_fact(["mlx_lm.server", "--decode-concurrency", "32", "--model", "m"], "s")
+    )
     again = "mlx_lm.server --model m --decode-concurrency 1"
     assert one_change(mlx_lm, Knob.PARALLEL.to(1), runtime) == ["--decode-concurrency 1", again]
     assert one_change(mlx_lm, Knob.SPECULATIVE.to(None), Runtime()) == ["remove --draft-model"]
@@ -127,14 +137,14 @@ def served(models: bytes, log: str) -> ProcTable:
     return table
 
 
-def test_a_server_that_dies_over_its_list_is_known_by_its_health_and_its_command_line():
-    """Version 0.32.2 looks for a Hugging Face cache, and where there is none ends the answer after its head."""
+def test_an_mlx_lm_server_whose_model_list_fails_is_read_by_health_and_command():
+    """Version 0.32.2 without a Hugging Face cache ends this answer after its headers."""
     (process,) = mlx_lm.find(read_processes(served(b"", "").system))
     (subject,) = mlx_lm.read(process, "")
     assert (subject.runtime.state.need(), subject.model.name.need()) == ("loaded", "/models/mine")
 
 
-def test_one_that_was_never_asked_has_no_cache_to_lose():
+def test_an_mlx_lm_server_without_requests_has_no_prompt_cache_to_evict():
     started = "2026-01-01 10:00:00,000 - INFO - Starting httpd at 127.0.0.1 on port 8080...\n"
     asked = '127.0.0.1 - - [01/Jan/2026 10:00:01] "POST /v1/completions HTTP/1.1" 200 -\n'
     for log, refused in ((started, False), (started + asked, True)):

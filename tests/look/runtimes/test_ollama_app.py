@@ -1,4 +1,4 @@
-"""Ollama as an app on a Mac or under Windows: no process can be listed, and its log lies where it always does."""
+"""Ollama as an app on macOS or Windows: no process list, and its log at the usual location."""
 
 import json
 
@@ -9,10 +9,10 @@ from written import one_change
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import Absence, Known, Unknown, reported
+from unslow.facts.values import Absence, Known, Unknown, reported_fact
 from unslow.look.runtimes import ollama
+from unslow.look.runtimes.ollama import read_url
 from unslow.look.runtimes.ollama.places import home_of
-from unslow.look.runtimes.ollama.server import read_url
 from unslow.look.system import Answer
 
 DIGEST = "sha256-" + "ab" * 32
@@ -53,40 +53,40 @@ def app(system: str, *loads: str) -> FakeSystem:
 
 
 @pytest.mark.parametrize("system", ["mac", "windows"])
-def test_the_log_that_the_app_keeps_tells_what_its_api_does_not(system: str):
+def test_the_log_of_the_ollama_app_adds_what_the_api_lacks(system: str):
     (subject,) = read_url(app(system), URL, "")
     runtime = subject.runtime
-    assert (runtime.gpu_layers.need(), runtime.layers.need()) == (20, 33)
-    assert (runtime.keep_alive_s.need(), runtime.slots.need()) == (0, 2)
-    assert [device.description for device in runtime.devices.need()] == ["Apple M2"]
-    assert [past.seconds.need() for past in runtime.loads.need()] == [4.2]
-    assert runtime.log_path.need() == PLACES[system]
-    assert (runtime.version.need(), runtime.url.need()) == ("0.33.0", URL)
+    assert (runtime.placement.gpu_layers.need(), runtime.placement.layers.need()) == (20, 33)
+    assert (runtime.scheduling.keep_alive_s.need(), runtime.scheduling.slots.need()) == (0, 2)
+    assert [device.description for device in runtime.placement.devices.need()] == ["Apple M2"]
+    assert [past.seconds.need() for past in runtime.history.loads.need()] == [4.2]
+    assert runtime.process.log_path.need() == PLACES[system]
+    assert (runtime.version.need(), runtime.process.url.need()) == ("0.33.0", URL)
 
 
-def test_the_last_load_of_the_model_counts_and_not_that_of_another():
+def test_the_last_load_of_the_same_model_counts():
     loads = (load(f"/x/{DIGEST}", 33, 1), load(f"/x/{DIGEST}", 12, 2), load(f"/x/{OTHER}", 30, 3))
     (subject,) = read_url(app("mac", *loads), URL, "")
-    assert subject.runtime.gpu_layers.need() == 12
-    assert len(subject.runtime.loads.need()) == 3
+    assert subject.runtime.placement.gpu_layers.need() == 12
+    assert len(subject.runtime.history.loads.need()) == 3
 
 
-def test_without_a_log_it_is_said_how_to_get_it():
+def test_without_a_log_gpu_layers_say_where_it_is():
     system = app("mac")
     system.files.clear()
     (subject,) = read_url(system, URL, "")
-    assert isinstance(subject.runtime.gpu_layers, Unknown)
-    assert "~/.ollama/logs/server.log" in subject.runtime.gpu_layers.how_to_get
+    assert isinstance(subject.runtime.placement.gpu_layers, Unknown)
+    assert "~/.ollama/logs/server.log" in subject.runtime.placement.gpu_layers.how_to_get
 
 
-def test_the_log_of_this_machine_says_nothing_of_another():
+def test_the_local_log_is_not_used_for_a_remote_server():
     url = "http://box.example:11434"
     system = app("mac")
     system.http = {key.replace(URL, url): answer for key, answer in system.http.items()}
     (subject,) = read_url(system, url, "")
-    assert isinstance(subject.runtime.gpu_layers, Unknown)
-    assert subject.runtime.gpu_layers.absence is Absence.NOT_SUPPORTED
-    assert not isinstance(subject.runtime.loads, Known)
+    assert isinstance(subject.runtime.placement.gpu_layers, Unknown)
+    assert subject.runtime.placement.gpu_layers.absence is Absence.NOT_SUPPORTED
+    assert not isinstance(subject.runtime.history.loads, Known)
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,18 @@ def test_the_log_of_this_machine_says_nothing_of_another():
         ("Darwin arm64", "mac"), ("Ubuntu 24.04.3 LTS", "service"), ("Linux x86_64", "service"), ("", "service"),
     ],
 )  # fmt: skip
-def test_the_name_of_a_system_tells_where_a_variable_is_set(system: str, home: str):
-    assert home_of(Runtime(system=reported(system, "x"))) == home
+def test_the_operating_system_decides_where_a_variable_is_set(system: str, home: str):
+    assert home_of(Runtime().with_facts(system=reported_fact(system, "x"))) == home
 
 
-def test_windows_has_no_override_of_an_architecture_and_no_script_to_install():
-    refused = reported("no rocblas support for gfx target: gfx1032", "log")
-    windows = Runtime(system=reported("Microsoft Windows 11 Pro", "x"), gpu_refused=refused)
+def test_windows_gets_neither_hsa_override_nor_install_script():
+    refused = reported_fact("no rocblas support for gfx target: gfx1032", "log")
+    windows = Runtime().with_facts(system=reported_fact("Microsoft Windows 11 Pro", "x"), gpu_refused=refused)
     assert one_change(ollama, Change(Knob.GPU_BACKEND, None), windows)[0] == 'setx OLLAMA_VULKAN "1"'
-    linux = Runtime(system=reported("Ubuntu 24.04", "x"), gpu_refused=refused)
+    linux = Runtime().with_facts(system=reported_fact("Ubuntu 24.04", "x"), gpu_refused=refused)
     assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in one_change(ollama, Change(Knob.GPU_BACKEND, None), linux)[0]
-    lacking = reported("no compatible rocm library found", "log")
-    again = one_change(ollama, Change(Knob.GPU_BACKEND, None), Runtime(system=windows.system, gpu_refused=lacking))
+    lacking = reported_fact("no compatible rocm library found", "log")
+    again = one_change(
+        ollama, Change(Knob.GPU_BACKEND, None), Runtime().with_facts(system=windows.process.system, gpu_refused=lacking)
+    )
     assert not any("install.sh" in line for line in again)

@@ -1,9 +1,9 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.values import Origin, failed, reported
+from unslow.facts.values import Origin, failed_fact, reported_fact
 from unslow.look.processes import read_processes
-from unslow.look.runtimes.ollama.server import children_of, find, parse_host, url_of
+from unslow.look.runtimes.ollama import children_of, find, parse_host, url_of
 
 BLOB = "/usr/share/ollama/.ollama/models/blobs/sha256-ab"
 
@@ -30,11 +30,11 @@ EVERYTHING = (
 )
 
 
-def test_the_server_is_found_and_its_clients_and_children_are_not():
+def test_the_ollama_server_is_found_without_its_clients_and_children():
     assert [process.pid for process in find(read_processes(machine(*EVERYTHING)))] == [10]
 
 
-def test_each_kind_of_child_is_known_and_those_without_a_model_are_not():
+def test_each_kind_of_ollama_child_is_recognised_by_its_model():
     (server,) = find(read_processes(machine(*EVERYTHING)))
     children = [(c.process.pid, c.kind, c.model, c.port) for c in children_of(server)]
     assert children == [
@@ -60,12 +60,12 @@ def test_each_kind_of_child_is_known_and_those_without_a_model_are_not():
         ("https://box:8443", "https://box:8443"),
     ],
 )
-def test_a_host_is_written_in_many_ways(text: str, url: str):
+def test_ollama_host_is_parsed_in_every_spelling(text: str, url: str):
     assert parse_host(text) == url
 
 
-def test_without_a_host_it_is_the_usual_one():
-    assert url_of(failed("unreadable")).need() == "http://127.0.0.1:11434"
-    assert url_of(failed("unreadable")).origin is Origin.ESTIMATED
-    told = url_of(reported({"OLLAMA_HOST": "0.0.0.0:1"}, "/proc/1/environ"))
+def test_without_ollama_host_the_default_url_is_an_estimate():
+    assert url_of(failed_fact("unreadable")).need() == "http://127.0.0.1:11434"
+    assert url_of(failed_fact("unreadable")).origin is Origin.ESTIMATED
+    told = url_of(reported_fact({"OLLAMA_HOST": "0.0.0.0:1"}, "/proc/1/environ"))
     assert (told.need(), told.source) == ("http://127.0.0.1:1", "/proc/1/environ: OLLAMA_HOST")

@@ -1,4 +1,4 @@
-"""A real llama-server as Ollama's child: found by its parent, read from its process, its log and its answers."""
+"""A real llama-server as a child of Ollama: found by its parent, read from process, log and answers."""
 
 import os
 import shutil
@@ -13,8 +13,7 @@ import pytest
 from unslow.facts.snapshot import Subject
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.processes import read_processes
-from unslow.look.runtimes import llama_cpp
-from unslow.look.runtimes.ollama import server as ollama
+from unslow.look.runtimes import llama_cpp, ollama
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
@@ -27,26 +26,38 @@ def check(subject: Subject) -> None:
     """Every setting that Ollama passed on, every fact that its child printed."""
     runtime, model = subject.runtime, subject.model
     assert (runtime.name.need(), runtime.version.need(), model.name.need()) == ("Ollama", "0.33.0", "tiny:latest")
-    assert "llama-server" in runtime.command.need()[0]
-    assert (runtime.context_length.need(), runtime.context_per_slot.need(), runtime.slots.need()) == (8192, 4096, 2)
-    assert (runtime.kv_type_k.need(), runtime.kv_type_v.need(), runtime.flash_attention.need()) == (
+    assert "llama-server" in runtime.process.command.need()[0]
+    assert (runtime.context.length.need(), runtime.context.per_slot.need(), runtime.scheduling.slots.need()) == (
+        8192,
+        4096,
+        2,
+    )
+    assert (runtime.cache.type_k.need(), runtime.cache.type_v.need(), runtime.compute.flash_attention.need()) == (
         "q8_0",
         "q8_0",
         True,
     )
-    assert (runtime.batch.need(), runtime.ubatch.need(), runtime.threads.need()) == (512, 512, 2)
-    assert runtime.environment.need()["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
-    assert (runtime.state.need(), runtime.keep_alive_s.need(), runtime.context_default.need()) == ("loaded", 300, 4096)
-    assert {(b.device, b.kind) for b in runtime.buffers.need()} >= {("CPU_Mapped", "model"), ("CPU", "kv")}
-    assert runtime.devices.need() == []
-    assert runtime.vram_share.need() == 0
-    assert runtime.kv_bytes.source.startswith("server.log:")
+    assert (runtime.compute.batch.need(), runtime.compute.ubatch.need(), runtime.compute.threads.need()) == (
+        512,
+        512,
+        2,
+    )
+    assert runtime.process.environment.need()["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
+    assert (runtime.state.need(), runtime.scheduling.keep_alive_s.need(), runtime.context.default.need()) == (
+        "loaded",
+        300,
+        4096,
+    )
+    assert {(b.device, b.kind) for b in runtime.memory.buffers.need()} >= {("CPU_Mapped", "model"), ("CPU", "kv")}
+    assert runtime.placement.devices.need() == []
+    assert runtime.memory.vram_share.need() == 0
+    assert runtime.cache.bytes.source.startswith("server.log:")
     assert model.weights_bytes.need() > 0
     assert subject.run.load_s.need() == 0.52
     assert subject.contradictions == ()
 
 
-def test_a_recorded_child_is_read_whole():
+def test_a_recorded_ollama_child_is_read():
     system = RecordedSystem(RECORDING)
     processes = read_processes(system)
     (server,) = ollama.find(processes)
@@ -57,7 +68,7 @@ def test_a_recorded_child_is_read_whole():
 
 @pytest.mark.real
 @pytest.mark.skipif(not SERVER, reason="UNSLOW_LLAMA_SERVER names no llama-server")
-def test_a_real_child_is_found_and_read(tmp_path: Path):
+def test_a_real_ollama_child_is_found_and_read(tmp_path: Path):
     blob = tmp_path / "blobs" / f"sha256-{'ab' * 32}"
     blob.parent.mkdir()
     shutil.copy(ModelCache(tmp_path / "models").model("tiny"), blob)
@@ -79,7 +90,7 @@ def test_a_real_child_is_found_and_read(tmp_path: Path):
             (subject,) = ollama.read(server._replace(system=recorder), "")
             recorder.close()
             check(subject)
-            assert subject.runtime.pid.need() != parent.pid
+            assert subject.runtime.process.pid.need() != parent.pid
             (by_url,) = ollama.read_url(live, f"http://127.0.0.1:{port}", "")
             assert by_url.model.name.need() == "tiny:latest"
         finally:

@@ -1,4 +1,4 @@
-"""SGLang by answers that were written after its source: none of it was run here."""
+"""SGLang answers written after its source; not recorded."""
 
 import pytest
 from doubles import FakeSystem
@@ -7,7 +7,7 @@ from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import GIB, Unknown, reported
+from unslow.facts.values import GIB, Unknown, reported_fact
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import sglang
 from unslow.look.system import Answer, LookError
@@ -35,39 +35,51 @@ def machine(**http: Answer) -> FakeSystem:
     )
 
 
-def test_over_real_http():
+def test_sglang_answers_are_read_over_http():
     with serve("sglang") as url:
         (subject,) = sglang.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
-    assert (runtime.name.need(), runtime.version.need(), runtime.context_length.need()) == ("SGLang", "0.5.9", 32768)
-    assert (runtime.eager.need(), runtime.prompt_cache.need(), runtime.attention.need()) == (True, True, "fa3")
-    assert (runtime.tensor_parallel.need(), runtime.kv_type_k.need()) == (2, "fp8_e5m2")
-    assert (runtime.speculative.need(), runtime.draft_tokens.need()) == ("EAGLE3", 4)
-    assert runtime.kv_capacity_tokens.need() == 144870
-    assert [(b.kind, b.bytes) for b in runtime.buffers.need()] == [
+    assert (runtime.name.need(), runtime.version.need(), runtime.context.length.need()) == ("SGLang", "0.5.9", 32768)
+    assert (runtime.compute.eager.need(), runtime.cache.prompt_cache.need(), runtime.compute.attention.need()) == (
+        True,
+        True,
+        "fa3",
+    )
+    assert (runtime.placement.tensor_parallel.need(), runtime.cache.type_k.need()) == (2, "fp8_e5m2")
+    assert (runtime.sampling.speculative.need(), runtime.sampling.draft_tokens.need()) == ("EAGLE3", 4)
+    assert runtime.cache.capacity_tokens.need() == 144870
+    assert [(b.kind, b.bytes) for b in runtime.memory.buffers.need()] == [
         ("model", round(15.28 * GIB)),
         ("kv", int(10.5 * GIB)),
     ]
-    assert isinstance(runtime.quantization, Unknown)
+    assert isinstance(runtime.compute.quantization, Unknown)
     assert subject.model.name.need() == "Qwen/Qwen3-8B"
 
 
-def test_every_rank_counts_the_same_requests():
+def test_sglang_ranks_do_not_multiply_request_counts():
     with serve("sglang") as url:
         (subject,) = sglang.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
-    assert (runtime.running_requests.need(), runtime.busy_slots.need(), runtime.deferred_requests.need()) == (2, 2, 1)
-    assert (runtime.kv_usage.need(), runtime.preemptions.need(), runtime.prefix_hit_rate.need()) == (0.97, 3, 0.25)
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(38.5 / 2)
+    assert (
+        runtime.scheduling.running_requests.need(),
+        runtime.scheduling.busy_slots.need(),
+        runtime.scheduling.deferred_requests.need(),
+    ) == (2, 2, 1)
+    assert (
+        runtime.cache.usage.need(),
+        runtime.scheduling.preemptions.need(),
+        runtime.cache.prefix_hit_rate.need(),
+    ) == (0.97, 3, 0.25)
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(38.5 / 2)
 
 
-def test_without_metrics_it_says_how_to_get_them():
+def test_without_metrics_sglang_says_how_to_enable_them():
     info = Answer(200, b'{"tp_size": 1, "max_total_num_tokens": 5}')
     (subject,) = sglang.read_url(
         FakeSystem(http={"GET http://h/get_server_info": info, **absent("/server_info")}), "http://h", ""
     )
-    assert "--enable-metrics" in subject.runtime.kv_usage.how_to_get
-    assert subject.runtime.kv_capacity_tokens.need() == 5
+    assert "--enable-metrics" in subject.runtime.cache.usage.how_to_get
+    assert subject.runtime.cache.capacity_tokens.need() == 5
 
 
 def absent(*paths: str) -> dict[str, Answer]:
@@ -80,7 +92,7 @@ def test_other_servers_are_not_sglang(other):
         assert sglang.read_url(LiveSystem(), url, "") is None
 
 
-def test_a_key_is_wanted(wording):
+def test_a_locked_sglang_server_asks_for_the_api_key(wording):
     with pytest.raises(LookError) as locked:
         sglang.read_url(FakeSystem(http={"GET http://h/server_info": Answer(401, b"")}), "http://h", "")
     wording(locked.value.why, tells="API key")
@@ -94,27 +106,29 @@ def test_a_key_is_wanted(wording):
         b'{"tp_size": 1e30, "internal_states": [], "model_path": 5, "disable_cuda_graph": "yes"}',
     ],
 )
-def test_settings_of_a_wrong_kind_are_unknown(body):
+def test_sglang_settings_of_wrong_types_are_unknown(body):
     http = {"GET http://h/server_info": Answer(200, body.replace(b"1e400", b"-1")), **absent()}
     (subject,) = sglang.read_url(FakeSystem(http=http), "http://h", "")
     for name in ("tensor_parallel", "kv_capacity_tokens", "gpu_memory_fraction", "buffers", "eager", "version"):
-        assert isinstance(getattr(subject.runtime, name), Unknown), name
+        assert isinstance(subject.runtime.fact(name), Unknown), name
 
 
-def test_by_its_process():
+def test_an_sglang_process_is_read_with_its_log():
     system = machine()
     (process,) = sglang.find(read_processes(system))
     (subject,) = sglang.read(process, "")
     runtime = subject.runtime
-    assert (process.pid, runtime.tensor_parallel.need(), runtime.eager.need()) == (10, 2, False)
-    assert runtime.eager.source == "sglang.log:1"
-    assert runtime.url.need() == "http://127.0.0.1:30000"
+    assert (process.pid, runtime.placement.tensor_parallel.need(), runtime.compute.eager.need()) == (10, 2, False)
+    assert runtime.compute.eager.source == "sglang.log:1"
+    assert runtime.process.url.need() == "http://127.0.0.1:30000"
     assert subject.model.path.need() == "/models/m"
     assert "secret-1" not in str(subject)
 
 
-def test_knobs_in_its_words():
-    started = Runtime(command=reported(["sglang", "serve", "--model-path", "m", "--disable-cuda-graph"], "x"))
+def test_each_knob_has_its_sglang_flag():
+    started = Runtime().with_facts(
+        command=reported_fact(["sglang", "serve", "--model-path", "m", "--disable-cuda-graph"], "x")
+    )
     assert one_change(sglang, Knob.GRAPHS.to(value=True), started) == [
         "remove --disable-cuda-graph",
         "sglang serve --model-path m",

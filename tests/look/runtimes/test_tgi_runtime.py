@@ -1,4 +1,4 @@
-"""text-generation-inference by answers that were written after its source: none of it was run here."""
+"""text-generation-inference answers written after its source; not recorded."""
 
 import pytest
 from doubles import FakeSystem
@@ -16,17 +16,17 @@ from unslow.look.system.live import LiveSystem
 COMMAND = "text-generation-launcher --model-id org/m --quantize awq --port 80 --api-key sk-secret-1"
 
 
-def test_over_real_http():
+def test_tgi_answers_are_read_over_http():
     with serve("tgi") as url:
         (subject,) = tgi.read_url(LiveSystem(), url, "")
     runtime = subject.runtime
-    assert (runtime.name.need(), runtime.version.need(), runtime.context_length.need()) == ("TGI", "3.3.4", 4096)
-    assert (runtime.kv_capacity_tokens.need(), runtime.max_sequences.need()) == (16000, 128)
-    assert (runtime.weights_type.need(), runtime.device_used.need()) == ("float16", "cuda")
-    assert (runtime.busy_slots.need(), runtime.deferred_requests.need()) == (4, 3)
-    assert runtime.decode_tokens_per_s.need() == pytest.approx(20)
+    assert (runtime.name.need(), runtime.version.need(), runtime.context.length.need()) == ("TGI", "3.3.4", 4096)
+    assert (runtime.cache.capacity_tokens.need(), runtime.scheduling.max_sequences.need()) == (16000, 128)
+    assert (runtime.compute.weights_type.need(), runtime.placement.device_used.need()) == ("float16", "cuda")
+    assert (runtime.scheduling.busy_slots.need(), runtime.scheduling.deferred_requests.need()) == (4, 3)
+    assert runtime.history.decode_tokens_per_s.need() == pytest.approx(20)
     assert subject.run.queue_s.need() == pytest.approx(2)
-    assert "docker logs" in runtime.eager.how_to_get
+    assert "docker logs" in runtime.compute.eager.how_to_get
     assert subject.model.name.need() == "meta-llama/Llama-3.1-8B-Instruct"
 
 
@@ -37,11 +37,11 @@ def test_other_servers_are_not_tgi(other):
 
 
 @pytest.mark.parametrize("body", [b'{"model_id": "m"}', b'{"model_id": 5, "max_concurrent_requests": 1}', b"[]", b"x"])
-def test_another_info_is_not_tgi(body):
+def test_a_foreign_info_answer_is_not_tgi(body):
     assert tgi.read_url(FakeSystem(http={"GET http://h/info": Answer(200, body)}), "http://h", "") is None
 
 
-def test_by_its_process():
+def test_a_tgi_process_is_read():
     files = {
         "/proc/10/comm": "text-generation\n",
         "/proc/10/cmdline": "\0".join([*COMMAND.split(), ""]),
@@ -50,13 +50,16 @@ def test_by_its_process():
     }
     (process,) = tgi.find(read_processes(FakeSystem(files=files, folders={"/proc": ["10"]})))
     (subject,) = tgi.read(process, "")
-    assert (subject.runtime.quantization.need(), subject.runtime.url.need()) == ("awq", "http://127.0.0.1:80")
+    assert (subject.runtime.compute.quantization.need(), subject.runtime.process.url.need()) == (
+        "awq",
+        "http://127.0.0.1:80",
+    )
     assert subject.model.name.need() == "org/m"
-    assert isinstance(subject.runtime.busy_slots, Unknown)
+    assert isinstance(subject.runtime.scheduling.busy_slots, Unknown)
     assert "secret-1" not in str(subject)
 
 
-def test_knobs_in_its_words():
+def test_each_knob_has_its_tgi_flag():
     assert one_change(tgi, Knob.CONTEXT_LENGTH.to(4096), Runtime()) == ["--max-total-tokens 4096"]
     for knob in Knob:
         for value in (None, True, 4, "x"):

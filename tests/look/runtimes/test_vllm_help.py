@@ -1,4 +1,4 @@
-"""What is printed for vLLM, against what a real one says it understands."""
+"""Flags read and printed for vLLM, against the help output of a real vLLM."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.command_writer import AtHand
 from unslow.look.runtimes.vllm.commands import commands_for
 from unslow.look.runtimes.vllm.flags import FLAGS
@@ -35,14 +35,16 @@ SETTINGS: list[tuple[Knob, Setting]] = [
 ]
 
 
-def test_every_flag_that_is_read_is_known_to_it_or_gone():
+def test_every_flag_that_is_read_exists_or_is_listed_as_removed():
     read = {spelling for flag in FLAGS.flags.values() for spelling in flag.spellings}
     assert read - HELP == GONE | OTHERWISE
 
 
 @pytest.mark.parametrize(("knob", "value"), SETTINGS)
-def test_every_flag_that_is_printed_is_known_to_it(knob: Knob, value: Setting):
-    runtime = Runtime(version=reported("0.32.0", "test"), command=reported(["vllm", "serve", "m"], "test"))
+def test_every_flag_that_is_printed_exists(knob: Knob, value: Setting):
+    runtime = Runtime().with_facts(
+        version=reported_fact("0.32.0", "test"), command=reported_fact(["vllm", "serve", "m"], "test")
+    )
     spelled = commands_for([knob.to(value)], runtime, AtHand(listed=("org/draft",)))
     flags = [word for word in spelled.argv[3:] if word.startswith("-")]
     assert flags

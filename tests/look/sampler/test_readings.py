@@ -25,7 +25,7 @@ class Meter:
         return Reader("test", readings, lambda: self.now, lambda: self.now, 0.1, 0.001)
 
 
-def test_what_is_cheap_is_read_every_round_and_what_is_dear_seldom():
+def test_expensive_readings_are_read_less_often():
     for cost_s, reads in ((1e-5, 100), (1.9e-4, 50), (9.9e-4, 10), (5.0, 1)):
         meter = Meter()
         reader = meter.reader(meter.reading(cost_s))
@@ -34,7 +34,7 @@ def test_what_is_cheap_is_read_every_round_and_what_is_dear_seldom():
         assert meter.reads == pytest.approx(reads, abs=1), cost_s
 
 
-def test_one_slow_answer_among_many_does_not_make_it_seldom():
+def test_one_slow_reading_does_not_lower_its_rate():
     meter, costs = Meter(), iter([1e-5] * 10 + [0.5] + [1e-5] * 89)
 
     def read(_now: float) -> tuple[float]:
@@ -48,7 +48,7 @@ def test_one_slow_answer_among_many_does_not_make_it_seldom():
     assert meter.reads == 100
 
 
-def test_what_shall_be_read_seldom_is_read_together():
+def test_readings_of_the_same_interval_are_read_in_the_same_round():
     meter = Meter()
     rounds: list[int] = []
     readings = [meter.reading(1e-6, "a", 0.5), meter.reading(1e-6, "b", 0.5)]
@@ -62,7 +62,7 @@ def test_what_shall_be_read_seldom_is_read_together():
     assert rounds == [0, 5, 10, 15]
 
 
-def test_values_are_taken_once():
+def test_a_value_is_taken_once():
     meter = Meter()
     reader = meter.reader(meter.reading(1e-6))
     reader.round(0)
@@ -71,7 +71,7 @@ def test_values_are_taken_once():
 
 
 @pytest.mark.parametrize("error", [LookError("gone"), OSError("gone"), ValueError("gone"), KeyError("gone")])
-def test_a_source_that_always_fails_is_named_tried_less_and_less_often_and_costs_the_others_nothing(error: Exception):
+def test_a_failing_source_is_named_retried_rarely_and_does_not_delay_others(error: Exception):
     tried: list[int] = []
     meter = Meter()
 
@@ -87,7 +87,7 @@ def test_a_source_that_always_fails_is_named_tried_less_and_less_often_and_costs
     assert len(tried) <= 6 + 1000 / MOST_ROUNDS + 1
 
 
-def test_a_source_that_comes_back_is_read_again():
+def test_a_recovered_source_is_read_again():
     answers = iter([LookError("not now"), LookError("not now"), (7.0,), (8.0,), (9.0,)])
 
     def read(_now: float) -> tuple[float]:
@@ -105,7 +105,7 @@ def test_a_source_that_comes_back_is_read_again():
     assert reader.unread == {}
 
 
-def test_an_answer_of_the_wrong_length_or_without_end_is_no_value(wording):
+def test_a_reading_of_wrong_length_or_infinity_has_no_value(wording):
     meter = Meter()
     reader = meter.reader(
         Reading("short", ("a", "b"), lambda _now: (1.0,)), Reading("endless", ("c",), lambda _now: (float("inf"),))
@@ -116,7 +116,7 @@ def test_an_answer_of_the_wrong_length_or_without_end_is_no_value(wording):
     wording(reader.unread["short"], tells=("1", "2"))
 
 
-def test_a_rate_is_growth_over_the_time_between_two_looks():
+def test_a_rate_is_counter_growth_over_time():
     rate = Rate()
     assert isnan(rate(100, 1.0))
     assert rate(150, 1.5) == 100.0
@@ -126,7 +126,7 @@ def test_a_rate_is_growth_over_the_time_between_two_looks():
     assert isnan(rate(nan, 3.0))
 
 
-def test_a_counter_of_few_bits_may_start_over():
+def test_a_wrapped_counter_gives_the_right_rate():
     rate = Rate(wraps_at=2**32)
     rate(2**32 - 10, 0.0)
     assert rate(10, 1.0) == 20.0

@@ -1,4 +1,4 @@
-"""The last seconds alone: of a watching that goes on for hours, what is long past says nothing."""
+"""Phases of the last seconds only, in a sampler that runs for hours."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from unslow.look.sampler.rows import SampledRows
 from unslow.look.system.live import LiveSystem
 
 
-def test_only_rows_since_a_moment_count_each_to_its_phases():
+def test_only_rows_since_a_moment_count_by_phase():
     book = SampledRows(("busy_cpus",), ())
     for second in range(100):
         book.add(float(second), [10.0 if second < 50 else 1.0 if second < 80 else 3.0])
@@ -21,6 +21,6 @@ def test_only_rows_since_a_moment_count_each_to_its_phases():
     assert found["decode"].seconds == pytest.approx(20)
 
 
-def test_a_sampler_that_never_ran_has_seen_nothing():
+def test_a_sampler_that_never_ran_has_no_samples():
     seen = Sampler(LiveSystem()).recent(60.0)
     assert (seen.samples, seen.phases) == (0, ())

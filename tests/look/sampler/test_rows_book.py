@@ -22,7 +22,7 @@ def phase(book: SampledRows, name: str) -> PhaseTelemetry:
     return next(p for p in book.phases() if p.phase == name)
 
 
-def test_samples_inside_a_span_belong_to_its_phase_and_all_others_are_idle():
+def test_samples_in_a_span_belong_to_its_phase_and_others_are_idle():
     book = filled(100)
     book.note(Span(phase="decode", start_s=2.0, end_s=4.95))
     decode, idle = phase(book, "decode"), phase(book, "idle")
@@ -33,7 +33,7 @@ def test_samples_inside_a_span_belong_to_its_phase_and_all_others_are_idle():
     assert idle.seconds == pytest.approx(7.0)
 
 
-def test_overlapping_spans_of_a_phase_count_a_sample_and_a_second_once():
+def test_overlapping_spans_count_samples_and_seconds_once():
     book = filled(100)
     for start, end in ((2.0, 4.0), (3.0, 5.0), (3.5, 3.6), (2.0, 4.0)):
         book.note(Span(phase="decode", start_s=start, end_s=end))
@@ -41,7 +41,7 @@ def test_overlapping_spans_of_a_phase_count_a_sample_and_a_second_once():
     assert phase(book, "decode").seconds == pytest.approx(3.0)
 
 
-def test_a_sample_may_be_in_two_phases_where_two_requests_are():
+def test_a_sample_can_belong_to_two_phases():
     book = filled(100)
     book.note(Span(phase="decode", start_s=2.0, end_s=4.0))
     book.note(Span(phase="prefill", start_s=3.0, end_s=5.0))
@@ -55,24 +55,24 @@ def test_a_span_over_many_blocks_finds_all_its_samples():
     assert phase(book, "load").samples == 5 * BLOCK_ROWS
 
 
-def test_a_span_without_samples_still_has_its_time():
+def test_a_span_without_samples_still_has_its_seconds():
     book = filled(100)
     book.note(Span(phase="prefill", start_s=2.01, end_s=2.04))
     assert (phase(book, "prefill").samples, phase(book, "prefill").seconds) == (0, pytest.approx(0.03))
     assert phase(book, "prefill").host == {}
 
 
-def test_values_that_are_missing_are_no_samples():
+def test_missing_values_are_not_samples():
     book = SampledRows(("often", "seldom"), ())
     for number in range(10):
         book.add(number, [1.0, 5.0 if number % 5 == 0 else nan])
     book.note(Span(phase="decode", start_s=0, end_s=10))
     host = phase(book, "decode").host
     assert (host["often"].samples, host["seldom"].samples, host["seldom"].mean) == (10, 2, 5.0)
-    assert book.seen(1, 4) == {"often": 1.0}
+    assert book.means_between(1, 4) == {"often": 1.0}
 
 
-def test_reasons_are_shares_of_the_samples_that_tell_them():
+def test_throttle_reasons_are_shares_of_the_samples_that_have_them():
     book = SampledRows(("gpu0_power_w", "gpu0_reason_bits"), (GPU,))
     for number in range(10):
         book.add(number, [100.0 + number, nan if number == 9 else 4.0 if number < 3 else 0.0])
@@ -82,17 +82,17 @@ def test_reasons_are_shares_of_the_samples_that_tell_them():
     assert gpu.reasons == {"sw_power_cap": pytest.approx(3 / 9)}
     assert set(gpu.figures) == {"power_w"}
     assert "gpu0_power_w" not in phase(book, "decode").host
-    assert book.seen(0, 10)["gpu0_power_w_max"] == 109.0
-    assert book.seen(0, 10)["gpu0_reason_sw_power_cap"] == pytest.approx(3 / 9)
+    assert book.means_between(0, 10)["gpu0_power_w_max"] == 109.0
+    assert book.means_between(0, 10)["gpu0_reason_sw_power_cap"] == pytest.approx(3 / 9)
 
 
-def test_single_cores_are_in_the_rows_and_in_no_summary():
+def test_single_cores_are_in_the_rows_but_not_in_summaries():
     book = filled(3, ("busy_cpus", "core0_busy"))
-    assert set(book.seen(0, 1)) == {"busy_cpus"}
+    assert set(book.means_between(0, 1)) == {"busy_cpus"}
     assert [values for _, _, values in book.rows()][2] == [2.0, 2.0]
 
 
-def test_it_may_be_read_and_annotated_while_it_is_written():
+def test_rows_can_be_read_and_annotated_while_written():
     book = SampledRows(("value",), ())
 
     def annotate() -> None:

@@ -15,14 +15,14 @@ def small(monkeypatch: pytest.MonkeyPatch, olds: list[Block] | None = None) -> S
     return Series(2, frozenset({1}), (olds if olds is not None else []).append)
 
 
-def test_rows_come_back_as_they_were_added(monkeypatch: pytest.MonkeyPatch):
+def test_rows_come_back_as_added(monkeypatch: pytest.MonkeyPatch):
     series = small(monkeypatch)
     for number in range(3 * BLOCK_ROWS):
         series.add(number / 10, [number, 0])
     assert rows_of(series) == [(number / 10, number) for number in range(3 * BLOCK_ROWS)]
 
 
-def test_old_rows_are_thinned_and_nothing_is_lost_from_the_mean(monkeypatch: pytest.MonkeyPatch):
+def test_old_rows_are_thinned_without_changing_the_mean(monkeypatch: pytest.MonkeyPatch):
     olds: list[Block] = []
     series = small(monkeypatch, olds)
     count = 16 * BLOCK_ROWS
@@ -40,11 +40,11 @@ def test_old_rows_are_thinned_and_nothing_is_lost_from_the_mean(monkeypatch: pyt
     assert [len(block) for block in olds] == [BLOCK_ROWS] * len(olds)
 
 
-def test_a_mask_is_thinned_by_or_and_a_mean_leaves_out_what_is_missing():
+def test_thinning_ors_masks_and_averages_present_values():
     block = Block(2)
     for number, (value, mask) in enumerate([(1.0, 4), (nan, 8), (3.0, nan), (nan, nan)]):
         block.add(number, [value, mask], phases=1 << number)
-    thin = block.thinned(2, frozenset({1}))
+    thin = block.thin(2, frozenset({1}))
     assert list(thin.columns[0]) == [1.0, 3.0]
     assert thin.columns[1][0] == 12
     assert isnan(thin.columns[1][1])
@@ -52,7 +52,7 @@ def test_a_mask_is_thinned_by_or_and_a_mean_leaves_out_what_is_missing():
     assert list(thin.seconds) == [0.5, 2.5]
 
 
-def test_memory_stays_the_same_however_long_it_runs(monkeypatch: pytest.MonkeyPatch):
+def test_series_memory_is_constant_over_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(series_module, "THINNER", 2)
     series = small(monkeypatch)
     sizes = []
@@ -64,12 +64,12 @@ def test_memory_stays_the_same_however_long_it_runs(monkeypatch: pytest.MonkeyPa
     assert len(set(sizes[-8:])) == 1
 
 
-def test_a_machine_with_many_columns_keeps_fewer_rows():
+def test_more_columns_keep_fewer_rows():
     wide = Series(2000, frozenset(), lambda _block: None)
     assert wide._most * BLOCK_ROWS * 4 * 2000 <= max(LEVEL_BYTES, 8 * BLOCK_ROWS * 4 * 2000)
     assert Series(40, frozenset(), lambda _block: None)._most * BLOCK_ROWS == 35_840
 
 
-def test_a_day_fits_at_ten_samples_a_second():
+def test_a_day_fits_at_ten_samples_per_second():
     rows = 36_000
     assert rows * (1 + THINNER + THINNER**2) / 10 >= 24 * 3600

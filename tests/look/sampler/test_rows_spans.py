@@ -9,7 +9,7 @@ STRETCHES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_si
 
 
 @given(STRETCHES)
-def test_time_that_several_stretches_share_counts_once(stretches: list[tuple[int, int]]):
+def test_overlapping_spans_count_once(stretches: list[tuple[int, int]]):
     union, seconds = SpanUnion(), set()
     for start, end in stretches:
         union.add(start, end)
@@ -17,7 +17,7 @@ def test_time_that_several_stretches_share_counts_once(stretches: list[tuple[int
     assert union.seconds == pytest.approx(len(seconds))
 
 
-def test_many_stretches_take_no_more_memory_and_keep_their_sum():
+def test_many_spans_keep_their_sum_in_bounded_memory():
     union = SpanUnion()
     for number in range(10 * MOST_PIECES):
         union.add(number, number + 0.25)
@@ -25,7 +25,7 @@ def test_many_stretches_take_no_more_memory_and_keep_their_sum():
     assert len(union._starts) <= MOST_PIECES
 
 
-def test_what_was_let_go_is_not_counted_again(monkeypatch: pytest.MonkeyPatch):
+def test_merged_old_spans_are_not_counted_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(spans_module, "MOST_PIECES", 4)
     union = SpanUnion()
     for number in range(20):

@@ -1,4 +1,4 @@
-"""The samples over time, as a picture shows them."""
+"""Samples over time, as drawn in the report."""
 
 from math import nan, sin
 
@@ -45,7 +45,7 @@ def test_a_short_run_keeps_every_sample():
     assert 0 <= timeline.times_s[0] < timeline.times_s[-1] <= 3.9
 
 
-def test_what_is_read_seldom_has_holes_and_single_cores_are_left_out():
+def test_rare_readings_have_gaps_and_single_cores_are_left_out():
     timeline = drawn(filled(40))
     values = track(timeline, "disk_read_bytes_per_s").values
     assert sum(value is not None for value in values) == 8
@@ -61,13 +61,13 @@ def test_a_long_run_is_thinned_to_means():
     assert timeline.times_s[-1] == pytest.approx(800, rel=0.01)
 
 
-def test_a_run_of_hours_whose_old_rows_are_thinner_still_spans_all_of_it():
+def test_a_run_of_hours_with_thinned_rows_spans_its_whole_time():
     timeline = drawn(filled(38_000))
     assert len(timeline.times_s) == MOST_COLUMNS
     assert all(value is not None for value in track(timeline, "busy_cpus").values)
 
 
-def test_eight_gpus_make_a_coarser_picture_and_not_a_larger_one():
+def test_eight_gpus_make_a_coarser_timeline_of_the_same_size():
     devices = tuple(Device(number, "A GPU") for number in range(8))
     book = SampledRows([device.prefix + name for device in devices for name in OF_A_GPU], devices)
     for number in range(2000):
@@ -77,7 +77,7 @@ def test_eight_gpus_make_a_coarser_picture_and_not_a_larger_one():
     assert len(msgspec.json.encode(timeline)) < 100_000
 
 
-def test_spans_count_from_the_first_sample_and_lie_within_the_samples():
+def test_spans_start_at_the_first_sample_and_are_clipped():
     book = filled(100)
     book.note(Span(phase="decode", start_s=990.0, end_s=1002.0))
     book.note(Span(phase="prefill", start_s=1003.0, end_s=1004.5))
@@ -86,7 +86,7 @@ def test_spans_count_from_the_first_sample_and_lie_within_the_samples():
     assert [(one.phase, one.start_s, one.end_s) for one in spans] == [("decode", 0.0, 2.0), ("prefill", 3.0, 4.5)]
 
 
-def test_very_many_spans_are_joined_where_they_are_close():
+def test_many_close_spans_are_joined():
     book = filled(5000)
     for number in range(400):
         start = 1000 + number * 1.2
@@ -96,7 +96,7 @@ def test_very_many_spans_are_joined_where_they_are_close():
     assert 0 < len(spans) <= MOST_SPANS
 
 
-def test_reasons_are_stretches_of_time():
+def test_throttle_reasons_become_time_ranges():
     book = filled(30, reason=POWER_CAP)
     for number in range(30, 60):
         book.add(1000 + number / 10, [0.1, 0.1, 200.0, 0.0, nan])
@@ -105,14 +105,14 @@ def test_reasons_are_stretches_of_time():
     assert (reason.start_s, reason.end_s) == (0.0, pytest.approx(3.0, abs=0.15))
 
 
-def test_a_reason_that_was_hardly_ever_set_is_not_drawn():
+def test_a_rarely_set_throttle_reason_is_not_drawn():
     book = SampledRows(COLUMNS, (GPU,))
     for number in range(4_000):
         book.add(number / 10, [0.1, 0.1, 200.0, POWER_CAP if number % 100 == 0 else 0.0, nan])
     assert drawn(book).reasons == ()
 
 
-def test_a_reason_that_flickers_is_one_stretch():
+def test_a_flickering_throttle_reason_is_one_range():
     book = SampledRows(COLUMNS, (GPU,))
     for number in range(400):
         book.add(number / 10, [0.1, 0.1, 200.0, POWER_CAP if number % 2 else 0.0, nan])
@@ -120,7 +120,7 @@ def test_a_reason_that_flickers_is_one_stretch():
     assert (reason.start_s, reason.end_s) == (pytest.approx(0.1), pytest.approx(39.9, abs=0.11))
 
 
-def test_a_second_of_heat_in_an_hour_is_kept_as_long_as_it_was():
+def test_one_second_of_thermal_throttling_in_an_hour_keeps_its_length():
     book = SampledRows(COLUMNS, (GPU,))
     for number in range(36_000):
         book.add(number / 10, [0.1, 0.1, 200.0, HEAT if 20_000 <= number < 20_010 else 0.0, nan])
@@ -129,7 +129,7 @@ def test_a_second_of_heat_in_an_hour_is_kept_as_long_as_it_was():
     assert (reason.start_s, reason.end_s) == (pytest.approx(2000.0), pytest.approx(2001.0, abs=0.11))
 
 
-def test_many_reasons_of_one_gpu_do_not_hide_the_heat_of_another():
+def test_many_reasons_of_one_gpu_do_not_hide_those_of_another():
     columns = ("gpu0_reason_bits", "gpu1_reason_bits")
     book = SampledRows(columns, (GPU, Device(1, "Another", reason_names)))
     for number in range(6_000):
@@ -139,7 +139,7 @@ def test_many_reasons_of_one_gpu_do_not_hide_the_heat_of_another():
     assert [one.reason for one in reasons if one.device == 1] == ["sw_thermal_slowdown"]
 
 
-def test_more_reasons_on_more_gpus_than_can_be_drawn_come_to_an_end():
+def test_drawn_throttle_reasons_are_bounded():
     gpus = [Device(number, "A GPU", reason_names) for number in range(20)]
     book = SampledRows([f"gpu{gpu.number}_reason_bits" for gpu in gpus], gpus)
     for number in range(40):
@@ -148,18 +148,18 @@ def test_more_reasons_on_more_gpus_than_can_be_drawn_come_to_an_end():
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_next_to_nothing_is_no_timeline(rows: int):
+def test_fewer_than_two_rows_have_no_timeline(rows: int):
     assert timeline_of(filled(rows)) is None
 
 
-def test_a_timeline_is_the_same_after_a_recording():
+def test_a_timeline_survives_encoding():
     book = filled(300, reason=POWER_CAP)
     book.note(Span(phase="decode", start_s=1001.0, end_s=1002.0))
     timeline = drawn(book)
     assert msgspec.convert(msgspec.json.decode(msgspec.json.encode(timeline)), Timeline) == timeline
 
 
-def test_the_telemetry_of_a_live_sampler_has_its_timeline():
+def test_telemetry_of_a_live_sampler_has_a_timeline():
     with Sampler(LiveSystem(), hz=50) as sampler:
         system = LiveSystem()
         system.sleep(0.3)

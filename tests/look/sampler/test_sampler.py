@@ -41,7 +41,7 @@ def watched(sampler: Sampler, rows: int = 2) -> None:
         time.sleep(0.02)
 
 
-def test_this_machine_for_half_a_second():
+def test_this_machine_is_sampled_for_half_a_second():
     system = LiveSystem()
     with Sampler(system, [os.getpid()], hz=20) as sampler:
         start = system.clock()
@@ -49,7 +49,7 @@ def test_this_machine_for_half_a_second():
             sum(range(10_000))
         watched(sampler, 4)
         sampler.note(Span(phase="decode", start_s=start, end_s=system.clock()))
-        seen = sampler.seen(0)
+        seen = sampler.means_between(0)
     telemetry = sampler.telemetry()
     assert telemetry.samples >= 4
     assert telemetry.asked_hz == 20
@@ -61,18 +61,18 @@ def test_this_machine_for_half_a_second():
     assert decode.host["busy_cpus"].high <= (os.cpu_count() or 1)
 
 
-def test_a_recording_is_not_watched_and_starting_does_not_fail(tmp_path: Path, wording):
+def test_a_recording_is_not_sampled_and_says_why(tmp_path: Path, wording):
     Recorder(FakeSystem(), tmp_path).close()
     with Sampler(RecordedSystem(tmp_path), [1]) as sampler:
         sampler.note(Span(phase="decode", start_s=0, end_s=1))
     assert sampler.telemetry().samples == 0
     assert list(sampler.telemetry().unread) == ["all"]
     wording(sampler.telemetry().unread["all"])
-    assert sampler.seen(0) == {}
+    assert sampler.means_between(0) == {}
     assert sampler.clock() == 0.0
 
 
-def test_nothing_that_is_sampled_is_written_into_a_recording(tmp_path: Path):
+def test_samples_are_not_written_into_a_recording(tmp_path: Path):
     recorder = Recorder(LiveSystem(), tmp_path)
     with Sampler(recorder, [os.getpid()], hz=50) as sampler:
         watched(sampler)
@@ -80,7 +80,7 @@ def test_nothing_that_is_sampled_is_written_into_a_recording(tmp_path: Path):
     assert (tmp_path / "recording.jsonl").read_bytes() == b""
 
 
-def test_a_machine_without_any_source_gives_reasons_and_no_samples_with_values():
+def test_a_machine_without_sources_gives_reasons_and_no_values():
     system = LiveFake()
     with Sampler(system, hz=10) as sampler:
         pass
@@ -89,7 +89,7 @@ def test_a_machine_without_any_source_gives_reasons_and_no_samples_with_values()
     assert all(not phase.host for phase in telemetry.phases)
 
 
-def test_a_source_that_breaks_when_it_is_opened_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_a_source_that_fails_to_open_does_not_affect_others(monkeypatch: pytest.MonkeyPatch):
     def broken(*_args: object) -> list[Reading]:
         raise RuntimeError("unheard of")
 
@@ -101,10 +101,10 @@ def test_a_source_that_breaks_when_it_is_opened_costs_the_others_nothing(monkeyp
     with Sampler(LiveSystem(), hz=50) as sampler:
         watched(sampler)
     assert sampler.telemetry().unread == {"bad": "RuntimeError: unheard of"}
-    assert sampler.seen(0)["a"] == 1.0
+    assert sampler.means_between(0)["a"] == 1.0
 
 
-def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pytest.MonkeyPatch, wording):
+def test_a_driver_that_hangs_while_opening_is_abandoned(monkeypatch: pytest.MonkeyPatch, wording):
     release = Event()
     hanging = SimpleNamespace(DRIVER=True, open_readings=lambda *_args: release.wait(10) and [])
     monkeypatch.setattr(sources_module, "OPEN_LIMIT_S", 0.05)
@@ -114,10 +114,10 @@ def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pyte
     release.set()
     assert list(sampler.telemetry().unread) == ["hangs"]
     wording(sampler.telemetry().unread["hangs"], tells="0.05 s")
-    assert sampler.seen(0) == {"a": 1.0}
+    assert sampler.means_between(0) == {"a": 1.0}
 
 
-def test_a_driver_that_fails_at_the_goodbye_costs_nothing(monkeypatch: pytest.MonkeyPatch):
+def test_a_driver_that_fails_to_close_does_not_affect_the_samples(monkeypatch: pytest.MonkeyPatch):
     def open_readings(_live, _pids, closing):
         closing.callback(int, "no goodbye")
         return [Reading("clock", ("clock_hz",), lambda _now: (1e9,), Device(0, "A GPU"))]
@@ -128,7 +128,7 @@ def test_a_driver_that_fails_at_the_goodbye_costs_nothing(monkeypatch: pytest.Mo
     assert sampler.telemetry().samples > 0
 
 
-def test_a_gpu_that_hangs_leaves_its_columns_empty_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch):
+def test_a_hanging_gpu_leaves_its_columns_empty(monkeypatch: pytest.MonkeyPatch):
     release = Event()
 
     def hang(_now: float) -> tuple[float]:
@@ -148,7 +148,7 @@ def test_a_gpu_that_hangs_leaves_its_columns_empty_and_the_others_go_on(monkeypa
             watched(sampler, 5)
             if "gpu0" in (unread := sampler.unread()):
                 break
-        seen = sampler.seen(0)
+        seen = sampler.means_between(0)
     release.set()
     assert "has not answered for" in unread["gpu0"]
     assert (seen["a"], seen["gpu1_power_w"]) == (1.0, 5.0)
@@ -156,7 +156,7 @@ def test_a_gpu_that_hangs_leaves_its_columns_empty_and_the_others_go_on(monkeypa
     assert sampler.telemetry().samples >= 5
 
 
-def test_it_may_be_stopped_while_it_starts_and_started_twice(monkeypatch: pytest.MonkeyPatch):
+def test_a_sampler_can_be_stopped_while_starting_and_restarted(monkeypatch: pytest.MonkeyPatch):
     opening, release = Event(), Event()
 
     def slow(*_args: object) -> list[Reading]:
@@ -189,7 +189,7 @@ def scripted(live: LiveFake) -> tuple[RowWriter, SampledRows]:
     return RowWriter(live, host, [], book), book
 
 
-def test_own_work_is_told_from_that_of_others():
+def test_own_cpu_time_is_separated_from_other_processes():
     live = LiveFake(
         files={
             "/proc/stat": STAT.format(0, 0), "/proc/7/stat": PROCESS.format(faults=0, ticks=0, pages=100),
@@ -204,7 +204,7 @@ def test_own_work_is_told_from_that_of_others():
         live.files["/proc/self/stat"] = THIS.format(faults=0, ticks=number, pages=1)
         scribe.round(number)
         live.sleep(0.1)
-    seen = book.seen(100.05, 1e9)
+    seen = book.means_between(100.05, 1e9)
     assert seen["busy_cpus"] == pytest.approx(0.9)
     assert seen["own_cpus"] == pytest.approx(0.5)
     assert seen["others_cpus"] == pytest.approx(0.3)
@@ -216,7 +216,7 @@ def test_own_work_is_told_from_that_of_others():
     assert book.samples == 12
 
 
-def test_a_day_takes_no_more_memory_than_some_hours(monkeypatch: pytest.MonkeyPatch):
+def test_a_day_takes_no_more_memory_than_a_few_hours(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(series_module, "HOUR_ROWS", 1)  # as few as there may be
     live = LiveFake(files={"/proc/stat": STAT.format(0, 0)})
     scribe, book = scripted(live)
@@ -236,7 +236,7 @@ def test_a_day_takes_no_more_memory_than_some_hours(monkeypatch: pytest.MonkeyPa
     assert decode.seconds == pytest.approx(23 * 60, rel=0.05)
 
 
-def test_a_late_round_is_counted_and_does_not_shift_the_next():
+def test_a_late_round_is_counted_and_does_not_shift_the_schedule():
     beat = ScheduledThread(
         LiveFake(),
         RowWriter(LiveFake(), Reader("", [], float, float, 1, 1), [], SampledRows((), ())),
@@ -250,7 +250,7 @@ def test_a_late_round_is_counted_and_does_not_shift_the_next():
     assert beat.late == 3
 
 
-def test_the_series_as_csv_has_units_in_its_names_and_the_start_in_a_comment(tmp_path: Path):
+def test_series_csv_has_units_in_names_and_start_in_a_comment(tmp_path: Path):
     system = LiveSystem()
     with Sampler(system, hz=50) as sampler:
         start = system.clock()
@@ -268,7 +268,7 @@ def test_the_series_as_csv_has_units_in_its_names_and_the_start_in_a_comment(tmp
     assert float(rows[-1]["memory_available_bytes"] or rows[0]["memory_available_bytes"]) > 0
 
 
-def test_another_ending_or_a_place_that_is_not_there_is_a_clear_error(tmp_path: Path):
+def test_an_unknown_extension_or_missing_folder_is_a_user_error(tmp_path: Path):
     sampler = Sampler(LiveFake())
     with pytest.raises(UserError, match=r"\.csv or \.arrow"):
         sampler.write_series(str(tmp_path / "series.xlsx"))
@@ -276,7 +276,7 @@ def test_another_ending_or_a_place_that_is_not_there_is_a_clear_error(tmp_path: 
         sampler.write_series(str(tmp_path / "nowhere" / "series.csv"))
 
 
-def test_an_arrow_file_is_what_arrow_reads_or_a_hint_what_to_install(tmp_path: Path):
+def test_series_arrow_is_readable_or_says_what_to_install(tmp_path: Path):
     path = tmp_path / "series.arrow"
     with Sampler(LiveSystem(), hz=50) as sampler:
         watched(sampler)

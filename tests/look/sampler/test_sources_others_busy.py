@@ -36,7 +36,7 @@ def share(reading: OthersBusy) -> float:
     return reading.read(0.0)[0]
 
 
-def test_the_work_of_a_stranger_beside_ours():
+def test_gpu_share_of_other_processes_is_sampled():
     nvml = Counting()
     reading = OthersBusy(nvml, "gpu", [OURS])
     nvml.work(1_000, ours=50, theirs=99)
@@ -48,7 +48,7 @@ def test_the_work_of_a_stranger_beside_ours():
     assert share(reading) == 0.0
 
 
-def test_nothing_new_is_no_share():
+def test_without_new_driver_samples_there_is_no_share():
     nvml = Counting()
     reading = OthersBusy(nvml, "gpu", [OURS])
     assert isnan(share(reading))
@@ -59,7 +59,7 @@ def test_nothing_new_is_no_share():
     assert isnan(share(reading))
 
 
-def test_in_a_container_with_other_numbers_nobody_is_blamed():
+def test_foreign_pid_namespaces_give_no_share():
     nvml = Counting()
     reading = OthersBusy(nvml, "gpu", [7])
     for when in range(1, 5):
@@ -67,7 +67,7 @@ def test_in_a_container_with_other_numbers_nobody_is_blamed():
         assert isnan(share(reading))
 
 
-def test_rows_of_noise_are_passed_over():
+def test_out_of_range_process_utilization_is_skipped():
     nvml = Counting()
     reading = OthersBusy(nvml, "gpu", [OURS])
     nvml.work(1, ours=50)
@@ -76,7 +76,7 @@ def test_rows_of_noise_are_passed_over():
     assert share(reading) == 0.0
 
 
-def test_a_driver_that_can_not_say():
+def test_a_driver_without_process_utilization_is_an_error():
     nvml = Counting()
     nvml.error = 3
     with pytest.raises(Answer):

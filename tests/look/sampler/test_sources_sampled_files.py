@@ -25,19 +25,19 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("parse", PARSERS)
-def test_files_that_hold_something_else_are_a_look_error(parse, text: bytes):
+def test_malformed_sampled_files_are_a_look_error_at_most(parse, text: bytes):
     with suppress(LookError):
         parse(text)
 
 
 @given(st.binary(max_size=300))
-def test_no_bytes_whatever_break_a_parser(text: bytes):
+def test_no_bytes_crash_a_sampled_file_parser(text: bytes):
     for parse in PARSERS:
         with suppress(LookError):
             parse(text)
 
 
-def test_a_machine_of_192_cores_is_read_whole():
+def test_all_192_cores_are_read():
     lines = "".join(f"cpu{n} 1000000 20000 300000 {n} 20588 0 4119 101151 0 0\n" for n in range(192))
     live = LiveFake(files={"/proc/stat": f"cpu  1 2 3 4 5 6 7 8 9 10\n{lines}intr 0 0\n", "/proc/self/stat": "1 (x) S"})
     (reading,) = host.open_processors(live, [], ExitStack())
@@ -46,7 +46,7 @@ def test_a_machine_of_192_cores_is_read_whole():
     assert len(list(reading.read(2.0))) == 6 + 192
 
 
-def test_pages_swapped_are_bytes_a_second():
+def test_swap_pages_become_bytes_per_second():
     live = LiveFake(files={"/proc/vmstat": VMSTAT.format(100)})
     (reading,) = host.open_paging(live, [], ExitStack())
     reading.read(1.0)
@@ -54,7 +54,7 @@ def test_pages_swapped_are_bytes_a_second():
     assert list(reading.read(1.5)) == [10 * 4096 / 0.5, 0.0, 0.0]
 
 
-def test_partitions_and_disks_made_of_others_are_not_counted_twice():
+def test_partitions_and_mapped_disks_are_not_counted_twice():
     text = "   8 0 sda 10 0 100 4\n   8 1 sda1 10 0 100 4\n 253 0 dm-0 10 0 100 4\n 259 0 nvme0n1 5 0 50 1\n"
     live = LiveFake(files={"/proc/diskstats": text}, folders={"/sys/block": ["sda", "dm-0", "nvme0n1", "loop0"]})
     (reading,) = host.open_disks(live, [], ExitStack())
@@ -63,7 +63,7 @@ def test_partitions_and_disks_made_of_others_are_not_counted_twice():
     assert list(reading.read(2.0)) == [200 * 512]
 
 
-def test_pressure_is_the_share_of_the_time_between_two_looks():
+def test_pressure_is_the_stalled_share_between_two_reads():
     text = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
     live = LiveFake(files={f"/proc/pressure/{kind}": text.format(1_000_000) for kind in host.PRESSURE_KINDS})
     cpu, _memory, _io = host.open_pressure(live, [], ExitStack())
@@ -72,7 +72,7 @@ def test_pressure_is_the_share_of_the_time_between_two_looks():
     assert list(cpu.read(2.0)) == [0.25]
 
 
-def test_a_quota_is_that_of_the_runtime_and_its_share_is_of_periods():
+def test_throttled_share_is_that_of_the_runtimes_cgroup_periods():
     stat = "usage_usec 1\nnr_periods {}\nnr_throttled {}\nthrottled_usec 5\n"
     live = LiveFake(
         files={
@@ -91,13 +91,13 @@ def test_a_quota_is_that_of_the_runtime_and_its_share_is_of_periods():
         host.open_quota(live, [7], ExitStack())
 
 
-def test_a_clock_of_the_processor_is_in_hertz():
+def test_cpu_frequency_is_converted_to_hertz():
     path = host.CURRENT_FREQUENCY.format(0)
     (reading,) = host.open_frequency(LiveFake(files={path: "2800000\n"}), [], ExitStack())
     assert list(reading.read(0.0)) == [2.8e9]
 
 
-def test_an_amd_card_by_its_files():
+def test_an_amd_gpu_is_sampled_from_sysfs():
     card = "/sys/class/drm/card1/device"
     files = {
         f"{card}/vendor": "0x1002\n", f"{card}/uevent": "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c2:00.0\n",
@@ -120,7 +120,7 @@ def test_an_amd_card_by_its_files():
         readings[0].read(0.0)
 
 
-def test_an_intel_card_by_its_files():
+def test_an_intel_gpu_is_sampled_from_sysfs():
     card = "/sys/class/drm/card0"
     throttle = f"{card}/gt/gt0"
     files = {
@@ -144,7 +144,7 @@ def test_an_intel_card_by_its_files():
     assert readings["reason_bits"].device.reason_names(int(bits)) == ["pl1"]
 
 
-def test_a_followed_file_is_read_anew_each_time_and_an_ended_process_is_a_look_error(tmp_path):
+def test_a_followed_file_is_reread_and_a_missing_one_is_a_look_error(tmp_path):
     path = tmp_path / "value"
     path.write_text("1")
     file = LiveSystem().follow(str(path), 4)
@@ -159,7 +159,7 @@ def test_a_followed_file_is_read_anew_each_time_and_an_ended_process_is_a_look_e
         LiveSystem().follow(str(tmp_path / "none"))
 
 
-def test_the_clock_is_that_of_a_fast_core_which_the_runtime_may_use():
+def test_the_sampled_clock_is_that_of_an_allowed_fast_core():
     cores = "/sys/devices/system/cpu"
     files = {"/proc/7/status": "Name:\tllama\nCpus_allowed_list:\t2-7\n", f"{cores}/online": "0-7\n"}
     files |= {f"{cores}/cpu{n}/cpu_capacity": "530\n" if n < 4 else "1024\n" for n in range(8)}

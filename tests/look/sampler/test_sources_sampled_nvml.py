@@ -32,7 +32,7 @@ def read(reader: Reader, live: LiveFake, rounds: int = 1, first: int = 0) -> dic
     return seen
 
 
-def test_every_figure_of_an_h200_at_work():
+def test_every_figure_of_a_busy_h200_is_sampled():
     nvml, live = RecordedNvml(ROW), LiveFake()
     reader = reader_of(nvml, live)
     read(reader, live)
@@ -50,7 +50,7 @@ def test_every_figure_of_an_h200_at_work():
     assert "throughput" not in nvml.calls
 
 
-def test_traffic_is_the_growth_of_the_counters_also_where_they_start_over():
+def test_pcie_traffic_is_counter_growth_with_wraparound():
     nvml, live = RecordedNvml(ROW), LiveFake()
     nvml.fields |= {197: (2**32 - 1_000_000, 1), 198: (0, 3)}
     reader = reader_of(nvml, live)
@@ -61,7 +61,7 @@ def test_traffic_is_the_growth_of_the_counters_also_where_they_start_over():
     assert seen["gpu0_pcie_receive_bytes_per_s"] == pytest.approx(5e6, rel=1e-6)
 
 
-def test_an_older_driver_measures_traffic_and_averages_power():
+def test_an_old_driver_gives_pcie_throughput_and_average_power():
     nvml, live = RecordedNvml(ROW), LiveFake()
     nvml.errors["instant power"] = 3
     del nvml.fields[197], nvml.fields[82]
@@ -73,7 +73,7 @@ def test_an_older_driver_measures_traffic_and_averages_power():
     assert reader.unread == {"gpu0 memory_temperature_c": "Not Supported"}
 
 
-def test_a_gpu_that_is_lost_while_it_is_watched_is_named_and_hardly_asked_any_more():
+def test_a_gpu_lost_while_sampled_is_named_and_asked_rarely():
     nvml, live = RecordedNvml(ROW), LiveFake()
     reader = reader_of(nvml, live)
     read(reader, live, 5)
@@ -85,7 +85,7 @@ def test_a_gpu_that_is_lost_while_it_is_watched_is_named_and_hardly_asked_any_mo
     assert len(nvml.calls) < 150
 
 
-def test_a_gpu_that_is_gone_from_the_start_does_not_hide_the_others():
+def test_a_gpu_lost_from_the_start_does_not_hide_the_others():
     nvml = RecordedNvml(ROW, gpus=2)
     nvml.errors["handle 0"] = 15
     readings, unread = open_sources(LiveFake(libraries={"pynvml": nvml}), [], ExitStack())
@@ -96,7 +96,7 @@ def test_a_gpu_that_is_gone_from_the_start_does_not_hide_the_others():
         lost.read(0.0)
 
 
-def test_without_a_driver_there_is_a_reason_and_with_one_it_is_closed_again():
+def test_nvml_is_shut_down_and_a_failed_init_is_a_look_error():
     nvml = RecordedNvml(ROW)
     with ExitStack() as closing:
         list(source.readings_of(nvml, closing))
@@ -106,7 +106,7 @@ def test_without_a_driver_there_is_a_reason_and_with_one_it_is_closed_again():
         list(source.readings_of(nvml, ExitStack()))
 
 
-def test_each_driver_counts_its_own_and_all_get_different_numbers():
+def test_gpus_of_all_drivers_get_distinct_numbers():
     amd = "/sys/class/drm/card0/device"
     live = LiveFake(
         libraries={"pynvml": RecordedNvml(ROW, gpus=2)},
@@ -127,7 +127,7 @@ class CountingNvml(RecordedNvml):
         return [SimpleNamespace(pid=pid, timeStamp=when, smUtil=percent) for pid, percent in ((7, 58), (8, 41))]
 
 
-def test_the_work_of_others_is_read_only_where_our_own_processes_are_known():
+def test_other_processes_gpu_share_needs_known_own_pids():
     live = LiveFake()
     columns = [c for r in source.readings_of(CountingNvml(ROW), ExitStack()) for c in r.columns]
     assert "others_busy" not in columns
@@ -137,7 +137,7 @@ def test_the_work_of_others_is_read_only_where_our_own_processes_are_known():
     assert read(reader, live, 10)["gpu0_others_busy"] == 0.41
 
 
-def test_a_library_that_does_not_know_the_question_costs_only_this_figure():
+def test_an_nvml_without_process_utilization_loses_only_that_figure():
     live = LiveFake()
     reader = Reader(
         "gpu0", list(source.readings_of(RecordedNvml(ROW), ExitStack(), [7])), live.clock, live.clock, 0.1, 0.01

@@ -25,14 +25,14 @@ def shares(live: LiveFake) -> dict[str, float]:
     return dict(zip(reading.columns, reading.read(0.0), strict=True))
 
 
-def test_running_threads_on_slow_cores():
+def test_running_threads_on_efficiency_cores_are_sampled():
     hybrid = {"/sys/devices/cpu_core/cpus": "0-1\n"}
     live = machine(("R", 0), ("R", 2), ("R", 3), ("R", 3), ("S", 1), **hybrid)
     assert shares(live) == {"own_slow_core_share": 0.75}
     assert isnan(shares(machine(("S", 2), **hybrid))["own_slow_core_share"])
 
 
-def test_running_threads_by_memory_node():
+def test_running_threads_per_numa_node_are_sampled():
     nodes = {f"{NODES}/has_cpu": "0-1\n", f"{NODES}/has_memory": "0-1\n",
              f"{NODES}/node0/cpulist": "0-1\n", f"{NODES}/node1/cpulist": "2-3\n"}  # fmt: skip
     assert shares(machine(("R", 0), ("R", 2), ("R", 3), ("R", 1), **nodes)) == {
@@ -41,7 +41,7 @@ def test_running_threads_by_memory_node():
     }
 
 
-def test_where_it_makes_no_difference_nobody_looks():
+def test_threads_are_not_sampled_on_one_kind_of_core_and_one_node():
     with pytest.raises(LookError, match="one kind"):
         host.open_threads(machine(("R", 0)), [7], ExitStack())
     with pytest.raises(LookError, match="no process"):

@@ -9,7 +9,7 @@ from sampled_machine import LiveFake
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.run import GpuTelemetry, PhaseTelemetry, SamplerCost, Span, Stat, Telemetry
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.values import Known, measured
+from unslow.facts.values import Known, measured_fact
 from unslow.look.sampler.readings import Reader
 from unslow.look.sampler.rows import SampledRows
 from unslow.look.sampler.sources.nvml import readings_of
@@ -45,17 +45,17 @@ def with_run(folder: Path, telemetry: Telemetry, **changes: object) -> Snapshot:
     """The recorded machine, watched by the sampler."""
     snapshot = read_stored(str(folder))
     (subject,) = snapshot.subjects
-    run = msgspec.structs.replace(subject.run, gpus=measured(under_load(telemetry), "test"), **changes)
+    run = msgspec.structs.replace(subject.run, gpus=measured_fact(under_load(telemetry), "test"), **changes)
     return msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=run),))
 
 
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda folder: folder.name)
-def test_a_healthy_machine_that_is_watched_has_no_findings(folder: Path):
+def test_a_healthy_sampled_machine_has_no_findings(folder: Path):
     report = diagnose(with_run(folder, sampled(rows_of(folder)))).subjects[0]
     assert (report.verdict, report.findings) == ("normal", ())
 
 
-def test_a_power_cap_in_a_few_samples_is_none():
+def test_a_power_cap_in_few_samples_is_not_a_finding():
     folder = MACHINES / "h200_llama_server_healthy_70b"
     rows = rows_of(folder)
     for row in rows[::10]:
@@ -68,14 +68,14 @@ def test_a_power_cap_in_a_few_samples_is_none():
     assert diagnose(with_run(folder, telemetry)).subjects[0].findings == ()
 
 
-def test_heat_that_holds_the_clocks_down_is_found():
+def test_sampled_thermal_throttling_is_found():
     folder = MACHINES / "h200_llama_server_healthy_70b"
     rows = rows_of(folder)
     for row in rows:
         row |= {REASONS: "0x0000000000000020", "clocks.sm": "600", "temperature.gpu": "88"}
     speed = read_stored(str(folder)).subjects[0].run.decode_tokens_per_s
     assert isinstance(speed, Known)
-    slow = measured(speed.value / 2.5, "test")
+    slow = measured_fact(speed.value / 2.5, "test")
     report = diagnose(with_run(folder, sampled(rows), decode_tokens_per_s=slow)).subjects[0]
     assert [finding.cause for finding in report.findings][:1] == ["gpu_thermal_throttling"]
 
@@ -94,12 +94,12 @@ def test_means_and_maxima_are_those_of_the_decode_phase():
     assert "power_w" in found.power_max_w.why
 
 
-def test_without_a_decode_phase_there_is_nothing_to_say():
+def test_without_decode_samples_there_are_no_gpus_under_load():
     assert under_load(telemetry_of()) == ()
     assert under_load(telemetry_of(PhaseTelemetry(phase="decode", seconds=1, samples=0))) == ()
 
 
-def test_the_share_of_throttled_periods_or_why_there_is_none():
+def test_throttled_fraction_is_sampled_or_says_why_not():
     share = Stat(mean=0.25, low=0, high=1, last=0, samples=4)
     decode = PhaseTelemetry(phase="decode", seconds=1, samples=4, host={"cpu_throttled_share": share})
     assert throttled_fraction(telemetry_of(decode)).value == 0.25

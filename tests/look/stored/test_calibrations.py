@@ -1,4 +1,4 @@
-"""Calibrations are kept whole, found again, and a file that is none is told."""
+"""Calibrations are stored, found again, and invalid files reported."""
 
 from pathlib import Path
 
@@ -8,8 +8,7 @@ import pytest
 from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.stored import data_folder
-from unslow.look.stored.calibrations import CalibrationStore, calibration_file_name, read_calibrations
+from unslow.look.stored import CalibrationStore, calibration_file_name, data_folder, read_calibrations
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
@@ -31,7 +30,7 @@ def store(tmp_path) -> CalibrationStore:
     return CalibrationStore(tmp_path / "calibrations")
 
 
-def test_kept_and_found_again(store):
+def test_a_saved_calibration_is_found_again(store):
     assert store.read_all(SYSTEM) == []
     path = store.save(ONE)
     assert path.name.startswith("calibration-embedded_llama_cpp-")
@@ -39,7 +38,7 @@ def test_kept_and_found_again(store):
     assert [p.name for p in store.folder.iterdir()] == [path.name]
 
 
-def test_a_newer_one_takes_the_place_of_its_like(store):
+def test_a_newer_calibration_replaces_its_predecessor(store):
     store.save(ONE)
     newer = msgspec.structs.replace(ONE, engine_version="8", taken_at="2026-02-01T00:00:00+00:00")
     store.save(newer)
@@ -48,7 +47,7 @@ def test_a_newer_one_takes_the_place_of_its_like(store):
     assert [c.threads for c in read_calibrations(SYSTEM, store)] == [8, 4]
 
 
-def test_forgotten(store):
+def test_forgetting_removes_only_the_calibration(store):
     path = store.save(ONE)
     (store.folder / "notes.txt").write_text("mine")
     store.forget(str(path))
@@ -58,17 +57,17 @@ def test_forgotten(store):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "is no calibration"),
+        (b"", "is not a calibration"),
         (b"[]", "has the schema 'None'"),
         (b'{"schema": "unslow.calibration/2"}', "this version reads unslow.calibration/1"),
         (b'{"schema": "unslow.calibration/1"}', "missing required field"),
-        (b"[" * 100_000, "is no calibration"),
-        (b"\xff\xfe", "is no calibration"),
+        (b"[" * 100_000, "is not a calibration"),
+        (b"\xff\xfe", "is not a calibration"),
         (dump_stored(ONE).replace(b'"threads": 8', b'"threads": -8'), "$.threads"),
         (dump_stored(ONE).replace(b'"seconds": 30.0', b'"seconds": "x"'), "$.seconds"),
     ],
 )
-def test_a_hostile_file_is_told_and_does_no_harm(store, data, words):
+def test_a_hostile_calibration_file_is_reported_and_skipped(store, data, words):
     good = store.save(ONE)
     bad = store.folder / good.name.replace(good.name[-17:-5], "0" * 12)
     bad.write_bytes(data)
@@ -77,7 +76,7 @@ def test_a_hostile_file_is_told_and_does_no_harm(store, data, words):
     assert read_calibrations(SYSTEM, store) == [ONE]
 
 
-def test_an_endless_file_is_no_calibration(store):
+def test_a_calibration_file_above_1_mib_is_refused(store):
     path = store.save(ONE)
     path.write_bytes(b" " * (LARGEST_BYTES + 1))
     (stored,) = store.read_all(SYSTEM)
@@ -86,14 +85,14 @@ def test_an_endless_file_is_no_calibration(store):
         parse_calibration(path.read_bytes(), "x")
 
 
-def test_a_folder_that_can_not_be_written(tmp_path):
+def test_an_unwritable_calibration_folder_is_a_user_error(tmp_path):
     (tmp_path / "calibrations").write_text("a file")
     with pytest.raises(UserError, match="can't write") as error:
         CalibrationStore(tmp_path / "calibrations").save(ONE)
     assert "UNSLOW_DATA_DIR" in error.value.hint
 
 
-def test_where_data_lies():
+def test_data_folder_per_platform_and_variable():
     home = Path("/home/me")
     assert data_folder({}, "linux", home) == home / ".local/share/unslow"
     assert data_folder({"XDG_DATA_HOME": "/d"}, "linux", home) == Path("/d/unslow")
@@ -102,7 +101,7 @@ def test_where_data_lies():
     assert data_folder({}, "win32", home) == home / "AppData/Local/unslow"
 
 
-def test_names_differ_by_machine_device_and_threads():
+def test_calibration_file_names_differ_by_machine_device_engine_and_threads():
     others = ({"threads": 4}, {"device": "RTX 4090"}, {"machine": MachineMark(cpu="Xeon")}, {"engine": "llama.cpp"})
     names = {calibration_file_name(msgspec.structs.replace(ONE, **change)) for change in ({}, *others)}
     assert len(names) == 5

@@ -1,4 +1,4 @@
-"""Benchmarks are kept, found again by what people call them, and one that was killed is not lost."""
+"""The benchmark history: stored, found by id or label, and kept when the process is killed."""
 
 import os
 import sqlite3
@@ -35,14 +35,14 @@ def changed(history: History, *statements: str) -> None:
     connection.close()
 
 
-def test_reading_makes_no_file(history):
+def test_reading_an_empty_history_creates_no_file(history):
     assert history.all() == []
     assert history.count() == 0
     assert history.latest() is None
     assert not history.path.parent.exists()
 
 
-def test_kept_whole_and_only_for_the_owner(history):
+def test_a_benchmark_is_stored_with_owner_only_permissions(history):
     one = bench(1, failures=(failed(),), notes=("a note",))
     history.keep(one)
     assert history.find(one.id) == one
@@ -51,14 +51,14 @@ def test_kept_whole_and_only_for_the_owner(history):
     assert (entry.decode_tokens_per_s, entry.answered, entry.failed, entry.state) == (100.0, 2, 1, "whole")
 
 
-def test_kept_twice_is_one(history):
+def test_storing_a_benchmark_again_replaces_it(history):
     history.keep(bench(1, 100.0))
     history.keep(bench(1, 90.0))
     assert history.count() == 1
     assert history.find("LAST").figures["decode_tokens_per_s"].median == 90.0
 
 
-def test_listed_newest_first(history):
+def test_benchmarks_are_listed_newest_first(history):
     for one in (bench(2, model="Qwen3-8B"), bench(3, label="before"), bench(1, runtime="ollama")):
         history.keep(one)
     assert [i[:4] for i in ids(history)] == ["0003", "0002", "0001"]
@@ -69,7 +69,7 @@ def test_listed_newest_first(history):
     ("word", "number"),
     [("0002-abcdef", 2), ("0002", 2), ("LAST", 3), ("last~2", 1), ("LAST~0", 3), ("before the update", 1)],
 )
-def test_found_by_what_people_call_it(history, word, number):
+def test_a_benchmark_is_found_by_id_prefix_last_or_label(history, word, number):
     for n in (1, 2, 3):
         history.keep(bench(n, label="before the update" if n == 1 else ""))
     assert history.find(word).id == f"{number:04d}-abcdef"
@@ -86,7 +86,7 @@ def test_found_by_what_people_call_it(history, word, number):
         pytest.param("%", "'%'", id="a wildcard"),
     ],
 )
-def test_a_word_that_means_none_or_several(history, word, told, wording):
+def test_an_ambiguous_or_unknown_benchmark_is_a_user_error(history, word, told, wording):
     history.keep(bench(1))
     history.keep(bench(2))
     with pytest.raises(UserError) as error:
@@ -94,7 +94,7 @@ def test_a_word_that_means_none_or_several(history, word, told, wording):
     wording(error.value.message, tells=told)
 
 
-def test_the_last_one_like_this(history, wording):
+def test_last_finds_the_latest_benchmark_of_the_same_setup(history, wording):
     now, nothing = bench(9), bench(6, passes=(), figures={}, samples={})
     others = (bench(3, model="other"), bench(4, machine=MachineMark(cpu="Xeon")), bench(5, protocol="sweep"), nothing)
     for one in (bench(1), bench(2), *others, now):
@@ -111,7 +111,7 @@ def test_the_last_one_like_this(history, wording):
     assert history.find("LAST", like=now).id[:4] == "0006"
 
 
-def test_the_same_setup_in_whatever_version(history):
+def test_same_setup_ignores_versions(history):
     now = bench(9, runtime_version="b9100")
     versions = {**now.settings, "runtime.version": "b1", "machine.gpus.0.driver": "1", "machine.system.kernel": "5"}
     for one in (now, bench(1), bench(2, settings=versions), bench(3, settings={**now.settings, "runtime.batch": "64"})):
@@ -119,7 +119,7 @@ def test_the_same_setup_in_whatever_version(history):
     assert [one.id[:4] for one in history.same_setup(now)] == ["0002", "0001"]
 
 
-def test_forgotten(history):
+def test_benchmarks_are_forgotten_by_label_or_last(history):
     for n in (1, 2, 3, 4):
         history.keep(bench(n, label="trial" if n < 3 else ""))
     assert [entry.id[:4] for entry in history.forget("trial")] == ["0002", "0001"]
@@ -129,12 +129,12 @@ def test_forgotten(history):
         history.forget("trial")
 
 
-def test_an_interrupted_one_is_kept_as_such(history):
+def test_an_interrupted_benchmark_is_marked(history):
     history.keep(bench(1, interrupted=True))
     assert history.all()[0].state == "interrupted"
 
 
-def test_one_that_runs_and_is_finished(history):
+def test_a_running_benchmark_is_appended_and_finished(history):
     one = bench(1, passes=(), figures={}, samples={})
     history.begin(one)
     history.append(one.id, [answered(1)])
@@ -148,7 +148,7 @@ def test_one_that_runs_and_is_finished(history):
     assert history.all()[0].state == "whole"
 
 
-def test_beginning_again_takes_the_place_of_what_was_appended(history):
+def test_beginning_again_replaces_appended_passes(history):
     history.begin(bench(1, passes=()))
     history.append("0001-abcdef", [answered(1)])
     history.begin(bench(1, passes=(answered(1), answered(2))))
@@ -193,7 +193,7 @@ def program(history: History, text: str, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", text, *arguments], env=environment)
 
 
-def test_a_killed_one_broke_off_and_has_what_it_had(history):
+def test_a_killed_benchmark_keeps_its_passes(history):
     assert program(history, KILLED).wait(60) == -9
     (entry,) = history.all()
     assert (entry.state, entry.answered, entry.failed) == ("broke_off", 20, 2)
@@ -204,7 +204,7 @@ def test_a_killed_one_broke_off_and_has_what_it_had(history):
     assert "broke off" in left.notes[-1]
 
 
-def test_what_a_killed_writer_left_half_done_is_taken_back(history):
+def test_a_half_written_transaction_is_rolled_back(history):
     for number in range(1, 10):
         history.keep(bench(number))
     assert program(history, HALF_DONE).wait(60) == 0
@@ -214,20 +214,20 @@ def test_what_a_killed_writer_left_half_done_is_taken_back(history):
     assert history.count() == 10
 
 
-def test_a_file_that_can_only_be_read(history, monkeypatch):
+def test_a_read_only_history_is_read(history, monkeypatch):
     history.keep(bench(1))
     monkeypatch.setattr("unslow.look.stored.history.os.access", lambda *_: False)
     assert history.find("LAST") == bench(1)
 
 
-def test_processes_that_write_at_the_same_time_lose_nothing(history):
+def test_concurrent_writers_lose_nothing(history):
     writers = [program(history, WRITER, str(base)) for base in (100, 200, 300)]
     assert [writer.wait(120) for writer in writers] == [0, 0, 0]
     assert history.count() == 36
     assert {entry.state for entry in history.all()} == {"whole"}
 
 
-def test_a_piece_that_can_not_be_read_leaves_the_others(history, wording):
+def test_a_damaged_piece_leaves_the_others(history, wording):
     history.begin(bench(1, passes=()))
     for number in (1, 2, 3):
         history.append("0001-abcdef", [answered(number)])
@@ -237,13 +237,13 @@ def test_a_piece_that_can_not_be_read_leaves_the_others(history, wording):
     wording(left.notes, tells="1 of 3")
 
 
-def test_one_of_another_host_broke_off(history):
+def test_a_running_benchmark_of_another_host_broke_off(history):
     history.begin(bench(1))
     changed(history, "UPDATE benches SET owner = '1@elsewhere'")
     assert history.all()[0].state == "broke_off"
 
 
-def test_a_database_of_something_else_is_left_alone(history, wording):
+def test_a_foreign_database_is_not_touched(history, wording):
     history.path.parent.mkdir()
     changed(history, "CREATE TABLE mine (a)")
     before = history.path.read_bytes()
@@ -257,17 +257,17 @@ def test_a_database_of_something_else_is_left_alone(history, wording):
 @pytest.mark.parametrize(
     "data", [b"not a database at all, but some text\n" * 40, b"SQLite format 3\x00" + b"\xff" * 4096]
 )
-def test_a_file_that_is_no_database_is_left_alone(history, data, wording):
+def test_a_file_that_is_not_a_database_is_not_touched(history, data, wording):
     history.path.parent.mkdir()
     history.path.write_bytes(data)
     for work in (history.all, lambda: history.keep(bench(1))):
-        with pytest.raises(UserError, match=r"it is no database|it is damaged|unable to open") as error:
+        with pytest.raises(UserError, match=r"it is not a database|it is damaged|unable to open") as error:
             work()
     wording(error.value.hint)
     assert history.path.read_bytes() == data
 
 
-def test_a_torn_file_is_told(history):
+def test_a_damaged_database_is_a_user_error(history):
     for n in range(1, 20):
         history.keep(bench(n, notes=(os.urandom(4000).hex(),)))
     whole = history.path.read_bytes()
@@ -277,7 +277,7 @@ def test_a_torn_file_is_told(history):
     assert history.path.stat().st_size == len(whole)
 
 
-def test_a_newer_version_is_refused(history, wording):
+def test_a_newer_schema_version_is_refused(history, wording):
     history.keep(bench(1))
     changed(history, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     for work in (history.all, lambda: history.keep(bench(2))):
@@ -286,7 +286,7 @@ def test_a_newer_version_is_refused(history, wording):
         wording(str(caught.value))
 
 
-def test_an_older_version_is_brought_up(history, monkeypatch):
+def test_an_older_schema_version_is_migrated(history, monkeypatch):
     history.keep(bench(1))
     later = (*MIGRATIONS, "ALTER TABLE benches ADD COLUMN extra TEXT NOT NULL DEFAULT 'x'")
     monkeypatch.setattr("unslow.look.stored.history.MIGRATIONS", later)
@@ -303,13 +303,13 @@ def test_an_older_version_is_brought_up(history, monkeypatch):
         ("'text'", "holds no bytes"),
         ("12", "holds no bytes"),
         (f"x'{zlib.compress(b'[]').hex()}'", "has the schema 'None'"),
-        (f"x'{zlib.compress(b'[' * 100_000).hex()}'", "is no benchmark"),
+        (f"x'{zlib.compress(b'[' * 100_000).hex()}'", "is not a benchmark"),
         (f"x'{zlib.compress(b' ' * (33 * 2**20)).hex()}'", "larger than 32 MiB"),
         (f"x'{zlib.compress(b'x' * 9000)[:-9].hex()}'", "ends too early"),
         ("zeroblob(20000000)", "is damaged"),
     ],
 )
-def test_a_hostile_row_is_told(history, body, words):
+def test_a_hostile_row_is_a_user_error_and_leaves_the_others(history, body, words):
     history.keep(bench(1))
     history.keep(bench(2))
     changed(history, f"UPDATE benches SET body = {body} WHERE number = 1")
@@ -319,7 +319,7 @@ def test_a_hostile_row_is_told(history, body, words):
     assert history.find("0002") == bench(2)
 
 
-def test_hostile_columns_are_shown_within_bounds(history):
+def test_hostile_columns_are_bounded(history):
     history.keep(bench(1))
     changed(
         history,
@@ -332,7 +332,7 @@ def test_hostile_columns_are_shown_within_bounds(history):
     assert entry.state == "broke_off"
 
 
-def test_a_query_without_end_is_broken_off(history, monkeypatch, tmp_path, wording):
+def test_an_endless_query_is_aborted(history, monkeypatch, tmp_path, wording):
     monkeypatch.setattr("unslow.look.stored.history._MOST_STEPS", 20)
     history.keep(bench(1))
     names = "number, id, taken_at, label, protocol, runtime, runtime_version, model, machine, setup, seconds, decode, "
@@ -344,25 +344,25 @@ def test_a_query_without_end_is_broken_off(history, monkeypatch, tmp_path, wordi
     wording(refused.value.message, tells=str(history.path))
 
 
-def test_what_can_not_be_written_says_so(tmp_path, wording):
+def test_an_unwritable_history_is_a_user_error(tmp_path, wording):
     (tmp_path / "data").write_text("a file")
     with pytest.raises(UserError) as error:
         History(tmp_path / "data" / "benchmarks.sqlite3").keep(bench(1))
     wording(error.value.message, error.value.hint, tells="UNSLOW_DATA_DIR")
 
 
-def test_one_too_large_to_read_again_is_refused(history):
+def test_a_benchmark_above_32_mib_is_refused(history):
     with pytest.raises(UserError, match="larger than 32 MiB"):
         history.keep(bench(1, notes=("x" * (33 * 2**20),)))
     assert history.count() == 0
 
 
-def test_it_lies_in_the_users_data_folder(monkeypatch, tmp_path):
+def test_the_history_is_in_the_users_data_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("UNSLOW_DATA_DIR", str(tmp_path))
     assert default_history().path == tmp_path / "benchmarks.sqlite3"
 
 
-def test_another_program_that_holds_it(history, monkeypatch, wording):
+def test_a_locked_history_is_a_user_error(history, monkeypatch, wording):
     monkeypatch.setattr("unslow.look.stored.history.BUSY_S", 0.05)
     history.keep(bench(1))
     with sqlite3.connect(history.path, isolation_level=None) as other:
@@ -376,7 +376,7 @@ def test_another_program_that_holds_it(history, monkeypatch, wording):
     assert history.count() == 2
 
 
-def test_a_full_disk_is_what_is_told(history):
+def test_a_full_disk_is_the_reported_error(history):
     history.keep(bench(1))
 
     def write() -> None:
@@ -388,7 +388,7 @@ def test_a_full_disk_is_what_is_told(history):
         write()
 
 
-def test_a_word_that_is_no_text_is_told(history):
+def test_an_undecodable_search_word_is_a_user_error(history):
     history.keep(bench(1))
-    with pytest.raises(UserError, match="no text"):
+    with pytest.raises(UserError, match="not text"):
         history.find("\udcff")

@@ -16,30 +16,30 @@ from unslow.look.system.http import host_of, is_local_url, is_port, reachable_ho
         ("box", "box"),
     ],
 )
-def test_who_listens_everywhere_is_asked_here(host, seen):
+def test_a_wildcard_address_is_reached_on_loopback(host, seen):
     assert reachable_host(host) == seen
 
 
 @pytest.mark.parametrize("text", ["1", "8080", "65535"])
-def test_a_port(text):
+def test_ports_from_1_to_65535_are_valid(text):
     assert is_port(text)
 
 
 @pytest.mark.parametrize("text", ["", "http", "65536", "99999", "-1", "８０", "9" * 5000])
-def test_no_port(text):
+def test_other_texts_are_not_ports(text):
     assert not is_port(text)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://localhost", "http://[::1]:8080/v1"])
-def test_here(url):
+def test_loopback_urls_are_local(url):
     assert is_local_url(url)
 
 
 @pytest.mark.parametrize("url", ["http://10.0.0.1", "http://[::1", "http://[a:b:c]:80", "", "no address"])
-def test_elsewhere_or_no_url(url):
+def test_remote_and_invalid_urls_are_not_local(url):
     assert not is_local_url(url)
 
 
-def test_the_host_of_what_is_no_url_is_empty():
+def test_an_invalid_url_has_no_host():
     assert host_of("http://[::1") == ""
     assert host_of("http://Box:80/x") == "box"

@@ -1,4 +1,4 @@
-"""A door that closes when the time is up, or when somebody has seen enough."""
+"""A system interface that closes at a deadline or on request."""
 
 import socket
 import threading
@@ -7,13 +7,13 @@ import time
 import pytest
 from lab.replay import serve
 
-from unslow.look.system import LookError
-from unslow.look.system.live import LATE, STOPPED, ClosingSystem, was_closed
+from unslow.look.system import LATE, STOPPED, LookError, was_closed
+from unslow.look.system.live import ClosingSystem
 
 BODY = {"prompt": "x", "n_predict": 50, "stream": True}
 
 
-def test_until_then_it_is_a_door_like_any_other():
+def test_before_its_deadline_a_closing_system_works_normally():
     with serve("llama_cpp", tokens_per_s=4000.0) as url:
         door = ClosingSystem()
         door.close_in(60.0)
@@ -21,7 +21,7 @@ def test_until_then_it_is_a_door_like_any_other():
         assert list(door.stream(f"{url}/completion", BODY))
 
 
-def test_a_stream_ends_with_the_time():
+def test_a_stream_ends_at_the_deadline():
     with serve("llama_cpp", tokens_per_s=10.0) as url:
         door = ClosingSystem()
         door.close_in(0.4)
@@ -33,7 +33,7 @@ def test_a_stream_ends_with_the_time():
             door.request("GET", f"{url}/health")
 
 
-def test_a_server_that_says_nothing_is_not_waited_for():
+def test_a_silent_server_is_abandoned_at_the_deadline():
     with serve("llama_cpp", tokens_per_s=10.0, latency_s=30.0) as url:
         door = ClosingSystem()
         door.close_in(0.3)
@@ -41,7 +41,7 @@ def test_a_server_that_says_nothing_is_not_waited_for():
             list(door.stream(f"{url}/completion", BODY))
 
 
-def test_stopped_between_two_lines_the_next_is_the_last():
+def test_after_stop_the_stream_ends_with_the_next_line():
     with serve("llama_cpp", tokens_per_s=200.0) as url:
         door = ClosingSystem()
         lines = door.stream(f"{url}/completion", BODY)
@@ -52,7 +52,7 @@ def test_stopped_between_two_lines_the_next_is_the_last():
         assert door.is_stopped_once
 
 
-def test_stopped_where_nothing_streams_it_is_an_interrupt():
+def test_stop_without_a_stream_is_a_keyboard_interrupt():
     door = ClosingSystem()
     with pytest.raises(KeyboardInterrupt):
         door.stop()
@@ -60,7 +60,7 @@ def test_stopped_where_nothing_streams_it_is_an_interrupt():
         door.request("GET", "http://127.0.0.1:1/")
 
 
-def test_once_all_is_asked_only_the_second_wish_counts():
+def test_while_concluding_only_the_second_stop_interrupts():
     door = ClosingSystem()
     door.concluding = True
     door.stop()
@@ -69,7 +69,7 @@ def test_once_all_is_asked_only_the_second_wish_counts():
 
 
 @pytest.mark.parametrize("concluding", [False, True], ids=["at once", "when the answer is being made"])
-def test_other_threads_end_with_the_next_line(concluding):
+def test_streams_of_other_threads_end_with_the_next_line(concluding):
     ends = []
     with serve("llama_cpp", tokens_per_s=20.0) as url:
         door = ClosingSystem()
@@ -118,7 +118,7 @@ class Endless:
                 self.left_alone.set()
 
 
-def test_a_server_need_not_go_on_for_a_door_that_closed():
+def test_the_connection_is_closed_at_the_deadline():
     server, door = Endless(), ClosingSystem()
     door.close_in(0.2)
     with pytest.raises(LookError, match=LATE) as kept:
@@ -127,7 +127,7 @@ def test_a_server_need_not_go_on_for_a_door_that_closed():
     assert was_closed(kept.value)
 
 
-def test_nor_for_another_thread_that_was_stopped():
+def test_the_connection_of_another_stopped_thread_is_closed():
     server, door, kept = Endless(), ClosingSystem(), list[LookError]()
     begun = threading.Event()
 
@@ -149,7 +149,7 @@ def test_nor_for_another_thread_that_was_stopped():
     assert was_closed(kept[0])
 
 
-def test_asked_to_stop_by_another_thread_the_next_line_is_the_last():
+def test_a_stop_from_another_thread_ends_the_stream():
     with serve("llama_cpp", tokens_per_s=200.0) as url:
         door = ClosingSystem()
         lines = door.stream(f"{url}/completion", BODY)
@@ -170,7 +170,7 @@ def test_asked_to_stop_by_another_thread_the_next_line_is_the_last():
         lambda door, url: door.request("POST", url, {**BODY, "stream": False}, timeout_s=30.0),
     ],
 )
-def test_nor_is_a_silent_server_waited_for_then(ask):
+def test_a_stop_from_another_thread_abandons_a_silent_server(ask):
     with serve("llama_cpp", tokens_per_s=10.0, latency_s=30.0) as url:
         door = ClosingSystem()
         threading.Timer(0.2, door.stop_from_afar).start()
@@ -180,7 +180,7 @@ def test_nor_is_a_silent_server_waited_for_then(ask):
         assert time.monotonic() - began < 5
 
 
-def test_an_answer_that_ends_only_because_it_was_cut_off_is_none():
+def test_an_answer_cut_off_by_stop_is_not_an_answer():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         door = ClosingSystem()
         lines = door.stream(f"http://127.0.0.1:{listener.getsockname()[1]}/completion", BODY)
@@ -201,7 +201,7 @@ def test_an_answer_that_ends_only_because_it_was_cut_off_is_none():
         server.join(10)
 
 
-def test_the_thread_that_made_the_door_concludes_whichever_it_is():
+def test_the_creating_thread_may_ask_while_concluding():
     answers = []
 
     def conclude() -> None:

@@ -1,4 +1,4 @@
-"""What the live door answered, the recorded one answers again."""
+"""A recording answers as the live system did."""
 
 import msgspec
 import pytest
@@ -6,7 +6,7 @@ from doubles import FakeSystem
 
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
-from unslow.look.system import Answer, Finished, Line, LookError
+from unslow.look.system import Answer, FinishedCommand, Line, LookError
 from unslow.look.system.recorded import INDEX, RecordedSystem, Recorder, is_recording, without_prompts
 
 
@@ -19,7 +19,7 @@ def world() -> FakeSystem:
         },
         folders={"/proc": ["7", "stat"]},
         links={"/proc/7/cwd": "/home/eve"},
-        commands={"lscpu": Finished(0, "CPU(s): 2", "")},
+        commands={"lscpu": FinishedCommand(0, "CPU(s): 2", "")},
         http={"GET http://127.0.0.1:1/props": Answer(200, b'{"a": 1}', "application/json")},
         streams={"http://127.0.0.1:1/completion": [Line(0.1, "data: 1"), Line(0.2, "data: 2")]},
         asks={"nvml": {"gpus": [], "owner": "/home/eve"}},
@@ -41,7 +41,7 @@ def ask_everything(system):
     )
 
 
-def test_the_same_answers_again(tmp_path):
+def test_a_recording_gives_the_same_answers(tmp_path):
     recorder = Recorder(world(), tmp_path)
     first = ask_everything(recorder)
     with pytest.raises(LookError):
@@ -55,7 +55,7 @@ def test_the_same_answers_again(tmp_path):
     assert caught.value.absence is Absence.NOT_FOUND
 
 
-def test_what_was_never_asked_was_never_looked_at(tmp_path, wording):
+def test_a_question_that_was_not_recorded_is_not_looked(tmp_path, wording):
     Recorder(world(), tmp_path).close()
     with pytest.raises(LookError) as caught:
         RecordedSystem(tmp_path).read_bytes("/proc/stat")
@@ -63,7 +63,7 @@ def test_what_was_never_asked_was_never_looked_at(tmp_path, wording):
     assert caught.value.absence is Absence.NOT_LOOKED
 
 
-def test_the_recording_names_nobody(tmp_path):
+def test_names_and_keys_are_masked_in_a_recording(tmp_path):
     recorder = Recorder(world(), tmp_path)
     recorder.read_bytes("/proc/7/environ")
     recorder.read_bytes("/proc/7/cmdline")
@@ -96,16 +96,16 @@ def test_a_damaged_recording_is_a_user_error(tmp_path, line):
         RecordedSystem(tmp_path)
 
 
-def test_an_answer_of_the_wrong_kind_is_a_failed_look(tmp_path):
+def test_a_recorded_answer_of_the_wrong_type_is_a_failed_look(tmp_path):
     (tmp_path / INDEX).write_bytes(b'{"question":"folder /proc","answer":3}\n{"question":"file /x","answer":[1]}\n')
     replay = RecordedSystem(tmp_path)
-    with pytest.raises(LookError, match="does not fit"):
+    with pytest.raises(LookError, match="is not valid"):
         replay.list_dir("/proc")
-    with pytest.raises(LookError, match="does not fit"):
+    with pytest.raises(LookError, match="is not valid"):
         replay.read_bytes("/x")
 
 
-def test_what_comes_again_is_written_once(tmp_path):
+def test_repeated_answers_are_written_once(tmp_path):
     recorder = Recorder(FakeSystem(files={"/proc/7/stat": "7 (x) " + "0 " * 200}), tmp_path)
     first = [recorder.read_bytes("/proc/7/stat") for _ in range(50)]
     recorder.close()
@@ -114,7 +114,7 @@ def test_what_comes_again_is_written_once(tmp_path):
     assert [replay.read_bytes("/proc/7/stat") for _ in range(50)] == first
 
 
-def test_a_stream_is_kept_small_and_comes_back_whole(tmp_path):
+def test_a_recorded_stream_is_compressed_and_replays_identically(tmp_path):
     lines = [Line(n / 97, f'data: {{"content": "word {n}", "stop": false}}') for n in range(500)]
     recorder = Recorder(FakeSystem(streams={"http://x/c": lines}), tmp_path)
     heard = list(recorder.stream("http://x/c", {}))
@@ -123,7 +123,7 @@ def test_a_stream_is_kept_small_and_comes_back_whole(tmp_path):
     assert (tmp_path / INDEX).stat().st_size < sum(len(line.text) for line in lines) / 3
 
 
-def test_a_stream_that_breaks_off_comes_back_as_far_as_it_came(tmp_path):
+def test_a_broken_stream_replays_up_to_the_break(tmp_path):
     class Breaking(FakeSystem):
         def stream(self, url, body, headers=None, timeout_s=0, silence_s=0):
             yield Line(0.5, "data: 1")
@@ -139,7 +139,7 @@ def test_a_stream_that_breaks_off_comes_back_as_far_as_it_came(tmp_path):
     assert next(RecordedSystem(tmp_path).stream("http://x/c", {})) == Line(0.5, "data: 1")
 
 
-def test_a_stream_that_nobody_hears_to_its_end_is_kept_so_far(tmp_path):
+def test_a_partly_read_stream_is_recorded_so_far(tmp_path):
     recorder = Recorder(world(), tmp_path)
     stream = recorder.stream("http://127.0.0.1:1/completion", {})
     next(stream)
@@ -149,13 +149,13 @@ def test_a_stream_that_nobody_hears_to_its_end_is_kept_so_far(tmp_path):
 
 
 @pytest.mark.parametrize("answer", ['"no base64!"', '"aGVsbG8="', "7", "[[1, 2, 3]]"])
-def test_a_damaged_stream_is_a_failed_look(tmp_path, answer):
+def test_a_damaged_recorded_stream_is_a_failed_look(tmp_path, answer):
     (tmp_path / INDEX).write_text(f'{{"question":"stream http://x/c","answer":{answer}}}\n')
-    with pytest.raises(LookError, match="does not fit"):
+    with pytest.raises(LookError, match="is not valid"):
         list(RecordedSystem(tmp_path).stream("http://x/c", {}))
 
 
-def test_who_looks_at_the_clock_more_often_still_sees_the_time_that_passed(tmp_path):
+def test_extra_clock_reads_do_not_shift_replayed_time(tmp_path):
     recorder = Recorder(world(), tmp_path)
     times = []
     for _ in range(3):
@@ -170,7 +170,7 @@ def test_who_looks_at_the_clock_more_often_still_sees_the_time_that_passed(tmp_p
     assert again == times
 
 
-def test_a_key_of_the_user_is_not_recorded(tmp_path):
+def test_the_users_key_is_not_recorded(tmp_path):
     key = "sk-canary-5f3a9c17"
     door = FakeSystem(
         http={"GET http://x/props": Answer(200, key.encode())}, streams={"http://x/c": [Line(0.1, f"data: {key}")]}

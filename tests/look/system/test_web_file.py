@@ -1,4 +1,4 @@
-"""Files on web servers that know ranges, know none, lie, drip, hang and send elsewhere."""
+"""Files on web servers with and without ranges, and on servers that lie, stall or redirect."""
 
 import ipaddress
 import random
@@ -11,7 +11,14 @@ from web_server import Handler, web_server, with_ranges, without_ranges
 
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
-from unslow.look.system.web_file import FIRST_RANGE_BYTES, MOST_FETCHED_BYTES, Route, WebFile, is_inside, redirected
+from unslow.look.system.web_file import (
+    FIRST_RANGE_BYTES,
+    MOST_FETCHED_BYTES,
+    Route,
+    WebFile,
+    is_inside,
+    redirect_target,
+)
 
 DATA = random.Random(1).randbytes(5 * 1024**2)
 PATH = "/m.gguf"
@@ -27,12 +34,12 @@ def fetched(url: str, *, timeout_s: float = 5.0, step: int = 100_000, end: int =
 
 
 @pytest.mark.parametrize("behaviour", [with_ranges, without_ranges])
-def test_all_of_a_file_in_its_order(behaviour):
+def test_a_whole_file_is_fetched_with_and_without_ranges(behaviour):
     with web_server({PATH: DATA}, behaviour) as server:
         assert fetched(server.url + PATH) == DATA
 
 
-def test_ranges_grow_and_stop_where_enough_is_known():
+def test_ranges_grow_and_stop_at_the_requested_end():
     with web_server({PATH: DATA}) as server:
         assert fetched(server.url + PATH, end=1_500_000) == DATA[:1_500_000]
     mib = FIRST_RANGE_BYTES
@@ -47,7 +54,7 @@ def test_the_size_is_known_from_the_first_answer():
             assert file.size == len(DATA)
 
 
-def test_what_is_stepped_over_is_not_fetched():
+def test_skipped_bytes_are_not_fetched():
     with web_server({PATH: DATA}) as server, closing(WebFile(server.url + PATH, 5)) as file:
         assert file.read(10, 5, 5) == DATA[10:15]
         assert file.read(100, 5, 5) == DATA[100:105]
@@ -56,7 +63,7 @@ def test_what_is_stepped_over_is_not_fetched():
     assert len(server.asked) == 2
 
 
-def test_without_ranges_what_is_stepped_over_is_read_and_thrown_away():
+def test_without_ranges_skipped_bytes_are_read_and_discarded():
     with web_server({PATH: DATA}, without_ranges) as server, closing(WebFile(server.url + PATH, 5)) as file:
         assert file.read(0, 5, 5) == DATA[:5]
         assert file.read(4_000_000, 5, 5) == DATA[4_000_000:4_000_005]
@@ -101,17 +108,17 @@ LIES = {
     "another range": (ranged("bytes 7-9/100"), "answers 'bytes 7-9/100'"),
     "a range that ends before it starts": (ranged("bytes 0-/5"), "answers 'bytes 0-/5'"),
     "more than was asked for": (ranged("bytes 0-99999999/100000000"), "answers"),
-    "a range beyond the end": (ranged("bytes 0-99/50"), "50 bytes, which can't be"),
+    "a range beyond the end": (ranged("bytes 0-99/50"), "50 bytes, which is not possible"),
     "a size of forty digits": (ranged(f"bytes 0-99/{10**40}"), "answers"),
-    "another size each time": (another_size_each_time, "which can't be"),
-    "ranges only once": (ranges_only_once, "sends the whole file where a part"),
-    "a packed form": (ranged("bytes 0-99/100", content_encoding="gzip"), "packed form"),
+    "another size each time": (another_size_each_time, "which is not possible"),
+    "ranges only once": (ranges_only_once, "sends the whole file although a part"),
+    "a compressed": (ranged("bytes 0-99/100", content_encoding="gzip"), "compressed"),
     "a whole that breaks off": (hang_up_after_a_mebibyte, "broke off"),
     "a part that breaks off": (ranged(f"bytes 0-{2**20 - 1}/{2**22}", content_length="9"), "broke off"),
     "no end": (endless, "header of more than 64 MiB"),
     "no end in chunks": (chunks_without_end, "header of more than 64 MiB"),
     "a login": (status(401), "never sends one"),
-    "nobody": (status(403), "lets nobody in"),
+    "nobody": (status(403), "needs a login"),
     "a failure": (status(503), "answers 503"),
     "sent to nowhere": (status(302), "redirects to nowhere"),
     "sent to a file": (status(302, location="file:///etc/passwd"), "not an http:// or https:// URL"),
@@ -124,20 +131,20 @@ LIES = {
 
 
 @pytest.mark.parametrize("what", LIES)
-def test_servers_that_lie_are_found_out(what):
+def test_inconsistent_range_answers_are_refused(what):
     behaviour, why = LIES[what]
     with web_server({PATH: DATA}, behaviour) as server, pytest.raises(LookError, match=why):
         fetched(server.url + PATH, timeout_s=20, step=10**6, end=10**9)
     assert server.sent_bytes <= MOST_FETCHED_BYTES * 2
 
 
-def test_what_is_not_there_is_told_apart():
+def test_a_404_is_not_found():
     with web_server({}) as server, pytest.raises(LookError, match="404") as caught:
         fetched(server.url + PATH)
     assert caught.value.absence is Absence.NOT_FOUND
 
 
-def test_redirects_are_followed_once_for_all_ranges():
+def test_redirects_are_resolved_once_for_all_ranges():
     with web_server({PATH: DATA}) as store:
         elsewhere = status(302, location=f"{store.url}{PATH}?signature=1")
         with web_server({PATH: b""}, elsewhere) as hub:
@@ -172,13 +179,13 @@ def say_nothing(_: Handler, __: bytes) -> None:
 
 
 @pytest.mark.parametrize("behaviour", [drip_the_head, drip_the_body, drip_the_length_of_a_chunk, say_nothing])
-def test_servers_that_never_finish_are_left(behaviour, wording):
+def test_servers_that_never_finish_time_out(behaviour, wording):
     with web_server({PATH: DATA}, behaviour) as server, pytest.raises(LookError) as left:
         fetched(server.url + PATH, timeout_s=0.2, step=10**6)
     wording(left.value.why.removeprefix(server.url), tells=PATH)
 
 
-def test_a_handshake_that_never_ends_is_left(wording):
+def test_an_endless_tls_handshake_times_out(wording):
     with socket.create_server(("127.0.0.1", 0)) as listener:  # takes the call and says nothing
         url = f"https://127.0.0.1:{listener.getsockname()[1]}{PATH}"
         with pytest.raises(LookError) as left:
@@ -186,20 +193,20 @@ def test_a_handshake_that_never_ends_is_left(wording):
     wording(left.value.why.removeprefix(url))
 
 
-def test_a_server_without_encryption_is_not_taken_for_one_with():
-    with web_server({PATH: DATA}) as server, pytest.raises(LookError, match=r"does not speak TLS|broke off"):
+def test_a_plain_http_server_is_refused_for_https():
+    with web_server({PATH: DATA}) as server, pytest.raises(LookError, match=r"does not use TLS|broke off"):
         fetched(server.url.replace("http:", "https:") + PATH)
 
 
 @pytest.mark.parametrize(
     "url", ["", "m.gguf", "file:///etc/passwd", "http://", "http://:80/", "http://[::1/", "http://x:y/", "http://\0/"]
 )
-def test_what_is_no_url(url):
+def test_an_invalid_file_url_is_a_look_error(url):
     with pytest.raises(LookError):
         fetched(url)
 
 
-def test_nothing_listens():
+def test_a_closed_port_is_a_look_error():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(LookError, match="nothing listens"):
@@ -210,7 +217,7 @@ def test_nothing_listens():
     "address",
     ["127.0.0.1", "10.1.2.3", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::1", "fe80::1", "fd00::1"],
 )
-def test_a_public_address_never_leads_into_a_private_network(address, wording):
+def test_a_redirect_from_public_to_private_addresses_is_refused(address, wording):
     assert is_inside([ipaddress.ip_address(address)])
     route = Route("http://93.184.215.14/m.gguf")  # an address, so that nothing is looked up
     route.addresses()
@@ -220,7 +227,7 @@ def test_a_public_address_never_leads_into_a_private_network(address, wording):
     wording(refused.value.why, tells=address)
 
 
-def test_from_a_private_network_any_address_may_follow():
+def test_redirects_from_a_private_network_are_followed():
     route = Route("http://127.0.0.1/m.gguf")
     route.addresses()
     for target in ("http://10.0.0.1/", "http://93.184.215.14/", "http://127.0.0.1/"):
@@ -229,17 +236,17 @@ def test_from_a_private_network_any_address_may_follow():
 
 
 @pytest.mark.parametrize("address", ["::ffff:127.0.0.1", "::ffff:10.0.0.1", "224.0.0.1"])
-def test_disguises(address):
+def test_mapped_and_multicast_addresses_count_as_private(address):
     assert is_inside([ipaddress.ip_address(address)])
 
 
-def test_one_private_address_among_public_ones_is_enough():
+def test_one_private_address_among_public_ones_counts_as_private():
     assert is_inside([ipaddress.ip_address("93.184.215.14"), ipaddress.ip_address("127.0.0.1")])
     assert not is_inside([ipaddress.ip_address("93.184.215.14"), ipaddress.ip_address("2606:4700::1111")])
 
 
-def test_encryption_is_never_given_up():
-    assert redirected("http://a.org/x", "https://b.org/y") == "https://b.org/y"
-    assert redirected("https://a.org/x", "//b.org/y") == "https://b.org/y"
+def test_a_redirect_from_https_to_http_is_refused():
+    assert redirect_target("http://a.org/x", "https://b.org/y") == "https://b.org/y"
+    assert redirect_target("https://a.org/x", "//b.org/y") == "https://b.org/y"
     with pytest.raises(LookError, match="from https:// to http://b"):
-        redirected("https://a.org/x", "http://b.org/y")
+        redirect_target("https://a.org/x", "http://b.org/y")

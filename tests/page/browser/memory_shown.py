@@ -41,7 +41,7 @@ def assert_shows(tab: Any, said: dict[str, Any]) -> None:
     """The sentence, the table and the bars of the page are those of an answer of the server."""
     assert words_of(said).casefold() in sentence_of(tab).casefold()
     parts = [(bar["name"], part) for bar in said["bars"] for part in bar["parts"]]
-    rows = [row for row in tab.evaluate(ROWS, 0) if row[1] != "in all"]
+    rows = [row for row in tab.evaluate(ROWS, 0) if row[1] != "total"]
     assert [(row[0], row[2].partition(" of ")[0]) for row in rows] == [(n, size(part["bytes"])) for n, part in parts]
     command = tab.locator("#answer-0 button.copy")
     assert (command.get_attribute("data-copy") if command.count() else "") == said["command"]

@@ -1,4 +1,4 @@
-"""What another page in the same browser can do to the server, even if it knows the token: nothing."""
+"""A foreign page in the same browser can do nothing to the server, even if it knows the token."""
 
 import pytest
 from real_browser import REBOUND, Watched
@@ -74,7 +74,7 @@ def elsewhere(request, tab, other):
     return tab
 
 
-def test_another_page_reads_nothing_and_starts_nothing(elsewhere, live):
+def test_foreign_page_can_not_read_or_start_anything(elsewhere, live):
     before = live.get("runs")
     for base in (live.base, live.base.replace("127.0.0.1", "localhost")):
         said = elsewhere.evaluate(ATTACK, [base, live.token])
@@ -83,7 +83,7 @@ def test_another_page_reads_nothing_and_starts_nothing(elsewhere, live):
     assert live.get("runs") == before
 
 
-def test_the_page_by_its_other_name_is_another_page(tab, shown):
+def test_localhost_and_127_0_0_1_are_different_origins(tab, shown):
     tab.goto(shown.url.replace("127.0.0.1", "localhost"))
     said = tab.evaluate(
         "(url) => fetch(url).then((answer) => answer.status, () => 'failed')", f"{shown.base}/api/v1/view"
@@ -91,7 +91,7 @@ def test_the_page_by_its_other_name_is_another_page(tab, shown):
     assert said == "failed"
 
 
-def test_it_can_be_put_into_no_other_page(elsewhere, shown):
+def test_page_can_not_be_framed(elsewhere, shown):
     assert elsewhere.evaluate(EMBED, shown.url) == ["failed"] * 3
     elsewhere.evaluate("(url) => { document.body.innerHTML = `<iframe src='${url}'></iframe>`; }", shown.url)
     frame = elsewhere.frames[-1]
@@ -99,7 +99,7 @@ def test_it_can_be_put_into_no_other_page(elsewhere, shown):
     assert "verdict" not in frame.content()
 
 
-def test_a_link_or_a_form_on_another_page_does_not_open_it(elsewhere, shown):
+def test_link_or_form_on_a_foreign_page_does_not_open_it(elsewhere, shown):
     for html in (
         f"<a id=go href='{shown.url}'>go</a>",
         f"<form method=post enctype=text/plain action='{shown.base}/api/v1/runs'><button id=go>go</button></form>",
@@ -112,7 +112,7 @@ def test_a_link_or_a_form_on_another_page_does_not_open_it(elsewhere, shown):
         elsewhere.go_back()
 
 
-def test_a_window_that_another_page_opens_tells_it_nothing(elsewhere, shown):
+def test_window_opened_by_a_foreign_page_reveals_nothing(elsewhere, shown):
     with elsewhere.context.expect_page() as there:
         elsewhere.evaluate("(url) => { window.there = open(url); }", shown.url)
     there.value.wait_for_load_state()
@@ -120,7 +120,7 @@ def test_a_window_that_another_page_opens_tells_it_nothing(elsewhere, shown):
     assert elsewhere.evaluate("(() => { try { return there.document.title; } catch { return 'none'; } })()") != "unslow"
 
 
-def test_a_name_that_was_rebound_gets_nothing(tab, shown):
+def test_rebound_host_name_is_refused(tab, shown):
     answer = tab.goto(shown.url.replace("127.0.0.1", REBOUND))
     assert answer.status == 421
     assert "verdict" not in tab.content()
@@ -133,7 +133,7 @@ def test_a_name_that_was_rebound_gets_nothing(tab, shown):
 
 
 @pytest.mark.parametrize("query", ["", "?token=", "?token=wrong", "?view=buy"])
-def test_without_the_token_there_is_no_page(tab, shown: Served, query):
+def test_page_needs_the_token(tab, shown: Served, query):
     answer = tab.goto(f"{shown.base}/{query}")
     assert answer.status == 401
     assert "unslow serve" in tab.inner_text("body")

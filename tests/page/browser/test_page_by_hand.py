@@ -1,4 +1,4 @@
-"""The page used as people use it: copied from, in the dark, with keys alone, with a screen reader's eyes."""
+"""Using the page: copy buttons, themes, keyboard, accessibility."""
 
 import pytest
 from real_browser import unfold, violations, watched
@@ -27,7 +27,7 @@ def commands(subject):
     return {command for found in subject["findings"] for fix in found["fixes"] for command in fix["commands"]}
 
 
-def test_every_command_is_copied_as_it_is(browser, shown):
+def test_copy_buttons_copy_the_exact_command(browser, shown):
     with watched(browser, shown.url, permissions=CLIPBOARD) as tab:
         copied = set()
         for button in tab.locator("button.copy:visible").all():
@@ -43,7 +43,7 @@ def test_every_command_is_copied_as_it_is(browser, shown):
         assert all(one in copied or (one.startswith("remove ") and one in text) for one in wanted)
 
 
-def test_the_command_of_an_answer_is_copied(browser, shown):
+def test_copy_button_of_a_slider_answer_works(browser, shown):
     with watched(browser, shown.url, permissions=CLIPBOARD) as tab:
         tab.locator('#memory-0 input[name="gpu_layers"]').press("End")
         tab.wait_for_selector('#answer-0[data-answers="1"]')
@@ -54,7 +54,7 @@ def test_the_command_of_an_answer_is_copied(browser, shown):
         assert tab.evaluate("navigator.clipboard.readText()") == wanted
 
 
-def test_a_browser_without_a_clipboard_copies_too(browser, shown):
+def test_copying_works_without_the_clipboard_api(browser, shown):
     with watched(browser, shown.url) as tab:
         tab.add_init_script(NO_CLIPBOARD)
         tab.reload()
@@ -67,7 +67,7 @@ def test_a_browser_without_a_clipboard_copies_too(browser, shown):
         assert tab.input_value("#here") == button.get_attribute("data-copy")
 
 
-def test_the_theme_is_the_systems_until_one_is_chosen_and_stays(browser, shown):
+def test_theme_follows_the_system_until_chosen_and_persists(browser, shown):
     with watched(browser, shown.url, color_scheme="light") as tab:
         light = tab.evaluate(INK)
         assert tab.get_attribute("#theme", "aria-pressed") == "false"
@@ -83,7 +83,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen_and_stays(browser, shown):
         assert tab.evaluate(INK) == light
 
 
-def test_keys_alone_reach_everything_in_the_order_of_the_page(browser, shown):
+def test_tab_key_reaches_every_control_in_page_order(browser, shown):
     with watched(browser, shown.url, reduced_motion="reduce") as tab:  # else it is on its way when it is looked for
         count = tab.evaluate(MARK)
         places, hidden = [], []
@@ -99,7 +99,7 @@ def test_keys_alone_reach_everything_in_the_order_of_the_page(browser, shown):
         assert tab.evaluate(FOCUSED)[0] == count - 2
 
 
-def test_keys_alone_work_everything(browser, shown):
+def test_every_control_works_by_keyboard(browser, shown):
     with watched(browser, shown.url) as tab:
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.className") == "skip"
@@ -116,7 +116,7 @@ def test_keys_alone_work_everything(browser, shown):
 
 
 @pytest.mark.parametrize("how", ["light", "dark", "narrow", "buy"])
-def test_the_checker_finds_nothing_serious(browser, shown, how):
+def test_page_has_no_serious_accessibility_violations(browser, shown, how):
     options = {"viewport": {"width": 360, "height": 740}} if how == "narrow" else {}
     options |= {"color_scheme": "dark"} if how in ("dark", "narrow") else {}
     url = shown.url + ("&view=buy" if how == "buy" else "")

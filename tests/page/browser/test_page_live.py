@@ -32,7 +32,7 @@ def run_to_its_end(tab, kind):
     return [tuple(one) for one in tab.evaluate("window.seen")]
 
 
-def test_a_diagnosis_is_shown_as_it_goes_and_ends_with_its_result(browser, live):
+def test_diagnosis_shows_progress_and_then_its_result(browser, live):
     with watched(browser, live.url) as tab:
         offer = live.get("offers")[0]
         assert tab.locator("#offer-0-diagnose").inner_text() == offer["words"]
@@ -59,7 +59,7 @@ def test_a_diagnosis_is_shown_as_it_goes_and_ends_with_its_result(browser, live)
         assert tab.locator("#run").is_hidden()
 
 
-def test_the_timeline_grows_and_a_second_window_follows_and_stops_the_run(browser, live):
+def test_timeline_grows_and_a_second_window_can_stop_the_run(browser, live):
     with watched(browser, live.url) as tab, watched(browser, live.url, viewport=PHONE) as other:
         tab.locator('button[data-run="users"]').press("Enter")
         tab.wait_for_selector("#run-remarks li")
@@ -80,17 +80,17 @@ def test_the_timeline_grows_and_a_second_window_follows_and_stops_the_run(browse
         assert live.get("runs")[-1]["state"] == "stopped"
 
 
-def test_a_conversation_in_the_only_slot_is_pushed_out_only_by_a_second_button(browser, tmp_path):
+def test_cached_chat_in_the_only_slot_is_evicted_only_by_measure_anyway(browser, tmp_path):
     model = str(ModelCache(tmp_path).model("tiny"))
     with start_engine(LiveSystem(), model, settings={"slots": 1}) as engine:
         LiveSystem().request("POST", f"{engine.url}/completion", {"prompt": "Hello", "n_predict": 4}, timeout_s=30)
         with served(engine.url, "--seconds", "5", data=tmp_path) as page, watched(browser, page.url) as tab:
             tab.wait_for_selector("#verdict-0")  # the first look is over
             run_to_its_end(tab, "diagnose")
-            assert "only observed" in tab.inner_text("#run-remarks")
+            assert "observing only" in tab.inner_text("#run-remarks")
             assert "--evict" not in tab.inner_text("#run")  # nobody gave a command here
             assert "decode_tokens_per_s" not in page.get("report")["subjects"][0]["measured"]
-            assert "prompt cache is evicted" in tab.inner_text("#run-anyway-words")
+            assert "evicts one conversation's prompt cache" in tab.inner_text("#run-anyway-words")
             tab.locator("#run-anyway").press("Enter")
             tab.wait_for_selector("#run-anyway", state="hidden")
             tab.wait_for_selector(ENDED, timeout=PATIENCE_MS)
@@ -100,7 +100,7 @@ def test_a_conversation_in_the_only_slot_is_pushed_out_only_by_a_second_button(b
 
 
 @pytest.mark.real
-def test_the_embedded_engine_is_measured_from_the_page(browser, tmp_path):
+def test_page_measures_the_embedded_engine(browser, tmp_path):
     with served("--quick", "--model", "tiny", data=tmp_path) as alone:
         if alone.get("report")["subjects"]:
             pytest.skip("something runs on this machine already")
@@ -108,7 +108,7 @@ def test_the_embedded_engine_is_measured_from_the_page(browser, tmp_path):
             tab.locator('button[data-run="diagnose"]').press("Enter")
             tab.wait_for_selector("#verdict-0", timeout=PATIENCE_MS)
             assert alone.get("report")["subjects"][0]["measured"]["decode_tokens_per_s"] > 0
-            assert "tokens per second" in tab.inner_text("#verdict-0")
+            assert "tok/s" in tab.inner_text("#verdict-0")
             assert tab.locator("#timeline-0 svg.drawing:visible").count() == 1
             run_to_its_end(tab, "bench")
             assert violations(tab) == []

@@ -1,4 +1,4 @@
-"""The page of a real server, opened: what is there, and that nothing else is asked for."""
+"""Opening the page of a real server: what it shows, and that it loads nothing else."""
 
 import time
 
@@ -11,7 +11,7 @@ PANELS = ("speed", "findings", "budget", "memory", "timeline", "roofline", "dept
 PHONE = {"width": 360, "height": 740}
 
 
-def test_it_opens_with_its_verdict_and_every_panel(browser, shown):
+def test_page_opens_with_its_verdict_and_every_panel(browser, shown):
     subject = shown.get("report")["subjects"][0]
     with watched(browser, shown.url) as tab:
         assert subject["summary"].split()[0] in tab.inner_text("#verdict-0")
@@ -23,7 +23,7 @@ def test_it_opens_with_its_verdict_and_every_panel(browser, shown):
         assert tab.locator("#run").is_hidden()
 
 
-def test_one_request_shows_it_all(browser, shown):
+def test_page_loads_only_itself_and_its_api(browser, shown):
     seen = Watched(browser)
     seen.tab.goto(shown.url)
     seen.tab.wait_for_load_state("networkidle")
@@ -35,14 +35,14 @@ def test_one_request_shows_it_all(browser, shown):
     assert seen.wrong == []
 
 
-def test_its_other_name_opens_it_too(browser, shown):
+def test_page_opens_by_localhost_too(browser, shown):
     with watched(browser, shown.url.replace("127.0.0.1", "localhost")) as tab:
         tab.locator('#memory-0 input[name="context"]').press("Home")
         tab.wait_for_selector('#answer-0[data-answers="1"]')
         assert tab.locator("#answer-0 .error").count() == 0
 
 
-def test_the_browser_that_it_opens_itself_is_let_in_once(browser, tmp_path):
+def test_ticket_url_opens_the_page_once(browser, tmp_path):
     told = tmp_path / "told"
     way = {"DISPLAY": ":0", "BROWSER": f"sh -c 'echo \"$0\" > {told}' %s", "SSH_CONNECTION": "", "SSH_TTY": ""}
     with served(MACHINE, data=tmp_path, **way) as page, watched(browser, "about:blank") as tab:
@@ -64,10 +64,10 @@ def waited_for(file, seconds=20):
     return file.read_text().strip()
 
 
-def test_a_narrow_screen_needs_no_scrolling_sideways(browser, shown):
+def test_page_does_not_scroll_sideways_on_a_phone(browser, shown):
     with watched(browser, shown.url, viewport=PHONE) as tab:
         unfold(tab)
-        for width in (360, 320):  # the second as at four times the size on a desk
+        for width in (360, 320):  # the second as at four times the size on a state
             tab.set_viewport_size({**PHONE, "width": width})
             assert sideways(tab) <= 0
         smallest = "Math.min(...[...document.querySelectorAll('button, input, summary')].filter((one) => "
@@ -75,7 +75,7 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(browser, shown):
         assert tab.evaluate(smallest) >= 16  # a finger finds it
 
 
-def test_the_buyers_tab_is_one_key_away_and_narrow_too(browser, shown):
+def test_buyer_tab_opens_by_keyboard_and_fits_a_phone(browser, shown):
     with watched(browser, shown.url, viewport=PHONE) as tab:
         with tab.expect_navigation():
             tab.locator("nav.tabs a", has_text="What to buy").press("Enter")
@@ -88,7 +88,7 @@ def test_the_buyers_tab_is_one_key_away_and_narrow_too(browser, shown):
 
 
 @pytest.mark.real
-def test_a_buyer_is_answered_on_the_page(browser, shown):
+def test_buyer_form_shows_its_answer(browser, shown):
     with watched(browser, f"{shown.url}&view=buy") as tab:
         for name in ("choose", "devices", "cost", "tiers"):
             tab.click(f"#{name} button[type=submit]")
@@ -97,7 +97,7 @@ def test_a_buyer_is_answered_on_the_page(browser, shown):
             assert tab.evaluate("document.activeElement.type") == "submit"
 
 
-def test_a_question_that_makes_no_sense_is_answered_with_words(browser, shown):
+def test_invalid_buyer_form_shows_the_error(browser, shown):
     seen = Watched(browser)
     seen.tab.goto(f"{shown.url}&view=buy")
     seen.tab.fill("#devices-model", "no-such-model-at-all")

@@ -23,7 +23,7 @@ def move(tab, slider, key):
         tab.wait_for_selector(f'#answer-0[data-answers="{before + 1}"]', timeout=10_000)
 
 
-def test_every_slider_answers_as_the_server_does(browser, shown):
+def test_sliders_show_the_answer_of_the_server(browser, shown):
     with watched(browser, shown.url) as tab:
         first, before = settings_of(tab), sentence_of(tab)
         assert tuple(first) == KNOBS
@@ -45,7 +45,7 @@ def test_every_slider_answers_as_the_server_does(browser, shown):
         assert (settings_of(tab), sentence_of(tab)) == (first, before)
 
 
-def test_only_the_last_of_many_moves_counts(browser, shown):
+def test_rapid_slider_moves_show_only_the_last_answer(browser, shown):
     with watched(browser, shown.url) as tab:
         slider = tab.locator('#memory-0 input[name="gpu_layers"]')
         slider.press("Home")
@@ -59,7 +59,7 @@ def test_only_the_last_of_many_moves_counts(browser, shown):
         tab.locator("#said", has_text=words_of(wanted)).wait_for(state="attached")
 
 
-def test_of_several_subjects_each_has_sliders_of_its_own(browser, tmp_path):
+def test_each_subject_has_its_own_sliders(browser, tmp_path):
     first, second = (recorded(MACHINES / name) for name in ("h200_llama_server_ngl_28", "h200_llama_server_healthy_8b"))
     both = msgspec.structs.replace(first, subjects=(*first.subjects, *second.subjects))
     file = tmp_path / "both.json"
@@ -75,14 +75,14 @@ def test_of_several_subjects_each_has_sliders_of_its_own(browser, tmp_path):
         assert len(ids) == len(set(ids))
 
 
-def test_a_server_that_has_gone_is_told(browser, shown):
+def test_slider_reports_an_unreachable_server(browser, shown):
     seen = Watched(browser)
     tab = seen.tab
     tab.goto(shown.url)
     before = sentence_of(tab)
     tab.route("**/what-if.html?**", lambda route: route.abort("connectionrefused"))
     tab.locator('#memory-0 input[name="context"]').press("Home")
-    assert "does unslow serve still run?" in tab.locator("#answer-0 .error[role=alert]").inner_text()
+    assert "is unslow serve still running?" in tab.locator("#answer-0 .error[role=alert]").inner_text()
     assert sentence_of(tab) == before
     assert all("ERR_CONNECTION_REFUSED" in said for said in seen.wrong)  # the browser's own words, no other
     seen.context.close()

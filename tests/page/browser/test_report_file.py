@@ -1,4 +1,4 @@
-"""The file of `unslow report`, opened from disk: it asks nobody, and its sliders say what the server would."""
+"""The file of `unslow report` opened from disk: no requests, and the same slider answers as the server."""
 
 import re
 
@@ -11,14 +11,14 @@ LARGEST_BYTES = 6_000_000
 KNOBS = ("context", "gpu_layers", "kv_type", "quant", "slots")
 
 
-def test_it_is_small_and_holds_no_address_but_its_own(file):
+def test_report_file_is_small_masked_and_without_foreign_addresses(file):
     text = file.read_text()
     assert len(text.encode()) < LARGEST_BYTES
     assert not re.search(r"""(?:src|href)=["'](?!#|data:)""", text)
-    assert "public addresses were taken out" in text
+    assert "public addresses are masked" in text
 
 
-def test_it_opens_from_disk_with_every_panel(browser, file):
+def test_report_file_opens_from_disk_with_every_panel(browser, file):
     with watched(browser, file.as_uri()) as tab:
         for name in ("verdict", "speed", "findings", "memory", "timeline", "roofline", "depth", "users"):
             assert tab.locator(f"#{name}-0").is_visible(), name
@@ -26,7 +26,7 @@ def test_it_opens_from_disk_with_every_panel(browser, file):
         assert tab.locator("#theme").is_visible()
 
 
-def test_every_slider_holds_the_answers_of_the_server(browser, file, shown):
+def test_report_file_sliders_show_the_answers_of_the_server(browser, file, shown):
     with watched(browser, file.as_uri()) as tab:
         for knob in KNOBS:
             slider = tab.locator(f'#memory-0 input[name="{knob}"]')
@@ -38,7 +38,7 @@ def test_every_slider_holds_the_answers_of_the_server(browser, file, shown):
                 assert slider.get_attribute("aria-valuetext") == label_of(slider)
 
 
-def test_one_slider_at_a_time_and_every_place_has_an_answer(browser, file):
+def test_report_file_has_an_answer_for_every_single_slider_value(browser, file):
     with watched(browser, file.as_uri()) as tab:
         before = sentence_of(tab)
         for knob in KNOBS:
@@ -51,7 +51,7 @@ def test_one_slider_at_a_time_and_every_place_has_an_answer(browser, file):
         assert sentence_of(tab) == before
 
 
-def test_it_can_be_read_without_a_script_and_on_a_phone(browser, file):
+def test_report_file_is_readable_without_javascript_and_on_a_phone(browser, file):
     with watched(browser, file.as_uri(), java_script_enabled=False, viewport={"width": 360, "height": 740}) as tab:
         for name in ("verdict", "findings", "memory", "timeline"):
             assert tab.locator(f"#{name}-0").is_visible(), name
@@ -62,7 +62,7 @@ def test_it_can_be_read_without_a_script_and_on_a_phone(browser, file):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_checker_finds_nothing_serious_in_the_file(browser, file, scheme):
+def test_report_file_has_no_serious_accessibility_violations(browser, file, scheme):
     width = 1280 if scheme == "light" else 360
     with watched(
         browser, file.as_uri(), bypass_csp=True, color_scheme=scheme, viewport={"width": width, "height": 800}

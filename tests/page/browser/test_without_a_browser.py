@@ -11,18 +11,18 @@ def _nowhere(monkeypatch):
     monkeypatch.delenv("UNSLOW_NEEDS_BROWSER", raising=False)
 
 
-def test_it_is_skipped_with_the_reason():
+def test_missing_browser_skips_with_a_reason():
     with pytest.raises(pytest.skip.Exception, match="there is no Chromium; UNSLOW_CHROMIUM names one"):
         real_browser.program("/nowhere/chrome")
 
 
-def test_it_fails_where_a_browser_is_needed(monkeypatch):
+def test_missing_browser_fails_if_one_is_required(monkeypatch):
     monkeypatch.setenv("UNSLOW_NEEDS_BROWSER", "1")
     with pytest.raises(pytest.fail.Exception, match="there is no Chromium"):
         real_browser.program("/nowhere/chrome")
 
 
-def test_the_one_that_is_named_comes_first_and_playwrights_own_last(monkeypatch, tmp_path):
+def test_named_browser_comes_before_the_system_and_playwrights(monkeypatch, tmp_path):
     own = tmp_path / "chrome"
     own.touch()
     assert real_browser.program(str(own)) == str(own)

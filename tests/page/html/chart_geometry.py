@@ -49,7 +49,7 @@ _PLACES = frozenset({"x", "y", "x1", "y1", "x2", "y2", "width", "height"})
 
 
 def outside(svg: ET.Element) -> list[tuple[float, float]]:
-    """Places that no reader sees; a number that is none is nowhere."""
+    """Coordinates outside the picture, or not numbers."""
     wide, high = size(svg)
     return [(x, y) for x, y in points(svg) if not (-0.1 <= x <= wide + 0.1 and -0.1 <= y <= high + 0.1)]
 
@@ -59,7 +59,7 @@ def words(svg: ET.Element) -> list[str]:
 
 
 def overlaps(svg: ET.Element) -> list[tuple[str, str]]:
-    """Pairs of words that stand on each other, by their reckoned width; slanted ones are left out."""
+    """Pairs of overlapping labels, by their estimated width; rotated ones are left out."""
     boxes = [
         (shape.text or "", _box(shape))
         for shape in _shapes(svg)

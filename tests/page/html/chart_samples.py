@@ -82,7 +82,7 @@ _TRACKS = {
     "temperature_c": ("temperature", None),
     "busy": ("busy", None),
     "memory_busy": ("memory busy", None),
-    "pcie_transmit_bytes_per_s": ("bus traffic from it", None),
+    "pcie_transmit_bytes_per_s": ("PCIe transmit", None),
 }
 
 

@@ -9,6 +9,7 @@ from all_firing import FIRING
 
 from unslow.page.html.document import document
 from unslow.page.view import ChangeRow, ChangeView, Missing, SpeedRow, SubjectView, View, WhatIf
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 from unslow.think.report import Range, Report, SubjectReport
 
@@ -67,7 +68,7 @@ def change() -> ChangeView:
 
 @cache
 def subject(cause: str = "gpu_layers_set_too_low") -> SubjectReport:
-    return judge(FIRING[cause]())
+    return judge(CaseView(FIRING[cause]()))
 
 
 def moved(knob: str, value: str) -> WhatIf:

@@ -37,7 +37,7 @@ def browser() -> Iterator[object]:
 
 @pytest.mark.parametrize("wide", [1280, 600, 360])
 @pytest.mark.parametrize("name", SAMPLES)
-def test_words_are_clear_of_each_other_at_every_width(browser, name, wide):
+def test_chart_labels_do_not_overlap_at_any_width(browser, name, wide):
     page = browser.new_page(viewport={"width": wide, "height": 800})
     page.set_content(f"<!doctype html><style>{style()}</style><main>{SAMPLES[name]()}</main>")
     assert page.evaluate(WORDS_ON_WORDS) == []
@@ -48,7 +48,7 @@ def test_words_are_clear_of_each_other_at_every_width(browser, name, wide):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_words_can_be_read_on_a_phone(browser, name):
+def test_chart_labels_are_readable_on_a_phone(browser, name):
     page = browser.new_page(viewport={"width": 360, "height": 800})
     page.set_content(f"<!doctype html><style>{style()}</style><main>{SAMPLES[name]()}</main>")
     smallest = """() => Math.min(...[...document.querySelectorAll("svg.drawing.narrow text")].map(

@@ -1,4 +1,4 @@
-"""Whatever the numbers are, a chart is drawn, well formed, within its box, and says the same to both widths."""
+"""Whatever the numbers are, a chart is well formed and stays inside its box."""
 
 import re
 
@@ -122,25 +122,25 @@ def check(html: str) -> None:
 
 @settings(max_examples=20)
 @given(any_curve)
-def test_any_curve(part):
+def test_any_curve_is_drawn_inside_its_box_and_escaped(part):
     check(curves.render_curve(part, 0))
 
 
 @settings(max_examples=20)
 @given(any_roofline)
-def test_any_roofline(part):
+def test_any_roofline_is_drawn_inside_its_box_and_escaped(part):
     check(roofline.render_roofline(part, 0))
 
 
 @settings(max_examples=20)
 @given(any_timeline)
-def test_any_timeline(part):
+def test_any_timeline_is_drawn_inside_its_box_and_escaped(part):
     check(timeline.render_timeline(part, 0))
 
 
 @settings(max_examples=20)
 @given(st.lists(any_memory, max_size=4).map(tuple))
-def test_any_memory(bars):
+def test_any_memory_bars_are_drawn_inside_their_box_and_escaped(bars):
     now = WhatIf(settings={}, bars=bars, verdict="cannot_tell", summary=HOSTILE, command=HOSTILE, notes=(HOSTILE,))
     check(memory.render_memory(MemoryView(now=now, source=HOSTILE), 0))
 
@@ -157,7 +157,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_no_words_stand_on_others(name):
+def test_chart_labels_do_not_overlap(name):
     html = SAMPLES[name]()
     check(html)
     for svg in drawings(html):
@@ -165,7 +165,7 @@ def test_no_words_stand_on_others(name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_a_screen_reader_has_a_title_a_description_and_a_table(name):
+def test_chart_has_title_description_and_table_for_screen_readers(name):
     html = SAMPLES[name]()
     for svg in drawings(html):
         assert svg.attrib["role"] == "img"

@@ -20,7 +20,7 @@ def titles(said: list[str]) -> list[str]:
     return [words for words in said if re.search("[a-z]{3}", words)]
 
 
-def test_a_recorded_sweep_by_depth(wording):
+def test_depth_sweep_is_drawn_with_measured_and_predicted_points(wording):
     html = render_curve(depth_curve(), 4)
     assert 'id="depth-4-figure"' in html
     assert depth_curve().because in html
@@ -35,14 +35,14 @@ def test_a_recorded_sweep_by_depth(wording):
     assert depth_curve().points[0].note in html
 
 
-def test_a_recorded_sweep_by_users_marks_its_knee(wording):
+def test_users_sweep_marks_its_knee(wording):
     html = render_curve(users_curve(), 0)
     wording(titles(words(drawings(html)[0])), tells=": 16")
     knee = next(s for s in drawings(html)[0] if s.attrib.get("class") == "knee")
     assert abs(float(knee.attrib["x1"]) - marks(html, "measured")[4][0]) < 0.2
 
 
-def test_whiskers_and_band_reach_as_far_as_the_intervals():
+def test_whiskers_and_band_span_the_intervals():
     point = CurvePoint(at=4, measured=50, low=40, high=60, predicted=50, predicted_low=20, predicted_high=80)
     svg = drawings(render_curve(CurveView(axis="users", metric="together_tokens_per_s", points=(point,)), 0))[0]
     whisker = next(s for s in svg if s.attrib.get("class") == "whisker").attrib["d"]
@@ -51,7 +51,7 @@ def test_whiskers_and_band_reach_as_far_as_the_intervals():
     assert float(band.attrib["height"]) / (heights[-1] - heights[0]) - 3 < 0.05
 
 
-def test_an_empty_context_stands_apart_at_the_left():
+def test_depth_zero_stands_apart_at_the_left():
     points = tuple(CurvePoint(at=at, predicted=100 - at / 1000) for at in (0, 512, 4096))
     html = render_curve(CurveView(axis="depth", metric="decode_tokens_per_s", points=points), 0)
     first, second, third = (x for x, _ in marks(html, "predicted"))
@@ -61,7 +61,7 @@ def test_an_empty_context_stands_apart_at_the_left():
     assert "measured, with" not in html
 
 
-def test_times_are_shown_as_times(wording):
+def test_time_curve_has_a_time_axis(wording):
     points = (CurvePoint(at=1, measured=0.02), CurvePoint(at=8, measured=0.2))
     html = render_curve(CurveView(axis="users", metric="time_to_first_token_s", points=points), 0)
     said = words(drawings(html)[0])
@@ -70,6 +70,6 @@ def test_times_are_shown_as_times(wording):
     assert "<td>200 ms</td>" in html
 
 
-def test_no_points_are_said_to_be_none(wording):
+def test_curve_without_points_says_so(wording):
     none = msgspec.structs.replace(depth_curve(), points=(), verdict="", because="")
     wording(words(drawings(render_curve(none, 0))[0]))

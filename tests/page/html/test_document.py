@@ -1,4 +1,4 @@
-"""The page as a whole: everything is there, nothing acts, nobody is asked."""
+"""The whole page: complete, inert and without foreign requests."""
 
 import base64
 import hashlib
@@ -10,7 +10,7 @@ import pytest
 from page_samples import Parsed, bare, moved, page, parsed, subject, view
 
 from unslow.facts.errors import UserError
-from unslow.page.html.document import PANEL_NAMES, Serving, Tab, document, framed, panel, script, style
+from unslow.page.html.document import PANEL_NAMES, Serving, Tab, document, frame_page, panel, script, style
 from unslow.page.html.markup import Offer, tag
 from unslow.page.view import Missing, SubjectView
 from unslow.think.report import Evidence, Fix
@@ -19,7 +19,7 @@ HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u2
 
 
 @pytest.mark.parametrize("shown", [bare(), view(subject(), subject("gpu_thermal_throttling"))])
-def test_every_element_is_closed_and_every_id_is_its_own(shown):
+def test_every_element_is_closed_and_ids_are_unique(shown):
     read = parsed(shown)
     assert not read.broken
     assert not read.open
@@ -28,7 +28,7 @@ def test_every_element_is_closed_and_every_id_is_its_own(shown):
     assert sorted(ids) == sorted(set(ids))
 
 
-def test_every_reference_has_its_target():
+def test_every_link_and_aria_reference_has_a_target():
     read = parsed(view(subject(), subject("gpu_thermal_throttling")))
     ids = {attributes["id"] for _, attributes in read.elements if "id" in attributes}
     links = [a["href"] for a in read.all("a")]
@@ -37,14 +37,14 @@ def test_every_reference_has_its_target():
     assert {name for names in named for name in names.split() if name not in ids} == set()
 
 
-def test_headings_leave_no_level_out():
+def test_headings_skip_no_level():
     levels = [int(name[1]) for name, _ in Parsed(page()).elements if re.fullmatch("h[1-6]", name)]
     assert levels[:2] == [1, 2]
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_the_verdict_comes_first_with_its_number():
+def test_verdict_comes_first_with_measured_and_expected_speed():
     html = page()
     assert html.index('id="verdict-0"') < html.index('id="speed-0"') < html.index('id="findings-0"')
     head = html[html.index('id="verdict-0"') : html.index('id="speed-0"')]
@@ -54,14 +54,14 @@ def test_the_verdict_comes_first_with_its_number():
     assert len(re.findall(r"[\d.]*\d", first)) >= 2, "what is measured, and what this hardware should give"
 
 
-def test_all_panels_are_there():
+def test_page_has_every_panel():
     read = Parsed(page())
     shown = {a["id"] for a in read.all("section") if "hidden" not in a}
     for name in ("speed", "findings", "memory", "timeline", "roofline", "depth", "users", "change", "checklist"):
         assert f"{name}-0" in shown, name
 
 
-def test_a_panel_that_is_missing_says_why_and_how_to_get_it(wording):
+def test_missing_panel_says_why_and_how_to_get_it(wording):
     html = document(bare())
     wording(re.search(r"<p><b>[^<]*</b>nothing was watched\.", html)[0])
     assert html.count('data-copy="unslow bench"') == 1
@@ -70,7 +70,7 @@ def test_a_panel_that_is_missing_says_why_and_how_to_get_it(wording):
     assert '<a href="#timeline-0" hidden>' in document(bare(), serving=Serving("", ""))  # until a run fills it
 
 
-def test_a_page_that_can_measure_names_its_button_and_not_a_command(wording):
+def test_served_page_names_its_button_instead_of_a_command(wording):
     why = {
         "timeline": Missing(why="nothing was watched", how_to_get="unslow http://127.0.0.1:8080"),
         "change": Missing(why="nothing was compared", how_to_get="unslow bench http://127.0.0.1:8080 --compare LAST"),
@@ -81,7 +81,7 @@ def test_a_page_that_can_measure_names_its_button_and_not_a_command(wording):
         for kind, label in (("diagnose", "Measure again"), ("bench", "Benchmark"))
     ]
     for html in (document(shown, serving=Serving("", ""), offers=offers), panel(shown, 0, "missing", offers)):
-        wording(re.findall(r"<p>(To get it: .*?)</p>", html), tells=("Measure again", "Benchmark"))
+        wording(re.findall(r"<p>(How to get it: .*?)</p>", html), tells=("Measure again", "Benchmark"))
         assert "unslow bench" not in html
     several = msgspec.structs.replace(shown, report=view(subject(), subject()).report)
     html = document(several, serving=Serving("", ""), offers=offers)
@@ -90,14 +90,13 @@ def test_a_page_that_can_measure_names_its_button_and_not_a_command(wording):
     assert 'data-copy="unslow bench http' in document(shown, serving=Serving("", ""), offers=refused)
 
 
-def test_what_does_not_load_is_not_told_to_be_measured():
+def test_failed_load_lists_no_missing_panels():
     report = msgspec.structs.replace(subject(), verdict="failed")
     failed = msgspec.structs.replace(bare(), report=view(report).report)
     assert Parsed(document(failed)).all("section", id="missing-0")[0].keys() == {"id", "data-panel", "hidden"}
 
 
-def test_nothing_acts_by_itself():
-    """No handler, no style attribute, no address but those of this page."""
+def test_page_has_no_handlers_styles_or_foreign_addresses():
     read = parsed(view(), serving=Serving("n", "t"))
     for name, attributes in read.elements:
         assert not [key for key in attributes if key.startswith("on") or key in ("style", "srcset", "ping")], name
@@ -106,7 +105,7 @@ def test_nothing_acts_by_itself():
     assert not re.search(r"https?://|@import|url\((?!#)", style() + script())
 
 
-def test_the_file_allows_its_own_script_and_style_and_nothing_else():
+def test_file_policy_allows_only_its_own_script_and_style():
     html = page()
     policy = Parsed(html).all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
     for name, kind in (("script", "script-src"), ("style", "style-src")):
@@ -119,7 +118,7 @@ def test_the_file_allows_its_own_script_and_style_and_nothing_else():
     assert "unslow-token" not in html.split("<script>")[0]
 
 
-def test_the_page_of_a_server_has_its_nonce_and_token():
+def test_served_page_has_nonce_and_token():
     read = parsed(view(), serving=Serving("abc", 't"ok'))
     assert read.all("script")[0]["nonce"] == read.all("style")[0]["nonce"] == "abc"
     assert read.all("meta", name="unslow-token")[0]["content"] == 't"ok'
@@ -128,7 +127,7 @@ def test_the_page_of_a_server_has_its_nonce_and_token():
     assert read.all("aside", id="run")
 
 
-def test_names_that_would_act_stay_text():
+def test_hostile_names_stay_text():
     hostile = msgspec.structs.replace(
         subject(),
         model=HOSTILE,
@@ -161,7 +160,7 @@ def test_names_that_would_act_stay_text():
     assert any(a["data-copy"].startswith("</script>") for a in read.all("button", class_="copy"))
 
 
-def test_several_subjects_have_a_way_to_each():
+def test_several_subjects_are_linked_from_the_top():
     read = parsed(view(subject(), subject("gpu_thermal_throttling")))
     assert [a["href"] for a in read.all("a") if (a["href"] or "").startswith("#verdict-")] == [
         "#verdict-0",
@@ -173,7 +172,7 @@ def test_several_subjects_have_a_way_to_each():
     assert not [a for a in Parsed(page()).all("nav") if a.get("class") == "switch"]
 
 
-def test_a_fragment_is_what_the_page_has(wording):
+def test_panel_fragment_equals_the_panel_on_the_page(wording):
     shown = view()
     html = document(shown)
     for name in PANEL_NAMES:
@@ -186,7 +185,7 @@ def test_a_fragment_is_what_the_page_has(wording):
         wording(refused.value.message, refused.value.hint, tells=fact)
 
 
-def test_the_file_holds_the_answers_of_its_sliders():
+def test_file_has_a_template_per_slider_answer():
     read = Parsed(page())
     kept = [(a["data-knob"], a["data-value"]) for a in read.all("template")]
     assert kept == [("context", "8192"), ("context", "4096"), ("gpu_layers", "60")]
@@ -197,25 +196,25 @@ def test_the_file_holds_the_answers_of_its_sliders():
     assert not parsed(view(memory=memory)).all("template")
 
 
-def test_a_file_without_answers_has_no_sliders():
+def test_file_without_answers_has_no_sliders():
     shown = view()
     memory = msgspec.structs.replace(shown.subjects[0].memory, ready=())
     assert not parsed(view(memory=memory)).all("form")
     assert parsed(view(memory=memory), serving=Serving("n", "t")).all("form")
 
 
-def test_it_says_whether_it_was_masked(wording):
+def test_footer_says_whether_the_page_is_masked(wording):
     for masked in (True, False):
         html = document(msgspec.structs.replace(view(), masked=masked))
         wording(re.search(r"<footer><p>(.*?)</p>", html)[1])
 
 
-def test_the_machine_is_told_in_one_line():
+def test_header_has_the_machine_in_one_line():
     html = page()
     assert "2 x H200 · 64.0 GiB RAM · 2026-01-02 03:04 UTC" in html
 
 
-def test_runs_are_offered_with_what_they_send():
+def test_run_buttons_say_what_they_send():
     offers = [
         Offer(kind="diagnose", subject=0, label="Measure again", words="about 20 prompts to :8080"),
         Offer(kind="bench", subject=0, label="Benchmark", words="", refused="it is busy"),
@@ -229,13 +228,15 @@ def test_runs_are_offered_with_what_they_send():
     assert offers[2].words not in read.texts
 
 
-def test_nothing_to_show_is_said(wording):
+def test_page_without_subjects_says_so(wording):
     report = msgspec.structs.replace(view().report, subjects=())
     html = document(msgspec.structs.replace(view(), report=report, subjects=()))
     wording(re.search(r'<p class="empty">(.*?)</p>', html)[1])
     assert not Parsed(html).broken
 
 
-def test_a_frame_with_tabs():
-    html = framed("What to buy", tag("p", "x"), tabs=(Tab("Diagnosis", "./"), Tab("Buy", "./?view=buy", current=True)))
+def test_current_tab_is_marked():
+    html = frame_page(
+        "What to buy", tag("p", "x"), tabs=(Tab("Diagnosis", "./"), Tab("Buy", "./?view=buy", current=True))
+    )
     assert [a.get("aria-current") for a in Parsed(html).all("a")][1:] == [None, "page"]

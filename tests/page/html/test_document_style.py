@@ -1,4 +1,4 @@
-"""The style sheet: the same dark colours however dark is chosen, all colours defined, words that can be read."""
+"""The style sheet: the same dark colours by system and by choice, all colours defined, enough contrast."""
 
 import re
 
@@ -26,12 +26,12 @@ def colours(start: str) -> dict[str, str]:
 LIGHT, CHOSEN = colours(":root {"), colours(':root[data-theme="dark"] {')
 
 
-def test_dark_is_the_same_by_the_system_and_by_choice():
+def test_dark_colours_are_the_same_by_system_and_by_choice():
     assert colours(':root:not([data-theme="light"]) {') == CHOSEN
     assert set(CHOSEN) == set(LIGHT)
 
 
-def test_what_the_charts_rely_on_is_there():
+def test_every_colour_that_is_used_is_defined():
     assert set(PROMISED) <= set(LIGHT)
     used = set(re.findall(r"var\(--([\w-]+)\)", style()))
     assert used <= {*LIGHT, "sans", "mono"}
@@ -45,24 +45,24 @@ def light_of(colour: str) -> float:
 
 @pytest.mark.parametrize(("words", "ground"), READ)
 @pytest.mark.parametrize("theme", [LIGHT, CHOSEN], ids=["light", "dark"])
-def test_words_stand_out_from_their_ground(theme, words, ground):
-    """4.5 to 1, as WCAG asks of small text."""
+def test_text_contrast_meets_wcag(theme, words, ground):
+    """At least 4.5:1, the WCAG minimum for small text."""
     bright, dim = sorted((light_of(theme[words]), light_of(theme[ground])), reverse=True)
     assert (bright + 0.05) / (dim + 0.05) >= 4.5
 
 
-def test_neither_can_end_its_element():
+def test_style_and_script_can_not_close_their_elements():
     assert "</style" not in style()
     assert "</script" not in script()
     assert "<!--" not in script()
 
 
-def test_the_script_stays_small_and_strict():
+def test_script_is_strict_small_and_without_eval():
     assert script().startswith('"use strict";')
     assert len(script().splitlines()) < 500
     assert not re.search(r"\beval\b|new Function|document\.write|\.style\b", script())
 
 
-def test_paper_is_never_dark():
+def test_dark_colours_apply_to_screens_only():
     for dark in (':root[data-theme="dark"] {', ':root:not([data-theme="light"]) {'):
         assert style()[: style().index(dark)].rstrip().splitlines()[-1].startswith("@media screen")

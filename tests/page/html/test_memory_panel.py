@@ -23,7 +23,7 @@ def with_bars(*bars: MemoryBar) -> str:
     return render_answer(msgspec.structs.replace(spilling(), bars=bars), 0)
 
 
-def test_parts_are_as_long_as_they_are_large():
+def test_part_length_is_proportional_to_its_bytes():
     html = with_bars(
         MemoryBar(name="GPU", capacity_bytes=24 * GIB, parts=(part("weights", 12), part("kv", 6), part("free", 6)))
     )
@@ -33,7 +33,7 @@ def test_parts_are_as_long_as_they_are_large():
     assert free[1] == pytest.approx(WIDE.width - 2, abs=0.2)
 
 
-def test_what_is_lacking_begins_where_the_memory_ends(wording):
+def test_lacking_part_starts_at_the_capacity(wording):
     html = with_bars(
         MemoryBar(name="GPU", capacity_bytes=24 * GIB, parts=(part("weights", 24), part("lacking", 8)), fits=False)
     )
@@ -44,7 +44,7 @@ def test_what_is_lacking_begins_where_the_memory_ends(wording):
     wording(words(drawings(html)[0]), tells=("24.0 GiB", "8.0 GiB"))
 
 
-def test_a_demand_that_passes_the_end_is_marked_as_lacking_too():
+def test_part_beyond_the_capacity_is_overlaid_by_the_lacking_part():
     html = with_bars(
         MemoryBar(name="GPU", capacity_bytes=8 * GIB, parts=(part("weights", 10), part("lacking", 2)), fits=False)
     )
@@ -54,13 +54,13 @@ def test_a_demand_that_passes_the_end_is_marked_as_lacking_too():
     assert start < weights_end
 
 
-def test_a_part_without_room_says_what_it_would_take(wording):
+def test_partly_fitting_part_shows_its_full_size(wording):
     cut = MemoryPart(kind="weights", name="weights", bytes=4 * GIB, wanted_bytes=9 * GIB)
     html = with_bars(MemoryBar(name="GPU", capacity_bytes=8 * GIB, parts=(cut,)))
     wording(words(drawings(html)[0]), tells=("4.0 GiB", "9.0 GiB"))
 
 
-def test_strangers_are_named_however_small():
+def test_other_programs_are_named_however_small():
     html = render_answer(spilling(), 0)
     for svg in drawings(html):
         said = " ".join(words(svg))
@@ -68,14 +68,14 @@ def test_strangers_are_named_however_small():
         assert "Xorg" in said
 
 
-def test_devices_that_are_alike_share_a_bar(wording):
+def test_identical_devices_share_a_bar(wording):
     alike = [MemoryBar(name=f"GPU {n}", capacity_bytes=80 * GIB, parts=(part("weights", 40),)) for n in range(8)]
     other = MemoryBar(name="GPU 8", capacity_bytes=80 * GIB, parts=(part("weights", 50),))
     wording(words(drawings(with_bars(*alike, other))[0]), tells=("GPU 0", "7", "GPU 8"))
     assert with_bars(*alike, other).count(">weights</td>") == 9
 
 
-def test_the_answer_has_verdict_speed_bars_and_a_command_to_copy(wording):
+def test_answer_has_verdict_speed_bars_and_a_command_to_copy(wording):
     html = render_answer(spilling(), 3)
     assert 'data-copy="llama-server -m model.gguf -c 32768 -ngl 65"' in html
     assert spilling().verdict == "does_not_fit"
@@ -86,14 +86,14 @@ def test_the_answer_has_verdict_speed_bars_and_a_command_to_copy(wording):
     assert 'id="memory-3-figure"' in html
 
 
-def test_the_verdict_is_not_said_twice():
+def test_answer_does_not_repeat_the_verdict():
     fits = msgspec.structs.replace(spilling(), verdict="fits", summary="Fits: 9.7 GiB of 10.0 GiB")
     assert "</span> 9.7 GiB of 10.0 GiB.</p>" in render_answer(fits, 0)
     tight = msgspec.structs.replace(fits, verdict="tight")
     assert "</span> 9.7 GiB of 10.0 GiB.</p>" in render_answer(tight, 0)
 
 
-def test_sliders_carry_their_places_and_stand_where_they_are():
+def test_sliders_carry_their_values_labels_and_current_place():
     html = render_memory(memory(), 2)
     found = re.search(r'<input type="range"[^>]*name="context"[^>]*>', html)[0]
     values = json.loads(unescape(re.search(r'data-values="([^"]*)"', found)[1]))
@@ -109,16 +109,16 @@ def test_sliders_carry_their_places_and_stand_where_they_are():
     assert 'id="answer-2"' in html
 
 
-def test_a_slider_that_can_t_be_moved_is_left_out():
+def test_slider_with_a_single_value_is_left_out():
     assert 'name="slots"' not in render_memory(memory(), 0)
     assert "<form" not in render_memory(msgspec.structs.replace(memory(), sliders=()), 0)
 
 
-def test_nothing_known_is_said(wording):
+def test_unknown_memory_size_is_stated(wording):
     wording(words(drawings(with_bars())[0]))
     wording(words(drawings(with_bars(MemoryBar(name="GPU")))[0]), tells="GPU")
 
 
-def test_what_a_screen_reader_says_of_the_picture_is_two_sentences(wording):
+def test_chart_description_is_the_summary_and_a_hint_at_the_table(wording):
     html = render_answer(msgspec.structs.replace(spilling(), summary="Fits: 3 GiB of 8"), 0)
     wording(re.search(r"<desc[^>]*>(.*?)</desc>", html)[1], tells="Fits: 3 GiB of 8. ")

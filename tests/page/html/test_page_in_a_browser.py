@@ -26,13 +26,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_it_opens_from_disk_and_asks_nobody(browser, file):
+def test_file_opens_from_disk_without_requests(browser, file):
     with watched(browser, file.as_uri()) as page:
         assert page.locator("h2").first.is_visible()
         assert page.locator("#findings-0 .command").count() == page.locator("#findings-0 .copy").count()
 
 
-def test_a_slider_shows_the_answer_that_the_file_holds(browser, file):
+def test_slider_shows_the_stored_answer(browser, file):
     with watched(browser, file.as_uri()) as page:
         context, layers = (
             page.locator('#memory-0 input[name="context"]'),
@@ -50,7 +50,7 @@ def test_a_slider_shows_the_answer_that_the_file_holds(browser, file):
         assert "1.1 GiB too little" in page.locator("#answer-0").inner_text()
 
 
-def test_a_command_is_copied_and_that_is_said(browser, file):
+def test_copy_button_copies_and_announces_it(browser, file):
     with watched(browser, file.as_uri(), permissions=["clipboard-read", "clipboard-write"]) as page:
         button = page.locator("#answer-0 .copy")
         button.click()
@@ -59,7 +59,7 @@ def test_a_command_is_copied_and_that_is_said(browser, file):
         assert button.inner_text() == "Copied"
 
 
-def test_the_theme_is_the_systems_until_one_is_chosen_and_stays(browser, file):
+def test_theme_follows_the_system_until_chosen_and_persists(browser, file):
     with watched(browser, file.as_uri(), color_scheme="dark") as page:
         colour = "getComputedStyle(document.body).backgroundColor"
         dark = page.evaluate(colour)
@@ -72,13 +72,13 @@ def test_the_theme_is_the_systems_until_one_is_chosen_and_stays(browser, file):
 
 
 @pytest.mark.parametrize("width", [320, 360, 700, 1280])
-def test_nothing_is_wider_than_the_screen(browser, file, width):
+def test_file_does_not_scroll_sideways(browser, file, width):
     with watched(browser, file.as_uri(), viewport={"width": width, "height": 800}) as page:
         unfold(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_keys_alone_reach_everything(browser, file):
+def test_every_control_is_reachable_by_keyboard(browser, file):
     with watched(browser, file.as_uri()) as page:
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"
@@ -96,12 +96,12 @@ def test_keys_alone_reach_everything(browser, file):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_accessibility_checker_finds_nothing_serious(browser, file, scheme):
+def test_file_has_no_serious_accessibility_violations(browser, file, scheme):
     with watched(browser, file.as_uri(), color_scheme=scheme, bypass_csp=True) as page:
         assert violations(page) == []
 
 
-def test_it_can_be_read_without_a_script(browser, file):
+def test_file_is_readable_without_javascript(browser, file):
     with watched(browser, file.as_uri(), java_script_enabled=False) as page:
         assert page.locator("#findings-0").is_visible()
         assert page.locator("#memory-0 figure").is_visible()
@@ -111,7 +111,7 @@ def test_it_can_be_read_without_a_script(browser, file):
         assert page.locator("#ruled_out-0 dl").is_visible()
 
 
-def test_on_paper_there_are_no_buttons(browser, file):
+def test_print_hides_the_buttons(browser, file):
     with watched(browser, file.as_uri(), color_scheme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

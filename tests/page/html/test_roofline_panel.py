@@ -13,7 +13,7 @@ def shapes(html: str, class_: str) -> list[object]:
     return [shape for shape in drawings(html)[0] if shape.attrib.get("class") == class_]
 
 
-def test_both_phases_measured_and_predicted_below_two_roofs(wording):
+def test_both_phases_are_drawn_measured_and_predicted_below_two_roofs(wording):
     html = render_roofline(roofline(), 0)
     for phase in ("decode", "prefill"):
         assert len(shapes(html, f"mark measured {phase}")) == 1
@@ -22,7 +22,7 @@ def test_both_phases_measured_and_predicted_below_two_roofs(wording):
     wording([said for said in words(drawings(html)[0]) if re.search("[a-zA-Z]{3}", said)], tells=facts)
 
 
-def test_the_roof_is_a_slope_up_to_the_ridge_and_flat_behind(wording):
+def test_roof_is_a_slope_up_to_the_ridge_then_flat(wording):
     html = render_roofline(msgspec.structs.replace(roofline(), roofs=roofline().roofs[:1]), 0)
     (roof,) = shapes(html, "roof roof-1")
     parent = drawings(html)[0]
@@ -35,7 +35,7 @@ def test_the_roof_is_a_slope_up_to_the_ridge_and_flat_behind(wording):
     wording(roof.find("title").text, tells=("H200", "4.8", "989"))
 
 
-def test_what_was_not_measured_is_hollow_only():
+def test_unmeasured_phase_has_only_a_hollow_marker():
     predicted = tuple(msgspec.structs.replace(p, measured_flops_per_s=None) for p in roofline().points)
     html = render_roofline(msgspec.structs.replace(roofline(), points=predicted), 0)
     assert not shapes(html, "mark measured decode")
@@ -43,7 +43,7 @@ def test_what_was_not_measured_is_hollow_only():
     assert "decode, predicted" in html
 
 
-def test_eight_of_a_kind_are_one_roof():
+def test_eight_identical_gpus_share_one_roof():
     roofs = tuple(msgspec.structs.replace(roofline().roofs[0], device="H100") for _ in range(8))
     html = render_roofline(msgspec.structs.replace(roofline(), roofs=roofs), 0)
     assert len(shapes(html, "roof roof-1")) == 1
@@ -52,7 +52,7 @@ def test_eight_of_a_kind_are_one_roof():
 
 
 @pytest.mark.parametrize("field", ["bytes_per_s", "flops_per_s"])
-def test_a_roof_without_a_limit_is_not_drawn(field, wording):
+def test_roof_without_a_positive_limit_is_not_drawn(field, wording):
     roofs = (msgspec.structs.replace(roofline().roofs[0], **{field: 0.0}),)
     html = render_roofline(RooflineView(roofs=roofs, points=roofline().points, summary=""), 0)
     wording(words(drawings(html)[0]))

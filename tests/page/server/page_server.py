@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.page.server.guard import ServerIdentity, Ticket
-from unslow.page.server.serve import listening, owner_of, server_of
+from unslow.page.server.serve import make_server, new_identity, open_listener
 from unslow.page.server.state import ServeOptions, ServerState
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -36,8 +36,8 @@ class Said(NamedTuple):
 class Page:
     """A client that says exactly what it is told to, and nothing more."""
 
-    def __init__(self, own: ServerIdentity, desk: ServerState, ticket: Ticket) -> None:
-        self.own, self.desk, self.ticket = own, desk, ticket
+    def __init__(self, own: ServerIdentity, state: ServerState, ticket: Ticket) -> None:
+        self.own, self.state, self.ticket = own, state, ticket
 
     def raw(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None) -> Said:
         connection = http.client.HTTPConnection("127.0.0.1", self.own.port, timeout=20)
@@ -73,16 +73,16 @@ class Page:
 @contextmanager
 def serving(target: str | None = SLOW, *, passive: bool = False, **wanted: Any) -> Iterator[Page]:
     """A server that shows a target."""
-    desk = ServerState(ServeOptions(Looking(target=target, passive=passive), **wanted))
-    with listening(0) as listener:
-        own, ticket = owner_of(listener), Ticket()
-        desk.begin()
-        server = server_of(desk, own, ticket)
+    state = ServerState(ServeOptions(Looking(target=target, passive=passive), **wanted))
+    with open_listener(0) as listener:
+        own, ticket = new_identity(listener), Ticket()
+        state.begin()
+        server = make_server(state, own, ticket)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Page(own, desk, ticket)
+            yield Page(own, state, ticket)
         finally:
-            desk.close()
+            state.close()
             server.should_exit = True
             thread.join(10)

@@ -13,7 +13,7 @@ from unslow.facts.snapshot import parse_snapshot
 from unslow.look.system.live import LiveSystem
 
 
-def test_the_view_and_the_report_are_of_the_machine(page):
+def test_view_and_report_are_of_the_target(page):
     view = page.get("/view").json
     assert view["schema"] == "unslow.view/1"
     assert page.get("/report").json == view["report"]
@@ -23,7 +23,7 @@ def test_the_view_and_the_report_are_of_the_machine(page):
     assert view["subjects"][0]["memory"]["sliders"]
 
 
-def test_the_snapshot_is_masked_and_can_be_read_again(page):
+def test_snapshot_is_masked_and_loadable(page):
     data = page.get("/snapshot").body
     assert parse_snapshot(data, "served").subjects == parse_snapshot(data, "again").subjects
     assert len(parse_snapshot(data, "served").subjects) == len(read_stored(SLOW).subjects)
@@ -31,7 +31,7 @@ def test_the_snapshot_is_masked_and_can_be_read_again(page):
     assert b"/home/" not in data
 
 
-def test_a_slider_is_answered_as_json_and_as_html(page):
+def test_what_if_is_answered_as_json_and_html(page):
     now = page.get("/subjects/0/what-if").json
     more = page.get("/subjects/0/what-if?gpu_layers=33").json
     assert (now["settings"]["gpu_layers"], more["settings"]["gpu_layers"]) == ("20", "33")
@@ -61,14 +61,14 @@ def test_a_slider_is_answered_as_json_and_as_html(page):
         ("/nothing", 404),
     ],
 )
-def test_what_can_not_be_answered_is_said_with_a_hint(page, path, status):
+def test_error_response_has_a_message_and_a_hint(page, path, status):
     said = page.get(path)
     assert said.status == status
     assert said.json["error"]["message"]
     assert said.json["error"]["hint"]
 
 
-def test_every_panel_of_the_page_can_be_asked_for_alone(page):
+def test_every_panel_has_an_endpoint(page):
     from unslow.page.html.document import PANEL_NAMES
 
     whole = page.open().text
@@ -79,19 +79,19 @@ def test_every_panel_of_the_page_can_be_asked_for_alone(page):
         assert f'id="{name}-0"' in whole
 
 
-def test_answers_are_those_of_the_command_line(page):
-    from unslow.commands.fit import FitRequest, fitted
+def test_api_answers_equal_those_of_the_command_line(page):
+    from unslow.commands.fit import FitRequest, fit_model
 
     flags = {"model": "qwen3-8b", "quant": "Q6_K", "devices": ["RTX 4090"], "context": "32k", "kv_type": "q8_0"}
     said = page.get("/fit?model=qwen3-8b&quant=Q6_K&device=RTX+4090&context=32k&kv_type=q8_0").json
     assert said["schema"] == "unslow.fit/1"
-    assert said == json.loads(msgspec.json.encode(fitted(LiveSystem(), FitRequest.from_flags(flags))))
+    assert said == json.loads(msgspec.json.encode(fit_model(LiveSystem(), FitRequest.from_flags(flags))))
     speed = page.get("/predict?model=qwen3-8b&device=RTX+4090&explain=true").json
     assert speed["decode"]["tokens_per_s"]["low"] < speed["decode"]["tokens_per_s"]["high"]
     assert speed["explain"]
 
 
-def test_causes_are_explained(page):
+def test_causes_endpoint_returns_their_documentation(page):
     causes = {one["id"] for one in page.get("/causes").json}
     assert {"weights_spill_to_ram", "cpu_contended"} <= causes
     assert "CPU" in page.get("/explain/cpu-contended").json["text"]
@@ -104,7 +104,7 @@ def test_causes_are_explained(page):
         ("cost{}?model=qwen3-8b&device=RTX+4090&tokens_per_day=1000000&rent=RTX+4090%3D0.4/h", "RTX 4090"),
     ],
 )
-def test_a_buyer_gets_the_same_as_json_and_as_html(page, query, words):
+def test_buyer_answers_are_the_same_as_json_and_html(page, query, words):
     said = page.get(f"/{query.format('')}").json
     assert said["schema"].startswith("unslow.")
     html = page.get(f"/{query.format('.html')}")
@@ -112,7 +112,7 @@ def test_a_buyer_gets_the_same_as_json_and_as_html(page, query, words):
     assert "<table" in html.text
 
 
-def test_nothing_can_be_started_on_what_was_stored(page):
+def test_stored_target_offers_no_runs(page):
     assert page.get("/offers").json == []
     said = page.send("POST", "/runs", {"kind": "diagnose"})
     assert said.status == 400
@@ -121,7 +121,7 @@ def test_nothing_can_be_started_on_what_was_stored(page):
     assert page.get("/runs").json == []
 
 
-def test_a_target_that_is_not_there_is_told_on_the_page_and_found_when_it_is(wording):
+def test_missing_target_is_shown_on_the_page_and_found_after_a_reload(wording):
     with serve("vllm") as url:
         port = int(url.rpartition(":")[2])
     with serving(url) as page:
@@ -135,7 +135,7 @@ def test_a_target_that_is_not_there_is_told_on_the_page_and_found_when_it_is(wor
             assert page.get("/view").json["report"]["subjects"][0]["runtime"].startswith("vLLM")
 
 
-def test_the_buyers_page_has_a_form_for_each_question(page):
+def test_buyer_page_has_a_form_per_question(page):
     said = page.open("&view=buy").text
     assert [name for name in ("choose", "devices", "cost", "tiers") if f'data-ask="{name}.html"' in said] == [
         "choose",

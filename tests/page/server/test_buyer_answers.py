@@ -1,4 +1,4 @@
-"""The answers to a buyer as HTML: every number is there, names stay text, what is missing is said."""
+"""Buyer answers as HTML: complete, escaped, with missing values marked."""
 
 import ast
 import re
@@ -128,7 +128,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_it_is_well_formed_and_names_stay_text(name):
+def test_buyer_answers_are_well_formed_and_escaped(name):
     html = str(ALL[name]())
     ET.fromstring(f"<div>{html}</div>")
     assert "<script" not in html
@@ -136,17 +136,17 @@ def test_it_is_well_formed_and_names_stay_text(name):
     assert html.count("<th scope") >= 1 or name == "no choice"
 
 
-def test_devices_say_what_is_known_and_what_is_not(wording):
+def test_devices_table_marks_unknown_values(wording):
     facts = ("✓", "✗", "too small", "90.0", "124", "1,599 USD", "2022", "24.0 GiB")
     wording(re.findall(">([^<]+)<", devices()), tells=facts)
 
 
-def test_a_choice_has_its_price_and_a_missing_one_says_what_would_have_to_give(wording):
+def test_choice_shows_its_price_or_what_would_make_one_possible(wording):
     wording(re.findall(">([^<]+)<", choice(found=True)), tells="1,599 USD")
     wording(re.findall(">([^<]+)<", choice(found=False)), tells=("31", "400 USD"))
 
 
-def test_flags_of_the_terminal_are_fields_of_the_page():
+def test_command_line_flags_become_form_field_names():
     assert answers.by_field('give yours with --price "RTX 3090=AMOUNT"') == "give yours with “Price”: RTX 3090=AMOUNT"
     assert answers.by_field("it is then worth nothing (--resale), --host-price adds one") == (
         "it is then worth nothing (“Resale”), “Host price” adds one"
@@ -155,7 +155,7 @@ def test_flags_of_the_terminal_are_fields_of_the_page():
 
 
 @pytest.mark.parametrize("module", ["choose", "cost", "offers", "tiers"])
-def test_every_flag_of_these_words_is_a_field_of_the_page(module):
+def test_every_flag_in_a_buyer_text_is_a_form_field(module):
     text = "\n".join(
         node.value
         for node in ast.walk(ast.parse((SOURCE / "buy" / f"{module}.py").read_text("utf-8")))
@@ -165,15 +165,15 @@ def test_every_flag_of_these_words_is_a_field_of_the_page(module):
     assert set(re.findall("“([^”]+)”", answers.by_field(text))) <= fields
 
 
-def test_a_choice_shows_what_one_conversation_gets_and_its_quant():
+def test_choice_shows_speed_per_user_and_quant():
     html = choice(found=True)
     assert "<td>Q6_K</td>" in html
     assert "45.0 to 62.0" in html
 
 
-def test_break_even_is_in_months_in_years_or_never(wording):
+def test_break_even_is_in_months_years_or_never(wording):
     wording(re.findall(">([^<]+)<", cost()), tells=("7.9 months", "11.3 years", "11%"))
 
 
-def test_a_tier_names_what_runs_and_what_just_does_not(wording):
+def test_tier_lists_what_runs_and_what_narrowly_does_not_fit(wording):
     wording(re.findall(">([^<]+)<", tiers()), tells=("8.0 GiB", "8.00B", " 2 ", "1.0 GiB"))

@@ -1,4 +1,4 @@
-"""Nobody can keep the user out by holding connections open."""
+"""Open connections can not lock the user out."""
 
 import socket
 import time
@@ -27,14 +27,14 @@ def is_hung_up(connection):
 
 
 @pytest.mark.parametrize("first", [b"", PART])
-def test_the_page_is_there_however_many_hold_on(page, first):
+def test_idle_connections_do_not_block_the_page(page, first):
     with ExitStack() as stack:
         held = [connected(page, stack, first) for _ in range(2 * connections.MOST)]
         assert page.open().status == 200
         assert is_hung_up(held[0])  # the first ones made room
 
 
-def test_who_sends_no_whole_head_is_hung_up_on(monkeypatch):
+def test_connection_without_a_complete_head_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "HEAD_S", 0.3)
     with serving() as page, ExitStack() as stack:
         silent, slow = connected(page, stack), connected(page, stack, PART)
@@ -48,15 +48,17 @@ def test_who_sends_no_whole_head_is_hung_up_on(monkeypatch):
         assert is_hung_up(silent)
 
 
-def test_who_is_answered_slowly_is_waited_for(monkeypatch):
+def test_slow_answer_does_not_time_out_the_connection(monkeypatch):
     begin = ServerState._begin
     monkeypatch.setattr(connections, "HEAD_S", 1.0)
-    monkeypatch.setattr(ServerState, "_begin", lambda desk: (time.sleep(2), begin(desk)))  # longer than a head may take
+    monkeypatch.setattr(
+        ServerState, "_begin", lambda state: (time.sleep(2), begin(state))
+    )  # longer than a head may take
     with serving() as page:
         assert page.open().status == 200
 
 
-def test_a_client_that_leaves_within_its_body_is_no_bug(page, capfd):
+def test_client_that_disconnects_mid_body_is_not_logged_as_a_bug(page, capfd):
     with socket.create_connection(("127.0.0.1", page.own.port), timeout=20) as client:
         headers = {
             **page.usual,

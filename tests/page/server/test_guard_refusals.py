@@ -1,4 +1,4 @@
-"""Whatever does not come from the user's own page or program is refused by the real server."""
+"""The real server refuses every request that is not from the user's own page or program."""
 
 import socket
 
@@ -12,20 +12,20 @@ OWN = ServerIdentity(8123, "a-token")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])
-def test_it_answers_to_its_own_names(page, host):
+def test_loopback_host_names_are_accepted(page, host):
     headers = {"Host": f"{host}:{page.own.port}", "X-Unslow-Token": page.own.token}
     assert page.raw("GET", "/api/v1/report", headers).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1", "0.0.0.0", "localhost:1", ""])
-def test_a_name_that_was_rebound_to_loopback_is_refused(page, host):
+def test_foreign_host_header_is_refused(page, host):
     host = host if ":" in host or host in ("127.0.0.1", "") else f"{host}:{page.own.port}"
     said = page.raw("GET", "/api/v1/report", {"Host": host, "X-Unslow-Token": page.own.token})
     assert said.status == 421
     assert b"subjects" not in said.body
 
 
-def test_two_hosts_are_none(page):
+def test_two_host_headers_are_refused(page):
     with socket.create_connection(("127.0.0.1", page.own.port), timeout=10) as connection:
         host = page.own.hosts[0]
         head = f"GET /?token={page.own.token} HTTP/1.1\r\nHost: {host}\r\nHost: evil.example\r\n\r\n"
@@ -35,39 +35,39 @@ def test_two_hosts_are_none(page):
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://127.0.0.1"])
 @pytest.mark.parametrize("path", ["/", "/api/v1/report"])
-def test_another_page_is_refused(page, origin, path):
+def test_foreign_origin_is_refused_without_cors_headers(page, origin, path):
     said = page.raw("GET", f"{path}?token={page.own.token}", {**page.usual, "Origin": origin})
     assert said.status == 403
     assert not [name for name in said.headers if name.startswith("access-control")]
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "other"])
-def test_a_browser_that_says_who_asks_is_believed(page, site):
+def test_cross_site_fetch_metadata_is_refused(page, site):
     assert page.raw("GET", f"/?token={page.own.token}", {**page.usual, "Sec-Fetch-Site": site}).status == 403
     assert page.raw("GET", "/api/v1/report", {**page.usual, "Sec-Fetch-Site": site}).status == 403
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_the_page_itself_is_answered(page, site):
+def test_same_origin_request_is_accepted(page, site):
     own = {"Origin": page.own.origins[1], "Sec-Fetch-Site": site}
     assert page.raw("GET", "/api/v1/report", {**page.usual, **own}).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/?token=", "/?token=wrong", "/?token=wrong&token=x", "/?" + "a=1&" * 200])
-def test_the_page_needs_the_token_in_its_address(page, path):
+def test_page_without_a_valid_token_in_its_url_is_401(page, path):
     said = page.raw("GET", path, page.usual)  # a header is not enough: a browser has none
     assert said.status == 401
     assert "unslow serve" in said.text
     assert page.own.token not in said.text
 
 
-def test_a_token_that_is_said_twice_is_none(page):
+def test_repeated_token_parameter_is_refused(page):
     assert page.open().status == 200
     assert page.open("&token=wrong").status == 401
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "t\xf6ken"])
-def test_all_else_needs_the_token_as_a_header(page, token):
+def test_api_needs_the_token_as_a_header(page, token):
     headers = {"Host": page.own.hosts[0], "X-Unslow-Token": token}
     for path in ("/api/v1/report", f"/api/v1/report?token={page.own.token}", "/nothing", "/api/v1/openapi.json"):
         said = page.raw("GET", path, headers)
@@ -76,14 +76,14 @@ def test_all_else_needs_the_token_as_a_header(page, token):
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "HEAD", "PUT", "PATCH", "TRACE", "CONNECT", "PROPFIND"])
-def test_other_methods_are_refused_also_before_cors(page, method):
+def test_other_methods_are_refused_without_cors_headers(page, method):
     own = {"Origin": page.own.origins[0], "Access-Control-Request-Method": "POST"}
     said = page.raw(method, "/api/v1/runs", {**page.usual, **own})
     assert said.status == 405
     assert not [name for name in said.headers if name.startswith("access-control")]
 
 
-def test_a_run_needs_an_origin_and_json(page):
+def test_starting_a_run_needs_an_own_origin_and_json(page):
     wanted = {"kind": "diagnose"}
     body = b'{"kind":"diagnose"}'
     sized = {**page.usual, "Content-Length": str(len(body))}
@@ -94,7 +94,7 @@ def test_a_run_needs_an_origin_and_json(page):
     assert page.raw("DELETE", "/api/v1/runs/x", page.usual).status == 403
 
 
-def test_a_long_body_is_not_read(page):
+def test_body_over_the_limit_is_413(page):
     assert page.send("POST", "/runs", "x" * LARGEST_BODY_BYTES).status == 413
     chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (2 * LARGEST_BODY_BYTES, b" " * 2 * LARGEST_BODY_BYTES)
     headers = {**page.usual, "Origin": page.own.origins[0], "Content-Type": "application/json"}
@@ -102,24 +102,24 @@ def test_a_long_body_is_not_read(page):
     assert said.status == 413
 
 
-def test_a_long_head_is_not_read(page):
+def test_headers_over_the_limit_are_refused(page):
     said = page.raw("GET", "/api/v1/report", {**page.usual, "X-Long": "x" * 100_000})
     assert said.status in (400, 431)  # by the parser or by the guard, as it comes in one piece or several
 
 
 @pytest.mark.parametrize("body", [b'{"kind":"\xff"}', b"\xff\xfe", b"[" * 15_000, b'{"kind":' * 1_800, b"", b"NaN"])
-def test_a_body_that_is_no_json_is_told_so(page, body):
+def test_invalid_json_body_is_400_with_a_hint(page, body):
     headers = {**page.usual, "Origin": page.own.origins[0], "Content-Type": "application/json"}
     said = page.raw("POST", "/api/v1/runs", {**headers, "Content-Length": str(len(body))}, body)
     assert (said.status, said.json["error"]["hint"]) == (400, "see /api/v1/openapi.json")
 
 
-def test_an_address_of_thousands_of_digits_is_refused(page):
+def test_very_long_path_is_414(page):
     assert page.get(f"/subjects/{'9' * 300}/what-if").status == 404
     assert page.get(f"/subjects/{'9' * 5_000}/what-if").status == 414
 
 
-def test_every_answer_keeps_others_out(page):
+def test_every_response_has_the_security_headers(page):
     for said in (page.open(), page.get("/report"), page.get("/nothing"), page.raw("GET", "/", page.usual)):
         policy = said.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'nonce-")
@@ -133,7 +133,7 @@ def test_every_answer_keeps_others_out(page):
         assert not {"set-cookie", "server", "access-control-allow-origin"} & set(said.headers)
 
 
-def test_a_ticket_lets_a_browser_in_once(page):
+def test_ticket_works_once(page):
     address = f"/?ticket={page.ticket.text}"
     assert page.raw("GET", address, {**page.usual, "Sec-Fetch-Site": "cross-site"}).status == 403
     assert page.raw("GET", "/?ticket=wrong", page.usual).status == 401
@@ -144,7 +144,7 @@ def test_a_ticket_lets_a_browser_in_once(page):
     assert page.raw("GET", address, {"Host": page.own.hosts[0]}).status == 401
 
 
-def test_a_nonce_is_used_once(page):
+def test_every_response_has_a_new_nonce(page):
     first, second = (page.open().headers["content-security-policy"] for _ in range(2))
     assert first != second
 
@@ -157,7 +157,7 @@ def test_a_nonce_is_used_once(page):
     token=st.one_of(st.just("a-token"), st.text(max_size=12)),
     method=st.sampled_from(["GET", "POST", "DELETE", "PUT"]),
 )
-def test_only_who_is_right_in_everything_is_answered(host, origin, site, token, method):
+def test_request_is_accepted_only_if_every_check_passes(host, origin, site, token, method):
     headers = {"host": host, "x-unslow-token": token, "content-type": "application/json"}
     headers |= {"origin": origin} if origin is not None else {}
     headers |= {"sec-fetch-site": site} if site else {}

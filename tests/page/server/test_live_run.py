@@ -6,12 +6,12 @@ import pytest
 from lab.replay import serve
 from tests.bench_cases import answered, bench, failed
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands.bench import BenchRequest
 from unslow.commands.diagnose import look
 from unslow.commands.diagnose.request import Limits
 from unslow.facts.errors import UserError
-from unslow.page.server.live_run import LiveRun, live_words
+from unslow.page.server.live_run import LiveRun, bench_words
 from unslow.page.server.runs import PassLine, ProgressLine, RunLine
 from unslow.page.server.state import ServeOptions
 
@@ -32,7 +32,7 @@ def started(request: Looking | BenchRequest) -> tuple[LiveRun, list[RunLine]]:
     return run, told
 
 
-def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view(monkeypatch):
+def test_diagnosis_run_reports_progress_and_ends_with_a_view(monkeypatch):
     monkeypatch.setattr(look, "limits_of", lambda _: BRIEF)
     with serve("llama_cpp", tokens_per_s=200.0) as url:
         run, told = started(Looking(target=url))
@@ -51,7 +51,7 @@ def test_a_diagnosis_tells_what_it_does_and_ends_with_a_view(monkeypatch):
     assert {span.phase for span in subject.timeline.spans} >= {"decode"}
 
 
-def test_a_benchmark_that_is_stopped_keeps_what_it_has():
+def test_stopped_benchmark_keeps_its_results():
     with serve("llama_cpp", tokens_per_s=60.0) as url:
         run, told = started(BenchRequest(target=url, quick=True, tokens=64))
         end = time.monotonic() + LONG_S
@@ -67,7 +67,7 @@ def test_a_benchmark_that_is_stopped_keeps_what_it_has():
 
 
 @pytest.mark.real
-def test_users_at_once_are_stopped_in_the_middle_of_their_answers():
+def test_concurrent_requests_are_stopped_midway():
     with serve("llama_cpp", tokens_per_s=20.0) as url:
         asked = BenchRequest(target=url, sweep=("users=4",), evict=True)
         run, _ = started(asked)
@@ -79,7 +79,7 @@ def test_users_at_once_are_stopped_in_the_middle_of_their_answers():
     assert run.bench.failures == ()
 
 
-def test_what_the_user_asked_wrongly_is_told():
+def test_unknown_target_fails_with_a_user_error():
     run, _ = started(BenchRequest(target="nothing-that-runs"))
     assert run.wait(LONG_S)
     assert isinstance(run.failure, UserError)
@@ -87,9 +87,9 @@ def test_what_the_user_asked_wrongly_is_told():
     assert run.failure.hint
 
 
-def test_a_server_that_fails_meanwhile_is_told_in_the_last_words(wording):
-    assert "failed" not in live_words(bench())
-    some = live_words(bench(passes=(answered(),), failures=(failed(), failed(2))))
+def test_bench_summary_counts_failed_requests(wording):
+    assert "failed" not in bench_words(bench())
+    some = bench_words(bench(passes=(answered(),), failures=(failed(), failed(2))))
     wording(some, tells=("2 of 3", "300 s"))
-    none = live_words(bench(figures={}, passes=(), failures=(failed(),)))
+    none = bench_words(bench(figures={}, passes=(), failures=(failed(),)))
     wording(none, tells=("1 of 1", "300 s"))

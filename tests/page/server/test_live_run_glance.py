@@ -1,17 +1,17 @@
-"""A first look: what runs is seen, and nothing is sent to it that would make it work."""
+"""The first look identifies what runs without making it work."""
 
 import pytest
 from lab.replay import serve
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
-from unslow.page.server.live_run import glance
+from unslow.page.server.live_run import inspect_target
 
 
-def test_a_server_is_seen_and_not_measured():
+def test_first_look_identifies_the_server_without_measuring():
     with serve("vllm", tokens_per_s=100) as url:
-        seen = glance(Looking(target=url, goal=20))
+        seen = inspect_target(Looking(target=url, goal=20))
     (subject,) = seen.subjects
     assert subject.runtime.name.value_or("") == "vLLM"
     assert isinstance(subject.run.decode_tokens_per_s, Unknown)
@@ -19,12 +19,12 @@ def test_a_server_is_seen_and_not_measured():
     assert isinstance(seen.machine.memory.read_bytes_per_s, Unknown)  # reading it takes time and bandwidth
 
 
-def test_a_key_is_not_kept():
+def test_first_look_keeps_no_api_key():
     with serve("vllm", tokens_per_s=100) as url:
-        seen = glance(Looking(target=url.replace("//", "//user:sesame-open@")))
+        seen = inspect_target(Looking(target=url.replace("//", "//user:sesame-open@")))
     assert "sesame-open" not in repr(seen)
 
 
-def test_nobody_there_is_a_mistake_of_the_user():
+def test_first_look_at_a_closed_port_is_a_user_error():
     with pytest.raises(UserError):
-        glance(Looking(target="http://127.0.0.1:9"))
+        inspect_target(Looking(target="http://127.0.0.1:9"))

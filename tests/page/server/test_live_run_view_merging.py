@@ -1,15 +1,15 @@
-"""What is measured, and what is shown after it, where several servers run."""
+"""Measuring one of several servers, and the view after it."""
 
 import msgspec
 import pytest
 from page_server import SLOW
 
-from unslow.commands._diagnosis_options import Looking
-from unslow.commands._fix_commands import spelled
-from unslow.commands.diagnose.look import Looked
+from unslow.commands._command_lines import with_fix_commands
+from unslow.commands._formats import Looking
+from unslow.commands.diagnose.look import LookResult
 from unslow.commands.diagnose.request import QUICK, limits_of
 from unslow.commands.diagnose.target import read_stored
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.page.build import SeenMachine, view_of
 from unslow.page.server.live_run import bench_of, diagnosis_of, only_url, subject_at, with_diagnosis
 from unslow.page.server.runs import RunWanted
@@ -24,16 +24,14 @@ def seen(*urls, speed=None):
     """The recorded server, as if it ran at each of the addresses."""
     stored = read_stored(SLOW)
     (subject,) = stored.subjects
-    run = msgspec.structs.replace(subject.run, decode_tokens_per_s=reported(speed, "x")) if speed else subject.run
+    run = msgspec.structs.replace(subject.run, decode_tokens_per_s=reported_fact(speed, "x")) if speed else subject.run
     subjects = tuple(
-        msgspec.structs.replace(
-            subject, run=run, runtime=msgspec.structs.replace(subject.runtime, url=reported(url, "test"))
-        )
+        msgspec.structs.replace(subject, run=run, runtime=subject.runtime.with_facts(url=reported_fact(url, "test")))
         for url in urls
     )
     snapshot = msgspec.structs.replace(stored, subjects=subjects)
-    report = spelled(diagnose(snapshot), snapshot)
-    return SeenMachine(view_of(report, snapshot), snapshot, Looked(snapshot, tuple((f"of {url}",) for url in urls)))
+    report = with_fix_commands(diagnose(snapshot), snapshot)
+    return SeenMachine(view_of(report, snapshot), snapshot, LookResult(snapshot, tuple((f"of {url}",) for url in urls)))
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +39,7 @@ def two():
     return seen(FIRST, SECOND)
 
 
-def test_one_of_two_is_measured_alone_and_the_other_stays(two):
+def test_measuring_one_of_two_servers_keeps_the_other(two):
     number = next(n for n, one in enumerate(two.view.report.subjects) if one.url == SECOND)
     asked = RunWanted(kind="diagnose", subject=number, quick=True)
     request = diagnosis_of(two, WANTED.request, asked)
@@ -55,7 +53,7 @@ def test_one_of_two_is_measured_alone_and_the_other_stays(two):
     assert found[SECOND].notes[0] == f"of {SECOND}"
 
 
-def test_all_are_measured_where_none_is_named_or_there_is_one(two):
+def test_all_servers_are_measured_if_none_is_named(two):
     assert only_url(two, RunWanted(kind="diagnose")) == ""
     one = seen(FIRST)
     assert only_url(one, RunWanted(kind="diagnose", subject=0)) == ""
@@ -63,11 +61,11 @@ def test_all_are_measured_where_none_is_named_or_there_is_one(two):
     assert with_diagnosis(one, after, WANTED, "") is after
 
 
-def test_a_benchmark_is_of_the_subject_that_was_named(two):
+def test_benchmark_targets_the_named_subject(two):
     for number, subject in enumerate(two.view.report.subjects):
         request = bench_of(two, WANTED.request, RunWanted(kind="users", subject=number, quick=True))
         assert (request.target, request.model, request.sweep) == (subject.url, None, ("users",))
         assert (request.quick, request.api_key) == (True, "k")
-        assert subject_at(two, number).runtime.url.value_or("") == subject.url
+        assert subject_at(two, number).runtime.process.url.value_or("") == subject.url
     same = seen(FIRST, FIRST)
     assert bench_of(same, WANTED.request, RunWanted(kind="bench", subject=0)).model  # which of the two models

@@ -1,4 +1,4 @@
-"""Queries: what they mean, and what is told of those that mean nothing."""
+"""Query parameters: conversion and errors."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ KNOWN = (
 )
 
 
-def test_values_become_what_they_are_meant_for():
+def test_query_values_are_converted_to_their_kinds():
     query = {"model": ["qwen3-8b"], "device": ["A", "B"], "share": ["0.5"], "explain": ["true"], "context": ["128k"]}
     assert flags(KNOWN, query) == {
         "model": "qwen3-8b",
@@ -44,7 +44,7 @@ def test_values_become_what_they_are_meant_for():
         ({"model": ["x"], "explain": ["perhaps"]}, "'perhaps'"),
     ],
 )
-def test_nonsense_is_named(query, tells, wording):
+def test_invalid_query_names_parameter_and_value(query, tells, wording):
     with pytest.raises(UserError) as found:
         flags(KNOWN, query)
     wording(found.value.message, found.value.hint, tells=tells)
@@ -58,7 +58,7 @@ def test_nonsense_is_named(query, tells, wording):
         max_size=4,
     )
 )
-def test_any_query_is_understood_or_refused(query):
+def test_any_query_is_parsed_or_a_user_error(query):
     understood = None
     with suppress(UserError):
         understood = flags(KNOWN, query)

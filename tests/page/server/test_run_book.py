@@ -1,4 +1,4 @@
-"""The lines of runs: bounded, numbered, the newest picture only."""
+"""The lines of a run: bounded, numbered, only the newest panel."""
 
 import threading
 
@@ -25,7 +25,7 @@ def finished(entry):
     entry.tell(DoneLine(text="over"))
 
 
-def test_lines_are_numbered_and_bounded():
+def test_run_lines_are_numbered_and_bounded():
     entry = StartedRun(WANTED)
     for number in range(MOST_LINES + 50):
         entry.tell(ProgressLine(text=f"remark {number}"))
@@ -35,7 +35,7 @@ def test_lines_are_numbered_and_bounded():
     assert [line.number for line in entry.lines(since=MOST_LINES + 48)] == [MOST_LINES + 49, MOST_LINES + 50]
 
 
-def test_a_picture_takes_the_place_of_the_one_before_it():
+def test_new_panel_line_replaces_the_previous_one():
     entry = StartedRun(WANTED)
     for html in ("first", "second"):
         entry.tell(PanelLine(subject=0, name="timeline", html=html))
@@ -43,7 +43,7 @@ def test_a_picture_takes_the_place_of_the_one_before_it():
     assert [(line.subject, line.html) for line in entry.lines()] == [(0, "second"), (1, "second")]
 
 
-def test_only_the_newest_step_is_kept_and_every_remark():
+def test_newest_progress_line_and_every_remark_are_kept():
     entry = StartedRun(WANTED)
     for number in range(3):
         entry.tell(ProgressLine(text=f"remark {number}"))
@@ -51,18 +51,18 @@ def test_only_the_newest_step_is_kept_and_every_remark():
     assert [line.text for line in entry.lines()] == ["remark 0", "remark 1", "remark 2", "step 2"]
 
 
-def test_the_last_line_says_how_it_ended():
+def test_last_line_decides_the_run_state():
     entry = StartedRun(WANTED)
     entry.tell(ProgressLine(text="measuring", share=0.25))
-    assert (entry.shown().state, entry.shown().text, entry.shown().share) == ("running", "measuring", 0.25)
+    assert (entry.status().state, entry.status().text, entry.status().share) == ("running", "measuring", 0.25)
     entry.tell(DoneLine(text="enough", stopped=True))
-    assert (entry.shown().state, entry.shown().share) == ("stopped", 1.0)
+    assert (entry.status().state, entry.status().share) == ("stopped", 1.0)
     failed = StartedRun(WANTED)
     failed.tell(ErrorLine(message="no"))
-    assert (failed.shown().state, failed.shown().text) == ("failed", "no")
+    assert (failed.status().state, failed.status().text) == ("failed", "no")
 
 
-def test_one_run_at_a_time_and_the_last_ones_are_kept():
+def test_only_one_run_at_a_time_and_the_last_runs_are_kept():
     book, go_on = RunList(), threading.Event()
 
     def follow(entry):
@@ -81,7 +81,7 @@ def test_one_run_at_a_time_and_the_last_ones_are_kept():
         book.entry(first.id)
 
 
-def test_closing_stops_what_goes_on():
+def test_closing_stops_the_current_run():
     book, stopped = RunList(), threading.Event()
 
     def follow(entry):
@@ -93,4 +93,4 @@ def test_closing_stops_what_goes_on():
     while entry.stop_run is None:
         pass
     book.close()
-    assert entry.shown().state == "stopped"
+    assert entry.status().state == "stopped"

@@ -10,7 +10,7 @@ from lab.replay import serve
 from page_server import serving
 
 from unslow.page.server.application import MOST_STREAMS
-from unslow.page.server.live_run import perform
+from unslow.page.server.live_run import perform_run
 from unslow.page.server.runs import DoneLine, RunWanted, StartedRun
 
 
@@ -30,7 +30,7 @@ def lines_of(page, run, since=0):
                 yield json.loads(line)
 
 
-def test_a_run_is_told_before_followed_and_stopped():
+def test_run_is_offered_started_followed_and_stopped():
     with serve("vllm", tokens_per_s=400) as url, serving(url) as page:
         offers = {one["kind"]: one for one in page.get("/offers").json}
         assert set(offers) == {"diagnose", "bench", "depth", "users"}
@@ -58,7 +58,7 @@ def test_a_run_is_told_before_followed_and_stopped():
         assert [one["number"] for one in again] == numbers[-1:]
 
 
-def test_who_only_asks_now_and_then_is_told_how_far_it_is():
+def test_polled_run_reports_its_progress():
     with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
         run = page.send("POST", "/runs", {"kind": "bench", "subject": 0, "quick": True}).json["id"]
         deadline = time.monotonic() + 10
@@ -67,16 +67,16 @@ def test_who_only_asks_now_and_then_is_told_how_far_it_is():
         assert (told["state"], told["text"] != "") == ("running", True)
 
 
-def test_a_run_that_is_stopped_before_it_begins_measures_nothing(wording):
+def test_run_stopped_before_it_begins_measures_nothing(wording):
     with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
         entry = StartedRun(RunWanted(kind="bench", subject=0))
         entry.stop()
-        perform(page.desk, entry)
-        assert entry.shown().state == "stopped"
-        wording(entry.shown().text)
+        perform_run(page.state, entry)
+        assert entry.status().state == "stopped"
+        wording(entry.status().text)
 
 
-def test_a_passive_server_starts_nothing():
+def test_passive_server_starts_no_run():
     with serve("vllm", tokens_per_s=400) as url, serving(url, passive=True) as page:
         assert all("--passive" in one["refused"] for one in page.get("/offers").json)
         assert page.send("POST", "/runs", {"kind": "bench", "subject": 0}).status == 400
@@ -84,7 +84,7 @@ def test_a_passive_server_starts_nothing():
 
 
 @pytest.mark.real
-def test_a_whole_diagnosis_changes_the_page():
+def test_completed_diagnosis_updates_the_page():
     with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
         before = page.get("/report").json["subjects"][0]
         assert "decode_tokens_per_s" not in before["measured"]
@@ -98,7 +98,7 @@ def test_a_whole_diagnosis_changes_the_page():
 
 
 @pytest.mark.real
-def test_a_page_that_goes_away_frees_its_place():
+def test_closed_stream_frees_its_place():
     with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
         run = page.send("POST", "/runs", {"kind": "bench", "subject": 0}).json["id"]
         for _ in range(12):
@@ -106,14 +106,14 @@ def test_a_page_that_goes_away_frees_its_place():
             next(lines)
             lines.close()
         deadline = time.monotonic() + 20
-        while page.desk.book.entry(run).watchers and time.monotonic() < deadline:
+        while page.state.runs.entry(run).watchers and time.monotonic() < deadline:
             time.sleep(0.1)
-        assert page.desk.book.entry(run).watchers == 0
+        assert page.state.runs.entry(run).watchers == 0
 
 
-def test_only_so_many_pages_follow_a_run():
+def test_number_of_streams_per_run_is_limited():
     with serving() as page:
-        entry = page.desk.book.start(RunWanted(kind="bench"), lambda one: one.tell(DoneLine(text="over")))
+        entry = page.state.runs.start(RunWanted(kind="bench"), lambda one: one.tell(DoneLine(text="over")))
         entry.watchers = MOST_STREAMS
         assert page.get(f"/runs/{entry.id}/events").status == 409
         entry.watchers = 0

@@ -15,10 +15,10 @@ from page_server import SLOW
 
 from unslow.__main__ import main
 from unslow.page.server.guard import ServerIdentity
-from unslow.page.server.serve import as_words
+from unslow.page.server.serve import address_words
 
 
-def test_it_prints_an_address_that_works_and_ends_with_ctrl_c():
+def test_serve_prints_a_working_address_and_ends_with_ctrl_c():
     command = [sys.executable, "-m", "unslow", "serve", SLOW, "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -50,7 +50,7 @@ def failed(capsys, *words):
     return status, capsys.readouterr().err
 
 
-def test_what_can_not_be_served_is_told_before(capsys, tmp_path, wording):
+def test_bad_serve_options_fail_before_serving(capsys, tmp_path, wording):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         status, said = failed(capsys, "--port", port)
@@ -66,16 +66,16 @@ def test_what_can_not_be_served_is_told_before(capsys, tmp_path, wording):
 
 
 @pytest.mark.parametrize(("ssh", "tunnel"), [("192.0.2.7 50000 192.0.2.9 22", True), ("", False)])
-def test_over_ssh_the_way_is_told(monkeypatch, ssh, tunnel):
+def test_serve_over_ssh_prints_the_tunnel_command(monkeypatch, ssh, tunnel):
     monkeypatch.setenv("SSH_CONNECTION", ssh)
     monkeypatch.delenv("SSH_TTY", raising=False)
-    said = as_words(ServerIdentity(4711, "secret"))
+    said = address_words(ServerIdentity(4711, "secret"))
     assert "http://127.0.0.1:4711/?token=secret" in said
     assert ("ssh -N -L 4711:127.0.0.1:4711" in said) == tunnel
 
 
 @pytest.mark.real
-def test_a_browser_is_started_with_a_ticket_and_not_with_the_token(tmp_path):
+def test_browser_is_opened_with_a_ticket_not_the_token(tmp_path):
     browser, asked = tmp_path / "browser", tmp_path / "asked"
     browser.write_text(f'#!/bin/sh\necho "$1" > {asked}.part && mv {asked}.part {asked}\n')
     browser.chmod(0o755)

@@ -18,11 +18,11 @@ SSH = {"SSH_CONNECTION": "192.0.2.7 50000 192.0.2.9 22", "DISPLAY": ":10"}
         ({"SSH_TTY": "/dev/pts/1"}, "darwin", "tunnel"),
     ],
 )
-def test_a_browser_opens_only_where_somebody_sits(environment, platform, way):
+def test_browser_opens_only_with_a_local_display(environment, platform, way):
     assert way_to_open(environment, platform) == way
 
 
-def test_the_tunnel_keeps_the_port_for_others_are_refused():
+def test_ssh_tunnel_uses_the_same_port_on_both_ends():
     command = tunnel_command(4711, SSH)
     assert command.startswith("ssh -N -L 4711:127.0.0.1:4711 ")
     assert command.endswith("@192.0.2.9")

@@ -1,11 +1,11 @@
-"""What is shown beside the diagnosis: benchmarks for their curves, a proof for before and after."""
+"""What is shown beside the diagnosis: benchmarks for their curves, a verification for before and after."""
 
 from pathlib import Path
 
 from page_server import SLOW, serving
 
 from unslow.commands.serve import ServeRequest
-from unslow.page.server.serve import wanted_of
+from unslow.page.server.serve import serve_options
 
 HERE = Path(__file__).parents[2]
 ASKED = ServeRequest(
@@ -17,8 +17,8 @@ ASKED = ServeRequest(
 )
 
 
-def test_files_that_are_named_are_drawn():
-    wanted = wanted_of(ASKED)
+def test_bench_and_verify_files_are_shown():
+    wanted = serve_options(ASKED)
     assert (len(wanted.benches), wanted.request.goal, wanted.request.api_key) == (2, 40.0, None)
     with serving(SLOW, benches=wanted.benches, verified=wanted.verified) as page:
         subject = page.get("/view").json["subjects"][0]

@@ -1,5 +1,5 @@
 from unslow.facts.values import GIB
-from unslow.page.what_if.memory_view import LayerCount, overfull, verdict_with, what_if_summary
+from unslow.page.what_if.memory_view import LayerCount, overfull_words, verdict_with, what_if_summary
 from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Room
@@ -19,7 +19,7 @@ def memory(name: str, asked: float, capacity: float | None) -> MemoryShown:
 CARD, HOST = memory("RTX 4090", 21.3, 23.1), memory("host", 0.5, None)
 
 
-def test_what_fits_says_how_much_and_how_fast(wording) -> None:
+def test_summary_of_a_fit_has_bytes_and_speed(wording) -> None:
     said = what_if_summary("fits", [CARD], HOST, WHOLE, SPEED)
     wording(said, tells=("21.3 GiB", "23.1 GiB", "RTX 4090"))
     wording(what_if_summary("tight", [CARD], HOST, WHOLE, None), tells="RTX 4090")
@@ -28,7 +28,7 @@ def test_what_fits_says_how_much_and_how_fast(wording) -> None:
     wording(what_if_summary("fits", [], memory("host", 5, 60), LayerCount(0, 33), None), tells=("5.0 GiB", "60.0 GiB"))
 
 
-def test_what_lies_with_the_host_in_part_says_where(wording) -> None:
+def test_summary_of_a_partial_fit_has_gpu_layers_and_host_bytes(wording) -> None:
     host = memory("host", 9, 60)
     wording(what_if_summary("partly", [CARD], host, SOME, None), tells=("20 of 33", "RTX 4090", "9.0 GiB"))
     experts = what_if_summary("partly", [CARD], host, LayerCount(33, 33, 8), None)
@@ -36,7 +36,7 @@ def test_what_lies_with_the_host_in_part_says_where(wording) -> None:
     wording(what_if_summary("partly", [CARD], host, LayerCount(0, 33), None), tells=("RTX 4090", "9.0 GiB"))
 
 
-def test_what_lacks_is_told_once_for_a_shared_memory(wording) -> None:
+def test_shortage_of_unified_memory_is_stated_once(wording) -> None:
     card = memory("RTX 4090", 30, 23)
     wording(
         what_if_summary("does_not_fit", [card], memory("host", 9, 8), WHOLE, None),
@@ -45,15 +45,15 @@ def test_what_lacks_is_told_once_for_a_shared_memory(wording) -> None:
     wording(what_if_summary("does_not_fit", [card, card], HOST, WHOLE, None), tells=("RTX 4090", "14.0 GiB"))
     mac = what_if_summary("does_not_fit", [memory("M2 Max", 30, 23)], memory(SAME_MEMORY, 9, 8), WHOLE, None)
     wording(mac, tells=("M2", "7.0 GiB"))
-    wording(overfull([card], HOST), tells=("RTX 4090", "7.0 GiB"))
+    wording(overfull_words([card], HOST), tells=("RTX 4090", "7.0 GiB"))
 
 
-def test_a_host_that_nobody_knows_is_told(wording) -> None:
+def test_summary_states_an_unknown_host_memory_size(wording) -> None:
     said = what_if_summary("cannot_tell", [CARD], memory("host", 9, None), SOME, None)
     wording(said, tells=("RTX 4090", "9.0 GiB"))
 
 
-def test_a_part_with_the_host_is_no_whole_fit() -> None:
+def test_layers_on_the_host_make_a_fit_partial() -> None:
     assert verdict_with("fits", SOME, [CARD]) == "partly"
     assert verdict_with("tight", WHOLE, [CARD]) == "tight"
     assert verdict_with("fits", LayerCount(0, 33), []) == "fits"

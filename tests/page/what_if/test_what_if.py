@@ -12,11 +12,12 @@ from unslow.commands.fit import FitRequest
 from unslow.commands.fit.gguf import gguf_answer
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Unknown, reported
+from unslow.facts.values import GIB, Unknown, reported_fact
 from unslow.look.system.live import LiveSystem
 from unslow.page.view import MemoryBar, WhatIf
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
+from unslow.think.case.view import CaseView
 from unslow.think.fit.report import MemoryShown
 
 RAM = 64 * GIB
@@ -29,7 +30,7 @@ def of(model: str, *devices: str, **flags: object) -> Memory:
 
 
 def seen(name: str) -> Memory:
-    memory = memory_of(None, first_case(name))
+    memory = memory_of(None, CaseView(first_case(name)))
     assert isinstance(memory, Memory)
     return memory
 
@@ -52,7 +53,7 @@ def check_bytes(bar: MemoryBar, shown: MemoryShown) -> None:
         ("gemma-3-1b", ("M2 Max 32GB",)),
     ],
 )
-def test_random_places_take_what_fit_says(model: str, devices: tuple[str, ...]) -> None:
+def test_random_slider_settings_agree_with_fit(model: str, devices: tuple[str, ...]) -> None:
     chance, memory = random.Random(model), of(model, *devices)
     view = memory.view()
     for _ in range(3):
@@ -80,7 +81,7 @@ def _request(model: str, devices: tuple[str, ...], now: dict[str, str], places: 
     )  # fmt: skip
 
 
-def test_a_large_model_on_a_small_card(wording) -> None:
+def test_large_model_fits_a_small_card_with_fewer_layers_or_a_smaller_quant(wording) -> None:
     memory = of("llama-3.3-70b", "RTX 4090", quant="Q4_K_M")
     view = memory.view()
     assert view.now.verdict == "does_not_fit"
@@ -98,7 +99,7 @@ def test_a_large_model_on_a_small_card(wording) -> None:
     assert any("perplexity" in note for note in small.notes)
 
 
-def test_moving_one_slider_answers_for_a_file(wording) -> None:
+def test_ready_answers_cover_every_single_slider_move(wording) -> None:
     memory = of("smollm2-135m", "RTX 4090")
     view, ready = memory.view(), memory.ready()
     assert len(ready) == sum(len(slider.choices) - 1 for slider in view.sliders)
@@ -111,7 +112,7 @@ def test_moving_one_slider_answers_for_a_file(wording) -> None:
     assert apart.command == "llama-server -m MODEL.gguf -c 16384 -np 2"
 
 
-def test_more_of_anything_never_takes_less() -> None:
+def test_more_context_layers_or_slots_never_need_less_memory() -> None:
     memory = of("qwen3-0.6b", "RTX 4090")
     for knob in ("context", "slots", "quant", "kv_type"):
         slider = next(slider for slider in memory.view().sliders if slider.knob == knob)
@@ -128,7 +129,7 @@ def _taken(answer: WhatIf) -> int:
     return sum(whole(bar, kind) for bar in answer.bars for kind in ("weights", "kv"))
 
 
-def test_what_runs_shows_its_own_buffers_and_who_else_is_there(wording) -> None:
+def test_running_server_shows_its_buffers_and_other_programs(wording) -> None:
     memory = seen("h200_live_stranger_holds_vram")
     view = memory.view()
     check_sums(view.now)
@@ -144,7 +145,7 @@ def test_what_runs_shows_its_own_buffers_and_who_else_is_there(wording) -> None:
     check_sums(more)
 
 
-def test_its_layout_is_what_it_reports() -> None:
+def test_calculated_layout_matches_the_reported_buffers() -> None:
     """The laid-out bytes of a healthy server are those of its log: only rounding to whole MiB lies between them."""
     memory = seen("h200_llama_server_healthy_full_gpu")
     now = memory.view().now
@@ -153,14 +154,14 @@ def test_its_layout_is_what_it_reports() -> None:
         assert whole(near.bars[0], kind) == pytest.approx(whole(now.bars[0], kind), rel=0.002)
 
 
-def test_something_else_than_llama_cpp_says_so() -> None:
-    found = memory_of(None, first_case("built_exllama_near_its_bandwidth"))
+def test_runtime_with_unknown_layout_says_so() -> None:
+    found = memory_of(None, CaseView(first_case("built_exllama_near_its_bandwidth")))
     assert isinstance(found, Unknown)
     assert "exllamav2" in found.why
     assert found.how_to_get
 
 
-def test_vllm_has_its_share_of_a_card() -> None:
+def test_vllm_takes_its_share_of_a_card() -> None:
     memory = seen("built_vllm_preemptions")
     view = memory.view()
     check_sums(view.now)
@@ -171,7 +172,7 @@ def test_vllm_has_its_share_of_a_card() -> None:
         memory.what_if({"gpu_layers": "3"})
 
 
-def test_vllm_and_transformers_on_a_card_that_is_named() -> None:
+def test_vllm_and_transformers_on_a_named_card() -> None:
     served = of("qwen3-0.6b", "RTX 4090", runtime="vllm", kv_type="auto")
     loaded = of("qwen3-0.6b", "RTX 4090", runtime="transformers")
     for memory in (served, loaded):
@@ -188,26 +189,26 @@ def test_vllm_and_transformers_on_a_card_that_is_named() -> None:
     assert _taken(many) > _taken(loaded.view().now)
 
 
-def test_an_unknown_model_or_memory_is_told(wording) -> None:
+def test_unknown_model_or_memory_is_stated(wording) -> None:
     case = first_case("h200_llama_server_healthy_full_gpu")
-    nameless = msgspec.structs.replace(case.model, name=reported("my-own", "test"), path=Unknown("gone"))
+    nameless = msgspec.structs.replace(case.model, name=reported_fact("my-own", "test"), path=Unknown("gone"))
     bare = msgspec.structs.replace(nameless, tensors=Unknown("not read"), architecture=Unknown("not read"))
-    found = memory_of(None, msgspec.structs.replace(case, model=bare))
+    found = memory_of(None, CaseView(msgspec.structs.replace(case, model=bare)))
     assert isinstance(found, Unknown)
     wording(found.why)
-    nowhere = memory_of(None, Case(runtime=case.runtime, model=case.model))
+    nowhere = memory_of(None, CaseView(Case(runtime=case.runtime, model=case.model)))
     assert isinstance(nowhere, Unknown)
     assert nowhere.how_to_get
 
 
-def test_a_model_that_is_not_there_is_the_users_error() -> None:
+def test_missing_model_is_a_user_error() -> None:
     with pytest.raises(UserError):
         of("no-such-model-at-all", "RTX 4090")
     with pytest.raises(UserError, match="tensor-split"):
         of("smollm2-135m", "RTX 4090", tensor_split=(1.0, 1.0))
 
 
-def test_places_of_the_same_kind_are_as_unsure_as_the_report() -> None:
+def test_same_kind_of_placement_has_the_interval_of_the_report() -> None:
     """What the report expects of a spilled model says little of the same model whole on the GPU."""
     memory = seen("h200_llama_server_gpu_layers_set_too_low")
     now = memory.view().now

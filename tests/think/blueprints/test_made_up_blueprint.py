@@ -1,4 +1,4 @@
-"""Made-up models against real files: their sizes must agree as closely as the published figures allow."""
+"""Blueprints built from model shapes, against real files: sizes agree as closely as the published figures allow."""
 
 import csv
 from pathlib import Path
@@ -16,12 +16,12 @@ FILES = [row for row in csv.DictReader(SIZES.read_text("utf-8").splitlines()) if
 
 @pytest.mark.no_cover  # tells nothing more of which lines are tested
 @pytest.mark.parametrize("file", FILES, ids=lambda row: f"{row['model']}-{row['quant']}")
-def test_a_mix_has_the_size_of_the_real_file(file):
+def test_size_of_a_quant_mix_matches_the_real_file(file):
     made = made_up(well_known()[file["model"]], file["quant"])
     assert sum(t.bytes for t in made.tensors) / GIB == pytest.approx(float(file["gib"]), rel=0.02)
 
 
-def test_a_blueprint_reads_like_that_of_a_file():
+def test_built_blueprint_reads_like_one_of_a_file():
     made = made_up(well_known()["llama-3-8b"], "Q4_K_M")
     assert made.architecture == "llama"
     assert made.count("block_count") == 32
@@ -35,6 +35,6 @@ def test_a_blueprint_reads_like_that_of_a_file():
     assert len(made.layer_tensors[31]) == 9
 
 
-def test_a_mix_that_does_not_exist():
+def test_unknown_quant_mix_is_refused():
     with pytest.raises(UserError, match="Q9"):
         made_up(well_known()["llama-3-8b"], "Q9")

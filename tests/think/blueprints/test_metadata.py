@@ -1,4 +1,4 @@
-"""The keys that llama.cpp reads, with one number for the model or one for each layer."""
+"""The metadata keys that llama.cpp reads, with one number for the model or one for each layer."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ def of(stem):
     return made_up_metadata(model.architecture, layouts()[model.architecture], msgspec.structs.asdict(model.shape))
 
 
-def test_what_differs_from_layer_to_layer_is_a_list_and_what_nothing_tells_is_left_out():
+def test_values_that_differ_by_layer_are_lists_and_unknown_ones_are_left_out():
     layout = Layout(
         numbers={"twice": "2 * each", "later": "layer >= 1", "stated": "layer"},
         metadata={
@@ -38,7 +38,7 @@ def test_what_differs_from_layer_to_layer_is_a_list_and_what_nothing_tells_is_le
     }
 
 
-def test_a_plain_model():
+def test_dense_model_has_single_values():
     keys = of("llama-3.1-8b")
     assert keys["llama.context_length"] == 131072
     assert keys["llama.attention.head_count_kv"] == 8
@@ -47,14 +47,14 @@ def test_a_plain_model():
     assert "llama.expert_count" not in keys
 
 
-def test_a_hybrid_says_layer_by_layer_where_it_attends():
+def test_hybrid_model_lists_kv_heads_by_layer():
     keys = of("granite-4.0-h-tiny")
     heads = keys["granitehybrid.attention.head_count_kv"]
     assert [n for n, kv_heads in enumerate(heads) if kv_heads] == [5, 15, 25, 35]
     assert keys["granitehybrid.attention.head_count"] == 12
 
 
-def test_windows_that_are_no_rhythm_of_the_architecture():
+def test_sliding_window_pattern_is_listed_by_layer():
     keys = of("gemma-4-31b")
     assert keys["gemma4.attention.sliding_window_pattern"] == [1, 1, 1, 1, 1, 0] * 10
     assert keys["gemma4.attention.head_count_kv"] == [16, 16, 16, 16, 16, 4] * 10

@@ -1,4 +1,4 @@
-"""A number is the shape's, else the layout's, and may differ from layer to layer."""
+"""A number comes from the shape, else from the layout, and may differ from layer to layer."""
 
 from unslow.think.blueprints import Numbers
 
@@ -6,7 +6,7 @@ STATED = {"layers": 5, "width": 64, "heads": 4, "kv_heads": [0, 2], "key_length"
 DERIVED = {"key_length": "width // heads", "heads": "1", "recurrent": "kv_heads == 0", "late": "layer >= 3"}
 
 
-def test_the_shape_counts_over_the_layout():
+def test_shape_wins_over_layout():
     numbers = Numbers(STATED, DERIVED)
     assert numbers.number("heads") == 4
     assert numbers.number("key_length") == 16
@@ -14,14 +14,14 @@ def test_the_shape_counts_over_the_layout():
     assert numbers.layers == 5
 
 
-def test_a_list_is_repeated_over_the_layers():
+def test_list_repeats_over_the_layers():
     layers = [Numbers(STATED, DERIVED, layer) for layer in range(5)]
     assert [n.number("kv_heads") for n in layers] == [0, 2, 0, 2, 0]
     assert [n.number("recurrent") for n in layers] == [True, False, True, False, True]
     assert [n.number("late") for n in layers] == [False, False, False, True, True]
 
 
-def test_the_model_as_a_whole_sees_the_largest_and_no_layer():
+def test_whole_model_uses_the_largest_value_and_no_layer():
     numbers = Numbers(STATED, DERIVED)
     assert numbers.number("kv_heads") == 2
     assert numbers.number("late") is False

@@ -1,4 +1,4 @@
-"""Engines that serve many, on several GPUs: where their weights lie, and what a token waits for."""
+"""Serving engines on several GPUs: where their weights are, and what a token waits for."""
 
 import pytest
 from cases import gpu_case, r, with_facts
@@ -6,14 +6,11 @@ from engines import vllm
 from made_up_telemetry import traffic
 
 from unslow.facts.runtime import SO_FAR, Buffer
-from unslow.facts.values import GB, GIB, Unknown, estimated, not_found
-from unslow.think.case.bandwidth import GpuSplit, copies_of, gpu_split_of, has_fast_links
-from unslow.think.case.demand import read_shape
-from unslow.think.case.placement import computes_all_on_gpus, read_placement
-from unslow.think.case.prediction import measured_rate, predict, predict_prefill
-from unslow.think.case.slowness import MOST_PROMPTS, predict_among_others, prompts_share, requests_at_once
-from unslow.think.case.waits import is_history, queue_s
-from unslow.think.case.work import EVERYTHING, Cure, fetched_bytes
+from unslow.facts.values import GB, GIB, Unknown, estimated_fact, not_found
+from unslow.think.case.cure import EVERYTHING, Cure
+from unslow.think.case.gpus import GpuSplit
+from unslow.think.case.speed import MOST_PROMPTS
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
 BOARD = ("NVIDIA H100 80GB HBM3",) * 2
@@ -21,98 +18,101 @@ LINKED = {f"machine.gpus.{i}.nvlinks_active": 18 for i in (0, 1)}
 
 
 def rate(case, cure=None):
-    return predict(case, cure).tokens_per_s.mid
+    return CaseView(case).speed.predict(cure).tokens_per_s.mid
 
 
-def test_a_token_goes_over_the_gpus_that_share_its_layers():
-    assert gpu_split_of(vllm(), 2) == GpuSplit(2, cuts_layers=True)
-    assert gpu_split_of(vllm(tensor_parallel=1), 2) == GpuSplit(1, cuts_layers=False)
-    assert gpu_split_of(vllm(tensor_parallel=1, **{"runtime.pipeline_parallel": 2}), 2) == GpuSplit(
-        2, cuts_layers=False
-    )
-    assert gpu_split_of(gpu_case(), 1) == GpuSplit(1, cuts_layers=False)
+def test_gpu_split_follows_tensor_and_pipeline_parallel():
+    assert CaseView(vllm()).gpus.split_over(2) == GpuSplit(2, cuts_layers=True)
+    assert CaseView(vllm(tensor_parallel=1)).gpus.split_over(2) == GpuSplit(1, cuts_layers=False)
+    assert CaseView(vllm(tensor_parallel=1, **{"runtime.placement.pipeline_parallel": 2})).gpus.split_over(
+        2
+    ) == GpuSplit(2, cuts_layers=False)
+    assert CaseView(gpu_case()).gpus.split_over(1) == GpuSplit(1, cuts_layers=False)
 
 
-def test_layers_that_are_cut_are_read_by_all_gpus_at_once():
+def test_tensor_parallel_reads_layers_on_all_gpus_at_once():
     cut, alone = rate(vllm()), rate(vllm(), Cure(one_gpu=True))
     assert 1.2 < cut / alone < 2
     assert rate(vllm(), Cure(by_layers=True)) < cut
-    assert predict(vllm()).ceiling > 1.9 * predict(vllm(tensor_parallel=1)).ceiling
+    assert CaseView(vllm()).speed.predict().ceiling > 1.9 * CaseView(vllm(tensor_parallel=1)).speed.predict().ceiling
 
 
-def test_links_of_their_own_make_gathering_cheap():
+def test_nvlink_speeds_up_tensor_parallel():
     apart = {f"machine.gpus.{i}.nvlinks_active": 0 for i in (0, 1)}
     assert rate(vllm(BOARD, **LINKED)) > 1.1 * rate(vllm(BOARD, **apart))
 
 
-def test_a_slower_gpu_sets_the_pace_of_all():
+def test_slowest_gpu_sets_the_pace():
     mixed = vllm(("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060"))
     assert rate(mixed) < rate(vllm())
 
 
-def test_bridges_join_pairs():
+def test_nvlink_bridges_join_only_pairs():
     pair = vllm(("NVIDIA GeForce RTX 3090",) * 2, **{f"machine.gpus.{i}.nvlinks_active": 4 for i in (0, 1)})
-    assert has_fast_links(pair) is True
+    assert CaseView(pair).gpus.have_fast_links is True
     four = with_facts(pair, {"machine.gpus": r(pair.machine.gpus.need() * 2)})
-    assert has_fast_links(four) is False
+    assert CaseView(four).gpus.have_fast_links is False
 
 
-def test_what_one_worker_logs_is_not_all_that_lies_on_gpus():
-    one = vllm(**{"runtime.buffers": [Buffer(device="GPU0", kind="model", bytes=8 * GB, on_gpu=True)]})
-    shape = read_shape(one)
-    assert read_placement(one, shape).gpu_layers == shape.layers
-    assert computes_all_on_gpus(one)
-    assert not computes_all_on_gpus(vllm(**{"runtime.device_used": "cpu"}))
-    assert not computes_all_on_gpus(gpu_case())
+def test_log_of_one_worker_does_not_limit_the_gpu_layers():
+    one = vllm(**{"runtime.memory.buffers": [Buffer(device="GPU0", kind="model", bytes=8 * GB, on_gpu=True)]})
+    shape = CaseView(one).memory.shape
+    assert CaseView(one).placement.read(shape).gpu_layers == shape.layers
+    assert CaseView(one).placement.computes_all_on_gpus
+    assert not CaseView(vllm(**{"runtime.placement.device_used": "cpu"})).placement.computes_all_on_gpus
+    assert not CaseView(gpu_case()).placement.computes_all_on_gpus
 
 
-def test_weights_in_the_hosts_memory_cross_the_link_for_every_token():
-    kept = vllm(**{"runtime.cpu_offload_bytes": 10 * GIB})
-    assert fetched_bytes(kept, Cure()) == 10 * GIB
-    assert fetched_bytes(kept, EVERYTHING) == 0
-    assert fetched_bytes(gpu_case(), Cure()) == 0
+def test_cpu_offloaded_weights_cross_the_link_for_every_token():
+    kept = vllm(**{"runtime.placement.cpu_offload_bytes": 10 * GIB})
+    assert CaseView(kept).physics.fetched_bytes(Cure()) == 10 * GIB
+    assert CaseView(kept).physics.fetched_bytes(EVERYTHING) == 0
+    assert CaseView(gpu_case()).physics.fetched_bytes(Cure()) == 0
     assert rate(kept) < rate(vllm()) / 5
 
 
-def test_accelerate_fetches_what_does_not_fit():
+def test_accelerate_meta_weights_are_fetched():
     buffers = [
         Buffer(device=device, kind="model", bytes=size * GIB, on_gpu=device == "cuda:0")
         for device, size in (("cuda:0", 10), ("meta", 5))
     ]
-    case = with_facts(gpu_case(), {"runtime.name": "Transformers", "runtime.buffers": buffers})
-    assert fetched_bytes(case, Cure()) == 5 * GIB
+    case = with_facts(gpu_case(), {"runtime.name": "Transformers", "runtime.memory.buffers": buffers})
+    assert CaseView(case).physics.fetched_bytes(Cure()) == 5 * GIB
 
 
-def test_requests_share_the_steps_of_one_copy():
+def test_requests_are_divided_among_data_parallel_copies():
     watched = {"run.traffic": traffic(16.0, 0.0), "run.decode_tokens_per_s": not_found("busy")}
-    assert copies_of(vllm(tensor_parallel=1)) == 2
-    assert copies_of(vllm()) == 1
-    assert requests_at_once(vllm(tensor_parallel=1, **watched)) == 8
-    assert requests_at_once(vllm(**watched)) == 16
+    assert CaseView(vllm(tensor_parallel=1)).gpus.model_copies == 2
+    assert CaseView(vllm()).gpus.model_copies == 1
+    assert CaseView(vllm(tensor_parallel=1, **watched)).speed.requests_at_once == 8
+    assert CaseView(vllm(**watched)).speed.requests_at_once == 16
 
 
 def mean(**facts):
     unmeasured = {"run.decode_tokens_per_s": not_found("passive")}
-    counted = {"runtime.decode_tokens_per_s": estimated(20.0, f"/metrics: mean, {SO_FAR}")}
+    counted = {"runtime.history.decode_tokens_per_s": estimated_fact(20.0, f"/metrics: mean, {SO_FAR}")}
     return vllm(**unmeasured, **counted, **facts)
 
 
-def test_a_mean_of_all_requests_so_far_is_no_speed_of_one():
-    assert isinstance(measured_rate(mean()), Unknown)
-    assert judge(mean()).verdict == "cannot_tell"
-    assert measured_rate(mean(**{"runtime.max_sequences": 1})).value == 20
-    assert measured_rate(mean(**{"run.traffic": traffic(8.0, 0.0)})).value == 20
+def test_mean_over_all_requests_is_not_the_speed_of_one():
+    assert isinstance(CaseView(mean()).speed.measured_rate, Unknown)
+    assert judge(CaseView(mean())).verdict == "cannot_tell"
+    assert CaseView(mean(**{"runtime.scheduling.max_sequences": 1})).speed.measured_rate.value == 20
+    assert CaseView(mean(**{"run.traffic": traffic(8.0, 0.0)})).speed.measured_rate.value == 20
 
 
-def test_a_mean_wait_of_the_past_is_no_queue_of_now():
-    waited = {"run.queue_s": estimated(4.2, "/metrics: sum / count")}
-    past, now = vllm(**waited, **{"runtime.deferred_requests": 0}), vllm(**waited, **{"runtime.deferred_requests": 9})
-    assert is_history(past)
-    assert not is_history(now)
-    assert queue_s(past) is None
-    assert queue_s(now) == 4.2
-    assert "queueing" not in [finding.cause for finding in judge(past).findings]
-    assert "queue_s" not in judge(past).measured
+def test_past_mean_wait_is_not_a_current_queue():
+    waited = {"run.queue_s": estimated_fact(4.2, "/metrics: sum / count")}
+    past, now = (
+        vllm(**waited, **{"runtime.scheduling.deferred_requests": 0}),
+        vllm(**waited, **{"runtime.scheduling.deferred_requests": 9}),
+    )
+    assert CaseView(past).waits.is_mean_of_past
+    assert not CaseView(now).waits.is_mean_of_past
+    assert CaseView(past).waits.queue_s is None
+    assert CaseView(now).waits.queue_s == 4.2
+    assert "queueing" not in [finding.cause for finding in judge(CaseView(past)).findings]
+    assert "queue_s" not in judge(CaseView(past)).measured
 
 
 def watched(prompts_per_s: float, among: float = 4.0):
@@ -120,35 +120,42 @@ def watched(prompts_per_s: float, among: float = 4.0):
     return vllm(**{"run.traffic": traffic(among, 0.0, **each), "run.decode_tokens_per_s": not_found("busy")})
 
 
-def test_prompts_of_others_take_their_part_of_every_step():
-    able = predict_prefill(watched(0.0)).tokens_per_s.mid
-    assert prompts_share(watched(0.0)) == 0
-    assert prompts_share(watched(able / 2)) == pytest.approx(0.375), "one of the four prompts is its own"
-    assert prompts_share(watched(able / 2, among=1.0)) == 0, "who is alone waits for nobody's prompt"
-    assert prompts_share(watched(9 * able)) == MOST_PROMPTS
-    quiet, half = (predict_among_others(watched(read)).seconds.mid for read in (0.0, able / 2))
+def test_prefill_of_other_requests_takes_its_share_of_steps():
+    able = CaseView(watched(0.0)).speed.predict_prefill().tokens_per_s.mid
+    assert CaseView(watched(0.0)).speed.prompts_share() == 0
+    assert CaseView(watched(able / 2)).speed.prompts_share() == pytest.approx(0.375), (
+        "one of the four prompts is its own"
+    )
+    assert CaseView(watched(able / 2, among=1.0)).speed.prompts_share() == 0, "who is alone waits for nobody's prompt"
+    assert CaseView(watched(9 * able)).speed.prompts_share() == MOST_PROMPTS
+    quiet, half = (CaseView(watched(read)).speed.predict_among_others().seconds.mid for read in (0.0, able / 2))
     assert half == pytest.approx(quiet / (1 - 0.375))
 
 
-def test_long_prompts_of_others_take_longer_for_each_token():
+def test_long_prompts_of_others_cost_more_per_token():
     usual, long = watched(1000.0), with_facts(watched(1000.0), {"run.depth_tokens": 32_000})
-    assert predict_prefill(long).tokens_per_s.mid < 0.9 * predict_prefill(usual).tokens_per_s.mid
-    assert prompts_share(long) > 1.1 * prompts_share(usual)
+    assert (
+        CaseView(long).speed.predict_prefill().tokens_per_s.mid
+        < 0.9 * CaseView(usual).speed.predict_prefill().tokens_per_s.mid
+    )
+    assert CaseView(long).speed.prompts_share() > 1.1 * CaseView(usual).speed.prompts_share()
     short = with_facts(usual, {"run.depth_tokens": 300})
-    assert prompts_share(short) == prompts_share(usual), "several short ones are computed together"
+    assert CaseView(short).speed.prompts_share() == CaseView(usual).speed.prompts_share(), (
+        "several short ones are computed together"
+    )
 
 
-def test_of_a_server_that_prompts_take_whole_nobody_knows_how_fast_its_answers_should_be():
-    able = predict_prefill(watched(0.0)).tokens_per_s.mid
-    half, whole = (predict_among_others(watched(share * able)).seconds for share in (0.5, 1.2))
-    quiet = predict_among_others(watched(0.0)).seconds.mid
+def test_prefill_saturated_server_has_a_wide_decode_interval():
+    able = CaseView(watched(0.0)).speed.predict_prefill().tokens_per_s.mid
+    half, whole = (CaseView(watched(share * able)).speed.predict_among_others().seconds for share in (0.5, 1.2))
+    quiet = CaseView(watched(0.0)).speed.predict_among_others().seconds.mid
     assert whole.high > quiet / 0.03, "3 % of the time are left for answers, and that is no fault"
     assert half.high < 5 * quiet
 
 
-def test_a_server_that_reads_prompts_most_of_the_time_says_so(wording):
-    report = judge(watched(1e6))
+def test_prefill_bound_server_is_normal_and_says_so(wording):
+    report = judge(CaseView(watched(1e6)))
     assert report.verdict == "normal"
     wording(report.summary)
     assert "--max-num-batched-tokens" in report.summary
-    assert judge(watched(0.0)).verdict == "slow"
+    assert judge(CaseView(watched(0.0))).verdict == "slow"

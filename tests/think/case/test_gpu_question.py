@@ -1,4 +1,4 @@
-"""What the GPUs of a case take for a token: on recorded machines, and where little is known of them."""
+"""GPU time per token: on recorded machines, and where little is known about the GPU."""
 
 from pathlib import Path
 
@@ -10,11 +10,7 @@ from unslow.commands.diagnose.target import read_stored
 from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError
-from unslow.think.case.demand import read_shape
-from unslow.think.case.placement import read_placement
-from unslow.think.case.prediction import measured_rate
-from unslow.think.case.questions import gpu_device
-from unslow.think.case.work import depth_of
+from unslow.think.case.view import CaseView
 from unslow.think.physics.placement import Placement
 from unslow.think.physics.token_time import Side
 
@@ -23,8 +19,10 @@ HEALTHY = sorted(p for p in MACHINES.glob("*_healthy*") if "cpu" not in p.name a
 
 
 def device(case: Case, depth: float | None = None) -> Side:
-    shape = read_shape(case)
-    found = gpu_device(case, shape, read_placement(case, shape), depth_of(case) if depth is None else depth)
+    shape = CaseView(case).memory.shape
+    found = CaseView(case).physics.gpu_device(
+        shape, CaseView(case).placement.read(shape), CaseView(case).speed.depth if depth is None else depth
+    )
     assert found is not None
     return found
 
@@ -44,33 +42,37 @@ def cards(*names: str, held: tuple[int, ...] = (1, 1)) -> Case:
         Buffer(device=f"CUDA{n}", kind="model", bytes=count * part_bytes, on_gpu=True) for n, count in enumerate(parts)
     ]
     seen = [SeenDevice(name=f"CUDA{n}", description=name) for n, name in enumerate(names)]
-    return with_facts(case, {"machine.gpus": gpus, "runtime.devices": seen, "runtime.buffers": buffers})
+    return with_facts(
+        case, {"machine.gpus": gpus, "runtime.placement.devices": seen, "runtime.memory.buffers": buffers}
+    )
 
 
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda p: p.name)
-def test_a_healthy_machine_takes_about_what_is_expected(folder: Path) -> None:
+def test_healthy_machine_agrees_with_its_measured_speed(folder: Path) -> None:
     (case,) = read_stored(str(folder)).cases()
-    assert seconds(case) == pytest.approx(1 / measured_rate(case).need(), rel=0.35)
+    assert seconds(case) == pytest.approx(1 / CaseView(case).speed.measured_rate.need(), rel=0.35)
 
 
-def test_nothing_on_the_gpu_takes_nothing() -> None:
+def test_no_layers_on_the_gpu_take_no_time() -> None:
     case = gpu_case(layers_on_gpu=0)
-    assert gpu_device(case, read_shape(case), Placement(0, output_on_gpu=False), 0.0) is None
+    assert (
+        CaseView(case).physics.gpu_device(CaseView(case).memory.shape, Placement(0, output_on_gpu=False), 0.0) is None
+    )
 
 
-def test_the_shape_stands_in_for_tensors() -> None:
+def test_shape_approximates_tensors() -> None:
     by_shape, by_tensors = device(gpu_case()), device(with_tensors(gpu_case()))
     assert by_shape.seconds.keys() == by_tensors.seconds.keys()
     assert by_shape.least_s == pytest.approx(by_tensors.least_s, rel=0.02)
     assert sum(by_shape.seconds.values()) == pytest.approx(sum(by_tensors.seconds.values()), rel=0.1)
 
 
-def test_tensors_that_can_not_be_read_are_not_needed() -> None:
+def test_unreadable_tensors_fall_back_to_the_shape() -> None:
     assert seconds(without(with_tensors(gpu_case()), "model.metadata")) == seconds(gpu_case())
 
 
 @pytest.mark.parametrize("case", [gpu_case(), with_tensors(gpu_case())], ids=["shape", "tensors"])
-def test_bandwidth_alone_is_a_part_of_it_and_depth_costs_more(case: Case) -> None:
+def test_bandwidth_is_a_lower_bound_and_depth_costs_more(case: Case) -> None:
     shallow, deep = device(case, 0.0), device(case, 30_000.0)
     assert 0 < shallow.least_s < sum(shallow.seconds.values())
     assert deep.least_s - shallow.least_s == pytest.approx(30_000 * 131_072 / 1.008e12, rel=0.01)
@@ -78,12 +80,12 @@ def test_bandwidth_alone_is_a_part_of_it_and_depth_costs_more(case: Case) -> Non
     assert sum(deep.seconds.values()) > sum(shallow.seconds.values())
 
 
-def test_fewer_layers_take_less() -> None:
+def test_fewer_gpu_layers_take_less_gpu_time() -> None:
     whole, half = seconds(gpu_case()), seconds(gpu_case(layers_on_gpu=17))
     assert 0.4 * whole < half < 0.7 * whole
 
 
-def test_a_card_nobody_knows_is_taken_by_its_bus() -> None:
+def test_unknown_gpu_is_estimated_from_its_memory_bus() -> None:
     named = gpu_case()
     unknown = with_facts(
         named,
@@ -97,7 +99,7 @@ def test_a_card_nobody_knows_is_taken_by_its_bus() -> None:
     assert seconds(unknown) == pytest.approx(seconds(named), rel=0.25)
 
 
-def test_a_card_of_which_nothing_is_known_is_not_guessed() -> None:
+def test_gpu_without_any_facts_is_a_missing_fact() -> None:
     with pytest.raises(MissingFactError):
         device(with_facts(gpu_case(), {"machine.gpus.0.name": "NVIDIA Abacus 9000"}))
     with pytest.raises(MissingFactError, match="which GPU"):
@@ -105,7 +107,7 @@ def test_a_card_of_which_nothing_is_known_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("held", [(1, 1), (3, 1)])
-def test_unlike_gpus_take_turns(held: tuple[int, int]) -> None:
+def test_different_gpus_run_one_after_the_other(held: tuple[int, int]) -> None:
     quick, slow = "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060"
     alone = [device(cards(name)).least_s for name in (quick, slow)]
     both = device(cards(quick, slow, held=held))
@@ -114,8 +116,8 @@ def test_unlike_gpus_take_turns(held: tuple[int, int]) -> None:
     assert "link" not in device(cards(quick)).seconds
 
 
-def test_which_of_unlike_gpus_comes_first_matters_little() -> None:
-    """Only what was learned of its family is that of the first."""
+def test_order_of_different_gpus_hardly_matters() -> None:
+    """Only the learned factors are those of the first GPU's family."""
     quick, slow = "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060"
     both, turned = seconds(cards(quick, slow)), seconds(cards(slow, quick))
     assert both == pytest.approx(turned, rel=0.1)

@@ -4,8 +4,8 @@ from told import pasted
 
 from unslow.facts.machine import Machine, System
 from unslow.facts.snapshot import Case
-from unslow.facts.values import told
-from unslow.think.case.gpus import unreached
+from unslow.facts.values import told_fact
+from unslow.think.case.view import CaseView
 
 OLLAMA = {"name": "Ollama", "version": "0.6.8"}
 
@@ -20,9 +20,9 @@ OLLAMA = {"name": "Ollama", "version": "0.6.8"}
         ({"OLLAMA_LLM_LIBRARY": "cuda_v12"}, False),
     ],
 )
-def test_a_variable_hides_it(environment, hidden):
+def test_environment_variable_hides_the_gpu(environment, hidden):
     case = pasted(gpus=["RTX 3060"], runtime=OLLAMA | {"environment": environment})
-    assert bool(unreached(case)) is hidden
+    assert bool(CaseView(case).gpus.unreachable) is hidden
 
 
 @pytest.mark.parametrize(
@@ -46,43 +46,48 @@ def test_a_variable_hides_it(environment, hidden):
         ("Tesla P40", False),
     ],
 )
-def test_cards_without_code(name, out_of_reach):
-    lost = unreached(pasted(gpus=[name], runtime=OLLAMA))
+def test_gpus_without_compiled_kernels_are_unreached(name, out_of_reach):
+    lost = CaseView(pasted(gpus=[name], runtime=OLLAMA)).gpus.unreachable
     assert bool(lost) is out_of_reach
     assert lost is None or lost.by_architecture
 
 
 def test_newer_versions_reach_them_through_vulkan():
-    assert unreached(pasted(gpus=["Radeon 780M"], runtime=OLLAMA | {"version": "0.13.0"})) is None
-    assert unreached(pasted(gpus=["Radeon 780M"], runtime={"name": "llama.cpp", "version": "b6000"})) is None
+    assert CaseView(pasted(gpus=["Radeon 780M"], runtime=OLLAMA | {"version": "0.13.0"})).gpus.unreachable is None
+    assert (
+        CaseView(pasted(gpus=["Radeon 780M"], runtime={"name": "llama.cpp", "version": "b6000"})).gpus.unreachable
+        is None
+    )
 
 
-def test_a_container_on_a_mac():
-    system = System(name=told("macOS", "p:1"), container=told("docker", "p:2"))
-    assert unreached(Case(machine=Machine(system=system)))
-    assert unreached(Case(machine=Machine(system=System(container=told("docker", "p:2"))))) is None
+def test_container_on_a_mac_has_no_gpu():
+    system = System(name=told_fact("macOS", "p:1"), container=told_fact("docker", "p:2"))
+    assert CaseView(Case(machine=Machine(system=system))).gpus.unreachable
+    assert CaseView(Case(machine=Machine(system=System(container=told_fact("docker", "p:2"))))).gpus.unreachable is None
 
 
-def test_a_card_of_amd_in_a_mac():
-    assert unreached(pasted(gpus=["Radeon Pro Vega 48"], system="macOS", runtime=OLLAMA))
-    assert unreached(pasted(gpus=["Apple M1"], system="macOS", runtime=OLLAMA)) is None
+def test_amd_gpu_in_a_mac_is_unreached():
+    assert CaseView(pasted(gpus=["Radeon Pro Vega 48"], system="macOS", runtime=OLLAMA)).gpus.unreachable
+    assert CaseView(pasted(gpus=["Apple M1"], system="macOS", runtime=OLLAMA)).gpus.unreachable is None
 
 
-def test_a_container_beside_a_card_with_a_name_like_a_chip_of_apple():
+def test_tesla_m40_in_a_container_is_not_apple():
     system = {"machine.system.name": "Linux", "machine.system.container": "docker"}
-    assert unreached(with_facts(pasted(gpus=["Tesla M40 24GB"]), system)) is None
+    assert CaseView(with_facts(pasted(gpus=["Tesla M40 24GB"]), system)).gpus.unreachable is None
 
 
-def test_a_card_that_is_too_old_beside_one_that_is_not():
-    assert unreached(pasted(gpus=["Tesla K80"], runtime=OLLAMA)) is not None
-    assert unreached(pasted(gpus=["Tesla K80", "RTX 3060"], runtime=OLLAMA)) is None
+def test_old_gpu_beside_a_supported_one_is_ignored():
+    assert CaseView(pasted(gpus=["Tesla K80"], runtime=OLLAMA)).gpus.unreachable is not None
+    assert CaseView(pasted(gpus=["Tesla K80", "RTX 3060"], runtime=OLLAMA)).gpus.unreachable is None
 
 
-def test_a_card_that_settings_leave_alone_counts_and_not_the_one_they_hide():
+def test_hidden_gpu_does_not_count_as_reachable():
     both = pasted(gpus=["NVIDIA GeForce RTX 3090", "Tesla K80"], runtime=OLLAMA)
-    assert unreached(both) is None
+    assert CaseView(both).gpus.unreachable is None
     left = {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    alone = unreached(pasted(gpus=["NVIDIA GeForce RTX 3090", "Tesla K80"], runtime=OLLAMA | {"environment": left}))
+    alone = CaseView(
+        pasted(gpus=["NVIDIA GeForce RTX 3090", "Tesla K80"], runtime=OLLAMA | {"environment": left})
+    ).gpus.unreachable
     assert alone is not None
     assert "K80" in alone.why
     assert alone.fact.startswith("machine.gpus.1.")

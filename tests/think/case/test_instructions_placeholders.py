@@ -3,15 +3,15 @@ import pytest
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import reported, told
-from unslow.think.case.instructions import fill_placeholders
+from unslow.facts.values import reported_fact, told_fact
+from unslow.think.case.view import CaseView
 
 KNOWN = Case(
-    runtime=Runtime(
-        url=reported("http://10.0.0.2:9000", "x"),
-        command=reported(["/opt/llama-server", "-m", "C:\\models\\a b.gguf", "-c", "8192"], "x"),
+    runtime=Runtime().with_facts(
+        url=reported_fact("http://10.0.0.2:9000", "x"),
+        command=reported_fact(["/opt/llama-server", "-m", "C:\\models\\a b.gguf", "-c", "8192"], "x"),
     ),
-    model=Model(name=reported("qwen3:8b", "x")),
+    model=Model(name=reported_fact("qwen3:8b", "x")),
 )
 
 
@@ -26,13 +26,18 @@ KNOWN = Case(
         ("docker logs CONTAINER", "docker logs CONTAINER"),
     ],
 )
-def test_what_is_known_takes_the_place_of_a_word_for_it(line, shown):
-    assert fill_placeholders(line, KNOWN) == shown
-    assert fill_placeholders(line, Case()) == line
+def test_known_facts_replace_placeholders(line, shown):
+    assert CaseView(KNOWN).system.fill_placeholders(line) == shown
+    assert CaseView(Case()).system.fill_placeholders(line) == line
 
 
-@pytest.mark.parametrize("name", [told("Llama 3", "x"), told("llama3", "x"), reported("$(rm -rf ~)", "x")])
-def test_a_name_that_no_program_printed_or_that_a_shell_would_run_is_left_out(name):
-    assert fill_placeholders("ollama run MODEL", Case(model=Model(name=name))) == "ollama run MODEL"
-    bench = Case(runtime=Runtime(command=reported(["llama-bench", "-m", "x"], "x")))
-    assert fill_placeholders("llama-server ARGUMENTS_AS_BEFORE", bench) == "llama-server ARGUMENTS_AS_BEFORE"
+@pytest.mark.parametrize(
+    "name", [told_fact("Llama 3", "x"), told_fact("llama3", "x"), reported_fact("$(rm -rf ~)", "x")]
+)
+def test_untrusted_names_are_not_filled_in(name):
+    assert CaseView(Case(model=Model(name=name))).system.fill_placeholders("ollama run MODEL") == "ollama run MODEL"
+    bench = Case(runtime=Runtime().with_facts(command=reported_fact(["llama-bench", "-m", "x"], "x")))
+    assert (
+        CaseView(bench).system.fill_placeholders("llama-server ARGUMENTS_AS_BEFORE")
+        == "llama-server ARGUMENTS_AS_BEFORE"
+    )

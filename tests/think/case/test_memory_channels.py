@@ -1,18 +1,18 @@
 import pytest
 from cases import cpu_case, with_facts
 
-from unslow.facts.values import GB, measured
-from unslow.think.case.bandwidth import slow_as_one_channel
+from unslow.facts.values import GB, measured_fact
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
 
 def desktop(read_gb_per_s: float, model: str = "AMD Ryzen 5 5600G with Radeon Graphics", **facts):
-    read = {"machine.memory.read_bytes_per_s": measured(read_gb_per_s * GB, "memchr"), "machine.cpu.model": model}
+    read = {"machine.memory.read_bytes_per_s": measured_fact(read_gb_per_s * GB, "memchr"), "machine.cpu.model": model}
     return with_facts(cpu_case(), read | facts)
 
 
-def test_a_desktop_with_one_module():
-    assert slow_as_one_channel(desktop(18.6)) == pytest.approx(18.6 * GB)
+def test_desktop_with_single_channel_bandwidth_is_detected():
+    assert CaseView(desktop(18.6)).host.slow_as_one_channel == pytest.approx(18.6 * GB)
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def test_a_desktop_with_one_module():
         desktop(18.6, **{"machine.system.hypervisor": "KVM"}),
     ],
 )
-def test_near_miss_two_channels_or_none_to_miss(case):
-    assert slow_as_one_channel(case) is None
+def test_dual_channel_or_single_channel_cpus_are_not_flagged(case):
+    assert CaseView(case).host.slow_as_one_channel is None
 
 
-def test_what_is_normal_for_the_memory_need_not_be_for_the_machine(wording):
+def test_normal_speed_for_slow_memory_mentions_the_memory(wording):
     case = desktop(18.6)
-    speed = judge(case).expected.achievable["decode_tokens_per_s"].mid
-    report = judge(with_facts(case, {"run.decode_tokens_per_s": speed}))
+    speed = judge(CaseView(case)).expected.achievable["decode_tokens_per_s"].mid
+    report = judge(CaseView(with_facts(case, {"run.decode_tokens_per_s": speed})))
     assert report.verdict == "normal"
     wording(report.summary, tells="19 GB/s")
     assert "dmidecode" in report.summary

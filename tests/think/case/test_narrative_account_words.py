@@ -2,39 +2,40 @@ import msgspec
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.think.case.narrative import amount_bytes, compared_by, complains, denies, remarks_on, tried
+from unslow.think.case.narrative import amount_bytes
+from unslow.think.case.view import CaseView
 
 
-def test_amounts_of_memory_in_words():
+def test_memory_amounts_are_parsed_from_prose():
     assert amount_bytes("15-22 GB of swap") == 15e9
     assert amount_bytes("766 MB free, 1.5 GiB used") == 1.5e9
     assert amount_bytes("about half of it") == 0
 
 
-def test_what_is_denied_is_no_remark():
+def test_denied_topic_is_not_a_remark():
     case = pasted(says(Topic.SWAPPING, "no swap in use", denied=True))
-    assert remarks_on(case, Topic.SWAPPING) == []
-    assert denies(case, Topic.SWAPPING)
+    assert CaseView(case).narrative.remarks_on(Topic.SWAPPING) == []
+    assert CaseView(case).narrative.denies(Topic.SWAPPING)
 
 
-def test_the_widest_of_several_comparisons():
+def test_largest_of_several_comparisons_is_used():
     case = pasted(
         compares(Topic.VERSION, 10.0, 11.0), compares(Topic.VERSION, 10.0, 40.0), compares(Topic.NUMA, 1.0, 90.0)
     )
-    assert compared_by(case, Topic.VERSION).fast == 40.0
-    assert compared_by(pasted(compares(Topic.VERSION, 10.0, 11.0)), Topic.VERSION) is None
+    assert CaseView(case).narrative.comparison_by(Topic.VERSION).fast == 40.0
+    assert CaseView(pasted(compares(Topic.VERSION, 10.0, 11.0))).narrative.comparison_by(Topic.VERSION) is None
 
 
-def test_depth_may_be_named_beside_an_experiment_and_another_change_may_not():
+def test_experiment_may_differ_in_depth_but_not_in_another_setting():
     trial = msgspec.structs.replace(
         compares(Topic.FLASH_ATTENTION, 8.0, 22.0), differs=(Topic.FLASH_ATTENTION, Topic.DEPTH)
     )
-    assert tried(pasted(trial), Topic.FLASH_ATTENTION) == trial
+    assert CaseView(pasted(trial)).narrative.trial_of(Topic.FLASH_ATTENTION) == trial
     mixed = msgspec.structs.replace(trial, differs=(Topic.FLASH_ATTENTION, Topic.VERSION))
-    assert tried(pasted(mixed), Topic.FLASH_ATTENTION) is None
+    assert CaseView(pasted(mixed)).narrative.trial_of(Topic.FLASH_ATTENTION) is None
 
 
-def test_a_complaint_without_a_phase_may_be_about_any():
-    assert complains(pasted(slow_metric="unknown"), "decode")
-    assert complains(pasted(slow_metric="decode"), "decode")
-    assert not complains(pasted(slow_metric="load"), "decode")
+def test_complaint_without_a_phase_matches_any_phase():
+    assert CaseView(pasted(slow_metric="unknown")).narrative.complains("decode")
+    assert CaseView(pasted(slow_metric="decode")).narrative.complains("decode")
+    assert not CaseView(pasted(slow_metric="load")).narrative.complains("decode")

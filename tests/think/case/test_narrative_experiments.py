@@ -1,4 +1,4 @@
-"""What words may prove: trials in which one thing differs, and whose complaint it is."""
+"""What prose may prove: experiments in which one thing differs, and which phase a complaint is about."""
 
 import pytest
 from cases import cpu_case, with_facts
@@ -6,38 +6,41 @@ from under_load import saying, tried
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import told
-from unslow.think.case.narrative import blames, experiment_on, is_clear, is_report, names_phase
+from unslow.facts.values import told_fact
+from unslow.think.case.narrative import is_clear
+from unslow.think.case.view import CaseView
 
 
-def test_a_trial_in_which_something_else_differs_too_is_none():
+def test_experiment_with_two_differences_proves_neither():
     both = tried(10.0, 20.0, Topic.THREADS, Topic.VERSION)
-    assert experiment_on(both, Topic.THREADS) is None
-    assert experiment_on(both, Topic.THREADS, Topic.VERSION) is not None
-    assert experiment_on(tried(10.0, 20.0), Topic.THREADS) is None
+    assert CaseView(both).narrative.experiment_on(Topic.THREADS) is None
+    assert CaseView(both).narrative.experiment_on(Topic.THREADS, Topic.VERSION) is not None
+    assert CaseView(tried(10.0, 20.0)).narrative.experiment_on(Topic.THREADS) is None
 
 
-def test_a_trial_of_another_phase_is_none():
-    assert experiment_on(tried(10.0, 20.0, Topic.BATCH), Topic.BATCH, metrics=("prefill",)) is None
-    assert experiment_on(tried(10.0, 20.0, Topic.BATCH, metric="unknown"), Topic.BATCH, metrics=("prefill",))
+def test_experiment_on_another_phase_is_ignored():
+    assert CaseView(tried(10.0, 20.0, Topic.BATCH)).narrative.experiment_on(Topic.BATCH, metrics=("prefill",)) is None
+    assert CaseView(tried(10.0, 20.0, Topic.BATCH, metric="unknown")).narrative.experiment_on(
+        Topic.BATCH, metrics=("prefill",)
+    )
 
 
-def test_a_speed_of_nothing_is_no_trial():
-    assert experiment_on(tried(0.0, 20.0, Topic.BATCH), Topic.BATCH) is None
+def test_experiment_needs_two_clearly_different_speeds():
+    assert CaseView(tried(0.0, 20.0, Topic.BATCH)).narrative.experiment_on(Topic.BATCH) is None
     assert not is_clear(None)
-    assert not is_clear(experiment_on(tried(19.0, 20.0, Topic.BATCH), Topic.BATCH))
+    assert not is_clear(CaseView(tried(19.0, 20.0, Topic.BATCH)).narrative.experiment_on(Topic.BATCH))
 
 
 @pytest.mark.parametrize(
     ("slow", "decode", "prefill"), [("decode", True, False), ("unknown", True, True), ("load", False, False)]
 )
-def test_whose_complaint_it_is(slow, decode, prefill):
-    assert blames(saying(slow=slow), "decode") is decode
-    assert blames(saying(slow=slow), "prefill") is prefill
-    assert names_phase(saying(slow=slow), "decode") is (slow == "decode")
+def test_complaint_blames_its_phase_or_any(slow, decode, prefill):
+    assert CaseView(saying(slow=slow)).narrative.blames("decode") is decode
+    assert CaseView(saying(slow=slow)).narrative.blames("prefill") is prefill
+    assert CaseView(saying(slow=slow)).narrative.names_phase("decode") is (slow == "decode")
 
 
-def test_a_machine_complains_of_nothing():
-    assert not is_report(cpu_case())
-    assert not blames(cpu_case(), "decode")
-    assert is_report(with_facts(Case(), {"run.decode_tokens_per_s": told(3.0, "report:1")}))
+def test_measured_machine_has_no_complaint():
+    assert not CaseView(cpu_case()).narrative.is_report
+    assert not CaseView(cpu_case()).narrative.blames("decode")
+    assert CaseView(with_facts(Case(), {"run.decode_tokens_per_s": told_fact(3.0, "report:1")})).narrative.is_report

@@ -1,4 +1,4 @@
-"""Numbers of threads in what people write."""
+"""Thread counts in prose."""
 
 import pytest
 from cases import with_facts
@@ -6,7 +6,7 @@ from under_load import tried
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
-from unslow.think.case.narrative import thread_trial, threads_of
+from unslow.think.case.view import CaseView
 
 
 @pytest.mark.parametrize(
@@ -17,21 +17,21 @@ from unslow.think.case.narrative import thread_trial, threads_of
         "threads=32 2.1; threads=16 5.3",
     ],
 )
-def test_both_numbers(text):
-    trial = thread_trial(tried(2.1, 5.3, Topic.THREADS, text=text))
+def test_both_thread_counts_are_read_from_prose(text):
+    trial = CaseView(tried(2.1, 5.3, Topic.THREADS, text=text)).narrative.thread_trial
     assert (trial.slow_threads, trial.fast_threads) == (32, 16)
-    assert threads_of(tried(2.1, 5.3, Topic.THREADS, text=text)) == (32, "account.comparisons")
+    assert CaseView(tried(2.1, 5.3, Topic.THREADS, text=text)).narrative.thread_count == (32, "account.comparisons")
 
 
-def test_the_other_number_is_the_one_that_the_runtime_has():
-    case = with_facts(Case(), {"runtime.threads": 8})
-    trial = thread_trial(tried(3.1, 5.9, Topic.THREADS, text="num_thread 4: 3.1 tok/s", case=case))
+def test_missing_thread_count_is_the_configured_one():
+    case = with_facts(Case(), {"runtime.compute.threads": 8})
+    trial = CaseView(tried(3.1, 5.9, Topic.THREADS, text="num_thread 4: 3.1 tok/s", case=case)).narrative.thread_trial
     assert (trial.slow_threads, trial.fast_threads) == (4, 8)
-    assert threads_of(case) == (8, "runtime.threads")
+    assert CaseView(case).narrative.thread_count == (8, "runtime.compute.threads")
 
 
-def test_no_numbers_and_no_difference():
-    assert thread_trial(tried(2.1, 5.3, Topic.THREADS)).slow_threads == 0
-    assert thread_trial(tried(5.2, 5.3, Topic.THREADS, text="-t 8 5.2, -t 16 5.3")) is None
-    assert threads_of(Case()) is None
-    assert thread_trial(tried(2.1, 5.3, Topic.THREADS, text="-t " * 100_000)).slow_threads == 0
+def test_trial_without_counts_or_difference_proves_nothing():
+    assert CaseView(tried(2.1, 5.3, Topic.THREADS)).narrative.thread_trial.slow_threads == 0
+    assert CaseView(tried(5.2, 5.3, Topic.THREADS, text="-t 8 5.2, -t 16 5.3")).narrative.thread_trial is None
+    assert CaseView(Case()).narrative.thread_count is None
+    assert CaseView(tried(2.1, 5.3, Topic.THREADS, text="-t " * 100_000)).narrative.thread_trial.slow_threads == 0

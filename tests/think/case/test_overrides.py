@@ -7,22 +7,15 @@ from cases import gpu_case, with_facts
 from unslow.catalog.models import find_model
 from unslow.facts.model import Blueprint, packed_tensors
 from unslow.think.blueprints import made_up
-from unslow.think.case.demand import read_shape
-from unslow.think.case.overrides import (
-    SentAway,
-    bytes_of_layers_on_host,
-    layers_without_experts,
-    overrides_of,
-    sent_away,
-)
-from unslow.think.case.placement import cpu_computes, read_placement
+from unslow.think.case.overrides import SentAway
+from unslow.think.case.view import CaseView
 
 OUTPUT, EXPERTS, OTHERS = SentAway(output=True), SentAway(experts=True), SentAway(others=True)
 UNREAD = SentAway(unread=True)
 
 
 def mixture(*overrides: str):
-    return with_facts(gpu_case(), {"runtime.tensor_overrides": list(overrides), "model.experts": 64})
+    return with_facts(gpu_case(), {"runtime.placement.tensor_overrides": list(overrides), "model.experts": 64})
 
 
 @pytest.mark.parametrize(
@@ -50,13 +43,13 @@ def mixture(*overrides: str):
         ("tensor overrides were already set", UNREAD),
     ],
 )
-def test_by_the_names_that_tensors_have(override, away):
-    assert sent_away(mixture(override)) == away
+def test_tensor_overrides_match_tensor_names(override, away):
+    assert CaseView(mixture(override)).placement.sent_to_cpu == away
 
 
-def test_the_first_pattern_that_is_found_decides():
-    assert sent_away(mixture("exps=CUDA0,.*=CUDA0", "exps=CPU")) == SentAway()
-    assert layers_without_experts(mixture(r"blk\.[0-9]\.=CUDA0,exps=CPU"), 48) == 38
+def test_first_matching_pattern_decides():
+    assert CaseView(mixture("exps=CUDA0,.*=CUDA0", "exps=CPU")).placement.sent_to_cpu == SentAway()
+    assert CaseView(mixture(r"blk\.[0-9]\.=CUDA0,exps=CPU")).placement.layers_without_experts(48) == 38
 
 
 @pytest.mark.parametrize(
@@ -69,16 +62,16 @@ def test_the_first_pattern_that_is_found_decides():
         ("blk.3.ffn_up_exps.weight=CPU", None),
     ],
 )
-def test_how_many_layers_lose_their_experts(override, layers):
+def test_layers_without_experts_are_counted(override, layers):
     """A single tensor is how a log shows that there was an override, whatever else left with it."""
-    assert layers_without_experts(mixture(override), 48) == layers
+    assert CaseView(mixture(override)).placement.layers_without_experts(48) == layers
 
 
 @pytest.mark.parametrize(
     "pattern", ["([a-z.0-9_]+)+Z=CPU", "(=CPU", "a.*b.*c.*d.*e=CPU", "(x+x+)+y=CPU", "[a-z]?" * 30 + "Z=CPU"]
 )
-def test_a_pattern_that_could_take_for_ever_is_not_tried(pattern):
-    assert sent_away(mixture(pattern)) == UNREAD
+def test_dangerous_regex_is_not_evaluated(pattern):
+    assert CaseView(mixture(pattern)).placement.sent_to_cpu == UNREAD
 
 
 @pytest.mark.parametrize(
@@ -92,39 +85,41 @@ def test_a_pattern_that_could_take_for_ever_is_not_tried(pattern):
         ",".join(["a.*b.*c=CPU"] * 60),
     ],
 )
-def test_alternatives_that_multiply_and_counts_beyond_reason_take_no_time(pattern):
-    """Two ways to match a letter are a million ways to match twenty, of which none ends in an exclamation mark."""
+def test_exponential_patterns_take_no_time(pattern):
+    """Two ways to match a letter are a million ways to match twenty, and none of them matches."""
     start = time.perf_counter()
-    sent_away(mixture(pattern))
+    _ = CaseView(mixture(pattern)).placement.sent_to_cpu
     assert time.perf_counter() - start < 5
 
 
-def test_lists_of_layers_are_tried_however_long():
+def test_long_layer_lists_are_evaluated():
     layers = "|".join(str(layer) for layer in range(40))
     pattern = rf"blk\.({layers})\.ffn_(up|gate|down|gate_up)_(ch|)exps\.(weight|bias)=CPU"
-    assert sent_away(mixture(pattern)) == EXPERTS
-    assert layers_without_experts(mixture(pattern), 48) == 40
+    assert CaseView(mixture(pattern)).placement.sent_to_cpu == EXPERTS
+    assert CaseView(mixture(pattern)).placement.layers_without_experts(48) == 40
 
 
-def test_a_dense_model_has_no_experts_to_send():
-    assert sent_away(with_facts(mixture("exps=CPU"), {"model.experts": 0})) == SentAway()
+def test_dense_model_has_no_experts_to_move():
+    assert CaseView(with_facts(mixture("exps=CPU"), {"model.experts": 0})).placement.sent_to_cpu == SentAway()
 
 
-def test_which_setting_it_was():
-    assert overrides_of(mixture("--cpu-moe", "output.weight=CPU"), "output") == ["output.weight=CPU"]
+def test_override_that_moved_the_output_is_named():
+    assert CaseView(mixture("--cpu-moe", "output.weight=CPU")).placement.overrides_sending("output") == [
+        "output.weight=CPU"
+    ]
 
 
-def test_layers_are_counted_as_they_are_where_only_the_output_left():
-    case = with_facts(gpu_case(20, 4.0), {"runtime.tensor_overrides": ["output.weight=CPU"]})
-    placed = read_placement(case, read_shape(case))
+def test_gpu_layers_exclude_only_the_moved_output():
+    case = with_facts(gpu_case(20, 4.0), {"runtime.placement.tensor_overrides": ["output.weight=CPU"]})
+    placed = CaseView(case).placement.read(CaseView(case).memory.shape)
     assert placed.gpu_layers == 19
     assert not placed.output_on_gpu
 
 
-def test_a_norm_on_the_cpu_leaves_it_nothing_to_compute():
-    assert cpu_computes(mixture("output_norm.weight=CPU")) is False
-    assert cpu_computes(mixture("exps=CUDA1")) is False
-    assert cpu_computes(mixture("output.weight=CPU")) is True
+def test_norm_on_the_cpu_is_not_computing():
+    assert CaseView(mixture("output_norm.weight=CPU")).placement.cpu_computes is False
+    assert CaseView(mixture("exps=CUDA1")).placement.cpu_computes is False
+    assert CaseView(mixture("output.weight=CPU")).placement.cpu_computes is True
 
 
 @cache
@@ -144,26 +139,34 @@ def of_file(*overrides: str):
     return with_facts(mixture(*overrides), {f"model.{name}": value for name, value in known.items()})
 
 
-def test_the_names_are_those_of_the_models_file():
+def test_tensor_names_come_from_the_model_file():
     """Fused matrices have other names, and what a file lacks can't be sent anywhere."""
-    assert sent_away(of_file("ffn_gate_inp=CPU")) == SentAway()
-    assert sent_away(of_file("ffn_up_shexp=CPU")) == SentAway()
-    assert sent_away(of_file("attn=CPU")) == OTHERS
-    assert sent_away(of_file("exps=CPU")) == EXPERTS
+    assert CaseView(of_file("ffn_gate_inp=CPU")).placement.sent_to_cpu == SentAway()
+    assert CaseView(of_file("ffn_up_shexp=CPU")).placement.sent_to_cpu == SentAway()
+    assert CaseView(of_file("attn=CPU")).placement.sent_to_cpu == OTHERS
+    assert CaseView(of_file("exps=CPU")).placement.sent_to_cpu == EXPERTS
 
 
-def test_of_a_tied_model_the_token_table_is_the_output():
+def test_tied_model_uses_the_token_table_as_output():
     tied = with_facts(mixture("token_embd.weight=CPU"), {"model.output_tied": True})
-    assert sent_away(tied) == OUTPUT
-    assert sent_away(with_facts(tied, {"runtime.tensor_overrides": ["^output.weight=CPU"]})) == SentAway()
+    assert CaseView(tied).placement.sent_to_cpu == OUTPUT
+    assert (
+        CaseView(with_facts(tied, {"runtime.placement.tensor_overrides": ["^output.weight=CPU"]})).placement.sent_to_cpu
+        == SentAway()
+    )
 
 
-def test_bytes_by_name_and_of_whole_layers():
+def test_host_bytes_count_overrides_and_whole_layers():
     case = of_file("exps=CPU")
-    experts, weights = bytes_of_layers_on_host(case, 0), case.model.weights_bytes.need()
+    experts, weights = CaseView(case).placement.bytes_of_layers_on_host(0), case.model.weights_bytes.need()
     assert 0.85 * weights < experts < weights
-    assert experts < bytes_of_layers_on_host(case, 20) < bytes_of_layers_on_host(case, 48) < weights
+    assert (
+        experts
+        < CaseView(case).placement.bytes_of_layers_on_host(20)
+        < CaseView(case).placement.bytes_of_layers_on_host(48)
+        < weights
+    )
     half = of_file("--n-cpu-moe 24")
-    assert 0.45 * experts < bytes_of_layers_on_host(half, 0) < 0.55 * experts
-    assert bytes_of_layers_on_host(of_file("(=CPU"), 0) is None
-    assert bytes_of_layers_on_host(mixture("exps=CPU"), 0) is None
+    assert 0.45 * experts < CaseView(half).placement.bytes_of_layers_on_host(0) < 0.55 * experts
+    assert CaseView(of_file("(=CPU")).placement.bytes_of_layers_on_host(0) is None
+    assert CaseView(mixture("exps=CPU")).placement.bytes_of_layers_on_host(0) is None

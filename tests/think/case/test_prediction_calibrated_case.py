@@ -1,4 +1,4 @@
-"""A case is predicted from what was measured of its machine, as long as that holds."""
+"""A case is predicted from the calibration of its machine while that is valid."""
 
 from pathlib import Path
 
@@ -9,7 +9,8 @@ from cases import cpu_case, gpu_case, plan_8b, with_facts, with_tensors
 from unslow.facts.calibration import Calibration, Scale
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
-from unslow.think.case.prediction import Prediction, predict, predict_prefill
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.speed.calibration import mark_of
 from unslow.think.speed.machine_rates import calibrated_decode, demand_of
 
@@ -25,7 +26,7 @@ def recorded(case: Case, **changes: object) -> Calibration:
     usual = {
         "machine": mark_of(case.machine),
         "engine": "llama.cpp",
-        "threads": case.runtime.threads.need(),
+        "threads": case.runtime.compute.threads.need(),
         "ram_read_bytes_per_s": case.machine.memory.read_bytes_per_s.need(),
     }
     found = msgspec.json.decode(RECORDED.read_bytes(), type=Recording).calibration
@@ -37,7 +38,7 @@ def with_calibration(case: Case, *calibrations: Calibration) -> Case:
 
 
 def predicted(case: Case) -> Prediction:
-    found = predict(case)
+    found = CaseView(case).speed.predict()
     assert not isinstance(found, Unknown)
     return found
 
@@ -45,7 +46,7 @@ def predicted(case: Case) -> Prediction:
 CPU = with_tensors(cpu_case())
 
 
-def test_a_cpu_is_predicted_from_its_own_rates() -> None:
+def test_cpu_is_predicted_from_its_calibrated_rates() -> None:
     known = recorded(CPU)
     found = predicted(with_calibration(CPU, known))
     wanted = calibrated_decode(demand_of(plan_8b(), 100), known)
@@ -69,14 +70,14 @@ def test_a_cpu_is_predicted_from_its_own_rates() -> None:
     ],
     ids=["memory is slower now", "other threads", "other engine", "other machine", "no rates", "no tensors"],
 )
-def test_what_does_not_hold_is_not_used(case: Case) -> None:
+def test_invalid_calibration_is_not_used(case: Case) -> None:
     found = predicted(case)
     assert found.basis == "catalog"
     assert found == predicted(with_calibration(case))
 
 
-def test_threads_in_each_others_way_are_no_calibrated_machine(wording) -> None:
-    crowded = with_facts(CPU, {"runtime.threads": 8})
+def test_oversubscribed_threads_are_not_calibrated(wording) -> None:
+    crowded = with_facts(CPU, {"runtime.compute.threads": 8})
     found = predicted(with_calibration(crowded, recorded(crowded)))
     assert found.basis == "catalog"
     wording([part.name for part in found.parts])
@@ -88,7 +89,7 @@ def scaled(case: Case, **changes: object) -> Case:
 
 
 @pytest.mark.parametrize("layers", [33, 20])
-def test_a_server_on_a_gpu_is_as_much_slower_as_it_was(layers: int) -> None:
+def test_gpu_prediction_is_scaled_by_the_calibration(layers: int) -> None:
     plain = predicted(gpu_case(layers_on_gpu=layers))
     found = predicted(scaled(gpu_case(layers_on_gpu=layers)))
     assert (plain.basis, found.basis) == ("catalog", "calibrated")
@@ -97,25 +98,25 @@ def test_a_server_on_a_gpu_is_as_much_slower_as_it_was(layers: int) -> None:
     assert found.ceiling == plain.ceiling
 
 
-def test_the_scale_of_another_time_or_device_is_not_used() -> None:
+def test_scale_of_another_time_or_backend_is_not_used() -> None:
     plain = predicted(gpu_case())
     assert predicted(scaled(gpu_case(), taken_at="long ago")) == plain
     assert predicted(scaled(gpu_case(), backend="cpu")) == plain
 
 
-def test_a_prompt_is_read_at_the_rates_of_the_machine_too() -> None:
+def test_prefill_uses_calibrated_rates() -> None:
     case = with_tensors(cpu_case())
-    found = predict_prefill(with_calibration(case, recorded(case)))
+    found = CaseView(with_calibration(case, recorded(case))).speed.predict_prefill()
     assert isinstance(found, Prediction)
     assert found.basis == "calibrated"
     assert sum(part.seconds for part in found.parts) == pytest.approx(found.seconds.mid)
-    plain = predict_prefill(case)
+    plain = CaseView(case).speed.predict_prefill()
     assert isinstance(plain, Prediction)
     assert plain.basis == "catalog"
 
 
-def test_sorting_comes_on_top_of_what_was_measured() -> None:
+def test_vocabulary_sort_is_added_to_calibrated_time() -> None:
     case = with_tensors(cpu_case())
     known = with_calibration(case, recorded(case))
-    sorted_too = with_facts(known, {"runtime.top_k": 0})
+    sorted_too = with_facts(known, {"runtime.sampling.top_k": 0})
     assert predicted(sorted_too).seconds.mid - predicted(known).seconds.mid == pytest.approx(128_256 * 6e-8)

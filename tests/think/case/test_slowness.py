@@ -1,28 +1,28 @@
-"""Whether a speed falls short, by physics or by somebody's word."""
+"""Whether a speed falls short, by prediction or by complaint."""
 
 import msgspec
 from cases import cpu_case, gpu_case, with_facts, without
 from under_load import saying
 
 from unslow.facts.run import Run
-from unslow.think.case.slowness import generates_slowly, shortfall
+from unslow.think.case.view import CaseView
 
 
-def test_within_the_interval_is_no_shortfall():
-    assert shortfall(gpu_case()) == 1
-    assert generates_slowly(gpu_case()) is False
+def test_speed_within_the_interval_is_not_a_shortfall():
+    assert CaseView(gpu_case()).speed.shortfall == 1
+    assert CaseView(gpu_case()).speed.is_slow is False
     slow = with_facts(gpu_case(), {"run.decode_tokens_per_s": 13.0})
-    assert 8 < shortfall(slow) < 14
-    assert generates_slowly(slow) is True
+    assert 8 < CaseView(slow).speed.shortfall < 14
+    assert CaseView(slow).speed.is_slow is True
 
 
-def test_without_a_speed_only_a_person_tells():
+def test_without_a_measured_speed_only_a_complaint_counts():
     unmeasured = msgspec.structs.replace(cpu_case(), run=Run())
-    assert generates_slowly(unmeasured) is None
-    assert generates_slowly(saying(slow="decode", case=unmeasured)) is True
-    assert generates_slowly(saying(slow="load", case=unmeasured)) is None
+    assert CaseView(unmeasured).speed.is_slow is None
+    assert CaseView(saying(slow="decode", case=unmeasured)).speed.is_slow is True
+    assert CaseView(saying(slow="load", case=unmeasured)).speed.is_slow is None
 
 
-def test_physics_comes_before_a_complaint():
-    assert generates_slowly(saying(slow="decode", case=gpu_case())) is False
-    assert shortfall(without(gpu_case(), "model.weights_bytes")) is None
+def test_prediction_wins_over_a_complaint():
+    assert CaseView(saying(slow="decode", case=gpu_case())).speed.is_slow is False
+    assert CaseView(without(gpu_case(), "model.weights_bytes")).speed.shortfall is None

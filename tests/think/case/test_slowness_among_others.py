@@ -1,14 +1,15 @@
-"""A request that shares its steps with others is held against what such a request gets."""
+"""A request that shares its steps with others is compared with what such a request gets."""
 
 import pytest
 from cases import gpu_case, with_facts, with_tensors, without
 
 from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, measured
-from unslow.think.case.prediction import Prediction, predict
-from unslow.think.case.slowness import OTHERS, predict_among_others, rate_among_others, requests_at_once, times_longer
-from unslow.think.case.work import COPIES, Cure
+from unslow.facts.values import GIB, measured_fact
+from unslow.think.case.cure import Cure
+from unslow.think.case.physics import COPIES
+from unslow.think.case.speed import OTHERS, Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
 
@@ -17,58 +18,58 @@ def among(running: float, tokens_per_s: float = 130.0) -> Case:
     return with_facts(with_tensors(gpu_case()), {"run.traffic": traffic, "run.decode_tokens_per_s": tokens_per_s})
 
 
-def test_the_more_at_once_the_longer_each_token():
-    assert times_longer(among(1.0)) == 1
-    assert 1 < times_longer(among(8.0)) < times_longer(among(64.0))
-    assert times_longer(gpu_case()) == 1
+def test_more_concurrent_requests_take_longer_per_token():
+    assert CaseView(among(1.0)).speed.times_longer() == 1
+    assert 1 < CaseView(among(8.0)).speed.times_longer() < CaseView(among(64.0)).speed.times_longer()
+    assert CaseView(gpu_case()).speed.times_longer() == 1
 
 
-def test_what_the_others_take_is_a_part():
-    alone, shared = predict(among(32.0)), predict_among_others(among(32.0))
+def test_time_of_other_requests_is_its_own_part():
+    alone, shared = CaseView(among(32.0)).speed.predict(), CaseView(among(32.0)).speed.predict_among_others()
     assert isinstance(alone, Prediction)
     assert isinstance(shared, Prediction)
-    assert shared.seconds.mid == pytest.approx(alone.seconds.mid * times_longer(among(32.0)))
+    assert shared.seconds.mid == pytest.approx(alone.seconds.mid * CaseView(among(32.0)).speed.times_longer())
     assert [p.name for p in shared.parts[len(alone.parts) :]] == [OTHERS]
     assert shared.seconds.high / shared.seconds.low > alone.seconds.high / alone.seconds.low, "and less is sure of it"
 
 
-def test_a_busy_server_is_not_slow():
-    shared = predict_among_others(among(32.0))
+def test_speed_of_a_busy_server_is_normal():
+    shared = CaseView(among(32.0)).speed.predict_among_others()
     assert isinstance(shared, Prediction)
     rate = 1 / shared.seconds.mid
-    assert judge(among(32.0, rate)).verdict == "normal"
-    assert judge(among(1.0, rate / 2)).verdict == "slow"
+    assert judge(CaseView(among(32.0, rate))).verdict == "normal"
+    assert judge(CaseView(among(1.0, rate / 2))).verdict == "slow"
 
 
 def seen_among(each: float, among: float) -> Case:
     traffic = Traffic(
-        seconds=5.0, looks=9, running=1.3, waiting=0.0, each_tokens_per_s=measured(each, ""), each_among=among
+        seconds=5.0, looks=9, running=1.3, waiting=0.0, each_tokens_per_s=measured_fact(each, ""), each_among=among
     )
     return with_facts(without(with_tensors(gpu_case()), "run.decode_tokens_per_s"), {"run.traffic": traffic})
 
 
-def test_requests_that_were_never_alone_are_held_against_such_company():
-    assert requests_at_once(seen_among(100.0, 8.0)) == 8
-    shared = predict_among_others(seen_among(100.0, 8.0))
+def test_requests_that_were_never_alone_are_compared_with_concurrency():
+    assert CaseView(seen_among(100.0, 8.0)).speed.requests_at_once == 8
+    shared = CaseView(seen_among(100.0, 8.0)).speed.predict_among_others()
     assert isinstance(shared, Prediction)
     rate = 1 / shared.seconds.mid
-    report = judge(seen_among(rate, 8.0))
+    report = judge(CaseView(seen_among(rate, 8.0)))
     assert report.verdict == "normal"
     assert report.measured["decode_tokens_per_s"] == pytest.approx(rate)
-    assert judge(seen_among(rate / 4, 8.0)).verdict == "slow"
+    assert judge(CaseView(seen_among(rate / 4, 8.0))).verdict == "slow"
 
 
-def test_one_that_was_alone_counts_more():
+def test_request_measured_alone_wins():
     case = with_facts(seen_among(50.0, 8.0), {"run.decode_tokens_per_s": 120.0})
-    assert rate_among_others(case).value == 120.0
-    assert requests_at_once(case) == 1.3
+    assert CaseView(case).speed.rate_among_others.value == 120.0
+    assert CaseView(case).speed.requests_at_once == 1.3
 
 
 def eight_of(layers_on_gpu: int, tokens_per_s: float = 0.6) -> Case:
     """Eight requests of a server that keeps some layers on the CPU while the GPU has room for all."""
     traffic = Traffic(seconds=6.0, looks=24, running=8.0, waiting=0.0, counts_waiting=True)
     facts = {
-        "run.traffic": traffic, "runtime.slots": 8, "runtime.gpu_layers_set": layers_on_gpu,
+        "run.traffic": traffic, "runtime.scheduling.slots": 8, "runtime.placement.gpu_layers_set": layers_on_gpu,
         "run.decode_tokens_per_s": tokens_per_s,
     }  # fmt: skip
     return with_facts(with_tensors(gpu_case(layers_on_gpu)), facts)
@@ -78,34 +79,41 @@ ON_GPU = Cure(vram_bytes=20 * GIB)
 
 
 @pytest.mark.parametrize("layers", [0, 20])
-def test_the_cured_server_is_crowded_as_the_cured_one_is(layers):
-    cured, there = predict_among_others(eight_of(layers), ON_GPU), predict_among_others(eight_of(33))
+def test_cured_prediction_uses_concurrency_of_the_cured_server(layers):
+    cured, there = (
+        CaseView(eight_of(layers)).speed.predict_among_others(ON_GPU),
+        CaseView(eight_of(33)).speed.predict_among_others(),
+    )
     assert isinstance(cured, Prediction)
     assert isinstance(there, Prediction)
     assert cured.seconds.mid == pytest.approx(there.seconds.mid)
 
 
 @pytest.mark.parametrize(("layers", "tokens_per_s"), [(0, 0.6), (20, 1.5)])
-def test_company_hides_no_spill(layers, tokens_per_s):
-    report = judge(eight_of(layers, tokens_per_s))
+def test_concurrency_does_not_hide_a_spill(layers, tokens_per_s):
+    report = judge(CaseView(eight_of(layers, tokens_per_s)))
     assert report.verdict == "slow"
     assert report.findings[0].cause == "gpu_layers_set_too_low"
     assert report.findings[0].speedup > 10
 
 
-def test_many_who_share_a_spill_are_predicted():
-    assert times_longer(eight_of(33)) < times_longer(eight_of(20)) <= 8, "a CPU computes for each of them"
-    shared = predict_among_others(eight_of(20))
+def test_concurrent_requests_with_a_spill_are_predicted():
+    assert CaseView(eight_of(33)).speed.times_longer() < CaseView(eight_of(20)).speed.times_longer() <= 8, (
+        "a CPU computes for each of them"
+    )
+    shared = CaseView(eight_of(20)).speed.predict_among_others()
     assert isinstance(shared, Prediction)
-    unexplained = [b.seconds for b in judge(eight_of(20, 1 / shared.seconds.mid)).budget if b.part == "unexplained"]
+    unexplained = [
+        b.seconds for b in judge(CaseView(eight_of(20, 1 / shared.seconds.mid))).budget if b.part == "unexplained"
+    ]
     assert sum(unexplained) < 0.05 * shared.seconds.mid
 
 
-def test_more_keys_and_values_cross_for_more_who_ask():
+def test_kv_cache_on_host_costs_more_with_more_requests():
     offloaded = with_facts(eight_of(33), {"run.depth_tokens": 4000})
-    on_host = with_facts(offloaded, {"runtime.kv_offload": False})
-    alone, shared = predict(on_host), predict_among_others(on_host)
-    here = predict_among_others(offloaded)
+    on_host = with_facts(offloaded, {"runtime.cache.offload": False})
+    alone, shared = CaseView(on_host).speed.predict(), CaseView(on_host).speed.predict_among_others()
+    here = CaseView(offloaded).speed.predict_among_others()
     assert all(isinstance(p, Prediction) for p in (alone, shared, here))
     copies = sum(p.seconds for p in alone.parts if p.name == COPIES)
     assert copies > 0

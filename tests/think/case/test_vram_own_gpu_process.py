@@ -1,26 +1,20 @@
-"""The runtime among the processes on a GPU, also where its number is one of another namespace."""
+"""The runtime among the processes on a GPU, also where its pid is from another namespace."""
 
 import pytest
 from answers import ask
 from cases import gpu_case, r, with_facts, without
 
 from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, not_found
-from unslow.think.case.demand import read_shape
-from unslow.think.case.placement import read_placement_or_none
-from unslow.think.case.vram import (
-    other_gpu_processes,
-    outruns_the_host,
-    own_is_known,
-    own_lent_bytes,
-    own_vram_bytes,
-    runtime_sees_gpu,
-)
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import CannotTell, Found
 from unslow.think.judge.judge import judge
 
-HIDDEN = {f"runtime.{name}": not_found("not printed") for name in ("devices", "buffers", "gpu_layers", "layers")}
+HIDDEN = {
+    f"runtime.{FACT_PATHS[name]}": not_found("not printed") for name in ("devices", "buffers", "gpu_layers", "layers")
+}
 
 
 def process(name: str | None, pid: int = 12345, gib: float = 5.6) -> GpuProcess:
@@ -36,31 +30,31 @@ def listed(*processes: GpuProcess, hidden: bool = True, **facts: object) -> Case
 
 
 @pytest.mark.parametrize("name", ["llama-server", "/app/llama-server", "C:\\llama\\llama-server.exe", None])
-def test_a_number_of_another_namespace_proves_nothing(name):
+def test_foreign_pid_with_a_matching_name_gives_cannot_tell(name):
     case = listed(process(name))
-    assert runtime_sees_gpu(case) is None
+    assert CaseView(case).gpus.visible_to_runtime is None
     assert isinstance(ask("gpu_backend_not_loaded", case), CannotTell)
-    assert other_gpu_processes(case) == []
-    assert not own_is_known(case)
+    assert CaseView(case).vram.other_processes == []
+    assert not CaseView(case).vram.own_is_known
 
 
-def test_a_worker_without_a_name_may_be_the_runtimes():
-    assert runtime_sees_gpu(listed(process(None), **{"runtime.name": "vLLM"})) is None
-    assert runtime_sees_gpu(listed(process("python3"), **{"runtime.name": "vLLM"})) is None
+def test_unnamed_or_python_worker_may_be_vllm():
+    assert CaseView(listed(process(None), **{"runtime.name": "vLLM"})).gpus.visible_to_runtime is None
+    assert CaseView(listed(process("python3"), **{"runtime.name": "vLLM"})).gpus.visible_to_runtime is None
 
 
-def test_a_runtime_that_says_it_is_on_the_gpu_is_the_one_with_its_name():
+def test_runtime_on_the_gpu_is_matched_by_name():
     case = listed(process("llama-server"), process("python3", 77, 3.0), hidden=False)
-    assert own_is_known(case)
-    assert own_vram_bytes(case) == pytest.approx(5.6 * GIB, rel=1e-6)
-    assert [p.pid for p in other_gpu_processes(case)] == [77]
+    assert CaseView(case).vram.own_is_known
+    assert CaseView(case).vram.own_bytes == pytest.approx(5.6 * GIB, rel=1e-6)
+    assert [p.pid for p in CaseView(case).vram.other_processes] == [77]
     twice = listed(process("llama-server"), process("llama-server", 12346), hidden=False)
-    assert not own_is_known(twice)
-    assert other_gpu_processes(twice) == []
+    assert not CaseView(twice).vram.own_is_known
+    assert CaseView(twice).vram.other_processes == []
 
 
 @pytest.mark.parametrize("cause", ["gpu_shared_with_other_work", "other_process_holds_vram"])
-def test_nobody_is_blamed_where_it_is_not_known_who_is_who(cause, wording):
+def test_unidentified_processes_give_cannot_tell(cause, wording):
     case = with_facts(gpu_case(20, free_gib=1.0), {"run.decode_tokens_per_s": 20.0})
     case = with_facts(case, {"machine.gpus.0.processes": [process(None), process(None, 12346, 12.0)]})
     answer = ask(cause, case)
@@ -68,58 +62,61 @@ def test_nobody_is_blamed_where_it_is_not_known_who_is_who(cause, wording):
     wording(answer.why)
 
 
-def test_where_its_number_is_listed_all_others_are_others():
+def test_listed_pid_makes_all_other_processes_foreign():
     case = listed(process("llama-server", 10), process("llama-server", 11, 3.0), process(None, 12, 1.0))
-    assert own_is_known(case)
-    assert [p.pid for p in other_gpu_processes(case)] == [11, 12]
+    assert CaseView(case).vram.own_is_known
+    assert [p.pid for p in CaseView(case).vram.other_processes] == [11, 12]
 
 
-def test_a_gpu_that_is_empty_or_somebody_elses_is_not_used():
+def test_empty_or_foreign_gpu_is_not_used():
     slow = {"run.decode_tokens_per_s": 3.0}
-    assert runtime_sees_gpu(listed(**slow)) is False
+    assert CaseView(listed(**slow)).gpus.visible_to_runtime is False
     taken = listed(process("blender", 77, 20.0), **slow)
-    assert runtime_sees_gpu(taken) is False
+    assert CaseView(taken).gpus.visible_to_runtime is False
     answer = ask("gpu_backend_not_loaded", taken)
     assert isinstance(answer, Found)
     assert "machine.gpus.0.vram_used_bytes" in [e.fact for e in answer.evidence]
 
 
-def test_what_outruns_the_host_uses_a_gpu():
+def test_speed_above_host_bandwidth_implies_a_gpu():
     fast = listed(process("blender", 77, 20.0), **{"run.decode_tokens_per_s": 200.0})
-    assert outruns_the_host(fast)
-    assert runtime_sees_gpu(fast) is None
-    assert not [f.cause for f in judge(fast).findings if f.cause == "gpu_backend_not_loaded"]
+    assert CaseView(fast).vram.outruns_host
+    assert CaseView(fast).gpus.visible_to_runtime is None
+    assert not [f.cause for f in judge(CaseView(fast)).findings if f.cause == "gpu_backend_not_loaded"]
     measured = with_facts(fast, {"machine.memory.read_bytes_per_s": 60e9, "run.decode_tokens_per_s": 30.0})
-    assert outruns_the_host(measured)
-    assert not outruns_the_host(with_facts(measured, {"run.decode_tokens_per_s": 10.0}))
-    assert not outruns_the_host(with_facts(fast, {"model.weights_bytes": GIB // 4})), "caches hold so little"
-    assert not outruns_the_host(without(fast, "run.decode_tokens_per_s"))
+    assert CaseView(measured).vram.outruns_host
+    assert not CaseView(with_facts(measured, {"run.decode_tokens_per_s": 10.0})).vram.outruns_host
+    assert not CaseView(with_facts(fast, {"model.weights_bytes": GIB // 4})).vram.outruns_host, "caches hold so little"
+    assert not CaseView(without(fast, "run.decode_tokens_per_s")).vram.outruns_host
 
 
-UNSEEN = {"runtime.pid": not_found("no process can be listed")}
+UNSEEN = {"runtime.process.pid": not_found("no process can be listed")}
 
 
 @pytest.mark.parametrize("name", ["LM Studio", "node", "llama-server", "C:\\a\\.lmstudio\\.internal\\utils\\node.exe"])
-def test_lm_studio_is_known_by_its_programs(name):
+def test_lm_studio_is_matched_by_its_process_names(name):
     case = listed(process(name), **UNSEEN, **{"runtime.name": "LM Studio"})
-    assert own_vram_bytes(case) == pytest.approx(5.6 * GIB, rel=1e-6)
-    assert other_gpu_processes(case) == []
+    assert CaseView(case).vram.own_bytes == pytest.approx(5.6 * GIB, rel=1e-6)
+    assert CaseView(case).vram.other_processes == []
 
 
-def test_a_process_without_a_name_is_no_stranger_where_the_runtime_has_no_number():
-    assert other_gpu_processes(listed(process(None), **UNSEEN)) == []
-    assert [p.pid for p in other_gpu_processes(listed(process("game.exe", 77), **UNSEEN))] == [77]
+def test_unnamed_process_is_not_foreign_when_the_runtime_has_no_pid():
+    assert CaseView(listed(process(None), **UNSEEN)).vram.other_processes == []
+    assert [p.pid for p in CaseView(listed(process("game.exe", 77), **UNSEEN)).vram.other_processes] == [77]
 
 
-def test_memory_that_is_lent_to_a_process_hides_what_it_put_on_the_gpu():
+def test_shared_gpu_memory_hides_the_placement():
     lent = GpuProcess(pid=12345, name=r("llama-server"), vram_bytes=r(int(3.0 * GIB)), shared_bytes=r(3 * GIB))
     case = listed(lent, **UNSEEN)
-    assert own_lent_bytes(case) == 3 * GIB
-    assert read_placement_or_none(case, read_shape(case)) is None
+    assert CaseView(case).vram.own_lent_bytes == 3 * GIB
+    assert CaseView(case).placement.read_or_none(CaseView(case).memory.shape) is None
     alone = listed(process("llama-server", gib=3.0), **UNSEEN)
-    assert read_placement_or_none(alone, read_shape(alone)).gpu_layers < 32
+    assert CaseView(alone).placement.read_or_none(CaseView(alone).memory.shape).gpu_layers < 32
 
 
-def test_mlx_has_all_of_a_model_on_the_gpu():
-    case = listed(**UNSEEN, **{"runtime.backends": ["Metal", "MLX", "CPU"]})
-    assert read_placement_or_none(case, read_shape(case)).gpu_layers == read_shape(case).layers
+def test_mlx_places_the_whole_model_on_the_gpu():
+    case = listed(**UNSEEN, **{"runtime.build.backends": ["Metal", "MLX", "CPU"]})
+    assert (
+        CaseView(case).placement.read_or_none(CaseView(case).memory.shape).gpu_layers
+        == CaseView(case).memory.shape.layers
+    )

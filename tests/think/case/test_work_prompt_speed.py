@@ -1,10 +1,10 @@
-"""A short prompt tells nothing of the speed of long ones."""
+"""The speed of a short prompt says nothing about long ones."""
 
 from cases import gpu_case, r, with_facts
 
 from unslow.facts.run import Completion
 from unslow.facts.values import Known
-from unslow.think.case.work import prompt_speed
+from unslow.think.case.view import CaseView
 
 
 def measured(prompt: int, cached: int = 0):
@@ -13,11 +13,14 @@ def measured(prompt: int, cached: int = 0):
 
 
 def test_only_new_tokens_of_long_prompts_count():
-    assert prompt_speed(measured(2000)).value == 900.0
-    assert not isinstance(prompt_speed(measured(34)), Known)
-    assert not isinstance(prompt_speed(measured(2000, cached=1950)), Known)
+    assert CaseView(measured(2000)).speed.prompt_speed.value == 900.0
+    assert not isinstance(CaseView(measured(34)).speed.prompt_speed, Known)
+    assert not isinstance(CaseView(measured(2000, cached=1950)).speed.prompt_speed, Known)
 
 
-def test_a_figure_without_its_requests_is_believed():
-    assert prompt_speed(with_facts(gpu_case(), {"runtime.prefill_tokens_per_s": 700.0})).value == 700.0
-    assert not isinstance(prompt_speed(gpu_case()), Known)
+def test_prefill_figure_without_request_sizes_is_used():
+    assert (
+        CaseView(with_facts(gpu_case(), {"runtime.history.prefill_tokens_per_s": 700.0})).speed.prompt_speed.value
+        == 700.0
+    )
+    assert not isinstance(CaseView(gpu_case()).speed.prompt_speed, Known)

@@ -15,9 +15,10 @@ def vllm(names: tuple[str, str] = CARDS, tensor_parallel: int = 2, **facts: Any)
     """The usual model in 16 bits, cut over two GPUs."""
     case = two_gpus(names, free=(2.0, 2.0))
     settings = {
-        "runtime.name": "vLLM", "runtime.version": "0.11.0", "runtime.tensor_parallel": tensor_parallel,
-        "runtime.pipeline_parallel": 1, "runtime.buffers": NO_BUFFERS, "runtime.devices": NO_BUFFERS,
-        "runtime.gpu_layers": NO_BUFFERS, "runtime.layers": NO_BUFFERS, "model.quant": "bfloat16",
+        "runtime.name": "vLLM", "runtime.version": "0.11.0", "runtime.placement.tensor_parallel": tensor_parallel,
+        "runtime.placement.pipeline_parallel": 1, "runtime.memory.buffers": NO_BUFFERS,
+        "runtime.placement.devices": NO_BUFFERS,
+        "runtime.placement.gpu_layers": NO_BUFFERS, "runtime.placement.layers": NO_BUFFERS, "model.quant": "bfloat16",
         "model.weights_bytes": 16 * GB, "model.token_table_bytes": GB, "model.output_bytes": GB,
         "run.decode_tokens_per_s": r(90.0),
     }  # fmt: skip

@@ -19,7 +19,7 @@ def stranger(held_gib: float = 18.0) -> Case:
 
 
 def clamped(layers: int = 20) -> Case:
-    return with_facts(gpu_case(layers_on_gpu=layers, free_gib=20.0), {"runtime.gpu_layers_set": layers})
+    return with_facts(gpu_case(layers_on_gpu=layers, free_gib=20.0), {"runtime.placement.gpu_layers_set": layers})
 
 
 def long_context() -> Case:
@@ -31,7 +31,7 @@ def out_of_memory() -> Case:
         device="CUDA0", what="kv_cache", asked_bytes=r(16 * GIB), message="cudaMalloc failed: out of memory"
     )
     case = gpu_case(layers_on_gpu=33, free_gib=5.0, context=131072)
-    return with_facts(case, {"runtime.allocation_failure": failure, "runtime.state": "failed"})
+    return with_facts(case, {"runtime.memory.allocation_failure": failure, "runtime.state": "failed"})
 
 
 def no_backend() -> Case:
@@ -40,10 +40,10 @@ def no_backend() -> Case:
         case,
         {
             "machine.gpus.0.processes": [],
-            "runtime.devices": [SeenDevice(name="CPU")],
-            "runtime.buffers": [Buffer(device="CPU_Mapped", kind="model", bytes=4692 * MIB, on_gpu=False)],
-            "runtime.gpu_refused": "failed to initialize CUDA: no CUDA-capable device is detected",
-            "runtime.gpu_layers": _unknown(),
+            "runtime.placement.devices": [SeenDevice(name="CPU")],
+            "runtime.memory.buffers": [Buffer(device="CPU_Mapped", kind="model", bytes=4692 * MIB, on_gpu=False)],
+            "runtime.placement.gpu_refused": "failed to initialize CUDA: no CUDA-capable device is detected",
+            "runtime.placement.gpu_layers": _unknown(),
             "run.decode_tokens_per_s": 3.3,
         },
     )
@@ -56,7 +56,7 @@ def _unknown():
 
 
 def crowded() -> Case:
-    return with_facts(cpu_case(), {"runtime.threads": 16, "run.decode_tokens_per_s": 0.6})
+    return with_facts(cpu_case(), {"runtime.compute.threads": 16, "run.decode_tokens_per_s": 0.6})
 
 
 def contended() -> Case:
@@ -71,8 +71,8 @@ def experts_away() -> Case:
     return with_facts(
         case,
         {
-            "runtime.tensor_overrides": ["--cpu-moe"],
-            "runtime.buffers": buffers,
+            "runtime.placement.tensor_overrides": ["--cpu-moe"],
+            "runtime.memory.buffers": buffers,
             "model.experts": 64,
             "model.experts_used": 8,
             "model.expert_bytes": 3500 * MIB,

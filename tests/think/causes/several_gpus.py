@@ -27,5 +27,5 @@ def two_gpus(
         for i in (0, 1)
     )  # fmt: skip
     buffers = [Buffer(device=f"CUDA{i}", kind="model", bytes=int(held[i] * GIB), on_gpu=True) for i in (0, 1)]
-    case = with_facts(gpu_case(), {"machine.gpus": r(gpus), "runtime.buffers": buffers})
+    case = with_facts(gpu_case(), {"machine.gpus": r(gpus), "runtime.memory.buffers": buffers})
     return with_facts(case, facts)

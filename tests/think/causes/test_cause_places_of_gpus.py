@@ -12,13 +12,12 @@ from unslow.facts.run import GpuTelemetry, GpuUnderLoad, PhaseTelemetry, Sampler
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import GIB, not_found
-from unslow.think.case.gpus import gpu_samples, loaded_gpus
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Absent, Found, fact_at
-from unslow.think.causes._evidence import gpu_figure
-from unslow.think.judge.budget import found_parts
+from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import outlook
+from unslow.think.judge.pricing import found_parts
 
 CHIP = Gpu(index=0, vendor=r("AMD"), name=r("AMD Radeon Graphics"), kind=r("integrated"), bus_id=r("0000:0c:00.0"))
 SHARED = "gpu_shared_with_other_work"
@@ -30,7 +29,7 @@ def behind(case: Case) -> Case:
 
 
 def cited(case: Case, cause: str) -> set[str]:
-    answer = all_causes()[cause].check(case)
+    answer = all_causes()[cause].check(CaseView(case))
     assert isinstance(answer, Found)
     return {evidence.fact for evidence in answer.evidence if evidence.fact.startswith("machine.gpus.")}
 
@@ -40,7 +39,7 @@ def test_a_card_held_at_low_clocks():
            "temperature_c": 50.0, "event_reasons": []}  # fmt: skip
     case = with_facts(gpu_case(), {f"machine.gpus.0.{name}": value for name, value in now.items()})
     case = behind(with_facts(case, {"run.decode_tokens_per_s": 25.0}))
-    assert [gpu.place for gpu in loaded_gpus(case)] == ["machine.gpus.1"]
+    assert [gpu.place for gpu in CaseView(case).telemetry.loaded_gpus] == ["machine.gpus.1"]
     assert all(path.startswith("machine.gpus.1.") for path in cited(case, "gpu_held_at_low_clocks"))
 
 
@@ -51,16 +50,18 @@ def test_memory_that_the_driver_lends():
 
 
 def test_a_split():
-    parallel = {"runtime.tensor_parallel": 2, "run.decode_tokens_per_s": 25.0}
+    parallel = {"runtime.placement.tensor_parallel": 2, "run.decode_tokens_per_s": 25.0}
     assert cited(behind(two_gpus(**parallel)), "fits_on_one_gpu") == {"machine.gpus.1.vram_total_bytes"}
     unlike = ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060")
-    uneven = two_gpus(names=unlike, held=(1.0, 3.6), free=(21.0, 8.0), **{"runtime.split_mode": "layer"})
+    uneven = two_gpus(names=unlike, held=(1.0, 3.6), free=(21.0, 8.0), **{"runtime.placement.split_mode": "layer"})
     assert cited(behind(uneven), "uneven_split") == {"machine.gpus.1.vram_free_bytes"}
 
 
 def test_a_card_that_the_runtime_does_not_list():
-    case = with_facts(gpu_case(0), {"runtime.devices": [SeenDevice(name="CPU")], "runtime.buffers": not_found("no")})
-    case = behind(with_facts(case, {"runtime.gpu_layers": not_found("no"), "machine.gpus.0.processes": []}))
+    case = with_facts(
+        gpu_case(0), {"runtime.placement.devices": [SeenDevice(name="CPU")], "runtime.memory.buffers": not_found("no")}
+    )
+    case = behind(with_facts(case, {"runtime.placement.gpu_layers": not_found("no"), "machine.gpus.0.processes": []}))
     assert "machine.gpus.1.name" in cited(case, "gpu_backend_not_loaded")
 
 
@@ -70,8 +71,8 @@ def test_a_snapshot_in_whatever_order_asks_for_the_facts_of_the_card():
     case = with_facts(case, {"run.decode_tokens_per_s": 20.0, "machine.gpus.0.kind": "discrete"})
     subject = Subject(runtime=case.runtime, model=case.model, run=case.run)
     (sorted_case,) = Snapshot(unslow_version="test", machine=behind(case).machine, subjects=(subject,)).cases()
-    assert [f.cause for f in judge(sorted_case).findings] == [f.cause for f in judge(case).findings]
-    assert fact_at(sorted_case, "machine.gpus.0.processes") == r(others)
+    assert [f.cause for f in judge(CaseView(sorted_case)).findings] == [f.cause for f in judge(CaseView(case)).findings]
+    assert CaseView(sorted_case).fact("machine.gpus.0.processes") == r(others)
 
 
 def beside_training(*, busy: float, others: float | None = None, index: int = 1) -> Case:
@@ -105,8 +106,10 @@ def test_the_gpu_in_use_is_cited():
     assert "Xorg" in answer.because
     facts = {evidence.fact: evidence.value for evidence in answer.evidence}
     assert (facts["run.gpus.1.busy"], facts["run.gpus.1.others_busy"]) == (1.0, 0.5)
-    pace = outlook(case, None).decode
-    assert found_parts(case, {SHARED}, pace)[SHARED][1] == pytest.approx(pace.measured_s - pace.now.seconds.mid)
+    pace = outlook(CaseView(case), None).decode
+    assert found_parts(CaseView(case), {SHARED}, pace)[SHARED][1] == pytest.approx(
+        pace.measured_s - pace.now.seconds.mid
+    )
 
 
 def test_two_makers_count_from_nought():
@@ -119,13 +122,17 @@ def test_two_makers_count_from_nought():
     telemetry = Telemetry(seconds=3.0, samples=30, asked_hz=10.0, got_hz=10.0, cost=cost, phases=(phase,))
     samples = tuple(GpuUnderLoad(index=0, samples=30, busy=r(busy)) for busy in (0.9, 0.99))
     case = with_facts(case, {"run.telemetry": telemetry, "run.gpus": samples})
-    assert [(place, gpu.busy.need()) for place, gpu in gpu_samples(case)] == [(0, 0.9)]
-    assert [gpu.at for gpu in loaded_gpus(case)] == ["run.gpus.0"]
-    assert gpu_figure(case, "busy").mean == 0.9
-    assert len(gpu_samples(with_facts(case, {"machine.gpus": not_found("no driver")}))) == 2
+    assert [(place, gpu.busy.need()) for place, gpu in CaseView(case).telemetry.gpu_samples] == [(0, 0.9)]
+    assert [gpu.at for gpu in CaseView(case).telemetry.loaded_gpus] == ["run.gpus.0"]
+    assert CaseView(case).telemetry.gpu_figure("busy").mean == 0.9
+    assert len(CaseView(with_facts(case, {"machine.gpus": not_found("no driver")})).telemetry.gpu_samples) == 2
 
 
 def test_a_runtime_without_a_gpu_has_none_at_work():
-    case = with_facts(gpu_case(0), {"machine.gpus.0.busy": 1.0, "runtime.buffers": [], "machine.gpus.0.processes": []})
-    case = with_facts(case, {"runtime.gpu_layers": not_found("no"), "runtime.devices": [SeenDevice(name="CPU")]})
-    assert loaded_gpus(case) == []
+    case = with_facts(
+        gpu_case(0), {"machine.gpus.0.busy": 1.0, "runtime.memory.buffers": [], "machine.gpus.0.processes": []}
+    )
+    case = with_facts(
+        case, {"runtime.placement.gpu_layers": not_found("no"), "runtime.placement.devices": [SeenDevice(name="CPU")]}
+    )
+    assert CaseView(case).telemetry.loaded_gpus == []

@@ -4,7 +4,8 @@ from answers import ask
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.values import GB, GIB, told
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import GB, GIB, told_fact
 from unslow.think.causes._cause import CannotTell, Found
 
 CARD = ["RTX 3090"]
@@ -107,7 +108,7 @@ def mac(name: str, *said, total: int = 0, **memory):
     case = pasted(
         *said, gpus=[name], system="macOS", runtime={"name": "MLX-LM"}, model={"weights_bytes": 13_480_000_000}
     )
-    known = {key: told(value, "p") for key, value in (memory | ({"total_bytes": total} if total else {})).items()}
+    known = {key: told_fact(value, "p") for key, value in (memory | ({"total_bytes": total} if total else {})).items()}
     machine = case.machine.__class__(
         system=case.machine.system, gpus=case.machine.gpus, memory=case.machine.memory.__class__(**known)
     )
@@ -136,7 +137,7 @@ def test_a_build_for_another_processor():
     case = mac("Apple M1 Max", total=64 * GIB)
     lacking = case.__class__(
         machine=case.machine,
-        runtime=case.runtime.__class__(build_features=told(["SSE3"], "p"), gpu_layers_set=told(0, "p")),
+        runtime=Runtime().with_facts(build_features=told_fact(["SSE3"], "p"), gpu_layers_set=told_fact(0, "p")),
         account=case.account,
     )
     assert isinstance(ask("generic_cpu_build", lacking), Found)

@@ -9,7 +9,7 @@ from under_load import saying, tried
 
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import told
+from unslow.facts.values import told_fact
 from unslow.think.causes._cause import CannotTell, Found
 
 TWO_CARDS = {"gpus": ("RTX 3090", "RTX 3090")}
@@ -93,7 +93,9 @@ def test_threads_that_are_compared_in_words(wording):
 
 
 def test_a_draft_that_is_rejected_and_complained_of():
-    case = with_facts(saying(Topic.DRAFT, "drafting is slow", slow="decode"), {"runtime.draft_acceptance": 0.07})
+    case = with_facts(
+        saying(Topic.DRAFT, "drafting is slow", slow="decode"), {"runtime.sampling.draft_acceptance": 0.07}
+    )
     assert isinstance(ask("speculative_decoding_hurts", case), Found)
     case = tried(52.13, 67.73, Topic.DRAFT, text="with draft 52.13 tokens/s, without 67.73")
     assert isinstance(ask("speculative_decoding_hurts", case), Found)
@@ -130,8 +132,8 @@ def test_all_cores_of_a_hybrid_cpu():
 
 
 def test_a_person_who_names_the_runtime_writes_a_report():
-    case = with_facts(Case(), {"runtime.top_k": 0})
+    case = with_facts(Case(), {"runtime.sampling.top_k": 0})
     assert not isinstance(ask("sampling_on_cpu", case), Found)
     named = with_facts(case, {})
-    runtime = type(named.runtime)(name=told("llama.cpp", "paste:1"), top_k=named.runtime.top_k)
+    runtime = type(named.runtime)(name=told_fact("llama.cpp", "paste:1"), sampling=named.runtime.sampling)
     assert isinstance(ask("sampling_on_cpu", type(case)(runtime=runtime)), Found)

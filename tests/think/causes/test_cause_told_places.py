@@ -7,7 +7,8 @@ from told import compares, pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import GB, GIB, told
+from unslow.facts.values import GB, GIB, told_fact
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import judge
 
@@ -16,7 +17,7 @@ DENSE = {"name": "Llama-3.1-70B", "weights_bytes": 42 * GB, "parameters": 70_000
 
 
 def first(case) -> str:
-    return next((finding.cause for finding in judge(case).findings), "")
+    return next((finding.cause for finding in judge(CaseView(case)).findings), "")
 
 
 @pytest.mark.parametrize(
@@ -103,10 +104,10 @@ def test_a_context_that_is_only_set_costs_nothing_by_itself():
 
 
 def test_a_plan_that_the_gpu_does_not_show():
-    used = {"vram_used_bytes": told(6 * GIB, "p"), "vram_total_bytes": told(24 * GIB, "p")}
+    used = {"vram_used_bytes": told_fact(6 * GIB, "p"), "vram_total_bytes": told_fact(24 * GIB, "p")}
     plan = {"name": "Ollama", "size_bytes": 52 * GB, "size_vram_bytes": 50 * GB, "vram_share": 0.96}
     assert first(pasted(gpus=CARD * 2, gpu_facts=used, runtime=plan)) == "memory_estimate_too_careful"
-    full = used | {"vram_used_bytes": told(23 * GIB, "p")}
+    full = used | {"vram_used_bytes": told_fact(23 * GIB, "p")}
     assert first(pasted(gpus=CARD * 2, gpu_facts=full, runtime=plan)) != "memory_estimate_too_careful"
 
 
@@ -118,7 +119,7 @@ def test_layers_that_fit_by_hand():
 
 
 def test_memory_that_went_between_the_start_and_the_load():
-    device = SeenDevice(name="CUDA0", description="RTX 3090", free_bytes=told(int(10.8 * GIB), "p:1"))
+    device = SeenDevice(name="CUDA0", description="RTX 3090", free_bytes=told_fact(int(10.8 * GIB), "p:1"))
     sums = {"devices": [device], "available_bytes": int(3.5 * GIB), "asked_bytes": int(6.2 * GIB), "gpu_layers": 0}
     case = pasted(gpus=CARD, runtime=sums | {"name": "Ollama", "layers": 41})
     assert isinstance(ask("other_process_holds_vram", case), Found)
@@ -155,6 +156,6 @@ def test_a_gpu_that_counts_as_busy_and_reads_nothing():
 
 def test_a_processor_alone_needs_no_layers():
     case = pasted(runtime={"name": "llama.cpp", "gpu_layers_set": 1})
-    nothing = case.__class__(machine=Machine(gpus=told((), "p")), runtime=case.runtime, account=case.account)
+    nothing = case.__class__(machine=Machine(gpus=told_fact((), "p")), runtime=case.runtime, account=case.account)
     assert isinstance(ask("gpu_layers_set_too_low", nothing), Absent)
     assert Gpu(index=0) not in nothing.machine.gpus.need()

@@ -8,8 +8,10 @@ import pytest
 from all_firing import FIRING
 from cases import cpu_case, gpu_case, without
 
+from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell, Found
 from unslow.think.judge.judge import _answer, judge
@@ -22,9 +24,9 @@ SHORTEST = 15
 """Letters of a section: 'Answers do not change.' says enough."""
 IDS = list(all_causes())
 EXPLICIT = {
-    "gpu_layers_set_too_low": ("runtime.gpu_layers_set",),
-    "memory_allocation_failed": ("runtime.allocation_failure",),
-    "other_process_holds_vram": ("runtime.allocation_failure",),
+    "gpu_layers_set_too_low": ("runtime.placement.gpu_layers_set",),
+    "memory_allocation_failed": ("runtime.memory.allocation_failure",),
+    "other_process_holds_vram": ("runtime.memory.allocation_failure",),
 }
 
 
@@ -58,11 +60,11 @@ def test_it_has_a_test_and_a_machine_where_it_fires(name):
 
 @pytest.mark.parametrize("name", IDS)
 def test_it_fires_with_evidence_and_the_same_way_twice(name):
-    answer = _answer(FIRING[name](), all_causes()[name])
+    answer = _answer(CaseView(FIRING[name]()), all_causes()[name])
     assert isinstance(answer, Found), answer
     assert answer.evidence
     assert all(e.source for e in answer.evidence)
-    assert answer == _answer(FIRING[name](), all_causes()[name])
+    assert answer == _answer(CaseView(FIRING[name]()), all_causes()[name])
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -100,7 +102,7 @@ def test_without_a_fact_that_it_needs_it_cannot_tell(name):
         case = FIRING[name]()
         for path in (need,) if isinstance(need, str) else need:
             case = without(case, path)
-        answer = _answer(case, cause)
+        answer = _answer(CaseView(case), cause)
         assert isinstance(answer, CannotTell), (need, answer)
         assert answer.how_to_get == "ask the test"
 
@@ -113,14 +115,14 @@ def test_a_missing_fact_never_turns_it_into_ruled_out(name):
     for path in _paths(whole):
         if path in EXPLICIT.get(name, ()):
             continue  # its absence is itself the answer: nothing was set, nothing failed
-        answer = _answer(without(whole, path), cause)
+        answer = _answer(CaseView(without(whole, path)), cause)
         assert isinstance(answer, Found | CannotTell), (path, answer)
 
 
 @pytest.mark.no_cover  # the machines are judged elsewhere
 @pytest.mark.parametrize("name", IDS)
 def test_its_machine_is_reported_for_it_or_for_what_explains_it(name):
-    report = judge(FIRING[name]())
+    report = judge(CaseView(FIRING[name]()))
     assert report.verdict in ("slow", "failed")
     found = {finding.cause for finding in report.findings}
     roots = {cause for cause, other in all_causes().items() if name in other.explains}
@@ -131,14 +133,15 @@ def test_its_machine_is_reported_for_it_or_for_what_explains_it(name):
 def test_the_judge_needs_no_fact_at_all(path):
     for start in (cpu_case(), gpu_case(), gpu_case(21, 5.0)):
         blank = Case(**{n: getattr(start, n) for n in ("machine", "runtime", "model", "run") if n != path})
-        assert judge(blank).verdict in ("slow", "normal", "failed", "cannot_tell")
+        assert judge(CaseView(blank)).verdict in ("slow", "normal", "failed", "cannot_tell")
 
 
 def _paths(case):
     """Every fact of a case by its path: those of each GPU and of each reading under load too."""
     blank = Case()
-    for group in ("runtime", "model", "run", "account", "wish"):
-        yield from (f"{group}.{f}" for f in getattr(blank, group).__struct_fields__ if f != "embedded")
+    yield from (f"runtime.{path}" for path in FACT_PATHS.values() if path != "embedded")
+    for group in ("model", "run", "account", "wish"):
+        yield from (f"{group}.{f}" for f in getattr(blank, group).__struct_fields__)
     for group in ("cpu", "load", "memory", "system"):
         yield from (f"machine.{group}.{f}" for f in getattr(blank.machine, group).__struct_fields__)
     yield "machine.gpus"

@@ -10,7 +10,7 @@ from recorded_machines import FOLDERS, recorded
 from tests.golden.files import stored
 from tools import strangers
 
-from unslow.think.case.instructions import makers_of, system_of
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, ruled_out_at_once
 from unslow.think.judge.judge import _answer
@@ -36,14 +36,18 @@ def asked_on(folder):
         name
         for case in recorded(folder).cases()
         for name, cause in all_causes().items()
-        if ruled_out_at_once(case, cause) is None and isinstance(_answer(case, cause), Absent)
+        if ruled_out_at_once(CaseView(case), cause) is None and isinstance(_answer(CaseView(case), cause), Absent)
     }
 
 
 @pytest.mark.parametrize("name", IDS)
 def test_it_is_reported_on_a_machine_that_was_made_for_it(name):
     made_for_it = [folder for folder in FOLDERS if name in told_of(folder)]
-    assert any(name in found_on(folder) for folder in made_for_it), [folder.name for folder in made_for_it]
+    assert made_for_it, f"no expected.toml in tests/machines names {name}: CONTRIBUTING.md, 'A recorded machine'"
+    stored_for_it = [folder.name for folder in made_for_it if name in found_on(folder)]
+    assert stored_for_it, (
+        f"not found on {[f.name for f in made_for_it]}; stored anew? python -m tests.golden update diagnose"
+    )
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -72,9 +76,13 @@ def test_a_machine_is_asked_for_nothing_that_it_has_not(place):
     """As it was looked at, with the advice that probes and runtimes left themselves."""
     asked = 0
     for case in recorded(next(folder for folder in FOLDERS if folder.name == place)).cases():
-        where = {"system": system_of(case), "makers": makers_of(case), "runtime": case.runtime.name.value_or("")}
+        where = {
+            "system": CaseView(case).system.family,
+            "makers": CaseView(case).system.gpu_makers,
+            "runtime": case.runtime.name.value_or(""),
+        }
         for name, cause in all_causes().items():
-            answer = _answer(case, cause)
+            answer = _answer(CaseView(case), cause)
             if isinstance(answer, CannotTell):
                 asked += 1
                 assert answer.how_to_get, name

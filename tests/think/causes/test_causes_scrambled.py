@@ -6,6 +6,7 @@ import pytest
 from all_firing import FIRING
 from scrambled import variants
 
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import _answer, judge
@@ -24,10 +25,10 @@ def scrambled(name):
 
 @pytest.mark.parametrize("name", IDS)
 def test_its_answer_is_sound_and_always_the_same(name):
-    cause, whole = all_causes()[name], _answer(FIRING[name](), all_causes()[name])
+    cause, whole = all_causes()[name], _answer(CaseView(FIRING[name]()), all_causes()[name])
     for kind, case in scrambled(name):
-        answer = _answer(case, cause)
-        assert answer == _answer(case, cause), kind
+        answer = _answer(CaseView(case), cause)
+        assert answer == _answer(CaseView(case), cause), kind
         assert type(answer) in (Found, Absent, CannotTell), kind
         if kind == "shuffled":
             assert type(answer) is type(whole), "the order in which a list was read decides nothing"
@@ -45,8 +46,8 @@ def test_its_answer_is_sound_and_always_the_same(name):
 @pytest.mark.parametrize("name", IDS)
 def test_the_judge_is_sound_and_always_says_the_same(name):
     for number, (kind, case) in enumerate(scrambled(name)):
-        report = judge(case)
-        assert number % AGAIN or report == judge(case), kind
+        report = judge(CaseView(case))
+        assert number % AGAIN or report == judge(CaseView(case)), kind
         assert report.verdict in ("slow", "normal", "failed", "cannot_tell")
         assert report.summary
         assert all(f.evidence and 0 < f.confidence <= 1 for f in report.findings), kind

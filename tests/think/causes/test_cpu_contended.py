@@ -5,6 +5,7 @@ from under_load import saying
 
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import Completion
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import judge
 
@@ -12,26 +13,26 @@ NAME = "cpu_contended"
 fires = contended
 
 
-def test_a_busy_neighbour_is_named_and_priced():
+def test_busy_other_process_is_named_and_priced(wording):
     busiest = [BusyProcess(pid=99, name="cc1plus", cpus=1.0)]
-    report = judge(with_facts(contended(), {"run.busiest_others": r(busiest)}))
+    report = judge(CaseView(with_facts(contended(), {"run.busiest_others": r(busiest)})))
     assert report.findings[0].cause == NAME
-    assert "cc1plus (pid 99, 1.0)" in report.findings[0].because
+    wording(report.findings[0].because, tells="cc1plus (pid 99, 1.0)")
     assert 1.5 < report.expected.achievable["decode_tokens_per_s"].mid < 4
     assert report.budget[0].part == "waiting for a CPU"
 
 
-def test_near_miss_waiting_for_its_own_threads_is_no_neighbour():
+def test_waiting_for_its_own_threads_is_ruled_out():
     case = with_facts(crowded(), {"run.waiting_for_cpu_s_per_token": 1.0})
     assert isinstance(ask(NAME, case), Absent)
-    assert judge(case).findings[0].cause == "threads_exceed_cores"
+    assert judge(CaseView(case)).findings[0].cause == "threads_exceed_cores"
 
 
-def test_near_miss_others_that_leave_it_its_cores_do_no_harm():
+def test_others_without_waiting_threads_are_ruled_out():
     assert isinstance(ask(NAME, with_facts(cpu_case(), {"run.others_cpus": 1.0})), Absent)
 
 
-def test_a_little_of_others_beside_a_crowd_of_its_own_threads():
+def test_few_other_cpus_beside_oversubscribed_threads_are_ruled_out():
     case = with_facts(crowded(), {"run.waiting_for_cpu_s_per_token": 1.0, "run.others_cpus": 0.3})
     assert isinstance(ask(NAME, case), Absent)
 
@@ -42,13 +43,13 @@ def listed(cpus: float, slow: str = "decode"):
     return saying(slow=slow, case=case)
 
 
-def test_a_list_of_busy_processes_and_a_complaint():
+def test_process_list_with_a_complaint_is_found(wording):
     answer = ask(NAME, listed(1.9))
     assert isinstance(answer, Found)
-    assert "ffmpeg (pid 99, 1.9)" in answer.because
+    wording(answer.because, tells="ffmpeg (pid 99, 1.9)")
 
 
-def test_a_neighbour_that_uses_less_is_a_suspicion_and_one_that_uses_nothing_is_none():
+def test_process_list_below_half_of_the_cores_is_suspected_or_ruled_out():
     answer = ask(NAME, listed(0.5))
     assert isinstance(answer, CannotTell)
     assert answer.suspected
@@ -56,26 +57,26 @@ def test_a_neighbour_that_uses_less_is_a_suspicion_and_one_that_uses_nothing_is_
     assert isinstance(ask(NAME, listed(1.9, slow="load")), CannotTell)
 
 
-def test_a_quota_that_stops_the_threads_is_the_root_of_their_waiting():
-    boxed = {"runtime.quota_cpus": 1.0, "runtime.allowed_cpus": 2, "run.cpu_throttled_fraction": 0.8}
+def test_throttling_quota_explains_the_waiting():
+    boxed = {"runtime.process.quota_cpus": 1.0, "runtime.process.allowed_cpus": 2, "run.cpu_throttled_fraction": 0.8}
     slow = {"run.decode_tokens_per_s": 0.2, "run.waiting_for_cpu_s_per_token": 3.0}
-    report = judge(with_facts(contended(), boxed | slow))
+    report = judge(CaseView(with_facts(contended(), boxed | slow)))
     assert report.findings[0].cause == "threads_exceed_cpu_quota"
     assert NAME in report.findings[0].explains or NAME not in [f.cause for f in report.findings]
 
 
-def test_near_miss_a_quota_that_stops_it_while_others_leave_it_room():
-    boxed = {"machine.cpu.physical_cores": 8, "machine.cpu.logical_cpus": 8, "runtime.quota_cpus": 1.0}
+def test_throttling_quota_with_enough_free_cores_is_ruled_out():
+    boxed = {"machine.cpu.physical_cores": 8, "machine.cpu.logical_cpus": 8, "runtime.process.quota_cpus": 1.0}
     stopped = with_facts(contended(), boxed | {"run.cpu_throttled_fraction": 0.7})
     assert isinstance(ask(NAME, stopped), Absent)
 
 
 def behind_a_proxy(*busiest: BusyProcess):
     used = {"run.others_cpus": sum(p.cpus for p in busiest), "run.busiest_others": r(list(busiest))}
-    return with_facts(without(contended(), "runtime.pid"), used)
+    return with_facts(without(contended(), "runtime.process.pid"), used)
 
 
-def test_near_miss_the_server_itself_behind_a_proxy(wording):
+def test_server_process_behind_a_proxy_is_not_another_process(wording):
     server = BusyProcess(pid=10, name="llama-server", cpus=1.8)
     assert isinstance(ask(NAME, behind_a_proxy(server)), Absent)
     beside = ask(NAME, behind_a_proxy(server, BusyProcess(pid=99, name="cc1plus", cpus=1.0)))
@@ -84,7 +85,7 @@ def test_near_miss_the_server_itself_behind_a_proxy(wording):
     assert "llama-server" not in beside.because
     nameless = ask(NAME, behind_a_proxy(BusyProcess(pid=10, name="python3", cpus=1.8)))
     assert isinstance(nameless, CannotTell)
-    assert nameless.missing == "runtime.pid"
+    assert nameless.missing == "runtime.process.pid"
 
     unnamed = ask(NAME, without(behind_a_proxy(server), "run.busiest_others"))
     assert isinstance(unnamed, CannotTell)
@@ -103,67 +104,66 @@ def explained(*runs: Completion) -> bool:
     return "client_overhead" in answer.explains
 
 
-def test_a_client_that_loses_more_than_the_server_loses_it_elsewhere():
+def test_client_loss_beyond_the_waiting_is_not_explained():
     assert explained(answered(10.5))
     assert not explained(answered(30.0))
 
 
-def test_what_is_the_same_in_every_request_is_no_waiting_for_a_cpu():
+def test_constant_client_loss_is_not_explained():
     assert explained(answered(11.0, 1.5), answered(12.0, 3.0))
     assert not explained(answered(12.01, 3.01), answered(12.0, 3.0))
 
 
 def stolen(cpus: float):
-    """A virtual machine of two CPUs: the kernel counts what others got apart from waiting."""
+    """A virtual machine with two CPUs: the kernel counts stolen time apart from waiting."""
     busiest = [BusyProcess(pid=0, name="steal: other virtual machines on this host", cpus=cpus)]
     facts = {"run.others_cpus": cpus, "run.busiest_others": r(busiest), "run.waiting_for_cpu_s_per_token": 0.001}
     return with_facts(cpu_case(), facts | {"run.decode_tokens_per_s": 0.8})
 
 
-def test_time_that_the_hypervisor_gives_to_others_is_waited_for_too(wording):
-    finding = judge(stolen(0.9)).findings[0]
+def test_stolen_time_is_found_with_dedicated_cpus_as_fix(wording):
+    finding = judge(CaseView(stolen(0.9))).findings[0]
     assert finding.cause == NAME
-    wording(finding.because, tells="0.9 of 2")
+    wording(finding.because, finding.fixes[0].why, tells="0.9 of 2")
     assert finding.fixes[0].knob == "capacity"
-    assert "dedicated" in finding.fixes[0].why
     assert isinstance(ask(NAME, stolen(0.05)), Absent)
 
 
-def test_other_containers_can_not_be_named(wording):
+def test_unnamed_processes_may_be_in_other_containers(wording):
     boxed = with_facts(contended(), {"machine.system.container": "kubernetes"})
-    wording(ask(NAME, boxed).because)
-    assert "ended before" in ask(NAME, contended()).because
+    wording(ask(NAME, boxed).because, ask(NAME, contended()).because)
 
 
-def test_a_neighbour_that_gets_its_share_beside_one_thread_too_many():
+def test_process_with_a_full_share_is_found_beside_oversubscribed_threads():
     busiest = [BusyProcess(pid=99, name="ffmpeg", cpus=0.5)]
-    facts = {"runtime.threads": 3, "run.others_cpus": 0.55, "run.busiest_others": r(busiest)}
+    facts = {"runtime.compute.threads": 3, "run.others_cpus": 0.55, "run.busiest_others": r(busiest)}
     waits = {"run.waiting_for_cpu_s_per_token": 1.0, "run.decode_tokens_per_s": 0.5}
     assert isinstance(ask(NAME, with_facts(crowded(), facts | waits)), Found)
     little = [BusyProcess(pid=99, name="ffmpeg", cpus=0.2), BusyProcess(pid=98, name="sshd", cpus=0.2)]
     assert isinstance(ask(NAME, with_facts(crowded(), facts | waits | {"run.busiest_others": r(little)})), Absent)
 
 
-def test_what_the_server_started_is_the_server():
-    """vLLM's engine is a process of its own."""
+def test_child_processes_of_the_server_are_not_others():
     busiest = [BusyProcess(pid=98, name="VLLM::EngineCor", cpus=1.9, parents=(10, 1))]
-    case = with_facts(without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest), "runtime.pid": 10})
+    case = with_facts(
+        without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest), "runtime.process.pid": 10}
+    )
     assert not getattr(ask(NAME, case), "suspected", False)
 
 
-def test_a_server_whose_process_is_not_known_is_no_neighbour():
+def test_unknown_server_process_in_the_list_is_not_suspected():
     busiest = [BusyProcess(pid=98, name="python", cpus=1.9)]
     case = with_facts(without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest)})
-    answer = ask(NAME, without(case, "runtime.pid"))
+    answer = ask(NAME, without(case, "runtime.process.pid"))
     assert not getattr(answer, "suspected", False)
 
 
-def test_a_program_that_lets_others_go_first_already_is_not_reniced():
+def test_process_with_low_priority_is_not_reniced(wording):
     def fix(*nice: int):
         busiest = [BusyProcess(pid=90 + n, name="x", cpus=0.9, nice=n) for n in nice]
-        return judge(with_facts(contended(), {"run.busiest_others": r(busiest)})).findings[0].fixes[0]
+        return judge(CaseView(with_facts(contended(), {"run.busiest_others": r(busiest)}))).findings[0].fixes[0]
 
     assert fix(0).value == 90
     assert fix(10, 0).value == 90
     assert fix(10, 19).value is None
-    assert "priority" not in fix(10, 19).why
+    wording(fix(10, 19).why)

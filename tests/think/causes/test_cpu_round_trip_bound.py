@@ -4,6 +4,7 @@ from under_load import at_work
 
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import MIB
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent
 from unslow.think.judge.judge import judge
 
@@ -18,24 +19,24 @@ def fires(busy: float = 0.15, own: float = 1.0, speed: float = 90.0):
     case = at_work(speed, busy=busy, clock_hz=2.4e9)
     case = with_facts(case, {f"model.{name}": value for name, value in TINY.items()})
     buffers = [Buffer(device="CUDA0", kind="model", bytes=140 * MIB, on_gpu=True)]
-    return with_facts(case, {"run.own_cpus": own, "runtime.buffers": buffers})
+    return with_facts(case, {"run.own_cpus": own, "runtime.memory.buffers": buffers})
 
 
-def test_a_tiny_model_on_an_idle_gpu():
-    finding = judge(fires()).findings[0]
+def test_tiny_model_with_idle_gpu_and_busy_core_is_found():
+    finding = judge(CaseView(fires())).findings[0]
     assert finding.cause == NAME
     assert "idle 85%" in finding.because
     assert {f.knob for f in finding.fixes} == {"parallel", "speculative"}
 
 
-def test_near_miss_a_big_model_near_its_bandwidth():
+def test_large_model_near_its_bandwidth_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(at_work(60.0, busy=0.2), {"run.own_cpus": 1.0})), Absent)
 
 
-def test_near_miss_a_busy_gpu_or_an_idle_host():
+def test_busy_gpu_or_idle_host_is_ruled_out():
     assert isinstance(ask(NAME, fires(busy=0.9)), Absent)
     assert isinstance(ask(NAME, fires(own=0.1)), Absent)
 
 
-def test_a_tiny_model_at_its_usual_speed():
+def test_tiny_model_at_expected_speed_is_ruled_out():
     assert isinstance(ask(NAME, fires(speed=600.0)), Absent)

@@ -5,6 +5,7 @@ from told import compares, pasted
 
 from unslow.facts.account import Topic
 from unslow.facts.values import GB, GIB
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import judge
 
@@ -12,28 +13,28 @@ NAME = "eager_mode"
 
 
 def fires():
-    return with_facts(gpu_case(), {"runtime.eager": True, "run.decode_tokens_per_s": 30.0})
+    return with_facts(gpu_case(), {"runtime.compute.eager": True, "run.decode_tokens_per_s": 30.0})
 
 
-def test_graphs_off_and_far_below_what_the_gpu_gives():
-    report = judge(fires())
+def test_graphs_off_and_decode_far_below_expected_is_found():
+    report = judge(CaseView(fires()))
     assert NAME in [f.cause for f in report.findings]
 
 
-def test_a_setting_and_a_complaint_about_one_stream():
-    report = judge(pasted(gpus=["RTX A6000"], runtime={"name": "vLLM", "eager": True}))
+def test_eager_setting_in_a_report_is_found():
+    report = judge(CaseView(pasted(gpus=["RTX A6000"], runtime={"name": "vLLM", "eager": True})))
     assert report.findings[0].cause == NAME
     assert report.findings[0].fixes[0].knob == "graphs"
 
 
-def test_an_experiment_gives_the_price():
+def test_trial_gives_the_speedup():
     trial = compares(Topic.GRAPHS, 11.0, 33.0, "--enforce-eager: 11 tok/s, without it 33 tok/s")
-    finding = judge(pasted(trial, gpus=["RTX A6000"], runtime={"eager": True})).findings[0]
+    finding = judge(CaseView(pasted(trial, gpus=["RTX A6000"], runtime={"eager": True}))).findings[0]
     assert finding.cause == NAME
     assert finding.speedup == 3
 
 
-def test_a_trial_in_which_graphs_are_the_slow_side_or_nobody_tells():
+def test_trial_with_graphs_slower_is_not_found_and_unclear_trial_is_suspected():
     slower = compares(Topic.GRAPHS, 50.0, 70.0, "GGML_CUDA_DISABLE_GRAPHS=1 gives 70 t/s, default 50 t/s")
     assert not isinstance(ask(NAME, pasted(slower, gpus=["RTX A6000"])), Found)
     untold = ask(NAME, pasted(compares(Topic.GRAPHS, 50.0, 70.0, "graphs: 50 or 70"), gpus=["RTX A6000"]))
@@ -41,41 +42,48 @@ def test_a_trial_in_which_graphs_are_the_slow_side_or_nobody_tells():
     assert untold.suspected
 
 
-def test_near_miss_at_full_speed_or_with_many_requests():
+def test_full_speed_many_requests_or_eager_false_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 130.0})), Absent)
-    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.running_requests": 64})), Absent)
-    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.eager": False})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.scheduling.running_requests": 64})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.compute.eager": False})), Absent)
 
 
-def test_a_complaint_about_another_phase():
+def test_report_of_slow_load_is_ruled_out():
     assert isinstance(ask(NAME, pasted(runtime={"eager": True}, slow_metric="load")), Absent)
 
 
-def test_without_a_speed_it_is_a_suspicion():
+def test_missing_decode_speed_gives_cannot_tell():
     answer = ask(NAME, without(fires(), "run.decode_tokens_per_s"))
     assert isinstance(answer, CannotTell)
     assert isinstance(ask(NAME, fires()), Found)
 
 
-def test_llama_cpp_is_told_by_a_variable():
-    off = with_facts(gpu_case(), {"runtime.environment": {"GGML_CUDA_DISABLE_GRAPHS": "1"}})
+def test_llama_cpp_variable_that_disables_graphs_is_found():
+    off = with_facts(gpu_case(), {"runtime.process.environment": {"GGML_CUDA_DISABLE_GRAPHS": "1"}})
     slow = with_facts(off, {"run.decode_tokens_per_s": 30.0})
-    assert judge(slow).findings[0].cause == NAME
-    assert judge(slow).findings[0].cost is not None
-    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.environment": {}})), Absent)
+    assert judge(CaseView(slow)).findings[0].cause == NAME
+    assert judge(CaseView(slow)).findings[0].cost is not None
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.process.environment": {}})), Absent)
 
 
-def test_near_miss_a_token_that_waits_for_weights_from_the_host(wording):
-    case = vllm(**{"runtime.eager": True, "runtime.cpu_offload_bytes": 10 * GIB, "run.decode_tokens_per_s": 1.0})
+def test_decode_that_waits_for_weights_from_host_memory_is_ruled_out(wording):
+    case = vllm(
+        **{
+            "runtime.compute.eager": True,
+            "runtime.placement.cpu_offload_bytes": 10 * GIB,
+            "run.decode_tokens_per_s": 1.0,
+        }
+    )
     answer = ask(NAME, case)
     assert isinstance(answer, Absent)
     wording(answer.because)
 
 
-def test_an_engine_in_python_loses_much_of_a_small_model():
+def test_small_model_in_vllm_loses_more_than_half_its_speed():
     case = vllm(
-        tensor_parallel=1, **{"runtime.eager": True, "model.weights_bytes": 3 * GB, "run.decode_tokens_per_s": 42.0}
+        tensor_parallel=1,
+        **{"runtime.compute.eager": True, "model.weights_bytes": 3 * GB, "run.decode_tokens_per_s": 42.0},
     )
-    finding = judge(case).findings[0]
+    finding = judge(CaseView(case)).findings[0]
     assert finding.cause == NAME
     assert finding.speedup > 2

@@ -9,7 +9,7 @@ from unslow.commands.diagnose.target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.machine import BusyProcess
 from unslow.facts.run import LongPrompt, Run
-from unslow.think.case.prediction import predict_prefill
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import judge
 
@@ -19,41 +19,41 @@ MODERN = {"machine.cpu.instruction_sets": ["sse4_2", "avx", "avx2", "fma", "f16c
 
 
 def fires():
-    facts = MODERN | {"runtime.build_features": ["SSE3"], "run.decode_tokens_per_s": 0.9}
+    facts = MODERN | {"runtime.build.features": ["SSE3"], "run.decode_tokens_per_s": 0.9}
     return with_facts(cpu_case(), facts)
 
 
-def test_a_build_for_the_oldest_cpus():
-    finding = next(f for f in judge(fires()).findings if f.cause == NAME)
+def test_build_without_avx_on_a_modern_cpu_is_found():
+    finding = next(f for f in judge(CaseView(fires())).findings if f.cause == NAME)
     assert "AVX, AVX2, F16C, FMA" in finding.because
 
 
-def test_a_build_that_leaves_only_the_newest_unused():
-    case = with_facts(cpu_case(), MODERN | {"runtime.build_features": ["AVX", "AVX2", "FMA", "F16C"]})
+def test_build_that_lacks_only_avx512_is_ruled_out():
+    case = with_facts(cpu_case(), MODERN | {"runtime.build.features": ["AVX", "AVX2", "FMA", "F16C"]})
     assert isinstance(ask(NAME, case), Absent)
 
 
-def test_a_debug_build():
-    assert isinstance(ask(NAME, with_facts(cpu_case(), {"runtime.build_type": "Debug"})), Found)
+def test_debug_build_is_found():
+    assert isinstance(ask(NAME, with_facts(cpu_case(), {"runtime.build.type": "Debug"})), Found)
 
 
-def test_near_miss_all_layers_are_on_the_gpu():
-    assert isinstance(ask(NAME, with_facts(gpu_case(), MODERN | {"runtime.build_features": []})), Absent)
+def test_all_layers_on_the_gpu_is_ruled_out():
+    assert isinstance(ask(NAME, with_facts(gpu_case(), MODERN | {"runtime.build.features": []})), Absent)
 
 
-def test_who_names_the_instructions_has_looked():
+def test_person_who_names_missing_instructions_is_believed():
     said = says(Topic.MISSING_INSTRUCTIONS, "wheel built without AVX/FMA/F16C on an AVX2 CPU")
-    assert judge(pasted(said)).findings[0].cause == NAME
+    assert judge(CaseView(pasted(said))).findings[0].cause == NAME
     assert isinstance(ask(NAME, pasted(says(Topic.CPU_BUSY, "CPU at 100%"))), CannotTell)
 
 
-def test_a_cpu_that_lacks_instructions_is_no_fault_of_the_build():
+def test_person_whose_cpu_lacks_instructions_gives_cannot_tell():
     old = says(Topic.MISSING_INSTRUCTIONS, "my old Xeon has no AVX2")
     assert isinstance(ask(NAME, pasted(old)), CannotTell)
 
 
-def test_the_name_of_a_cpu_tells_what_it_has():
-    case = with_facts(pasted(), {"runtime.build_features": ["SSE3"], "machine.cpu.model": "Ryzen 9 7950X"})
+def test_instructions_are_known_from_the_cpu_model():
+    case = with_facts(pasted(), {"runtime.build.features": ["SSE3"], "machine.cpu.model": "Ryzen 9 7950X"})
     assert isinstance(ask(NAME, case), Found)
     assert isinstance(ask(NAME, with_facts(case, {"machine.cpu.model": "Core i7-3770"})), CannotTell)
 
@@ -64,35 +64,35 @@ def reading(tokens_per_s: float):
     return with_facts(cpu_case(), {"run.long_prompt": prompt})
 
 
-def test_a_prompt_tells_where_the_log_hides_the_build():
-    expected = predict_prefill(reading(10.0)).tokens_per_s
+def test_prefill_speed_rules_out_or_suspects_an_unknown_build():
+    expected = CaseView(reading(10.0)).speed.predict_prefill().tokens_per_s
     assert isinstance(ask(NAME, reading(expected.mid)), Absent)
     slow = ask(NAME, reading(expected.mid / 8))
     assert isinstance(slow, CannotTell)
     assert slow.suspected
 
 
-def test_a_slow_prompt_beside_others_at_work_proves_nothing():
+def test_slow_prefill_beside_busy_processes_is_not_suspected():
     case = with_facts(reading(0.5), {"run.others_cpus": 1.5})
     assert not ask(NAME, case).suspected
 
 
-def test_beside_others_on_the_cpu_both_are_priced():
+def test_generic_build_and_cpu_contention_each_get_a_speedup():
     # 167 ms for a token, of which two threads waited 200 together: six times what such a build takes alone
     (generic,) = read_stored(str(MACHINES / "lab_cpu_generic_build")).cases()
     busy = {"run.others_cpus": 1.3, "run.busiest_others": r([BusyProcess(pid=99, name="cc1plus", cpus=1.3)])}
     slow = {"run.decode_tokens_per_s": 6.0, "run.waiting_for_cpu_s_per_token": 0.2}
-    findings = {f.cause: f for f in judge(with_facts(generic, busy | slow)).findings}
+    findings = {f.cause: f for f in judge(CaseView(with_facts(generic, busy | slow))).findings}
     assert set(findings) == {NAME, "cpu_contended"}
     assert 2 < findings[NAME].speedup < 5
     assert 4 < findings["cpu_contended"].speedup < 8
     assert all(finding.cost.seconds > 0.01 for finding in findings.values())
 
 
-def test_a_server_too_slow_to_be_timed_is_slow():
+def test_generic_build_without_measured_speed_is_slow():
     (generic,) = read_stored(str(MACHINES / "lab_cpu_generic_build")).cases()
     unmeasured = msgspec.structs.replace(generic, run=Run())
-    report = judge(unmeasured)
+    report = judge(CaseView(unmeasured))
     assert report.verdict == "slow"
     assert report.findings[0].cause == NAME
     assert report.findings[0].speedup == 2
@@ -101,16 +101,16 @@ def test_a_server_too_slow_to_be_timed_is_slow():
 ARM = {"machine.cpu.instruction_sets": ["dotprod", "fp16", "neon"], "run.decode_tokens_per_s": 0.9}
 
 
-def test_a_build_for_any_arm_leaves_products_of_8_bit_numbers_unused():
-    plain = with_facts(cpu_case(), ARM | {"runtime.build_features": ["NEON", "ARM_FMA"]})
-    finding = judge(plain).findings[0]
+def test_arm_build_without_dotprod_is_found():
+    plain = with_facts(cpu_case(), ARM | {"runtime.build.features": ["NEON", "ARM_FMA"]})
+    finding = judge(CaseView(plain)).findings[0]
     assert finding.cause == NAME
     assert "DOTPROD" in finding.because
 
 
-def test_logs_from_before_2025_do_not_name_those_products():
+def test_fp16_va_in_old_logs_implies_dotprod():
     for features in (["NEON", "ARM_FMA", "FP16_VA"], ["NEON", "ARM_FMA", "FP16_VA", "DOTPROD"]):
-        assert isinstance(ask(NAME, with_facts(cpu_case(), ARM | {"runtime.build_features": features})), Absent)
+        assert isinstance(ask(NAME, with_facts(cpu_case(), ARM | {"runtime.build.features": features})), Absent)
 
 
 def in_a_virtual_machine(model: str, **more):
@@ -118,20 +118,20 @@ def in_a_virtual_machine(model: str, **more):
         "machine.cpu.instruction_sets": ["sse4_1", "sse4_2", "ssse3"],
         "machine.cpu.model": model,
         "machine.system.hypervisor": "KVM",
-        "runtime.build_features": ["SSE3", "SSSE3"],
+        "runtime.build.features": ["SSE3", "SSSE3"],
         "run.decode_tokens_per_s": 0.3,
     }
     return with_facts(cpu_case(), facts | more)
 
 
-def test_a_virtual_machine_that_hides_what_its_host_has(wording):
-    finding = judge(in_a_virtual_machine("QEMU Virtual CPU version 2.5+")).findings[0]
+def test_virtual_cpu_without_avx_is_found(wording):
+    finding = judge(CaseView(in_a_virtual_machine("QEMU Virtual CPU version 2.5+"))).findings[0]
     assert finding.cause == NAME
     wording(finding.because, tells=("AVX", "AVX2"))
     assert finding.fixes[0].knob == "virtual_cpu"
 
 
-def test_near_miss_an_old_processor_by_its_own_name_or_a_speed_that_is_right():
+def test_real_old_cpu_or_expected_speed_is_ruled_out():
     assert isinstance(ask(NAME, in_a_virtual_machine("Intel(R) Xeon(R) CPU X5650")), Absent)
     fast = in_a_virtual_machine("Common KVM processor", **{"run.decode_tokens_per_s": 3.0})
     assert isinstance(ask(NAME, fast), Absent)

@@ -5,6 +5,7 @@ from seen_live import watched
 from unslow.facts.machine import GpuProcess
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.values import GIB
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found, Suspected
 from unslow.think.judge.judge import judge
 
@@ -22,70 +23,70 @@ def shared(tokens_per_s: float = 25.0, busy: float = 1.0):
 fires = shared
 
 
-def test_a_stranger_at_work_on_a_busy_gpu():
-    report = judge(shared())
+def test_other_process_on_a_busy_gpu_is_found(wording):
+    report = judge(CaseView(shared()))
     assert report.findings[0].cause == NAME
-    assert "python3 (pid 77)" in report.findings[0].because
+    wording(report.findings[0].because, tells="python3 (pid 77)")
     assert report.findings[0].speedup > 3
 
 
-def test_near_miss_an_idle_stranger_that_only_holds_memory():
+def test_other_process_at_expected_speed_is_ruled_out():
     assert isinstance(ask(NAME, shared(tokens_per_s=130.0)), Absent)
 
 
-def test_near_miss_a_stranger_on_a_gpu_that_rests_when_the_runtime_does():
-    rests = {"machine.gpus.0.busy": 0.02, "runtime.busy_slots": 0}
+def test_gpu_idle_between_requests_rules_out_other_processes():
+    rests = {"machine.gpus.0.busy": 0.02, "runtime.scheduling.busy_slots": 0}
     assert isinstance(ask(NAME, with_facts(shared(), rests)), Absent)
     assert isinstance(ask(NAME, with_facts(shared(), {**rests, "machine.gpus.0.busy": 0.98})), Found)
 
 
-def test_low_clocks_that_explain_the_speed_leave_a_stranger_suspected():
+def test_other_process_is_only_suspected_where_low_clocks_explain_the_speed():
     slow = (GpuUnderLoad(index=0, samples=30, busy=r(1.0), clock_hz=r(0.6e9), event_reasons=r([])),)
     answer = ask(NAME, with_facts(shared(), {"run.gpus": slow, "machine.gpus.0.clock_max_hz": 3.1e9}))
     assert isinstance(answer, Suspected | CannotTell)
 
 
-def test_a_gpu_that_nobody_keeps_busy():
+def test_gpu_that_is_not_busy_is_ruled_out():
     assert isinstance(ask(NAME, shared(busy=0.2)), Absent)
 
 
-def test_the_runtime_is_alone():
+def test_runtime_alone_on_the_gpu_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(shared(), {"machine.gpus.0.processes": [OWN]})), Absent)
 
 
-def test_a_hot_gpu_is_another_matter():
+def test_thermally_throttled_gpu_is_ruled_out():
     hot = (GpuUnderLoad(index=0, samples=30, busy=r(1.0), event_reasons=r(["hw_thermal_slowdown"])),)
     assert isinstance(ask(NAME, with_facts(shared(), {"run.gpus": hot})), Absent)
 
 
-def test_a_gpu_that_is_busy_between_requests_though_nobody_is_listed(wording):
+def test_gpu_busy_between_requests_is_found_without_a_listed_process(wording):
     alone = watched(with_facts(shared(), {"machine.gpus.0.processes": [OWN]}), gpu={"busy": 1.0})
     answer = ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.98}))
     assert isinstance(answer, Found)
     wording(answer.because, tells="98%")
 
 
-def test_near_miss_a_gpu_that_rests_between_requests():
+def test_gpu_idle_between_requests_is_ruled_out():
     alone = watched(with_facts(shared(), {"machine.gpus.0.processes": [OWN]}), gpu={"busy": 1.0})
     assert isinstance(ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.02})), Absent)
 
 
-def test_without_a_finished_request_a_busy_pause_may_be_its_own():
+def test_busy_pause_without_a_finished_request_is_not_found():
     alone = with_facts(shared(), {"machine.gpus.0.processes": [OWN]})
     assert isinstance(ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.98})), Absent)
 
 
 def counted(others: float):
-    """As shared, on a driver that counts the work of each process."""
+    """The shared GPU, on a driver that counts the work of each process."""
     gpu = GpuUnderLoad(index=0, samples=30, busy=r(1.0), event_reasons=r([]), others_busy=r(others))
     return with_facts(shared(), {"run.gpus": (gpu,)})
 
 
-def test_the_work_of_the_stranger_is_evidence():
+def test_counted_work_of_the_other_process_is_cited():
     answer = ask(NAME, counted(0.55))
     assert isinstance(answer, Found)
     assert {e.fact: e.value for e in answer.evidence}["run.gpus.0.others_busy"] == 0.55
 
 
-def test_near_miss_a_stranger_whose_kernels_did_not_run():
+def test_other_process_without_counted_work_is_ruled_out():
     assert isinstance(ask(NAME, counted(0.0)), Absent)

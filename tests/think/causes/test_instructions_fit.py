@@ -12,7 +12,7 @@ from unslow.catalog.questions import ReadingWay, readings
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known, Unknown
-from unslow.think.case.instructions import spelled_out
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell
 
@@ -38,7 +38,9 @@ PLACES = [
 def moved(case: Case, place: tuple[str, str, str, str]) -> Case:
     """The case in another place: what it reads is the same, its system, its GPUs' maker and its runtime are not."""
     system, vendor, gpu, runtime = place
-    case = with_facts(case, {"machine.system.name": system, "runtime.name": runtime, "runtime.devices": SILENT})
+    case = with_facts(
+        case, {"machine.system.name": system, "runtime.name": runtime, "runtime.placement.devices": SILENT}
+    )
     count = len(case.machine.gpus.value) if isinstance(case.machine.gpus, Known) else 0
     for i in range(count):
         case = with_facts(case, {f"machine.gpus.{i}.vendor": vendor, f"machine.gpus.{i}.name": gpu})
@@ -101,9 +103,12 @@ def test_every_reading_that_is_named_is_there_and_ends_with_a_way_for_all():
 
 def test_a_reading_in_words_of_the_case():
     mac = Case(machine=with_gpu("Apple M2 Max"))
-    assert spelled_out("look: {gpu_state}", mac) == "look: `sudo powermetrics --samplers gpu_power,thermal -n 3`"
-    assert "nvidia-smi" in spelled_out("{gpu_state}", Case())
-    assert spelled_out("{no_such_reading}", mac) == "{no_such_reading}"
+    assert (
+        CaseView(mac).system.spell_out("look: {gpu_state}")
+        == "look: `sudo powermetrics --samplers gpu_power,thermal -n 3`"
+    )
+    assert "nvidia-smi" in CaseView(Case()).system.spell_out("{gpu_state}")
+    assert CaseView(mac).system.spell_out("{no_such_reading}") == "{no_such_reading}"
 
 
 def with_gpu(name: str):

@@ -4,6 +4,7 @@ from firing import out_of_memory
 
 from unslow.facts.runtime import AllocationFailure
 from unslow.facts.values import MIB
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent
 from unslow.think.judge.judge import judge
 
@@ -11,8 +12,8 @@ NAME = "memory_allocation_failed"
 fires = out_of_memory
 
 
-def test_the_verdict_is_failed_with_what_was_asked_and_what_was_free(wording):
-    report = judge(out_of_memory())
+def test_failed_allocation_gives_verdict_failed_with_asked_and_free_bytes(wording):
+    report = judge(CaseView(out_of_memory()))
     assert report.verdict == "failed"
     assert report.phase == "load"
     assert report.findings[0].cause == NAME
@@ -20,18 +21,18 @@ def test_the_verdict_is_failed_with_what_was_asked_and_what_was_free(wording):
     wording(report.findings[0].because, tells="5.0 GiB")
 
 
-def test_the_longest_context_that_fits_is_offered():
-    case = with_facts(out_of_memory(), {"runtime.devices.0.free_bytes": 8 * 1024**3})
-    fix = judge(case).findings[0].fixes[0]
+def test_longest_context_that_fits_is_offered():
+    case = with_facts(out_of_memory(), {"runtime.placement.devices.0.free_bytes": 8 * 1024**3})
+    fix = judge(CaseView(case)).findings[0].fixes[0]
     assert fix.knob == "context_length"
     assert 4096 <= fix.value < 131072
 
 
-def test_near_miss_slow_but_loaded():
+def test_loaded_model_is_ruled_out():
     assert isinstance(ask(NAME, gpu_case(layers_on_gpu=21, free_gib=5.0)), Absent)
 
 
-def test_a_load_that_failed_for_another_reason():
+def test_load_that_failed_for_another_reason_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.state": "failed"})), Absent)
 
 
@@ -39,22 +40,22 @@ def no_compute_buffer(**facts):
     failure = AllocationFailure(
         device="CUDA0", what="compute_buffer", asked_bytes=r(3716 * MIB), message="cudaMalloc failed: out of memory"
     )
-    return with_facts(out_of_memory(), {"runtime.allocation_failure": failure, **facts})
+    return with_facts(out_of_memory(), {"runtime.memory.allocation_failure": failure, **facts})
 
 
 def knobs_of(case):
     return [str(remedy.change.knob) for remedy in ask(NAME, case).remedies]
 
 
-def test_settings_that_make_the_compute_buffer_large_come_first():
-    large = no_compute_buffer(**{"runtime.flash_attention": False, "runtime.ubatch": 2048})
+def test_flash_attention_and_batch_come_first_where_the_compute_buffer_failed():
+    large = no_compute_buffer(**{"runtime.compute.flash_attention": False, "runtime.compute.ubatch": 2048})
     assert knobs_of(large)[:2] == ["flash_attention", "batch"]
-    assert "flash_attention" not in knobs_of(no_compute_buffer(**{"runtime.flash_attention": True}))
-    assert "flash_attention" not in knobs_of(with_facts(out_of_memory(), {"runtime.flash_attention": False}))
+    assert "flash_attention" not in knobs_of(no_compute_buffer(**{"runtime.compute.flash_attention": True}))
+    assert "flash_attention" not in knobs_of(with_facts(out_of_memory(), {"runtime.compute.flash_attention": False}))
 
 
-def test_builds_that_place_nothing_by_themselves_are_told_a_number():
-    old = with_facts(out_of_memory(), {"runtime.version": "b6840", "runtime.context_length": 8192})
+def test_builds_without_automatic_fit_are_offered_a_number_of_layers():
+    old = with_facts(out_of_memory(), {"runtime.version": "b6840", "runtime.context.length": 8192})
     last = ask(NAME, old).remedies[-1].change
     assert str(last.knob) == "gpu_layers"
     assert 0 < last.value < 33

@@ -4,6 +4,7 @@ from told import pasted
 
 from unslow.facts.runtime import AllocationFailure, PastLoad
 from unslow.facts.values import GIB
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell
 from unslow.think.judge.judge import judge
 
@@ -16,7 +17,7 @@ WORDS = (
 
 def out_of_memory(unused: float = 6.5):
     failure = AllocationFailure(device="cuda:0", what="unknown", message=WORDS.format(f"{unused:.2f}"))
-    return with_facts(gpu_case(), {"runtime.allocation_failure": failure, "runtime.state": "failed"})
+    return with_facts(gpu_case(), {"runtime.memory.allocation_failure": failure, "runtime.state": "failed"})
 
 
 fires = out_of_memory
@@ -29,39 +30,39 @@ def load(layers: int, free_gib: float, context: int = 8192) -> PastLoad:
     )  # fmt: skip
 
 
-def test_more_lies_unused_than_was_asked_for():
-    report = judge(out_of_memory())
+def test_more_unallocated_than_asked_for_fires_and_explains_the_failed_load():
+    report = judge(CaseView(out_of_memory()))
     assert report.verdict == "failed"
     assert report.findings[0].cause == NAME
     assert "memory_allocation_failed" in report.findings[0].explains
 
 
-def test_a_pool_that_is_really_used_up():
+def test_less_unallocated_than_asked_for_is_ruled_out():
     assert isinstance(ask(NAME, out_of_memory(unused=0.3)), Absent)
 
 
-def test_a_plain_failure_says_nothing_of_pieces():
+def test_failure_without_pytorch_figures_gives_cannot_tell():
     failure = AllocationFailure(device="CUDA0", what="weights", message="cudaMalloc failed: out of memory")
-    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.allocation_failure": failure})), CannotTell)
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.memory.allocation_failure": failure})), CannotTell)
 
 
-def test_the_same_load_with_as_much_free_and_fewer_layers_is_a_suspicion():
+def test_fewer_layers_with_as_much_free_is_only_suspected():
     answer = ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 20.0)]}))
     assert isinstance(answer, CannotTell)
     assert answer.suspected
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(33, 20.0)]})), Absent)
 
 
-def test_near_miss_another_process_or_a_longer_context():
+def test_loads_with_less_free_or_a_longer_context_give_cannot_tell():
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 16.0)]})), CannotTell)
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 20.0, 65536)]})), CannotTell)
 
 
-def test_a_model_that_found_all_the_room_it_asked_for():
+def test_model_fully_on_the_gpu_is_ruled_out():
     assert isinstance(ask(NAME, gpu_case()), Absent)
 
 
-def test_a_process_that_loaded_once_has_nothing_in_pieces():
-    spilled = with_facts(gpu_case(21, 5.0), {"runtime.loads": [load(21, 5.0)]})
+def test_process_that_loaded_once_is_ruled_out():
+    spilled = with_facts(gpu_case(21, 5.0), {"runtime.history.loads": [load(21, 5.0)]})
     assert isinstance(ask(NAME, spilled), Absent)
     assert isinstance(ask(NAME, gpu_case(21, 5.0)), CannotTell)

@@ -8,7 +8,7 @@ from cases import gpu_case, r, with_facts
 from unslow.facts.account import Account, Comparison, Remark, Topic
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.snapshot import Case
-from unslow.facts.values import told
+from unslow.facts.values import told_fact
 
 
 def at_work(speed: float, now: dict[str, Any] | None = None, **under: Any) -> Case:
@@ -28,7 +28,7 @@ def saying(
     before = case.account.remarks.value_or(())
     said = (Remark(topic=topic, text=text or str(topic), source="report:1", denied=denied),) if topic else ()
     account = msgspec.structs.replace(
-        case.account, remarks=told((*before, *said), "report"), slow_metric=told(slow, "report")
+        case.account, remarks=told_fact((*before, *said), "report"), slow_metric=told_fact(slow, "report")
     )
     return msgspec.structs.replace(case, account=account)
 
@@ -41,6 +41,8 @@ def tried(
         metric=metric, slow=slow, fast=fast, differs=differs, text=text or f"{fast} -> {slow}", source="report:2"
     )
     account = Account(
-        remarks=told((), "report"), comparisons=told((found,), "report"), slow_metric=told(metric, "report")
+        remarks=told_fact((), "report"),
+        comparisons=told_fact((found,), "report"),
+        slow_metric=told_fact(metric, "report"),
     )
     return msgspec.structs.replace(case or Case(), account=account)

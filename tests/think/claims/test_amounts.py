@@ -27,19 +27,19 @@ from unslow.think.claims.amounts import amounts, plain_letters
         ("60%", "percent", 0.6, 0.6),
     ],
 )
-def test_numbers_with_a_unit(text: str, kind: str, low: float, high: float) -> None:
+def test_numbers_with_units_are_parsed(text: str, kind: str, low: float, high: float) -> None:
     (found,) = amounts(plain_letters(f"about {text}, they say"))
     assert (found.kind, found.low, found.high) == (kind, pytest.approx(low), pytest.approx(high))
 
 
-def test_what_is_said_to_stay_below_is_a_limit() -> None:
+def test_amount_after_under_is_a_limit() -> None:
     assert [a.is_limit for a in amounts("under 5 tok/s, but 6 tok/s now")] == [True, False]
 
 
-def test_from_one_to_another_is_no_range() -> None:
+def test_from_to_is_not_a_range() -> None:
     assert [a.low for a in amounts("it drops from 2.8 gb to 1.4 gb")] == [2.8e9, 1.4e9]
 
 
 @pytest.mark.parametrize("text", ["0 ms per token", "in 0 seconds", "rtx 4090", "3.3", "", "9" * 400 + " tok/s"])
-def test_what_is_no_amount(text: str) -> None:
+def test_invalid_amounts_are_ignored(text: str) -> None:
     assert [a for a in amounts(text) if a.low > 1e16] == []

@@ -1,4 +1,4 @@
-"""Claims in other words than the guides', each with the verdict that arithmetic gives."""
+"""Claims worded differently from the guides, each with the verdict that arithmetic gives."""
 
 import pytest
 
@@ -75,7 +75,7 @@ CASES = [(text, verdict) for verdict, texts in VERDICTS.items() for text in text
 
 
 @pytest.mark.parametrize(("text", "verdict"), CASES)
-def test_verdict(text: str, verdict: str) -> None:
+def test_claim_gets_its_verdict(text: str, verdict: str) -> None:
     judged = tuple(check_claim(text))
     assert judged
     assert worst(judged) == verdict, [(j.kind, j.what, j.because) for j in judged]
@@ -84,13 +84,13 @@ def test_verdict(text: str, verdict: str) -> None:
         assert bool(one.missing) == (one.verdict == "cannot_tell")
 
 
-def test_a_missing_device_is_asked_for_with_what_it_must_have(wording) -> None:
+def test_missing_device_says_which_bandwidth_it_needs(wording) -> None:
     (one,) = check_claim("Llama 3.3 70B Q4_K_M at 20 tok/s")
     wording(one.missing)
     wording(one.arithmetic[1], tells=("20 tok/s", "838 GB/s"))
 
 
-def test_what_is_expected_decides_between_likely_and_not(wording) -> None:
+def test_expected_speed_separates_possible_from_unlikely(wording) -> None:
     claim = "Llama 3.1 8B Q4_K_M on an RTX 4090 at {} tok/s"
 
     def judged(speed: int) -> tuple[str, str]:
@@ -104,7 +104,7 @@ def test_what_is_expected_decides_between_likely_and_not(wording) -> None:
     wording(judged(20)[1], tells="6.4")
 
 
-def test_the_arithmetic_of_a_spill(wording) -> None:
+def test_arithmetic_of_a_spill_is_shown(wording) -> None:
     (one,) = check_claim("Llama 3.3 70B Q4_K_M on an RTX 4090 at 72 tok/s")
     reads, memory, ceiling = one.arithmetic
     wording(reads, tells=("41.9 GB", "Llama-3.3-70B", "Q4_K_M"))
@@ -113,7 +113,7 @@ def test_the_arithmetic_of_a_spill(wording) -> None:
     assert one.ceiling_tokens_per_s == pytest.approx(7.92, rel=0.01)
 
 
-def test_more_bandwidth_is_never_slower_and_fewer_bytes_are_never_slower() -> None:
+def test_ceiling_grows_with_bandwidth_and_smaller_quants() -> None:
     def ceiling(quant: str, device: str) -> float:
         (one,) = check_claim(f"Llama 3.3 70B {quant} on {device} at 1 tok/s")
         return one.ceiling_tokens_per_s or 0.0
@@ -122,18 +122,18 @@ def test_more_bandwidth_is_never_slower_and_fewer_bytes_are_never_slower() -> No
     assert ceiling("BF16", "an H200") < ceiling("Q8_0", "an H200") < ceiling("Q4_K_M", "an H200")
 
 
-def test_a_sentence_takes_its_names_from_the_one_before() -> None:
+def test_names_carry_over_from_the_previous_sentence() -> None:
     judged = check_text("Llama 3.3 70B Q4_K_M runs on an RTX 4090 here. It reaches 72 tok/s.")
     assert [(j.what, j.verdict) for j in judged if j.kind == "speed"] == [("72 tok/s", "impossible")]
     assert "RTX 4090" in judged[-1].notes[-1]
 
 
-def test_a_row_of_speeds_does_not_take_one_model_for_all() -> None:
+def test_row_of_speeds_does_not_inherit_one_model() -> None:
     judged = check_text("The 70B Q4 is large.\n\nRTX 4090 ~150 tok/s ~80 tok/s ~25 tok/s")
     assert {j.verdict for j in judged} == {"cannot_tell"}
 
 
-def test_each_cell_of_a_table_is_a_claim() -> None:
+def test_each_table_cell_is_a_claim() -> None:
     table = "| Hardware | 7B Q4 | 70B Q4 |\n|---|---|---|\n| RTX 4090 | ~150 tok/s | ~25 tok/s |\n"
     assert [(j.what, j.verdict) for j in check_text(table)] == [("150 tok/s", "possible"), ("25 tok/s", "impossible")]
 
@@ -155,5 +155,5 @@ def test_each_cell_of_a_table_is_a_claim() -> None:
         "~~~~",
     ],
 )
-def test_anything_can_be_asked(text: str) -> None:
+def test_arbitrary_text_gives_no_false_verdict(text: str) -> None:
     assert [j for j in check_text(text) if j.verdict not in ("cannot_tell", "possible")] == []

@@ -1,4 +1,4 @@
-"""Every claim of the guides that carries a speed, a size, a layer count or a bandwidth gets the right verdict."""
+"""Every guide claim with a speed, a size, a layer count or a bandwidth gets the right verdict."""
 
 import tomllib
 from pathlib import Path
@@ -12,7 +12,7 @@ CLAIMS = tomllib.loads((Path(__file__).parent / "guide_claims.toml").read_text("
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=[c["text"] for c in CLAIMS])
-def test_claim_of_a_guide(claim: dict[str, str]) -> None:
+def test_guide_claim_gets_its_verdict(claim: dict[str, str]) -> None:
     judged = tuple(check_claim(claim["text"]))
     assert judged
     assert worst(judged) == claim["verdict"], [(j.kind, j.verdict, j.because, j.arithmetic) for j in judged]

@@ -1,9 +1,9 @@
 import pytest
 
-from unslow.think.claims.sentence import Said, parse_sentence
+from unslow.think.claims.sentence import SentenceReading, parse_sentence
 
 
-def parsed(text: str) -> Said:
+def parsed(text: str) -> SentenceReading:
     return parse_sentence(text)
 
 
@@ -21,22 +21,22 @@ def parsed(text: str) -> Said:
         ("SmolLM2-135M (IQ4_XS)", "SmolLM2-135M"),
     ],
 )
-def test_models_as_people_write_them(text: str, model: str) -> None:
+def test_model_spellings_are_recognized(text: str, model: str) -> None:
     assert parsed(f"{text} at 5 tok/s").models[0].models[0].name == model
 
 
-def test_a_size_alone_is_each_model_of_that_size() -> None:
+def test_size_alone_matches_every_model_of_that_size() -> None:
     (said,) = parsed("a 70B on my card").models
     assert {m.name for m in said.models} >= {"Llama-3.3-70B", "Llama-2-70B"}
     assert not said.named
 
 
-def test_a_name_that_nobody_knows_keeps_its_size() -> None:
+def test_unknown_model_name_keeps_its_size() -> None:
     (said,) = parsed("Foobar-2-45B at 10 tok/s").models
     assert (said.label, said.models, said.parameters, said.stranger) == ("foobar-2-45b", (), 45e9, True)
 
 
-def test_active_parameters_of_a_stranger() -> None:
+def test_active_parameters_of_an_unknown_model_are_read() -> None:
     (said,) = parsed("Foobar-90B-A6B at 10 tok/s").models
     assert (said.parameters, said.active, said.stranger) == (90e9, 6e9, False)
 
@@ -59,7 +59,7 @@ def test_active_parameters_of_a_stranger() -> None:
         ("Cerebras", "Cerebras WSE-3", 1),
     ],
 )
-def test_devices_as_people_write_them(text: str, device: str, number: int) -> None:
+def test_device_spellings_are_recognized(text: str, device: str, number: int) -> None:
     (said,) = parsed(f"it runs on {text} at last").devices
     assert (said.label, said.number) == (device, number)
 
@@ -67,21 +67,21 @@ def test_devices_as_people_write_them(text: str, device: str, number: int) -> No
 @pytest.mark.parametrize(
     "text", ["4090 tok/s", "DDR5-6000", "3,090 tokens", "context 4096", "a 10 tok/s claim", "i9-9900T", "Q4_K_M 4"]
 )
-def test_numbers_that_are_no_devices(text: str) -> None:
+def test_other_numbers_are_not_devices(text: str) -> None:
     assert parsed(text).devices == ()
 
 
-def test_either_of_two_devices() -> None:
+def test_slash_means_either_device() -> None:
     (said,) = parsed("RTX 3090/4090 on 70B").devices
     assert {d.name for d in said.devices} == {"RTX 3090", "RTX 4090"}
 
 
-def test_the_hosts_memory_is_not_the_cards() -> None:
+def test_host_memory_is_not_vram() -> None:
     (said,) = parsed("RTX 4090 + 128 GB RAM").devices
     assert said.memory_bytes == 0
 
 
-def test_each_number_has_its_own_names() -> None:
+def test_each_number_takes_its_nearest_names() -> None:
     said = parsed("8B Q4 at 100 tok/s on an RTX 4090, 40 tok/s on an RTX 3060")
     assert [getattr(said.device_at(a.start), "label", "") for a in said.amounts] == ["RTX 4090", "RTX 3060"]
     said = parsed("RTX 3060 on 7B = 40-60 tok/s, 13B = 25-35 tok/s")
@@ -101,10 +101,10 @@ def test_each_number_has_its_own_names() -> None:
         ("57k tok/s", 0),
     ],
 )
-def test_contexts(text: str, context: int) -> None:
+def test_context_lengths_are_parsed(text: str, context: int) -> None:
     assert parsed(f"Llama 3 8B {text}").settings.context == context
 
 
-def test_the_type_of_the_cache_is_not_the_quant() -> None:
+def test_kv_cache_type_is_not_the_quant() -> None:
     said = parsed("Llama 3 8B Q4_K_M with a q8_0 KV cache")
     assert ([q.label for q in said.quants], said.cache_type) == (["Q4_K_M"], "Q8_0")

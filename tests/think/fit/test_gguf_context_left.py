@@ -1,4 +1,4 @@
-"""The longest context by what is left, against the one that is searched for."""
+"""The longest context estimated from free memory, against the exact search."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def setup(model: str, device: str, depth: int = 4096) -> Setup:
 
 
 @pytest.mark.parametrize(("model", "device"), [("qwen3-8b", "RTX 4060"), ("gemma-3-12b", "RTX 3060")])
-def test_it_stays_on_the_safe_side_and_near(model: str, device: str) -> None:
+def test_estimated_context_is_at_most_the_exact_one_and_close(model: str, device: str) -> None:
     with one_judgement():
         asked = setup(model, device)
         near, exact = longest_context(asked), most_context(asked)
@@ -31,5 +31,5 @@ def test_it_stays_on_the_safe_side_and_near(model: str, device: str) -> None:
     assert 0.7 * exact <= near <= exact
 
 
-def test_none_where_it_does_not_fit() -> None:
+def test_model_that_does_not_fit_has_no_context() -> None:
     assert longest_context(setup("llama-3.3-70b", "RTX 4090")) is None

@@ -1,19 +1,19 @@
-"""What follows from what: one chain with its root first, never a circle, no symptom for a cause."""
+"""Causal chains: one chain with its root first, never a cycle, no symptom as a cause."""
 
 from all_firing import FIRING
 from cases import gpu_case, with_facts
 from under_load import saying
 
 from unslow.facts.account import Topic
-from unslow.facts.run import Tried
+from unslow.facts.run import TrialInTurns
 from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB
-from unslow.think.case.narrative import is_report
-from unslow.think.case.prediction import Prediction, host_share, predict
-from unslow.think.case.work import Cure
+from unslow.think.case.cure import Cure
+from unslow.think.case.speed import Prediction, host_share
+from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Found
-from unslow.think.judge.chains import chains_of, consequences, settled
 from unslow.think.judge.judge import judge
+from unslow.think.judge.verdict import chains_of, consequences, settle_answers
 from unslow.think.physics.terms import interval_around
 from unslow.think.physics.token_time import Part
 from unslow.think.report import Finding
@@ -29,24 +29,24 @@ def finding(cause: str, *explains: str) -> Finding:
     return Finding(cause=cause, title=cause, confidence=0.9, because="so", evidence=(), explains=explains)
 
 
-def test_what_follows_through_another_follows_too():
+def test_consequences_are_transitive():
     explains = consequences({A: found(B), B: found(C), C: found()}, (A, B, C))
     assert explains == {A: (B, C), B: (C,), C: ()}
     assert consequences({A: found(B), B: found(C), C: found()}, (C, B, A)) == explains, "in whatever order"
 
 
-def test_in_a_circle_the_first_is_the_cause():
+def test_first_cause_breaks_a_cycle():
     circle = {A: found(B), B: found(C), C: found(A)}
     assert consequences(circle, (A, B, C)) == {A: (B, C), B: (C,), C: ()}
     assert consequences(circle, (C, B, A))[C] == (A,)
     assert all(name not in others for name, others in consequences(circle, (B, A, C)).items())
 
 
-def test_nothing_explains_itself_nor_what_was_not_found():
+def test_cause_explains_neither_itself_nor_unfound_causes():
     assert consequences({A: found(A, C)}, (A,)) == {A: ()}
 
 
-def test_a_chain_stands_under_its_root_once():
+def test_chain_is_listed_once_under_its_root():
     chains = chains_of([finding(A, B, C), finding("swapping", C), finding(B, C), finding(C)])
     assert [(c.root.cause, [f.cause for f in c.after]) for c in chains] == [(A, [B, C]), ("swapping", [])]
     assert chains_of([]) == []
@@ -57,19 +57,19 @@ def prediction(host_s: float, device_s: float) -> Prediction:
     return Prediction(interval_around(host_s + device_s, 1.4), parts, 1000.0)
 
 
-def test_low_clocks_of_a_gpu_that_waits_are_no_finding():
+def test_low_clocks_of_a_waiting_gpu_are_not_a_finding():
     low = {"gpu_held_at_low_clocks": found(), C: found()}
-    waiting = settled(gpu_case(), low, prediction(0.03, 0.002))
+    waiting = settle_answers(gpu_case(), low, prediction(0.03, 0.002))
     assert isinstance(waiting["gpu_held_at_low_clocks"], Absent)
     assert "94%" in waiting["gpu_held_at_low_clocks"].because
     assert isinstance(waiting[C], Found)
-    assert settled(gpu_case(), low, prediction(0.001, 0.02)) == low
-    assert settled(gpu_case(), low, None) == low
+    assert settle_answers(gpu_case(), low, prediction(0.001, 0.02)) == low
+    assert settle_answers(gpu_case(), low, None) == low
     assert host_share(prediction(0.03, 0.01)) == 0.75
 
 
-def test_a_spill_is_one_chain_with_one_price():
-    report = judge(FIRING[B]())
+def test_spill_is_one_chain_with_one_cost():
+    report = judge(CaseView(FIRING[B]()))
     chains = chains_of(report.findings)
     assert len(chains) == 1
     assert chains[0].root.cost is not None
@@ -83,29 +83,29 @@ ROUND_TRIP, REGRESSED = "cpu_round_trip_bound", "runtime_version_regressed"
 
 def is_left(resort: str, other: str, answer: Found, case: Case | None = None) -> bool:
     case = case or gpu_case()
-    now = predict(case)
+    now = CaseView(case).speed.predict()
     assert isinstance(now, Prediction)
-    return isinstance(settled(case, {other: answer, resort: found()}, now)[resort], Found)
+    return isinstance(settle_answers(CaseView(case), {other: answer, resort: found()}, now)[resort], Found)
 
 
-def test_a_last_resort_stands_beside_what_explains_another_loss():
+def test_last_resort_stays_beside_causes_of_another_loss():
     assert not is_left(ROUND_TRIP, "sampling_on_cpu", Found("so", (), speedup=2.0))
     assert is_left(ROUND_TRIP, "sampling_on_cpu", Found("so", (), speedup=1.02)), "which costs next to nothing"
     assert is_left(ROUND_TRIP, "prefill_batch_too_small", Found("so", (), speedup=2.0)), "of prompts"
     assert is_left(REGRESSED, "slow_model_load", found()), "of the load"
 
 
-def test_a_last_resort_is_ruled_out_by_a_loss_that_physics_sees_or_can_not_see():
+def test_last_resort_is_ruled_out_by_a_significant_loss():
     spilled, cured = gpu_case(layers_on_gpu=20), Found("so", (), Cure(vram_bytes=20 * GIB))
     assert not is_left(ROUND_TRIP, "gpu_layers_set_too_low", cured, spilled)
     hardly = gpu_case(layers_on_gpu=33)
     assert not is_left(ROUND_TRIP, "gpu_held_at_low_clocks", Found("so", (), Cure(alone=True)), hardly)
-    tried = Tried(changed="no sort", as_set_tokens_per_s=130.0, changed_tokens_per_s=138.0)
+    tried = TrialInTurns(changed="no sort", as_set_tokens_per_s=130.0, changed_tokens_per_s=138.0)
     sorts = with_facts(gpu_case(), {"run.plain_sampling": tried})
     assert is_left(ROUND_TRIP, "sampling_on_cpu", Found("so", (), Cure(plain_sampling=True)), sorts)
 
 
-def test_somebody_who_only_tells_tells_of_one_thing():
+def test_prose_report_names_one_cause():
     told = saying(Topic.QUEUED, "requests queue up", case=gpu_case())
-    assert is_report(told)
+    assert CaseView(told).narrative.is_report
     assert not is_left(REGRESSED, "queueing", found(), told)

@@ -1,4 +1,4 @@
-"""How sure a finding is: by origin, by agreement, by what physics makes of it."""
+"""Confidence of a finding: by origin, by agreement, and by the prediction."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ from cases import gpu_case
 import unslow.look
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.think.case.prediction import Prediction, predict
+from unslow.think.case.speed import Prediction
 from unslow.think.judge.findings import CONCERNED, confidence
 from unslow.think.judge.phases import Pace
 from unslow.think.physics.terms import interval_around
@@ -23,7 +23,7 @@ from unslow.think.report import Evidence
 LOOK = Path(unslow.look.__file__).parent
 
 
-def seen(source: str, origin: str = "reported", fact: str = "runtime.threads") -> Evidence:
+def seen(source: str, origin: str = "reported", fact: str = "runtime.compute.threads") -> Evidence:
     return Evidence(fact=fact, value=1, reference=None, origin=origin, source=source)
 
 
@@ -35,25 +35,25 @@ def took(seconds: float) -> Prediction:
     return Prediction(interval_around(seconds, 1.2), [Part("compute", seconds, 1.2)], 1e6)
 
 
-def test_one_source_is_as_sure_as_its_origin():
+def test_single_source_confidence_follows_its_origin():
     assert sure(seen("run", "measured")) == pytest.approx(0.95)
     assert sure(seen("server.log:3")) == pytest.approx(0.9)
     assert sure(seen("paste:3", "told")) == pytest.approx(0.7)
     assert sure() == 0.5
 
 
-def test_words_of_one_text_are_one_source():
+def test_lines_of_one_text_are_one_source():
     assert sure(seen("paste:3", "told"), seen("paste:9: the model", "told")) == pytest.approx(0.7)
 
 
-def test_sources_that_agree_raise_it_but_never_to_certainty():
+def test_agreeing_sources_raise_confidence_below_certainty():
     two = sure(seen("server.log:3"), seen("nvidia-smi -q"))
     three = sure(seen("server.log:3"), seen("nvidia-smi -q"), seen("/proc/1/status"))
     assert 0.9 < two < three < 0.99
     assert sure(*(seen(f"probe {n}", "measured") for n in range(9))) <= 0.99
 
 
-def test_a_contradiction_lowers_it():
+def test_contradiction_lowers_confidence():
     said = (Statement(says="64", source="a"), Statement(says="16", source="b"))
     odd = Contradiction(about="threads", statements=said, meaning="a limit changed it")
     dispute = msgspec.structs.replace(odd, meaning="")
@@ -65,22 +65,24 @@ def test_a_contradiction_lowers_it():
     assert sure(seen("a"), case=elsewhere) == sure(seen("a"))
 
 
-def test_a_time_that_physics_explains_by_the_cause_raises_it():
-    borne_out = Pace("token", 0.041, took(0.04), took(0.004), predict)
+def test_loss_explained_by_the_prediction_raises_confidence():
+    borne_out = Pace("token", 0.041, took(0.04), took(0.004), lambda _: took(0.004))
     far_off = borne_out._replace(measured_s=0.2)
     assert sure(seen("a"), pace=borne_out, cured=took(0.004)) > sure(seen("a"))
     assert sure(seen("a"), pace=far_off, cured=took(0.004)) == sure(seen("a"))
 
 
-def test_a_cause_that_should_cost_time_where_none_is_lost_is_less_sure():
-    fast = Pace("token", 0.0039, took(0.004), took(0.004), predict)
+def test_predicted_cost_without_a_measured_loss_lowers_confidence():
+    fast = Pace("token", 0.0039, took(0.004), took(0.004), lambda _: took(0.004))
     assert sure(seen("a"), pace=fast, cured=took(0.004)) < sure(seen("a"))
     slow = fast._replace(measured_s=0.02)
     assert sure(seen("a"), pace=slow, cured=took(0.004)) == sure(seen("a"))
 
 
-@pytest.mark.parametrize("fact", ["machine.gpus.0.vram_free_bytes", "machine.gpus.1.processes", "runtime.buffers"])
-def test_bytes_that_the_device_does_not_show_are_in_doubt(fact):
+@pytest.mark.parametrize(
+    "fact", ["machine.gpus.0.vram_free_bytes", "machine.gpus.1.processes", "runtime.memory.buffers"]
+)
+def test_vram_contradiction_lowers_confidence_of_vram_facts_only(fact):
     said = (Statement(says="5 GiB on GPUs", source="log"), Statement(says="1 GiB is used", source="nvidia-smi"))
     case = msgspec.structs.replace(gpu_case(), contradictions=(Contradiction(about="vram", statements=said),))
     assert sure(seen("a", fact=fact), case=case) < sure(seen("a", fact=fact))
@@ -96,8 +98,8 @@ def facts_under(kind: type) -> set[str]:
     return names
 
 
-def test_whatever_sources_contradict_one_another_about_is_a_fact():
-    known = facts_under(Runtime) | facts_under(Machine) | facts_under(Gpu) | facts_under(Model)
+def test_every_contradiction_is_about_a_known_fact():
+    known = set(FACT_PATHS) | facts_under(Machine) | facts_under(Gpu) | facts_under(Model)
     told = {about for path in LOOK.rglob("*.py") for about in re.findall(r'about="(\w+)"', path.read_text("utf-8"))}
     assert {"vram", "gpu_layers", "threads"} <= told
     assert {name for about in told for name in CONCERNED.get(about, (about,))} <= known

@@ -1,4 +1,4 @@
-"""Transformers' memory against PyTorch's own count on a GPU, and against its caches and device maps on a CPU."""
+"""Memory of Transformers against PyTorch's own count on a GPU, and against its caches and device maps on a CPU."""
 
 import sys
 from pathlib import Path
@@ -40,15 +40,15 @@ def far_off(*kinds, share=0.0, size=0):
     return [row for row in rows if abs(row.computed - row.measured) > max(share * row.measured, size)]
 
 
-def test_the_cache_is_exact():
+def test_kv_cache_is_exact():
     assert far_off("cache") == []
 
 
-def test_weights_and_totals_agree_within_a_percent():
+def test_weights_and_totals_agree_within_1_percent():
     assert far_off("weights", "total", share=0.01) == []
 
 
-def test_peaks_agree_within_two_percent_or_a_library():
+def test_peaks_agree_within_2_percent_or_library_size():
     assert far_off("prompt", "generate", "logits", share=0.02, size=LIBRARIES) == []
 
 
@@ -59,11 +59,11 @@ def test_caches_of_many_architectures_are_exact():
 
 
 @pytest.mark.parametrize(("name", "same"), list(lab.recorded_maps()))
-def test_device_maps_are_those_of_transformers(name, same):
+def test_device_maps_match_transformers(name, same):
     assert same
 
 
-def test_the_measured_map_that_leaves_layers_on_the_host():
+def test_recorded_device_map_leaves_layers_on_the_host():
     row = next(r for r in lab.rows("transformers_memory_h200.jsonl") if r["kind"] == "load" and r["map"] == "half")
     shape = lab.shape_of("LlamaConfig", row["settings"])
     modules = modules_of(shape, parts_of_shape(shape, BF16))
@@ -73,19 +73,19 @@ def test_the_measured_map_that_leaves_layers_on_the_host():
     assert on_card == pytest.approx(row["allocated_bytes"], rel=0.002)
 
 
-def test_loading_takes_no_more_than_the_weights():
+def test_load_peak_is_the_weights():
     row = next(r for r in lab.rows("transformers_memory_h200.jsonl") if r["kind"] == "load" and r["map"] == "whole")
     shape = lab.shape_of("LlamaConfig", row["settings"])
     assert total_bytes(parts_of_shape(shape, BF16)) == pytest.approx(row["load_peak_bytes"], rel=0.001)
 
 
-def test_the_context_lies_in_the_range():
+def test_cuda_context_is_within_its_range():
     told = [r for r in lab.rows("transformers_memory_h200.jsonl") if r["kind"] == "context"]
     low, _, high = overheads().context
     assert all(low <= row["beside_torch_bytes"] <= high for row in told)
 
 
-def test_one_card_keeps_a_tenth_and_several_share():
+def test_one_gpu_reserves_a_tenth_and_several_balance():
     modules = modules_of(LLAMA_8B, PARTS)
     assert card_limits("auto", modules, [24 * GIB]) == [int(24 * GIB * 0.9)]
     assert card_limits("sequential", modules, [24 * GIB]) == [24 * GIB]
@@ -94,7 +94,7 @@ def test_one_card_keeps_a_tenth_and_several_share():
     assert last == 24 * GIB
 
 
-def test_two_cards_share_layers_cache_and_context():
+def test_two_gpus_share_layers_cache_and_context():
     asked = TransformersSettings(4096, 256)
     memory = transformers_memory(LLAMA_8B, PARTS, asked, [12 * GIB, 12 * GIB], 64 * GIB)
     alone = transformers_memory(LLAMA_8B, PARTS, asked, [24 * GIB])
@@ -105,7 +105,7 @@ def test_two_cards_share_layers_cache_and_context():
     assert all(d.other_bytes > 0 for d in memory.devices)
 
 
-def test_what_a_card_cannot_hold_visits_it_and_leaves_its_cache_there():
+def test_offloaded_modules_keep_their_cache_on_the_gpu():
     asked = TransformersSettings(4096, 256)
     memory = transformers_memory(LLAMA_8B, PARTS, asked, [8 * GIB], 64 * GIB)
     roomy = transformers_memory(LLAMA_8B, PARTS, asked, [24 * GIB], 64 * GIB)
@@ -114,7 +114,7 @@ def test_what_a_card_cannot_hold_visits_it_and_leaves_its_cache_there():
     assert memory.devices[0].compute_bytes > roomy.devices[0].compute_bytes
 
 
-def test_without_a_card_everything_is_on_the_host():
+def test_without_a_gpu_everything_is_in_host_memory():
     memory = transformers_memory(LLAMA_8B, PARTS, TransformersSettings(512, 16), [], 20 * GIB)
     assert memory.devices == ()
     assert memory.host.weights_bytes == total_bytes(PARTS)
@@ -134,7 +134,7 @@ def test_eager_attention_shortens_the_longest_context():
     )
 
 
-def test_the_longest_context_just_fits():
+def test_longest_context_just_fits():
     asked = TransformersSettings(1, 16)
     most = longest_transformers_context(LLAMA_8B, PARTS, asked, [24 * GIB])
     just, over = (
@@ -145,7 +145,7 @@ def test_the_longest_context_just_fits():
     assert not over.fits
 
 
-def test_latents_are_expanded_before_5_15():
+def test_mla_cache_is_expanded_before_5_15():
     shape = HfShape(
         layers=4, width=2048, vocabulary=1000, heads=16, kv_heads=16, key_length=192, value_length=128, kv_rank=512,
         rope_length=64, feed_forward=4096,
@@ -158,7 +158,7 @@ def test_latents_are_expanded_before_5_15():
     assert old / new == pytest.approx(16 * 320 / 576)
 
 
-def test_logits_of_all_positions_were_computed_before_4_45():
+def test_logits_of_all_positions_are_computed_before_4_45():
     new, old = (
         transformers_memory(LLAMA_8B, PARTS, TransformersSettings(8192, version=version), [80 * GIB])
         .devices[0]
@@ -177,7 +177,7 @@ def test_logits_of_all_positions_were_computed_before_4_45():
     padded=st.booleans(),
     size=st.sampled_from([2, 4]),
 )
-def test_a_longer_prompt_never_takes_less(prompt, more, batch, cache, attention, padded, size):
+def test_longer_prompt_never_takes_less_memory(prompt, more, batch, cache, attention, padded, size):
     shape = HfShape(
         layers=6, width=256, vocabulary=1000, heads=8, kv_heads=2, key_length=32, value_length=32, feed_forward=512,
         window=64, kinds=(LayerKind.WINDOW, LayerKind.FULL) * 3,

@@ -1,4 +1,4 @@
-"""vLLM's memory against what 84 published starts of it report, and the rules that hold for any."""
+"""Memory of vLLM against 84 published startup logs, and properties that hold for any."""
 
 import sys
 from pathlib import Path
@@ -47,12 +47,12 @@ def test_weights_agree_with_the_log(start):
 
 
 @those_with("activation_gib")
-def test_the_profiled_peak_agrees_with_the_log(start):
+def test_profiled_peak_agrees_with_the_log(start):
     assert lab.peak_gib(start) == pytest.approx(start.gib("activation_gib"), abs=0.15)
 
 
 @those_with("total_gib", "available_gib")
-def test_what_is_left_for_the_cache_lies_in_the_range(start):
+def test_available_cache_memory_is_within_the_range(start):
     room = lab.available(start)
     assert room.low <= start.gib("available_gib") * GIB + lab.ROUNDING
     if start.settings.pipeline_parallel == 1:  # a log of several stages quotes the roomiest
@@ -62,7 +62,7 @@ def test_what_is_left_for_the_cache_lies_in_the_range(start):
 
 
 @those_with("available_gib", "kv_tokens")
-def test_tokens_follow_exactly_from_memory(start):
+def test_cache_tokens_follow_exactly_from_memory(start):
     low, high = lab.tokens_range(start, start.gib("available_gib"))
     if start.settings.pipeline_parallel > 1 or ANOTHER_RANK in start.fields["note"]:
         # The tightest rank decides, and the log quotes another.
@@ -80,17 +80,17 @@ def test_blocks_and_concurrency_agree_with_the_log(start):
 
 
 @those_with("needed_gib")
-def test_the_longest_request_takes_what_the_error_says(start):
+def test_memory_of_the_longest_request_matches_the_error(start):
     assert round(lab.needed_gib(start), 2) == pytest.approx(start.gib("needed_gib"), abs=0.005)
 
 
 @those_with("longest", "available_gib")
-def test_the_estimated_maximum_length_is_the_one_of_the_error(start):
+def test_estimated_maximum_length_matches_the_error(start):
     low, high = lab.longest_range(start, start.gib("available_gib"))
     assert low <= start.number("longest") <= high
 
 
-def test_a_recurrent_state_stretches_the_attention_block():
+def test_recurrent_state_stretches_the_attention_block():
     # "Setting attention block size to 1568 tokens", "Padding mamba page size by 0.13%": noonghunna/club-3090 issue 1047
     start = next(s for s in STARTS if s.fields["model"] == "qwen3.8-27b")
     settings = start.settings._replace(tensor_parallel=1, max_num_batched_tokens=2048)
@@ -101,7 +101,7 @@ def test_a_recurrent_state_stretches_the_attention_block():
     assert [(g.kind, len(g.layers)) for g in groups] == [(LayerKind.RECURRENT, 16)] * 3 + [(LayerKind.FULL, 16)]
 
 
-def test_kinds_of_unequal_heads_share_one_page_size():
+def test_layer_kinds_with_different_heads_share_one_page_size():
     # Gemma 4: windowed blocks of 16 tokens and full blocks of 64, both of 65536 bytes (ovg-project/kvcached pull 396)
     shape = HfShape(
         layers=12, width=2560, vocabulary=262144, heads=8, kv_heads=8, key_length=256, value_length=256,
@@ -114,31 +114,31 @@ def test_kinds_of_unequal_heads_share_one_page_size():
     }
 
 
-def test_windows_bound_what_a_long_request_takes():
+def test_sliding_windows_bound_the_cache_of_a_long_request():
     settings = VllmSettings(131072, max_num_batched_tokens=2048)
     windowed, _ = lab.longest_of(GEMMA, settings, 0)
     everything, _ = lab.longest_of(GEMMA, settings._replace(hybrid_cache=False), 0)
     assert windowed < 0.25 * everything
 
 
-def test_latents_are_whole_on_every_rank_and_heads_are_divided():
+def test_mla_cache_is_whole_on_every_rank_and_heads_are_divided():
     latent = next(s for s in STARTS if s.fields["model"] == "deepseek-v2-lite").shape
     one, four = (VllmSettings(8192, tensor_parallel=n) for n in (1, 4))
     assert lab.cache_of(latent, one, GIB).tokens == lab.cache_of(latent, four, GIB).tokens
     assert lab.cache_of(LLAMA_8B, four, GIB).blocks // 4 == lab.cache_of(LLAMA_8B, one, GIB).blocks
 
 
-def test_keys_are_repeated_where_ranks_outnumber_their_heads():
+def test_kv_heads_are_repeated_where_ranks_outnumber_them():
     eight, sixteen = (lab.cache_of(LLAMA_8B, VllmSettings(8192, tensor_parallel=n), GIB).blocks for n in (8, 16))
     assert eight == sixteen
 
 
-def test_stages_share_what_is_left_over_before_the_last_one():
+def test_leftover_layers_go_to_middle_pipeline_stages():
     assert [len(stage) for stage in stage_layers(30, 4)] == [7, 8, 8, 7]
     assert [len(stage) for stage in stage_layers(32, 4)] == [8, 8, 8, 8]
 
 
-def test_defaults_follow_the_card():
+def test_defaults_follow_the_gpu_memory():
     assert VllmSettings(1).on_card(80 * GIB)[4:6] == (1024, 8192)
     assert VllmSettings(1, small_batches=True).on_card(80 * GIB)[4:6] == (256, 2048)
     assert VllmSettings(1).on_card(180 * GIB)[4:6] == (1024, 16384)
@@ -146,12 +146,12 @@ def test_defaults_follow_the_card():
     assert VllmSettings(1, max_num_batched_tokens=64).on_card(80 * GIB).max_num_seqs == 64
 
 
-def test_usual_batch_sizes_are_captured():
+def test_number_of_captured_batch_sizes_follows_max_num_seqs():
     assert capture_sizes(VllmSettings(1).on_card(80 * GIB)) == 51
     assert capture_sizes(VllmSettings(1, max_num_seqs=8).on_card(80 * GIB)) == 5
 
 
-def test_a_model_that_is_too_large_does_not_fit():
+def test_model_that_is_too_large_does_not_fit():
     parts = parts_of_shape(LLAMA_8B, BF16)
     small = vllm_memory(LLAMA_8B, parts, VllmSettings(8192), 16 * GIB)
     large = vllm_memory(LLAMA_8B, parts, VllmSettings(8192), 24 * GIB)
@@ -161,7 +161,7 @@ def test_a_model_that_is_too_large_does_not_fit():
     assert large.devices[0].total.mid < 24 * GIB
 
 
-def test_a_stated_cache_size_is_taken_as_it_is():
+def test_given_cache_size_is_used():
     parts = parts_of_shape(LLAMA_8B, BF16)
     asked = VllmSettings(8192, kv_cache_memory_bytes=4 * GIB)
     memory = vllm_memory(LLAMA_8B, parts, asked, 24 * GIB)
@@ -169,14 +169,14 @@ def test_a_stated_cache_size_is_taken_as_it_is():
     assert memory.devices[0].kv_bytes == 4 * GIB
 
 
-def test_every_rank_is_told_apart():
+def test_every_rank_has_its_own_memory():
     parts = parts_of_shape(LLAMA_8B, BF16)
     memory = vllm_memory(LLAMA_8B, parts, VllmSettings(8192, tensor_parallel=2, pipeline_parallel=2), 24 * GIB)
     assert len(memory.devices) == 4
     assert memory.devices[0] == memory.devices[1]
 
 
-def test_a_shape_of_which_nothing_is_known_is_no_crash():
+def test_empty_shape_does_not_crash():
     nothing = HfShape(layers=0, width=0, vocabulary=0, heads=0, kv_heads=0, key_length=0, value_length=0)
     memory = vllm_memory(nothing, parts_of_shape(nothing, BF16), VllmSettings(8192), 24 * GIB)
     assert not memory.fits

@@ -1,4 +1,4 @@
-"""Several conversations in one step: more of them never cost less, and the matrix units take over beyond a few."""
+"""Several sequences in one step: more never cost less, and matrix units take over beyond a few."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ def seconds(tokens, met=WEIGHTS, chip=CHIP, learned=FACTORS):
     return total_of_terms(terms, learned)
 
 
-def test_one_conversation_is_multiplied_as_if_it_were_alone():
+def test_one_sequence_costs_vector_arithmetic():
     assert seconds(1.0, learned={}) == pytest.approx(WEIGHTS / CHIP.flops_per_s)
 
 
 @settings(max_examples=40)
 @given(counts, counts)
-def test_more_conversations_never_cost_less_on_the_same_units(one, other):
+def test_more_sequences_never_cost_less_on_the_same_units(one, other):
     few, many = sorted((one, other))
     if (few <= FEW) == (many <= FEW):
         assert seconds(float(few)) <= seconds(float(many)) * (1 + 1e-9)
@@ -35,23 +35,23 @@ def test_more_conversations_never_cost_less_on_the_same_units(one, other):
 
 @settings(max_examples=40)
 @given(st.integers(2, 512))
-def test_together_is_never_slower_than_one_after_the_other(tokens):
+def test_batching_is_never_slower_than_one_after_the_other(tokens):
     assert seconds(float(tokens)) < tokens * seconds(1.0)
 
 
 @settings(max_examples=20)
 @given(st.integers(FEW + 1, 512), st.floats(1, 8))
-def test_weights_that_more_conversations_meet_cost_more(tokens, more):
+def test_experts_met_by_more_sequences_cost_more(tokens, more):
     assert seconds(float(tokens), met=WEIGHTS * more) >= seconds(float(tokens))
 
 
-def test_an_array_is_priced_like_its_numbers():
+def test_array_is_priced_like_its_numbers():
     tokens = np.array([1.0, 4.0, FEW, FEW + 1.0, 64.0])
     assert seconds(tokens) == pytest.approx([seconds(float(n)) for n in tokens])
     assert share_of_few(tokens).tolist() == [1, 1, 1, 0, 0]
 
 
-def test_at_the_ridge_arithmetic_takes_as_long_as_reading():
+def test_arithmetic_takes_as_long_as_reading_at_the_ridge():
     ridge = ridge_tokens(0.6, CHIP)
     assert WEIGHTS * 0.6 / CHIP.bytes_per_s == pytest.approx(2 * WEIGHTS * ridge / CHIP.matrix_flops_per_s)
     assert ridge_tokens(2.0, CHIP) > ridge

@@ -1,14 +1,14 @@
-"""What a link carries."""
+"""Bandwidth of a PCIe link."""
 
 import pytest
 
-from unslow.think.physics.links import link_bytes_per_s
+from unslow.think.physics.placement import link_bytes_per_s
 
 
 @pytest.mark.parametrize(
     ("generation", "lanes", "gigabytes"), [(3, 16, 12.6), (4, 16, 25.2), (4, 1, 1.575), (5, 16, 50.4)]
 )
-def test_what_copies_reach(generation, lanes, gigabytes):
+def test_pcie_bandwidth_by_generation_and_lanes(generation, lanes, gigabytes):
     assert link_bytes_per_s(generation, lanes) / 1e9 == pytest.approx(gigabytes, rel=0.01)
 
 

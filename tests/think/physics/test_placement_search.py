@@ -5,7 +5,7 @@ from unslow.think.physics.placement import largest_fitting
 
 
 @given(st.integers(-50, 50), st.integers(0, 3000), st.integers(-200, 3500), st.integers(1, 9))
-def test_it_is_the_largest_that_lacks_nothing(low: int, width: int, limit: int, slope: int) -> None:
+def test_largest_fitting_is_the_last_that_fits(low: int, width: int, limit: int, slope: int) -> None:
     high = low + width
     found = largest_fitting(low, high, lambda n: (limit - n) * slope)
     fitting = [n for n in range(low, high + 1) if n <= limit]
@@ -13,7 +13,7 @@ def test_it_is_the_largest_that_lacks_nothing(low: int, width: int, limit: int, 
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=400), st.integers(0, 10**11))
-def test_a_crooked_line_is_no_trouble_and_costs_few_questions(steps: list[int], room: int) -> None:
+def test_search_works_on_irregular_steps_with_few_calls(steps: list[int], room: int) -> None:
     needs = [0]
     for step in steps:
         needs.append(needs[-1] + step)
@@ -28,5 +28,5 @@ def test_a_crooked_line_is_no_trouble_and_costs_few_questions(steps: list[int], 
     assert len(asked) <= 2 + 2 * 9
 
 
-def test_nothing_fits() -> None:
+def test_nothing_fitting_gives_none() -> None:
     assert largest_fitting(1, 10, lambda _: -1) is None

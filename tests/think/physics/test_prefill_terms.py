@@ -1,4 +1,4 @@
-"""The time of a prompt token by properties: on a GPU, on a CPU, and with weights that the host lends."""
+"""Prefill time by properties: on a GPU, on a CPU, and with weights copied from the host."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.physics.decode import Amounts
-from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
-from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined, prefill_terms
+from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined_gpus, prefill_terms
 from unslow.think.physics.terms import by_part, total_of_terms
 
 FACTORS = learned_speed().factors
@@ -35,7 +35,7 @@ def seconds(asked, chip=CHIP, backend="cuda", year=2026.0, **setting):
 
 @settings(max_examples=30)
 @given(backends, st.floats(1.01, 10))
-def test_a_quicker_chip_is_never_slower(backend, factor):
+def test_faster_chip_is_never_slower(backend, factor):
     usual = seconds(prompt(), backend=backend)
     for name in ("bytes_per_s", "matrix_flops_per_s", "watts"):
         better = CHIP._replace(**{name: getattr(CHIP, name) * factor})
@@ -44,7 +44,7 @@ def test_a_quicker_chip_is_never_slower(backend, factor):
 
 @settings(max_examples=30)
 @given(backends, st.floats(16, 4096), st.floats(1.01, 8))
-def test_a_larger_micro_batch_shares_more(backend, each, factor):
+def test_larger_micro_batch_is_faster(backend, each, factor):
     assert seconds(prompt(micro_batch=each * factor), backend=backend) < seconds(
         prompt(micro_batch=each), backend=backend
     )
@@ -57,12 +57,12 @@ def test_more_attention_costs_more(backend, one, other):
     assert few <= many
 
 
-def test_attention_that_is_not_fused_and_weights_that_are_packed_cost_more():
+def test_unfused_attention_and_quantized_weights_cost_more():
     assert seconds(prompt(), fused=False) > seconds(prompt())
     assert seconds(prompt(is_quantised=True)) > seconds(prompt(is_quantised=False))
 
 
-def test_power_costs_nothing_where_nobody_says_how_much_there_is():
+def test_unknown_power_limit_costs_nothing():
     assert seconds(prompt(), CHIP._replace(watts=0.0)) < seconds(prompt())
     watts = np.array([350.0, 350.0])
     assert seconds(prompt(), CHIP._replace(watts=watts)) == pytest.approx(seconds(prompt()))
@@ -70,20 +70,20 @@ def test_power_costs_nothing_where_nobody_says_how_much_there_is():
 
 @settings(max_examples=40)
 @given(st.integers(1, 16), st.integers(1, 64))
-def test_no_more_gpus_work_at_once_than_there_are_or_than_micro_batches(gpus, batches):
-    at_once = pipelined(float(gpus), float(batches))
+def test_pipelined_gpus_are_limited_by_gpus_and_micro_batches(gpus, batches):
+    at_once = pipelined_gpus(float(gpus), float(batches))
     assert 1 - 1e-9 <= at_once <= min(gpus, batches) + 1e-9
-    assert pipelined(float(gpus), batches + 1.0) >= at_once - 1e-9
+    assert pipelined_gpus(float(gpus), batches + 1.0) >= at_once - 1e-9
 
 
-def test_gpus_that_work_at_once_are_faster_and_sending_on_costs():
+def test_pipelined_gpus_are_faster_and_links_cost():
     alone, two = prompt(), prompt(gpus=2.0)
     assert seconds(two) > seconds(alone)
-    assert seconds(prompt(gpus=2.0, pipelined=pipelined(2.0, 8.0))) < seconds(alone)
+    assert seconds(prompt(gpus=2.0, pipelined=pipelined_gpus(2.0, 8.0))) < seconds(alone)
     assert by_part(prefill_terms(alone, CHIP, SpeedSetting("cuda"), 2026.0), FACTORS)["link"] == 0
 
 
-def test_matrices_that_are_shared_are_divided_and_gathered():
+def test_tensor_split_divides_compute_and_adds_link_time():
     def parts(split):
         terms = prefill_terms(prompt(gpus=4.0, split=split), CHIP, SpeedSetting("cuda"), 2026.0)
         return by_part(terms, FACTORS)
@@ -93,7 +93,7 @@ def test_matrices_that_are_shared_are_divided_and_gathered():
     assert shared["link"] > whole["link"] > 0
 
 
-def test_a_cpu_is_bound_by_its_arithmetic():
+def test_cpu_prefill_is_bound_by_arithmetic():
     def host(chip):
         return total_of_terms(host_prefill_terms(prompt(), chip, SpeedSetting("cpu")), FACTORS)
 
@@ -103,7 +103,7 @@ def test_a_cpu_is_bound_by_its_arithmetic():
     assert host(chip._replace(bytes_per_s=1e11)) < host(chip)
 
 
-def test_lent_weights_are_copied_once_for_each_micro_batch():
+def test_copied_weights_are_paid_once_per_micro_batch():
     def lent(each, rate=12e9):
         return total_of_terms(lent_weights_terms(prompt(micro_batch=each), rate, SpeedSetting("cuda")), FACTORS)
 
@@ -112,7 +112,7 @@ def test_lent_weights_are_copied_once_for_each_micro_batch():
     assert total_of_terms(lent_weights_terms(prompt(amounts=Amounts()), 12e9, SpeedSetting("cuda")), FACTORS) == 0
 
 
-def test_a_type_without_a_kernel_for_matrices_takes_longer_on_a_cpu():
+def test_type_without_a_matrix_kernel_is_slower_on_a_cpu():
     chip, setting = Chip(5e10, 1e11, 1e11, threads=2.0), SpeedSetting("cpu", types="q4")
     plain, row_by_row, half = (
         total_of_terms(host_prefill_terms(prompt(amounts=AMOUNTS._replace(kinds=kinds)), chip, setting), FACTORS)

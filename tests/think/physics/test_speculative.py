@@ -9,21 +9,21 @@ counts = st.integers(1, 16)
 seconds = st.floats(1e-5, 1)
 
 
-def test_a_draft_that_is_always_or_never_right() -> None:
+def test_accepted_tokens_at_rates_zero_one_and_between() -> None:
     assert accepted_tokens(4, 1.0) == 5
     assert accepted_tokens(4, 0.0) == 1
     assert accepted_tokens(4, 0.7) == pytest.approx(1 + 0.7 + 0.49 + 0.343 + 0.2401)
 
 
 @given(counts, shares, shares)
-def test_more_right_tokens_are_never_fewer(drafted: int, one: float, other: float) -> None:
+def test_higher_acceptance_rate_never_accepts_fewer_tokens(drafted: int, one: float, other: float) -> None:
     low, high = sorted((one, other))
     assert accepted_tokens(drafted, low) <= accepted_tokens(drafted, high) + 1e-9
     assert 1 <= accepted_tokens(drafted, high) <= drafted + 1
 
 
 @given(counts, seconds, seconds, seconds)
-def test_at_the_break_even_drafting_is_as_fast_as_not_drafting(
+def test_break_even_rate_is_as_fast_as_no_drafting(
     drafted: int, check_s: float, draft_s: float, plain_s: float
 ) -> None:
     share = break_even(drafted, check_s, draft_s, plain_s)

@@ -1,4 +1,4 @@
-"""Numbers and arrays are computed alike, and a number needs no NumPy."""
+"""Functions accept numbers and arrays, and a number needs no NumPy."""
 
 import math
 import subprocess
@@ -15,7 +15,7 @@ numbers = st.floats(-100, 100)
 
 
 @given(numbers, numbers)
-def test_of_two(a, b):
+def test_binary_functions_agree_on_numbers_and_arrays(a, b):
     pair = np.array([a, b])
     assert (smaller(a, b), larger(a, b)) == (min(a, b), max(a, b))
     assert smaller(pair, b).tolist() == [min(a, b), b]
@@ -25,13 +25,13 @@ def test_of_two(a, b):
 
 
 @given(numbers)
-def test_of_one(x):
+def test_unary_functions_agree_on_numbers_and_arrays(x):
     assert exponential(x) == math.exp(x)
     assert logarithm(math.exp(x)) == pytest.approx(x, abs=1e-9)
     assert exponential(np.array([x, 0.0])) == pytest.approx([math.exp(x), 1.0])
     assert logarithm(np.array([1.0, math.e])) == pytest.approx([0.0, 1.0])
 
 
-def test_one_prediction_does_not_load_numpy():
-    code = "import sys, unslow.think.speed.question, unslow.think.case.prediction; sys.exit('numpy' in sys.modules)"
+def test_single_prediction_does_not_import_numpy():
+    code = "import sys, unslow.think.speed.question, unslow.think.case.speed; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,10 +1,10 @@
-"""Physics by properties: what must hold for any numbers."""
+"""Decode time: properties that hold for any numbers."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.placement import Placement, Shape, fitted, without_experts
+from unslow.think.physics.placement import Placement, Shape, fit_layers, without_experts
 from unslow.think.physics.terms import interval_around, inverse_interval
 from unslow.think.physics.token_time import Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
 
@@ -35,12 +35,12 @@ def test_no_prediction_beats_the_ceiling(size, rate):
 
 
 @given(sizes)
-def test_a_byte_on_the_host_costs_more_than_one_on_the_device(size):
+def test_host_bytes_cost_more_than_device_bytes(size):
     assert seconds(work(size / 2, size / 2)) > seconds(work(size))
 
 
 @given(sizes, st.floats(1e-3, 1), st.floats(1.01, 64))
-def test_a_crowd_and_a_quota_are_never_faster_and_the_quota_holds_the_crowd_up_too(size, crowd, times):
+def test_oversubscription_and_quota_are_never_faster(size, crowd, times):
     free, crowded = seconds(work(host_bytes=size)), seconds(work(host_bytes=size, crowding_s=crowd))
     throttled = seconds(work(host_bytes=size, crowding_s=crowd, throttling=times))
     assert free < crowded < throttled
@@ -48,11 +48,11 @@ def test_a_crowd_and_a_quota_are_never_faster_and_the_quota_holds_the_crowd_up_t
     assert work(host_bytes=size, throttling=times).is_hindered
 
 
-def test_what_hinders_the_host_does_not_matter_where_it_has_nothing_to_do():
+def test_host_hindrances_do_not_matter_without_host_work():
     assert seconds(work(1e9, crowding_s=1.0, throttling=4.0)) == seconds(work(1e9))
 
 
-def test_an_interval_survives_being_turned_over():
+def test_interval_can_be_inverted():
     low, mid, high = inverse_interval(interval_around(0.5, 2))
     assert (low, mid, high) == (1.0, 2.0, 4.0)
 
@@ -62,7 +62,7 @@ SHAPE = Shape(32, 131e6, 430e6, 131072, 4096, 128_256)
 
 @given(st.floats(0, 2e11), st.floats(0, 2e11), st.integers(256, 131072))
 def test_more_memory_never_fits_fewer_layers(a, b, context):
-    few, many = (fitted(SHAPE, v, context, 3e8, 1e9) for v in sorted((a, b)))
+    few, many = (fit_layers(SHAPE, v, context, 3e8, 1e9) for v in sorted((a, b)))
     assert few.gpu_layers <= many.gpu_layers
 
 
@@ -70,7 +70,7 @@ MIXTURE = SHAPE._replace(expert_share=0.95)
 
 
 @given(st.integers(1, 32), st.floats(0, 32 * 131e6))
-def test_experts_leave_before_whole_layers_do_and_no_byte_is_lost(layers, missing):
+def test_experts_leave_before_whole_layers_and_no_byte_is_lost(layers, missing):
     missing = min(missing, layers * SHAPE.layer_bytes)
     placed = without_experts(MIXTURE, layers, missing, output_on_gpu=True)
     assert 0 <= placed.with_experts <= placed.attending <= layers
@@ -79,5 +79,5 @@ def test_experts_leave_before_whole_layers_do_and_no_byte_is_lost(layers, missin
         assert placed.attending == pytest.approx(layers)
 
 
-def test_a_whole_layer_has_its_experts_with_it():
+def test_whole_layer_includes_its_experts():
     assert Placement(7, output_on_gpu=True).attending == Placement(7, output_on_gpu=True).with_experts == 7

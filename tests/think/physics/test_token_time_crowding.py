@@ -1,4 +1,4 @@
-"""Threads in each other's way, and a quota."""
+"""Oversubscribed threads, and a CPU quota."""
 
 import pytest
 from hypothesis import given
@@ -15,12 +15,12 @@ def test_more_threads_never_wait_less(threads, more, cpus):
     assert crowding_s(32, min(threads, cpus), cpus) == 0
 
 
-def test_on_one_processor_nobody_spins_beside_the_one_that_runs():
+def test_one_cpu_has_no_spinning_threads():
     assert 0 < crowding_s(32, 2, 1) < crowding_s(32, 3, 2)
 
 
 @given(counts, counts, st.floats(0.05, 256))
-def test_a_quota_stops_what_would_use_more_than_it(threads, cpus, quota):
+def test_quota_throttles_what_exceeds_it(threads, cpus, quota):
     times = throttling(threads, cpus, quota)
     assert times >= 1
     assert times == pytest.approx(max(1, min(threads, cpus) / quota))
@@ -30,7 +30,7 @@ def test_a_quota_stops_what_would_use_more_than_it(threads, cpus, quota):
 @pytest.mark.parametrize(
     ("threads", "quota", "reached"), [(2, 1.5, 0.79), (2, 1.0, 0.54), (2, 0.5, 0.24), (1, 1.0, 0.97), (1, 0.5, 0.49)]
 )
-def test_as_a_server_did_on_two_cores(threads, quota, reached):
+def test_throttling_matches_a_server_on_two_cores(threads, quota, reached):
     assert 1 / throttling(threads, 2, quota) == pytest.approx(reached, rel=0.1)
 
 
@@ -49,5 +49,5 @@ def test_as_a_server_did_on_two_cores(threads, quota, reached):
         (64, 16, 2.9),
     ],
 )
-def test_as_servers_lost_to_their_own_threads(threads, cpus, layer_ms):
+def test_oversubscription_matches_measured_servers(threads, cpus, layer_ms):
     assert 0.5 < crowding_s(1, threads, cpus) * 1e3 / layer_ms < 2

@@ -1,4 +1,4 @@
-"""What choosing a token costs beside computing it, against the speeds with and without that were measured."""
+"""Sampling time beside compute time, against measured speeds with and without it."""
 
 import pytest
 
@@ -12,12 +12,12 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("without", "with_", "entries"), MEASURED)
-def test_a_thousand_logprobs_as_measured(without: float, with_: float, entries: int):
+def test_logprobs_time_matches_measurements(without: float, with_: float, entries: int):
     seconds = 1 / with_ - 1 / without
     assert seconds / LOGPROBS_SPREAD < logprobs_s(1000, entries) < seconds * LOGPROBS_SPREAD
 
 
-def test_more_costs_more_and_none_costs_nothing():
+def test_more_logprobs_cost_more_and_none_cost_nothing():
     assert logprobs_s(0, 128_256) == 0
     assert logprobs_s(1, 128_256) < logprobs_s(50, 128_256) < logprobs_s(1000, 128_256)
     assert sorting_s(49_152) > 49_152 * LOGITS_S_PER_ENTRY

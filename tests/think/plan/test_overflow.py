@@ -1,10 +1,11 @@
-"""More than a GPU holds: gains count against what was measured."""
+"""More than a GPU holds: gains are relative to the measured speed."""
 
 import pytest
 
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, reported
+from unslow.facts.values import GIB, reported_fact
+from unslow.think.case.view import CaseView
 from unslow.think.fit.report import MemoryShown
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, QualityShown, SpeedShown
@@ -27,30 +28,30 @@ def option(speed: float, measured: float | None = None, lacking: int = 0) -> Opt
 
 def report(*options: OptionShown) -> PlanReport:
     return PlanReport(
-        unslow_version="0", model="m", runtime="llama.cpp", machine="here", goal=Goal(4096).shown(),
+        unslow_version="0", model="m", runtime="llama.cpp", machine="here", goal=Goal(4096).goal_shown(),
         verdict="already_best", recommended=0, options=options,
     )  # fmt: skip
 
 
-def test_it_needs_both_a_lack_of_memory_and_a_lack_of_speed() -> None:
-    assert overflows(Case(), option(40, 4, GIB))
-    assert not overflows(Case(), option(40, 38, GIB))
-    assert not overflows(Case(), option(40, 4))
-    assert not overflows(Case(), option(40, None, GIB))
+def test_overflow_needs_missing_memory_and_low_speed() -> None:
+    assert overflows(CaseView(Case()), option(40, 4, GIB))
+    assert not overflows(CaseView(Case()), option(40, 38, GIB))
+    assert not overflows(CaseView(Case()), option(40, 4))
+    assert not overflows(CaseView(Case()), option(40, None, GIB))
     assert is_far_below(option(40, 4))
     assert not is_far_below(option(40, 30))
 
 
-def test_gains_are_against_what_was_measured() -> None:
+def test_gains_are_relative_to_the_measured_speed() -> None:
     found = by_measurement(report(option(20)), option(40, 4, GIB))
     assert found.options[0].speedup == pytest.approx(5)
     assert found.verdict == "better"
     assert found.current is not None
     assert found.current.speed is None
-    assert "as measured" in found.notes[-1]
+    assert "the measured one" in found.notes[-1]
 
 
-def test_nothing_is_gained_by_what_is_no_faster() -> None:
+def test_equal_speed_is_already_best() -> None:
     assert by_measurement(report(option(4)), option(40, 4, GIB)).verdict == "already_best"
 
 
@@ -62,9 +63,9 @@ def test_nothing_is_gained_by_what_is_no_faster() -> None:
         ("gpu_layers", 20, False),
     ],
 )  # fmt: skip
-def test_settings_without_a_price_count_where_it_is_far_slower(knob: str, was: object, counts: bool) -> None:
-    case = Case(machine=Machine(cpu=Cpu(performance_cores=reported(8, "test"))))
+def test_unpriced_settings_count_where_the_server_is_far_slower(knob: str, was: object, counts: bool) -> None:
+    case = Case(machine=Machine(cpu=Cpu(performance_cores=reported_fact(8, "test"))))
     changes = [ChangeShown(knob=knob, value=None, was=was)]  # type: ignore[arg-type]
-    assert has_unpriced(case, option(40, 4), changes) is counts
-    assert not has_unpriced(case, option(40, 39), changes)
+    assert has_unpriced(CaseView(case), option(40, 4), changes) is counts
+    assert not has_unpriced(CaseView(case), option(40, 39), changes)
     assert by_measurement(report(option(20)), option(40, 4), UNPRICED).notes[-1] == UNPRICED

@@ -1,9 +1,9 @@
-"""The front of many points: nothing on it is dominated, nothing off it is missed."""
+"""The Pareto front: nothing on it is dominated, nothing off it is missed."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.think.plan.pareto_front import MOST_SHOWN, Worth, binned, pareto_front, ranked, thinned
+from unslow.think.plan.pareto_front import MOST_SHOWN, Worth, bin_worth, goal_rank, pareto_front, thin_front
 from unslow.think.plan.report import GoalShown
 
 AMOUNTS = st.floats(0.1, 100.0)
@@ -27,9 +27,9 @@ def no_effort(worth: Worth) -> tuple[float, ...]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(WORTHS, min_size=1, max_size=30))
-def test_the_front_dominates_all_and_none_of_itself(points: list[Worth]) -> None:
-    kept = [binned(p) for p in pareto_front(points, same, no_effort)]
-    for point in map(binned, points):
+def test_front_dominates_all_points_and_not_itself(points: list[Worth]) -> None:
+    kept = [bin_worth(p) for p in pareto_front(points, same, no_effort)]
+    for point in map(bin_worth, points):
         assert any(all(a >= b for a, b in zip(other, point, strict=True)) for other in kept)
     for one in kept:
         assert not any(o != one and all(a >= b for a, b in zip(o, one, strict=True)) for o in kept)
@@ -37,27 +37,27 @@ def test_the_front_dominates_all_and_none_of_itself(points: list[Worth]) -> None
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(WORTHS, min_size=1, max_size=30), st.sampled_from(["speed", "context", "quality"]))
-def test_the_best_of_all_is_the_best_of_the_front(points: list[Worth], aim: str) -> None:
-    best = max(ranked(goal(aim), p) for p in points)
-    assert max(ranked(goal(aim), p) for p in pareto_front(points, same, no_effort)) == best
+def test_best_point_is_on_the_front(points: list[Worth], aim: str) -> None:
+    best = max(goal_rank(goal(aim), p) for p in points)
+    assert max(goal_rank(goal(aim), p) for p in pareto_front(points, same, no_effort)) == best
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(WORTHS, min_size=1, max_size=30))
-def test_few_are_shown_with_the_chosen_and_the_fastest_among_them(points: list[Worth]) -> None:
+def test_thinned_front_keeps_the_chosen_and_the_fastest(points: list[Worth]) -> None:
     kept = pareto_front(points, same, no_effort)
     chosen = kept[-1]
-    few = thinned(kept, same, chosen)
+    few = thin_front(kept, same, chosen)
     assert chosen in few
     assert len(few) <= MOST_SHOWN
-    assert max(binned(p).speed for p in few) == max(binned(p).speed for p in kept)
+    assert max(bin_worth(p).speed for p in few) == max(bin_worth(p).speed for p in kept)
 
 
-def test_nothing_gives_nothing() -> None:
-    assert thinned([], same, None) == []
+def test_empty_input_gives_an_empty_front() -> None:
+    assert thin_front([], same, None) == []
     assert pareto_front([], same, no_effort) == []
 
 
-def test_a_percent_is_no_reason() -> None:
+def test_difference_below_one_percent_is_ignored() -> None:
     easy = Worth(1.0, 1.0, 16.0, 16.0, 1.0, 1.0, 0.0)
     assert pareto_front([easy._replace(speed=1.004, ease=-3.0), easy], same, no_effort) == [easy]

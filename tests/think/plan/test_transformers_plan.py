@@ -1,4 +1,4 @@
-"""The plan for Transformers: against what was recorded on an H200, and the rules that hold for any question."""
+"""Plans for Transformers: against H200 recordings, and properties that hold for any question."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memory.transformers import transformers_memory
-from unslow.think.plan.pareto_front import Planned, ranked
+from unslow.think.plan.pareto_front import FrontAndChoice, goal_rank
 from unslow.think.plan.report import GoalShown, OptionShown
 from unslow.think.plan.transformers import (
     Choice,
@@ -58,7 +58,7 @@ def priced_points(asked: TransformersPlanQuestion) -> list[Point]:
     return [point for choice in choices(asked) if (point := priced_point(asked, choice))]
 
 
-def best(planned: Planned) -> OptionShown:
+def best(planned: FrontAndChoice) -> OptionShown:
     assert planned.recommended is not None
     return planned.options[planned.recommended]
 
@@ -67,7 +67,7 @@ def knobs(option: OptionShown) -> dict[str, object]:
     return {change.knob: change.value for change in option.changes}
 
 
-def test_a_compiled_step_is_as_much_faster_as_it_was_recorded() -> None:
+def test_compiled_speedup_matches_the_recording() -> None:
     asked = question("H200", RECORDED, context=512, prompt_tokens=64, answer_tokens=64, current=EAGER)
     found = transformers_options(asked)
     option = best(found)
@@ -84,7 +84,7 @@ def test_a_compiled_step_is_as_much_faster_as_it_was_recorded() -> None:
     assert all(other.changes for other in found.options)  # what runs is no option beside itself
 
 
-def test_float32_is_left_for_half() -> None:
+def test_float32_is_replaced_by_a_16_bit_type() -> None:
     now = EAGER._replace(dtype="float32")
     option = best(transformers_options(question("H200", current=now)))
     assert knobs(option)["weights_type"] == "bfloat16"
@@ -93,21 +93,21 @@ def test_float32_is_left_for_half() -> None:
     assert all(choice.dtype != "bfloat16" for choice in choices(old))
 
 
-def test_before_version_5_weights_came_as_float32() -> None:
+def test_default_dtype_is_float32_before_version_5() -> None:
     assert question(version=(4, 57)).now.dtype == "float32"
     assert question().now.dtype == "bfloat16"
     assert question(version=(4, 57), packed=True).now.dtype == "bfloat16"
 
 
 @pytest.mark.no_cover  # many plans through the same lines
-def test_nothing_in_the_space_is_better_than_the_recommendation() -> None:
+def test_no_setting_beats_the_recommendation() -> None:
     for aim in ("speed", "context", "quality"):
         asked = question(aim=aim, context=20_000, prompt_tokens=8000, least_tokens_per_s=5.0)
         points = priced_points(asked)
         option = best(transformers_options(asked))
         chosen = next(p for p in points if p.context == option.context and _named(p.choice, option))
         plain = [p for p in points if p.choice.cache != "quantized" and p.paced.decode.mid >= 5.0]
-        assert ranked(asked.goal, chosen.worth) == max(ranked(asked.goal, p.worth) for p in plain)
+        assert goal_rank(asked.goal, chosen.worth) == max(goal_rank(asked.goal, p.worth) for p in plain)
 
 
 def _named(choice: Choice, option: OptionShown) -> bool:
@@ -139,7 +139,7 @@ def test_more_users_never_make_one_of_them_faster() -> None:
     assert rates == sorted(rates, reverse=True)
 
 
-def test_plain_caches_lie_as_the_whole_sum_says() -> None:
+def test_plain_caches_match_the_memory_model() -> None:
     asked = question(users=2)
     for cache in ("dynamic", "static"):
         choice = EAGER._replace(cache=cache)
@@ -150,7 +150,7 @@ def test_plain_caches_lie_as_the_whole_sum_says() -> None:
         assert laid.devices == whole.devices
 
 
-def test_smaller_caches_hold_longer_conversations_and_cost_time() -> None:
+def test_smaller_caches_hold_longer_contexts_and_cost_time() -> None:
     asked = question()
     plain, packed, away = (
         longest_fitting(asked, EAGER._replace(cache=c)) for c in ("dynamic", "quantized", "offloaded")
@@ -166,7 +166,7 @@ def test_smaller_caches_hold_longer_conversations_and_cost_time() -> None:
     assert held.host.kv_bytes > 10 * held.devices[0].kv_bytes
 
 
-def test_weights_that_spill_are_priced_and_not_compiled() -> None:
+def test_spilled_weights_are_priced_and_not_compiled() -> None:
     asked = question("RTX 4090", cards=1, context=600, prompt_tokens=64, answer_tokens=32)
     half = asked.hardware.rooms[0]._replace(others_bytes=8 * GIB)
     asked = asked._replace(hardware=asked.hardware._replace(rooms=(half,), host_room=Room("host", 64 * GIB)))
@@ -174,10 +174,10 @@ def test_weights_that_spill_are_priced_and_not_compiled() -> None:
     laid = laid_out(asked, spread, 600)
     assert laid.spilled_bytes > GIB
     found = [p for p in priced_points(asked) if p.laid.spilled_bytes]
-    assert all(not p.choice.compiled and p.paced.decode.mid < 20 for p in found)
+    assert all(not p.choice.is_compiled and p.paced.decode.mid < 20 for p in found)
 
 
-def test_flash_attention_is_taken_where_it_is_and_explained_where_it_is_not() -> None:
+def test_flash_attention_is_used_where_installed_and_explained_where_not() -> None:
     without = transformers_options(question())
     assert any("flash_attention_2" in r.what for r in without.rejected)
     kinds = {choice.attention for choice in choices(question(has_flash=True))}
@@ -190,14 +190,14 @@ def test_flash_attention_is_taken_where_it_is_and_explained_where_it_is_not() ->
     assert {c.attention for c in choices(question("RTX 2080 Ti", has_flash=True))} == {"sdpa", "eager"}
 
 
-def test_eager_attention_writes_all_scores() -> None:
+def test_eager_attention_shortens_the_context_and_is_slower() -> None:
     asked = question(context=16_000, prompt_tokens=12_000)
     assert longest_fitting(asked, EAGER._replace(attention="eager")) < longest_fitting(asked, EAGER) / 2
     points = {p.choice: p for p in priced_points(question())}
     assert points[EAGER._replace(attention="eager")].paced.decode.mid <= points[EAGER].paced.decode.mid
 
 
-def test_impossible_says_what_lacks() -> None:
+def test_impossible_plan_says_what_is_missing() -> None:
     small = transformers_options(question("RTX 3060"))
     assert small.recommended is None
     assert "GiB" in small.reason
@@ -206,9 +206,9 @@ def test_impossible_says_what_lacks() -> None:
     assert "tok/s" in slow.reason
 
 
-def test_a_quantised_cache_needs_leave_for_what_nobody_measured() -> None:
+def test_quantized_cache_needs_a_perplexity_allowance() -> None:
     asked = question(context=80_000, prompt_tokens=2000, worst_perplexity_increase=0.01)
     planned = transformers_options(asked)
     assert all("quantized" not in option.name for option in planned.options)
     kept = question(kept_tokens=1000)
-    assert any("read" in cost for cost in best(transformers_options(kept)).costs)
+    assert any("reprocesses" in cost for cost in best(transformers_options(kept)).costs)

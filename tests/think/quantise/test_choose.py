@@ -1,4 +1,4 @@
-"""The type of every tensor in every mix, against what llama-quantize picked (recorded by lab/check_mixes.py)."""
+"""The type of every tensor in every mix, against llama-quantize (recorded by lab/check_mixes.py)."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_every_tensor_gets_the_type_that_llama_quantize_picks(name):
     for case, marks in zip(legend["cases"], picked, strict=True):
         mix, _, matrix = case.partition("+")
         if "!" in marks:
-            with pytest.raises(UserError, match=f"makes no {mix} of rows"):
+            with pytest.raises(UserError, match=f"cannot make {mix} from rows"):
                 types_of(architecture, model["metadata"], tensors, mix)
             continue
         wide = mix if mix in WIDE else "F16"
@@ -58,11 +58,11 @@ def test_every_tensor_gets_the_type_that_llama_quantize_picks(name):
         assert types_of(architecture, model["metadata"], tensors, mix, importance_matrix=bool(matrix)) == expected, case
 
 
-def test_the_recording_has_every_mix():
+def test_recording_covers_every_mix():
     assert {case.partition("+")[0] for case in truth()[0]["cases"]} == set(mixes())
 
 
-def test_a_mix_that_needs_a_matrix_is_made_with_one():
+def test_mix_that_needs_an_importance_matrix_assumes_one():
     model = truth()[1]["llama-3.1-8b"]
     tensors, _ = unpacked(model)
     asked = ("llama", model["metadata"], tensors)
@@ -83,7 +83,7 @@ def test_a_mix_that_needs_a_matrix_is_made_with_one():
         ("deepseek-v2-lite", {"F16": 29.26}),
     ],
 )
-def test_sizes_are_those_that_llama_bench_prints_of_published_files(name, sizes):
+def test_sizes_match_published_files(name, sizes):
     """In GiB, from lab/data/measurements.csv."""
     model = truth()[1][name]
     tensors, _ = unpacked(model)
@@ -95,21 +95,21 @@ def test_sizes_are_those_that_llama_bench_prints_of_published_files(name, sizes)
         assert size / 2**30 == pytest.approx(size_gib, abs=0.006), mix
 
 
-def test_one_table_for_both_uses_gets_the_bits_of_the_output():
+def test_tied_token_table_gets_the_type_of_the_output():
     tensors = [("token_embd.weight", (4096, 128256)), ("blk.0.attn_k.weight", (4096, 1024))]
     metadata = {"llama.block_count": 1, "llama.attention.head_count": 32}
     assert types_of("llama", metadata, tensors, "Q4_K_M") == ["Q6_K", "Q4_K"]
     assert types_of("llama", metadata, [*tensors, ("output.weight", (4096, 128256))], "Q4_K_M")[0] == "Q4_K"
 
 
-def test_a_strangers_names_and_numbers_are_no_error():
-    """Digits beyond what an int is read from, and metadata of the wrong kind."""
+def test_hostile_names_and_metadata_are_accepted():
+    """More digits than an int accepts, and metadata of the wrong type."""
     name = f"blk.{'9' * 5000}.ffn_down.weight"
     metadata = {"llama.block_count": "many", "llama.attention.head_count": [], "llama.expert_count": float("inf")}
     assert types_of("llama", metadata, [(name, (256, 2))], "Q4_K_M") == ["Q6_K"]
 
 
-def test_nothing_known_of_a_model_is_no_error():
+def test_unknown_architecture_is_accepted():
     assert types_of("", {}, [("a.weight", (32, 2)), ("b.weight", ()), ("c", (7, 7))], "Q4_K_M") == [
         "Q5_0",
         "F32",

@@ -1,10 +1,10 @@
-"""Builds of llama.cpp by when they were made."""
+"""Release dates of llama.cpp builds."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.speed.chips import is_numbered, year_of_build
+from unslow.think.speed.question import is_numbered, year_of_build
 
 
 @pytest.mark.parametrize(
@@ -16,11 +16,11 @@ def test_builds_are_dated(text: str, year: float) -> None:
 
 
 @given(st.integers(1000, 99_999), st.integers(1000, 99_999))
-def test_a_later_build_is_never_older(one: int, other: int) -> None:
+def test_later_build_number_is_never_older(one: int, other: int) -> None:
     earlier, later = sorted((one, other))
     assert 2023 < year_of_build(f"b{earlier}") <= year_of_build(f"b{later}") < 2030
 
 
-def test_only_a_number_of_a_build_is_one() -> None:
+def test_only_b_numbers_are_build_numbers() -> None:
     assert is_numbered("version b10586")
     assert not is_numbered("0.12.3 (2025)")

@@ -1,10 +1,10 @@
-"""CPUs with vectors of 512 bits, as people and systems write their names."""
+"""CPUs with 512-bit vectors, recognized by name."""
 
 import pytest
 
 from unslow.catalog.device_names import find_cpu
 from unslow.facts.values import Unknown
-from unslow.think.speed.chips import CORE_FLOPS_PER_S, core_flops_per_s, cpu_chip, has_wide_vectors
+from unslow.think.speed.question import CORE_FLOPS_PER_S, core_flops_per_s, cpu_chip, has_wide_vectors
 from unslow.think.speed.rows import understood_row
 
 
@@ -17,7 +17,7 @@ from unslow.think.speed.rows import understood_row
         "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", "Intel(R) Xeon(R) W-2145 CPU",
     ],
 )  # fmt: skip
-def test_these_have_them(name: str) -> None:
+def test_cpus_with_avx512_are_recognized(name: str) -> None:
     assert has_wide_vectors(name)
 
 
@@ -30,28 +30,28 @@ def test_these_have_them(name: str) -> None:
         "Apple M2",
     ],
 )  # fmt: skip
-def test_these_have_none(name: str) -> None:
+def test_cpus_without_avx512_are_recognized(name: str) -> None:
     assert not has_wide_vectors(name)
 
 
 @pytest.mark.parametrize("name", ["Intel(R) Xeon(R) Platinum 8480+", "6980P"])
-def test_servers_with_tiles_are_not_counted(name: str) -> None:
+def test_cpus_with_amx_do_not_count_as_wide_vectors(name: str) -> None:
     assert not has_wide_vectors(name)
 
 
-def test_a_clock_that_can_not_be_is_not_believed() -> None:
+def test_implausible_clock_is_ignored() -> None:
     assert core_flops_per_s(5e9) == 2 * core_flops_per_s(5e9, narrow=True)
     assert core_flops_per_s(0.0) == core_flops_per_s(9e12) == CORE_FLOPS_PER_S
 
 
-def test_small_cores_compute_less_than_large_ones() -> None:
+def test_small_cores_have_less_compute() -> None:
     small, large = (find_cpu(name) for name in ("Intel N100", "Ryzen 9 7950X"))
     assert small is not None
     assert large is not None
     assert float(cpu_chip(small, 4.0).flops_per_s) < 0.5 * float(cpu_chip(large, 4.0).flops_per_s)
 
 
-def test_a_fork_with_kernels_of_its_own_for_cpus_is_told_apart() -> None:
+def test_ik_llama_is_a_runtime_of_its_own_on_cpus() -> None:
     row = {"hardware": "Ryzen 9 7950X", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "backend": "CPU"}
     fork, plain = (understood_row(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
     assert not isinstance(fork, Unknown)
@@ -60,7 +60,7 @@ def test_a_fork_with_kernels_of_its_own_for_cpus_is_told_apart() -> None:
 
 
 @pytest.mark.parametrize(("hardware", "wide"), [("AMD Ryzen 7 7840HS", True), ("RTX 4090, Ryzen 9 7950X", False)])
-def test_a_row_that_ran_on_such_a_cpu_says_so(hardware: str, wide: bool) -> None:
+def test_row_on_a_wide_vector_cpu_is_marked(hardware: str, wide: bool) -> None:
     found = understood_row({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
     assert not isinstance(found, Unknown)
     assert found.setting.wide_vectors is wide

@@ -1,4 +1,4 @@
-"""What a token asks of well-known models, against figures that anybody can look up."""
+"""Per-token load of well-known models, against published figures."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def load(name, quant="Q4_K_M"):
         ("hunyuan-a13b", 12.7),
     ],
 )
-def test_weights_that_a_token_meets(name, billions):
+def test_active_weights_per_token_match_published_figures(name, billions):
     asked = totals(load(name)).step(0.0)
     assert (asked.dense_weights + asked.expert_weights) / 1e9 == pytest.approx(billions, rel=0.02)
 
@@ -33,35 +33,35 @@ def test_weights_that_a_token_meets(name, billions):
 @pytest.mark.parametrize(
     ("name", "kib"), [("llama-3.1-8b", 128), ("llama-2-7b", 512), ("qwen3-30b-a3b", 96), ("deepseek-v3", 68.6)]
 )
-def test_keys_and_values_for_each_token(name, kib):
+def test_kv_cache_bytes_per_token_match_published_figures(name, kib):
     assert totals(load(name)).cache_elements(1.0) * 2 / KIB == pytest.approx(kib, rel=0.01)
 
 
-def test_windows_end_the_growth_of_the_cache():
+def test_sliding_windows_bound_the_kv_cache():
     gemma = totals(load("gemma-3-27b"))
     assert gemma.cache_elements(131072) < 0.25 * gemma.cache_elements(1.0) * 131072
 
 
-def test_a_tied_table_is_read_as_the_output():
+def test_tied_token_table_is_read_as_the_output():
     tied, own = load("llama-3.2-1b"), load("llama-3.1-8b")
     assert tied.table_bytes == 0
     assert own.table_bytes > 0
     assert tied.output_weights == 128256 * 2048
 
 
-def test_all_bytes_are_counted():
+def test_every_byte_of_the_file_is_counted():
     for name in ("llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-4b", "qwen3.5-9b", "flan-t5-base"):
         plan = made_up(find_model(name), "Q4_K_M")
         assert model_load(plan).file_bytes == pytest.approx(sum(t.bytes for t in plan.tensors), rel=0.001)
 
 
-def test_experts_met_by_many_tokens():
+def test_more_tokens_meet_more_experts():
     moe = totals(load("qwen3-30b-a3b"))
     assert moe.met_share(1.0) == pytest.approx(8 / 128)
     assert moe.met_share(512.0) > 0.99
 
 
-def test_an_answer_goes_through_the_decoder_and_not_the_encoder():
+def test_decode_uses_the_decoder_and_not_the_encoder():
     plan = made_up(find_model("flan-t5-base"), "Q8_0")
     found = model_load(plan)
     decoder, encoder = (

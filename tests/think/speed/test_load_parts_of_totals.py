@@ -1,4 +1,4 @@
-"""A model in two memories: no byte is lost, and experts move by themselves."""
+"""A model in two memories: no byte is lost, and experts move separately."""
 
 import pytest
 from cases import plan_8b
@@ -15,7 +15,7 @@ MIXTURE = Totals(
 
 
 @given(st.floats(0, 1))
-def test_what_lies_elsewhere_is_missing_here(part):
+def test_share_and_rest_sum_to_the_whole(part):
     left = WHOLE.without(WHOLE.share(part))
     assert left.dense_bytes == pytest.approx(WHOLE.dense_bytes * (1 - part), abs=1e-3 * WHOLE.dense_bytes)
     assert left.layers == pytest.approx(WHOLE.layers * (1 - part), abs=1e-6)
@@ -23,7 +23,7 @@ def test_what_lies_elsewhere_is_missing_here(part):
 
 
 @given(st.floats(0, 1))
-def test_experts_leave_and_everything_else_stays(part):
+def test_experts_move_and_everything_else_stays(part):
     here = MIXTURE.with_experts(part)
     there = MIXTURE.without(here)
     assert here.dense_bytes == MIXTURE.dense_bytes

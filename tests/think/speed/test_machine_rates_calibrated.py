@@ -1,4 +1,4 @@
-"""The time of a token on a measured machine: parts that add up, and an interval as wide as what is not known."""
+"""Token time on a calibrated machine: parts that add up, and an interval as wide as what is unknown."""
 
 import msgspec
 import pytest
@@ -72,7 +72,7 @@ def without(**changes) -> Demand:
 @pytest.mark.parametrize(
     ("kind", "rate", "least_spread"), [("Q4_1", 10e9, 1.3), ("Q4_K", 15e9, 1.3), ("F32", 20e9, 1.3), ("IQ2_XS", 0, 1.7)]
 )
-def test_a_type_that_was_not_measured_goes_by_its_neighbour_and_widens(kind, rate, least_spread):
+def test_unmeasured_type_uses_its_neighbour_and_widens_the_interval(kind, rate, least_spread):
     seconds, (weights, *_) = calibrated_decode(without(bytes_by_type={kind: 100.0 * MB}), MACHINE)
     assert weights.spread >= least_spread
     if rate:
@@ -80,19 +80,19 @@ def test_a_type_that_was_not_measured_goes_by_its_neighbour_and_widens(kind, rat
     assert seconds.high > 1.2 * seconds.mid
 
 
-def test_weights_in_the_cache_may_be_faster():
+def test_weights_in_the_cpu_cache_may_be_faster():
     small = calibrated_decode(without(bytes_by_type={"Q4_0": 10.0 * MB}), MACHINE).seconds
     assert small.mid / small.low == pytest.approx(1.5 * small.high / small.mid)
 
 
-def test_what_was_disturbed_is_less_sure():
+def test_disturbed_calibration_widens_the_interval():
     calm = calibrated_decode(MODEL, MACHINE).seconds
     wild = calibrated_decode(MODEL, msgspec.structs.replace(MACHINE, disturbed="others used 1 processor")).seconds
     assert wild.mid == calm.mid
     assert wild.high > calm.high
 
 
-def test_a_machine_that_drifts_is_predicted_as_it_usually_is():
+def test_drifting_machine_is_predicted_at_its_usual_speed():
     calm = calibrated_decode(MODEL, MACHINE).seconds
     drifts = calibrated_decode(MODEL, msgspec.structs.replace(MACHINE, drift=1.3)).seconds
     assert drifts.mid == pytest.approx(1.3 * calm.mid)
@@ -101,18 +101,18 @@ def test_a_machine_that_drifts_is_predicted_as_it_usually_is():
 
 
 @pytest.mark.parametrize("field", ["operations", "rows", "vocabulary", "attention_elements", "kv_bytes"])
-def test_more_is_never_faster(field):
+def test_more_work_is_never_faster(field):
     more = without(**{field: 2 * getattr(MODEL, field)})
     assert calibrated_decode(more, MACHINE).seconds.mid > calibrated_decode(MODEL, MACHINE).seconds.mid
 
 
-def test_a_prompt_grows_faster_than_its_length():
+def test_prefill_grows_faster_than_its_length():
     short, long = (calibrated_prefill(MODEL, MACHINE, n).seconds.mid for n in (1000, 2000))
     assert 2 * short < long < 4 * short
     assert calibrated_prefill(without(expert_bytes=1e6), MACHINE, 1000).seconds.mid == short
 
 
-def test_a_scale_alone_gives_no_parts():
+def test_scale_alone_gives_no_parts():
     scaled = msgspec.structs.replace(
         MACHINE, rates=None, scale=Scale(model="x", measured_decode_s=0.02, expected_decode_s=0.01)
     )

@@ -1,4 +1,4 @@
-"""What a token asks for is read from the tensors, and only what it passes counts."""
+"""The demand of a token is read from the tensors that it uses."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def tiny(tmp_path_factory) -> Blueprint:
     return blueprint(read_gguf(LiveSystem(), str(ModelCache(tmp_path_factory.mktemp("c")).model("tiny", "Q8_0"))))
 
 
-def test_all_but_the_token_table_is_read(tiny):
+def test_everything_but_the_token_table_is_read(tiny):
     demand, shape = demand_of(tiny), made_up_shapes()["tiny"]
     table = tiny.by_name["token_embd.weight"].bytes
     assert sum(demand.bytes_by_type.values()) == sum(t.bytes for t in tiny.tensors) - table
@@ -46,19 +46,19 @@ def model(architecture: str, tensors: list[Tensor], **numbers) -> Blueprint:
     return Blueprint(architecture=architecture, metadata=keys, tensors=tensors)
 
 
-def test_a_header_that_nobody_could_load():
+def test_header_without_layers_is_refused():
     with pytest.raises(UserError, match="0 layers"):
         demand_of(model("llama", [], block_count=0))
 
 
-def test_a_token_table_that_is_the_output_counts():
+def test_tied_token_table_counts_as_the_output():
     table = Tensor("token_embd.weight", "Q8_0", (64, 1000), 68_000)
     assert demand_of(model("llama", [table], block_count=1)).bytes_by_type == {"Q8_0": 68_000}
     output = Tensor("output.weight", "Q6_K", (64, 1000), 52_500)
     assert demand_of(model("llama", [table, output], block_count=1)).bytes_by_type == {"Q6_K": 52_500}
 
 
-def test_only_the_experts_in_use_count():
+def test_only_active_experts_count():
     experts = Tensor("blk.0.ffn_up_exps.weight", "Q8_0", (64, 32, 8), 17_408)
     plan = model("qwen3moe", [experts], block_count=1, expert_count=8, expert_used_count=2, embedding_length=64)
     demand = demand_of(plan)
@@ -66,7 +66,7 @@ def test_only_the_experts_in_use_count():
     assert demand.rows == 2 * 32
 
 
-def test_a_window_bounds_attention():
+def test_sliding_window_bounds_attention():
     plan = made_up(find_model("gemma-3-270m"), "Q8_0")
     near, far, farther = (demand_of(plan, depth).attention_elements for depth in (512, 8192, 16384))
     assert near < far < 16 * near

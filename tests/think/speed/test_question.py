@@ -1,4 +1,4 @@
-"""Speed by properties: what must hold for any model, chip and depth."""
+"""Speed by properties that hold for any model, chip and depth."""
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.catalog.models import find_model
 from unslow.think.blueprints import made_up
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
-from unslow.think.speed.chips import USUAL_HOST
+from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
 from unslow.think.speed.load import model_load, totals
 from unslow.think.speed.question import (
+    USUAL_HOST,
     SpeedQuestion,
     decode_outcome,
     prefill_outcome,
@@ -50,7 +50,7 @@ def test_more_bandwidth_is_never_slower(model, backend, depth, factor):
 
 @some
 @given(models, backends, depths, st.floats(1, 10_000))
-def test_a_deeper_token_is_never_faster(model, backend, depth, more):
+def test_deeper_token_is_never_faster(model, backend, depth, more):
     assert step_seconds(question(model, backend, depth=depth + more)) >= step_seconds(
         question(model, backend, depth=depth)
     )
@@ -58,7 +58,7 @@ def test_a_deeper_token_is_never_faster(model, backend, depth, more):
 
 @some
 @given(models, backends, depths)
-def test_nothing_beats_the_bandwidth(model, backend, depth):
+def test_no_prediction_beats_the_bandwidth_ceiling(model, backend, depth):
     out = decode_outcome(question(model, backend, depth=depth), "dense gpu")
     assert out.rate.low <= out.rate.mid <= out.rate.high
     assert out.rate.mid < out.ceiling
@@ -67,7 +67,7 @@ def test_nothing_beats_the_bandwidth(model, backend, depth):
 
 @some
 @given(models, st.integers(0, 99))
-def test_a_layer_on_the_host_never_helps(model, layers):
+def test_layer_on_the_host_never_helps(model, layers):
     load = LOADS[model]
     setting = SpeedSetting("cuda")
     host = placed_on_host(load, layers, 0, USUAL_HOST, setting)
@@ -76,7 +76,7 @@ def test_a_layer_on_the_host_never_helps(model, layers):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_with_all_layers_there_is_no_host(model):
+def test_all_layers_on_the_gpu_leave_no_host_part(model):
     load = LOADS[model]
     assert placed_on_host(load, None, 0, USUAL_HOST, SpeedSetting("cuda")) is None
     assert on_gpu(load, None) == WHOLE[model]
@@ -84,7 +84,7 @@ def test_with_all_layers_there_is_no_host(model):
 
 @some
 @given(models, st.integers(0, 60), st.integers(0, 60))
-def test_every_weight_lies_somewhere(model, layers, experts):
+def test_every_weight_is_on_the_gpu_or_the_host(model, layers, experts):
     load = LOADS[model]
     whole = WHOLE[model]
     device = on_gpu(load, layers, experts)
@@ -96,7 +96,7 @@ def test_every_weight_lies_somewhere(model, layers, experts):
 
 @some
 @given(models, st.integers(1, 64))
-def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_should(model, tokens):
+def test_larger_batch_takes_longer_but_gives_more_in_total(model, tokens):
     one, many = question(model), question(model, tokens=float(tokens))
     assert step_seconds(many) >= step_seconds(one) * 0.999
     assert step_seconds(many) < tokens * step_seconds(one) * 1.5
@@ -104,7 +104,7 @@ def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_shou
 
 @some
 @given(models, st.sampled_from((SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR)), st.integers(2, 8))
-def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, gpus):
+def test_layer_split_over_gpus_is_not_faster_than_one_gpu(model, split, gpus):
     seconds = step_seconds(question(model, gpus=float(gpus), split=split))
     if split == SPLIT_BY_LAYER:
         assert seconds > step_seconds(question(model))
@@ -113,7 +113,7 @@ def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, g
 
 @some
 @given(models, backends, st.integers(1, 16384), st.floats(0, 65536))
-def test_prompts_cost_more_at_depth(model, backend, tokens, depth):
+def test_prefill_costs_more_at_depth(model, backend, tokens, depth):
     shallow, deep = question(model, backend), question(model, backend, depth=depth)
     assert prompt_token_seconds(deep, float(tokens)) >= prompt_token_seconds(shallow, float(tokens))
 
@@ -130,7 +130,7 @@ def test_arrays_are_priced_like_numbers():
         assert np.allclose(np.asarray(step_seconds(many)), each)
 
 
-def test_launching_one_by_one_hurts_small_models_most():
+def test_missing_graphs_hurt_small_models_most():
     small = SpeedQuestion(
         totals(model_load(made_up(find_model("smollm2-135m"), "Q4_K_M"))), CHIP, SpeedSetting("cuda"), 2026.0
     )
@@ -145,7 +145,7 @@ def test_launching_one_by_one_hurts_small_models_most():
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("split", [SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR])
 def test_every_factor_of_a_backend_was_learned(backend, split):
-    """A factor that is missing would count as one: a second for each layer."""
+    """A missing factor would count as 1: a second for each layer."""
     setting = SpeedSetting(backend, fused=False, packed_cache=True, slow_host=True)
     load = LOADS["qwen3.5-35b-a3b"]
     host = placed_on_host(load, 10, 20, USUAL_HOST, setting)
@@ -156,7 +156,7 @@ def test_every_factor_of_a_backend_was_learned(backend, split):
     assert not shared - known.keys()
 
 
-def test_a_prompt_on_a_cpu_has_a_price():
+def test_cpu_prefill_has_a_price():
     host = placed_on_host(LOADS["llama-3.1-8b"], 0, 0, USUAL_HOST, SpeedSetting("cpu"))
     q = SpeedQuestion(None, CHIP, SpeedSetting("cpu"), host=host)
     assert 1 < prefill_outcome(q, 512.0).rate.mid < 1000

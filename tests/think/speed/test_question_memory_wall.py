@@ -1,4 +1,4 @@
-"""The walls of a token, the batching curve, and what physics demands of every prediction."""
+"""The limits of a token, the batching curve, and properties of every prediction."""
 
 from itertools import pairwise
 
@@ -43,13 +43,13 @@ def test_more_bandwidth_is_never_slower(case: tuple[str, str], more: float) -> N
 @given(cases)
 def test_half_the_bytes_are_never_slower(case: tuple[str, str]) -> None:
     q, _ = question(*case)
-    host = q.host._replace(totals=q.host.totals.scaled(0.5)) if q.host else None
-    assert speed(q._replace(totals=q.totals.scaled(0.5) if q.totals else None, host=host)) >= speed(q)
+    host = q.host._replace(totals=q.host.totals.scale(0.5)) if q.host else None
+    assert speed(q._replace(totals=q.totals.scale(0.5) if q.totals else None, host=host)) >= speed(q)
 
 
 @settings(max_examples=30, deadline=None)
 @given(cases, st.floats(0, 60_000), st.floats(0, 60_000))
-def test_deeper_is_never_faster(case: tuple[str, str], one: float, other: float) -> None:
+def test_deeper_context_is_never_faster(case: tuple[str, str], one: float, other: float) -> None:
     q, _ = question(*case)
     shallow, deep = sorted((one, other))
     assert speed(q._replace(depth=deep)) <= speed(q._replace(depth=shallow)) * (1 + 1e-9)
@@ -57,14 +57,14 @@ def test_deeper_is_never_faster(case: tuple[str, str], one: float, other: float)
 
 @settings(max_examples=30, deadline=None)
 @given(cases)
-def test_an_interval_is_in_order_and_under_the_ceiling(case: tuple[str, str]) -> None:
+def test_interval_is_ordered_and_below_the_ceiling(case: tuple[str, str]) -> None:
     q, group = question(*case)
     found = outcome.decode_outcome(q, group)
     assert 0 < found.rate.low <= found.rate.mid <= found.rate.high
     assert found.rate.mid <= found.ceiling
 
 
-def test_nothing_left_on_the_host_is_the_plain_case() -> None:
+def test_full_offload_equals_the_plain_case() -> None:
     whole, _ = question()
     all_layers, _ = question(ngl="99")
     assert speed(all_layers) == pytest.approx(speed(whole))
@@ -73,7 +73,7 @@ def test_nothing_left_on_the_host_is_the_plain_case() -> None:
     assert speed(most) < speed(whole)
 
 
-def test_walls_are_all_of_the_time_and_one_of_them_binds() -> None:
+def test_limits_sum_to_the_time_and_one_binds() -> None:
     q, group = question()
     found = outcome.decode_outcome(q, group)
     parts = walls(found)
@@ -84,12 +84,12 @@ def test_walls_are_all_of_the_time_and_one_of_them_binds() -> None:
     assert all(wall.halved_tokens_per_s > found.rate.mid for wall in parts)
 
 
-def test_a_tiny_model_waits_for_launches_and_not_for_memory() -> None:
+def test_tiny_model_is_not_bound_by_memory() -> None:
     q, group = question("SmolLM2 135M", "H100 SXM")
     assert walls(outcome.decode_outcome(q, group))[0].part != "device memory reads"
 
 
-def test_a_few_conversations_together_are_faster_than_one_and_slower_each() -> None:
+def test_batching_raises_total_and_lowers_individual_speed() -> None:
     q, group = question()
     few = {count: together for count, together in batching_curve(q, group).items() if count <= 8}
     assert list(few) == [1, 2, 4, 8]
@@ -97,7 +97,7 @@ def test_a_few_conversations_together_are_faster_than_one_and_slower_each() -> N
     assert all(few[b] / b <= few[a] / a for a, b in pairwise(few))
 
 
-def test_the_ridge_is_where_arithmetic_takes_as_long_as_reading() -> None:
+def test_ridge_is_where_arithmetic_equals_reading() -> None:
     q, _ = question()
     at = ridge(q)
     assert at is not None

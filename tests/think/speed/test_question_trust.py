@@ -7,33 +7,33 @@ from hypothesis import strategies as st
 from unslow.catalog.device_names import find_written
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.terms import Interval
-from unslow.think.speed.question import WIDER, trust_in, widened
+from unslow.think.speed.question import WIDER, trust_in, widen_interval
 
 CARD = find_written("RTX 4090")
 assert CARD is not None
 
 
-def test_a_measured_and_verified_device_keeps_its_interval() -> None:
+def test_measured_and_verified_device_keeps_its_interval() -> None:
     device = msgspec.structs.replace(CARD, source="a datasheet")
     assert trust_in(device, SpeedSetting("cuda", "ada")).wider == 1.0
 
 
-def test_what_nobody_measured_makes_the_interval_wider_and_says_so() -> None:
+def test_unmeasured_device_widens_the_interval_and_says_so() -> None:
     device = msgspec.structs.replace(CARD, source="unverified", family="rubin")
     trust = trust_in(device, SpeedSetting("cuda", "rubin"))
     assert trust.wider == WIDER**2
     assert "rubin" in trust.reasons[0]
-    assert "second source" in trust.reasons[1]
+    assert "single source" in trust.reasons[1]
 
 
 @given(st.floats(0.1, 1), st.floats(0.01, 1e4), st.floats(1, 10), st.floats(1, 3), st.floats(0.5, 5))
-def test_a_wider_interval_holds_the_narrow_one_and_stays_under_the_ceiling(
+def test_widened_interval_contains_the_narrow_one_below_the_ceiling(
     down: float, mid: float, up: float, wider: float, room: float
 ) -> None:
     rate = Interval(mid * down, mid, mid * up)
-    free = widened(rate, wider)
+    free = widen_interval(rate, wider)
     assert free.low <= rate.low * (1 + 1e-9)
     assert free.high >= rate.high * (1 - 1e-9)
-    capped = widened(rate, wider, mid * room)
+    capped = widen_interval(rate, wider, mid * room)
     assert capped.low <= capped.mid <= capped.high
     assert wider == 1.0 or capped.high <= max(mid, mid * room) or math.isclose(capped.high, mid * room)

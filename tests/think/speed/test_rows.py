@@ -1,9 +1,9 @@
-"""Rows as people fill them."""
+"""Rows of measurement tables as people fill them."""
 
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.think.physics.weight_types import type_class
+from unslow.think.physics.chip import type_class
 from unslow.think.speed.named_models import mix_of, named_model
 from unslow.think.speed.rows import cell_number, group_of, understood_row
 
@@ -24,13 +24,13 @@ ROW = {"hardware": "RTX 3090", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "test
         ("gemma4 ?B IQ4_NL - 4.5 bpw", 11.91e9, "Gemma-4-12B"),
     ],
 )
-def test_models_are_known_by_what_tools_print(written, parameters, name):
+def test_models_are_recognized_from_tool_output(written, parameters, name):
     found = named_model(written, parameters)
     assert found is not None
     assert name in found.name
 
 
-def test_what_nobody_knows_is_not_guessed():
+def test_unknown_model_is_not_guessed():
     assert named_model("reap50-q4") is None
     assert named_model("Mystery-35B-A3B") is None
 
@@ -40,14 +40,14 @@ def test_what_nobody_knows_is_not_guessed():
     [("Q4_K_M", "k"), ("UD-Q4_K_XL", "k"), ("F16", "f16"), ("BF16", "f16"), ("Q8_0", "q8"), ("IQ2_XXS", "iq"),
      ("MXFP4", "q4"), ("awq-int4", "q4"), ("IQ4_NL", "q4"), ("fp8-dynamic", "q8")],
 )  # fmt: skip
-def test_quants_have_classes(quant, kind):
+def test_quants_have_type_classes(quant, kind):
     assert type_class(quant) == kind
 
 
 @pytest.mark.parametrize(
     ("quant", "mix"), [("UD-Q4_K_XL", "Q4_K_M"), ("fp16", "F16"), ("4bit", "Q4_0"), ("?", "Q4_K_M")]
 )
-def test_quants_that_are_no_mix_have_a_near_one(quant, mix):
+def test_unknown_quants_map_to_a_similar_mix(quant, mix):
     assert mix_of(quant) == mix
 
 
@@ -64,7 +64,7 @@ def test_quants_that_are_no_mix_have_a_near_one(quant, mix):
         ({"hardware": "Raspberry Pi 5", "backend": "CPU"}, "cpu only"),
     ],
 )
-def test_rows_have_groups(change, group):
+def test_rows_are_grouped(change, group):
     found = understood_row(ROW | change)
     assert not isinstance(found, Unknown)
     assert group_of(found) == group
@@ -79,18 +79,18 @@ def test_rows_have_groups(change, group):
         ({"ngl": "0"}, "CPU"),
     ],
 )
-def test_what_can_not_be_understood_says_why(change, why):
+def test_row_that_is_not_understood_says_why(change, why):
     found = understood_row(ROW | change)
     assert isinstance(found, Unknown)
     assert why in found.why
 
 
 @pytest.mark.parametrize("text", ["", "nan", "inf", "-3", "many", None])
-def test_rubbish_is_no_number(text):
+def test_invalid_number_cells_are_zero(text):
     assert cell_number(text) == 0.0
 
 
-def test_old_builds_split_by_rows_and_servers_by_tensors():
+def test_split_mode_follows_build_date_and_runtime():
     assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2023-12"}).split == "row"
     assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2024-05"}).split == "layer"
     assert understood_row(ROW | {"n_gpus": "2", "runtime": "vllm 0.25.0"}).split == "tensor"

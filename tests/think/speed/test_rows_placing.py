@@ -1,4 +1,4 @@
-"""Where nothing says what lies on the GPU, as much as its memory holds."""
+"""Where a row does not say what is on the GPU, as much as fits is assumed."""
 
 import pytest
 
@@ -17,11 +17,11 @@ def row(model: str, device: str = "RTX 4090", **more: str) -> AskedRow:
     [row("Llama 3.1 8B"), row("llama-3.3-70b", "M3 Max"), row("llama-3.3-70b", "Ryzen 9 7950X"),
      row("llama-3.3-70b", n_gpus="2"), row("llama-3.3-70b", ngl="20"), row("Qwen3 235B A22B", ngl="99 (n-cpu-moe 90)")],
 )  # fmt: skip
-def test_what_fits_or_was_placed_stays_as_it_is(fitting: AskedRow) -> None:
+def test_fitting_or_placed_row_is_unchanged(fitting: AskedRow) -> None:
     assert placed_row(fitting) is fitting
 
 
-def test_whole_layers_of_a_dense_model_stay_behind() -> None:
+def test_dense_model_leaves_whole_layers_on_the_host() -> None:
     found = placed_row(row("llama-3.3-70b"))
     assert found.gpu_layers is not None
     assert 30 < found.gpu_layers < 50
@@ -31,7 +31,7 @@ def test_whole_layers_of_a_dense_model_stay_behind() -> None:
     assert deep.gpu_layers < found.gpu_layers
 
 
-def test_experts_stay_behind_before_layers_do() -> None:
+def test_experts_move_to_the_host_before_layers() -> None:
     found = placed_row(row("Qwen3 235B A22B"))
     assert found.gpu_layers is None
     assert 50 < found.experts_on_cpu <= 94
@@ -39,6 +39,6 @@ def test_experts_stay_behind_before_layers_do() -> None:
     assert (tiny.gpu_layers, tiny.experts_on_cpu) == (0, 0)
 
 
-def test_a_cache_is_larger_than_what_is_in_it() -> None:
+def test_kv_cache_is_rounded_up_to_blocks() -> None:
     assert block_of(0) == block_of(BLOCK - 1) == BLOCK
     assert block_of(BLOCK) == 2 * BLOCK

@@ -1,4 +1,4 @@
-"""Many rows at once give what each gives alone, and what physics demands."""
+"""Many rows at once give what each gives alone, and the usual properties hold."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import Interval
 from unslow.think.speed import question
-from unslow.think.speed.question import trust_in, widened
+from unslow.think.speed.question import trust_in, widen_interval
 from unslow.think.speed.rows import group_of, placed_row, question_of, understood_row
 from unslow.think.speed.tables import DEPTH, NAMES, SIZE, Predictions, cells_number, predict_cells, predict_many
 
@@ -57,13 +57,13 @@ def alone(row: dict[str, str]) -> Interval | Unknown:
         if prompt
         else question.decode_outcome(q, group_of(found))
     )
-    return widened(one.rate, trust_in(found.device, found.setting).wider, one.ceiling)
+    return widen_interval(one.rate, trust_in(found.device, found.setting).wider, one.ceiling)
 
 
 @pytest.mark.no_cover  # many rows through the same lines
 @settings(max_examples=25, deadline=None)
 @given(st.lists(rows, min_size=1, max_size=12), st.sampled_from([0.9, 1.0, 1.3]))
-def test_many_rows_are_predicted_as_each_alone(some: list[dict[str, str]], scale: float) -> None:
+def test_many_rows_equal_each_alone(some: list[dict[str, str]], scale: float) -> None:
     for row in some[::2]:
         found = understood_row(row)
         if not isinstance(found, Unknown):
@@ -82,7 +82,7 @@ def test_many_rows_are_predicted_as_each_alone(some: list[dict[str, str]], scale
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rubbish, min_size=1, max_size=8))
-def test_rubbish_is_answered_with_a_speed_or_a_reason(some: list[dict[str, str]]) -> None:
+def test_arbitrary_rows_give_a_speed_or_a_reason(some: list[dict[str, str]]) -> None:
     found = together(some)
     for speed, reason in zip(found.mid, found.reasons, strict=True):
         assert bool(reason) == math.isnan(speed)
@@ -92,25 +92,25 @@ def test_rubbish_is_answered_with_a_speed_or_a_reason(some: list[dict[str, str]]
 CASE: dict[str, Any] = {"model": "llama-3.1-8b", "quant": "Q4_K_M", "hardware": "RTX 4090", "test": "tg128"}
 
 
-def test_deeper_is_never_faster() -> None:
+def test_deeper_context_is_never_faster() -> None:
     depths = np.arange(0, 120_000, 500)
     speeds = predict_many({**CASE, "ctx_or_depth": depths}).mid
     assert (np.diff(speeds) <= 0).all()
 
 
-def test_a_larger_file_is_never_faster() -> None:
+def test_larger_file_is_never_faster() -> None:
     speeds = predict_many({**CASE, "model_size_gib": np.linspace(2, 20, 50)}).mid
     assert (np.diff(speeds) <= 0).all()
 
 
-def test_a_model_that_does_not_fit_is_placed_in_part() -> None:
+def test_model_that_does_not_fit_is_partially_offloaded() -> None:
     found = predict_many({**CASE, "model": "llama-3.3-70b", "n_gpus": ["1", "2"]})
     assert "partial offload" in found.basis[0]
     assert "several gpus" in found.basis[1]
     assert found.mid[0] < found.mid[1] / 3
 
 
-def test_what_is_not_predicted_says_why() -> None:
+def test_unpredictable_rows_say_why() -> None:
     tests = ["tg128", "tg(server),spec", "vision", "tg128 claimed"]
     found = predict_many({**CASE, "test": tests})
     assert [bool(reason) for reason in found.reasons] == [False, True, True, True]
@@ -120,14 +120,14 @@ def test_what_is_not_predicted_says_why() -> None:
     assert [bool(reason) for reason in sizes.reasons] == [False, True, True]
 
 
-def test_columns_must_be_there_and_of_one_length() -> None:
+def test_missing_or_uneven_columns_are_refused() -> None:
     with pytest.raises(UserError, match="hardware"):
         predict_many({"model": "llama-3.1-8b", "test": "tg128"})
     with pytest.raises(UserError, match="lengths"):
         predict_many({**CASE, "quant": ["Q4_K_M", "Q8_0"], "ctx_or_depth": [1, 2, 3]})
 
 
-def test_numbers_as_people_write_them() -> None:
+def test_number_spellings_are_parsed() -> None:
     assert cells_number(" 4096 ") == 4096
     assert cells_number("32,768") == 32768
     assert cells_number("") == cells_number("None") == 0

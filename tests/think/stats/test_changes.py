@@ -1,4 +1,4 @@
-"""What changed between two benchmarks, and which of it to suspect."""
+"""What changed between two benchmarks, and what to suspect."""
 
 import pytest
 from bench_cases import SETTINGS, bench
@@ -30,50 +30,48 @@ LOWER = bench(2, conditions={"gpu_clock_hz": 1.4e9, "others_cpus": 0.1})
 NOTHING = bench(2)
 
 
-def test_nothing_changed(wording):
+def test_no_change_has_no_suspect(wording):
     assert changes_between(BEFORE, NOTHING) == ()
     wording(suspect(compared(), ()))
 
 
-def test_only_the_version_of_the_runtime(wording):
+def test_runtime_version_alone_is_the_suspect(wording):
     changes = changes_between(BEFORE, VERSION)
-    assert [(c.name, c.before, c.after, c.kind) for c in changes] == [
-        ("runtime's version", "b9000", "b9100", "version")
-    ]
+    assert [(c.name, c.before, c.after, c.kind) for c in changes] == [("runtime version", "b9000", "b9100", "version")]
     wording(suspect(compared(), changes), tells=("b9000", "b9100"))
 
 
-def test_only_a_setting(wording):
+def test_single_setting_is_the_suspect(wording):
     changes = changes_between(BEFORE, THREADS)
     wording(suspect(compared(), changes), tells="16")
 
 
-def test_what_follows_from_a_setting_is_no_second_change(wording):
+def test_derived_setting_is_not_a_second_suspect(wording):
     before = bench(1, settings={**SETTINGS, "runtime.threads_batch": "8"})
     changes = changes_between(before, bench(2, settings={**THREADS.settings, "runtime.threads_batch": "16"}))
     assert len(changes) == 2
     wording(suspect(compared(), changes), tells="16")
 
 
-def test_several_things_can_not_be_told_apart(wording):
+def test_several_changes_are_all_named(wording):
     changes = changes_between(BEFORE, bench(2, runtime_version="b9100", machine=mark(drivers=("580.1",), kernel="6.9")))
     assert [c.fact for c in changes] == ["runtime.version", "driver", "machine.system.kernel"]
     wording(suspect(compared(), changes))
 
 
-def test_conditions_alone(wording):
+def test_lower_gpu_clock_alone_is_the_suspect(wording):
     (change,) = changes_between(BEFORE, LOWER)
     assert (change.name, change.before, change.after, change.worse) == ("GPU clock", "2,500 MHz", "1,400 MHz", True)
     text = suspect(compared(), (change,))
     wording(text)
 
 
-def test_a_version_and_lower_clocks(wording):
+def test_version_and_lower_clock_are_both_named(wording):
     changes = changes_between(BEFORE, bench(2, runtime_version="b9100", conditions=LOWER.conditions))
     wording(suspect(compared(), changes), tells=("2,500 MHz", "1,400 MHz"))
 
 
-def test_a_higher_clock_does_not_excuse_a_slower_version(wording):
+def test_higher_clock_does_not_excuse_a_slower_version(wording):
     changes = changes_between(BEFORE, bench(2, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9}))
     assert facts(BEFORE, bench(2, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9})) == [
         "runtime.version",
@@ -99,13 +97,13 @@ def test_a_higher_clock_does_not_excuse_a_slower_version(wording):
         ("gpu_busy", 0.9, 0.1, False),
     ],
 )
-def test_conditions_count_where_they_are_really_others(name, before, after, told):
+def test_conditions_count_only_when_clearly_different(name, before, after, told):
     changes = changes_between(bench(1, conditions={name: before}), bench(2, conditions={name: after}))
     assert bool(changes) == told
     assert all(change.worse and change.why for change in changes)
 
 
-def test_power_shows_and_causes_nothing(wording):
+def test_power_draw_is_not_a_suspect(wording):
     (change,) = changes_between(
         bench(1, conditions={"gpu_power_w": 400.0}), bench(2, conditions={"gpu_power_w": 200.0})
     )
@@ -113,13 +111,13 @@ def test_power_shows_and_causes_nothing(wording):
     wording(suspect(compared(), (change,)))
 
 
-def test_what_one_of_them_does_not_know_has_not_changed():
+def test_unknown_facts_have_not_changed():
     bare = bench(2, settings={}, conditions={}, machine=MachineMark(), runtime_version="", model_bytes=0)
     assert changes_between(BEFORE, bare) == ()
     assert changes_between(bare, BEFORE) == ()
 
 
-def test_another_tool_is_another_method(wording):
+def test_other_measuring_tool_is_named(wording):
     imported = bench(2, protocol="imported", settings={"measured_with": "llama-bench", "test.decode": "tg128"})
     assert facts(BEFORE, imported) == ["measured_with"]
     text = suspect(compared("faster"), changes_between(BEFORE, imported))
@@ -140,23 +138,23 @@ def test_another_tool_is_another_method(wording):
         ({"machine": mark(gpus=("H200",))}, "gpus"),
     ],
 )
-def test_another_thing_was_measured(other, fact, wording):
+def test_other_model_runtime_or_machine_is_named(other, fact, wording):
     assert facts(BEFORE, bench(2, **other)) == [fact]
     wording(suspect(compared(), changes_between(BEFORE, bench(2, **other))))
 
 
-def test_nothing_to_explain():
+def test_same_verdict_has_no_suspect():
     for verdict in ("same", "cannot_tell"):
         assert suspect(compared(verdict), changes_between(BEFORE, VERSION)) == ""
 
 
-def test_faster_says_what_helped(wording):
+def test_faster_verdict_names_what_helped(wording):
     wording(suspect(compared("faster"), changes_between(BEFORE, VERSION)))
     wording(suspect(compared("faster"), changes_between(BEFORE, LOWER)))
     wording(suspect(compared("faster"), changes_between(LOWER, BEFORE)), tells=("1,400 MHz", "2,500 MHz"))
 
 
-def test_the_earlier_one_as_a_fact_for_the_causes():
+def test_earlier_benchmark_becomes_a_fact_for_causes():
     after = bench(2, 70.0, runtime_version="b9100", conditions={"gpu_clock_hz": 2.9e9, "others_cpus": 3.0})
     fact = earlier_of(BEFORE, after, comparison.compare_benches(BEFORE, after), changes_between(BEFORE, after))
     earlier = fact.need()

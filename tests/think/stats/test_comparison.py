@@ -56,7 +56,7 @@ class Mood:
     ("repeat", "run", "disturbed", "least"),
     [(0.01, 0.005, 0.0, 0.9), (0.02, 0.01, 0.0, 0.9), (0.02, 0.01, 0.2, 0.5), (0.025, 0.01, 0.1, 0.5)],
 )
-def test_the_same_is_seldom_called_different_and_a_tenth_is_found(repeat, run, disturbed, least):
+def test_false_alarms_are_rare_and_a_10_percent_loss_is_found(repeat, run, disturbed, least):
     mood, trials = Mood(1, repeat, run, disturbed), 150
     false = found = 0
     for _ in range(trials):
@@ -67,7 +67,7 @@ def test_the_same_is_seldom_called_different_and_a_tenth_is_found(repeat, run, d
     assert found >= least * trials
 
 
-def test_a_moody_machine_is_known_by_its_earlier_runs():
+def test_variable_machine_is_learned_from_earlier_runs():
     mood, trials = Mood(2, repeat=0.005, run=0.04), 80
     alarms = {0: 0, 24: 0}
     for _ in range(trials):
@@ -77,7 +77,7 @@ def test_a_moody_machine_is_known_by_its_earlier_runs():
     assert alarms[24] <= 0.05 * trials < alarms[0]
 
 
-def test_earlier_runs_of_another_thing_teach_nothing():
+def test_earlier_runs_of_another_setup_are_ignored():
     mood = Mood(3, run=0.2)
     others = [bench(mood.samples(), n, runtime_version=f"b{n}") for n in range(20)]
     pair = bench([100, 101, 99], 30), bench([90, 91, 89], 31)
@@ -85,8 +85,8 @@ def test_earlier_runs_of_another_thing_teach_nothing():
     assert decode(compare_benches(*pair, [bench(mood.samples(), n) for n in range(20)])).smallest > 0.2
 
 
-def test_repeats_alone_do_not_make_a_difference(wording):
-    """What a plain test over repeats would be sure of: 2 % with hardly any noise."""
+def test_precise_repeats_alone_do_not_make_a_difference(wording):
+    """A plain test over repeats would be certain of 2% with hardly any noise."""
     said = compare_benches(bench([100.0, 100.1, 99.9] * 4), bench([98.0, 98.1, 97.9] * 4))
     assert said.verdict == "same"
     wording(said.because)
@@ -96,14 +96,14 @@ def test_disturbed_repeats_do_not_make_a_difference():
     assert compare_benches(bench([100, 101, 99, 100, 102, 98]), bench([60, 101, 70, 100, 55, 101])).verdict != "slower"
 
 
-def test_noise_that_hides_a_tenth_is_said_to():
+def test_noise_that_hides_10_percent_gives_cannot_tell():
     said = compare_benches(bench([100, 80, 60, 90, 70, 110]), bench([95, 105, 60, 75, 85, 65]))
     assert said.verdict == "cannot_tell"
     assert decode(said).smallest > 0.10
-    assert "can't be told" in said.because
+    assert "undetermined" in said.because
 
 
-def test_times_are_better_when_smaller():
+def test_smaller_times_are_faster():
     slow, fast = [2.0, 2.01, 1.99, 2.0, 2.02, 2.0], [1.0, 1.01, 1.0, 0.99, 1.0, 1.0]
     said = compare_benches(bench({FIRST: slow}), bench({FIRST: fast}))
     assert said.verdict == "faster"
@@ -111,7 +111,7 @@ def test_times_are_better_when_smaller():
     assert said.differences[0].low < said.differences[0].ratio < said.differences[0].high
 
 
-def test_any_figure_that_matters_decides_and_the_others_are_shown():
+def test_any_key_figure_decides_and_others_are_shown():
     samples = {DECODE: [100.0] * 6, PREFILL: [500.0] * 3, GAPS[2]: [0.01] * 6}
     said = compare_benches(bench(samples), bench(samples | {PREFILL: [350.0] * 3, GAPS[2]: [0.1] * 6}))
     assert said.verdict == "slower"
@@ -120,19 +120,19 @@ def test_any_figure_that_matters_decides_and_the_others_are_shown():
     assert compare_benches(bench(samples), bench(samples | {GAPS[2]: [0.1] * 6})).verdict == "same"
 
 
-def test_nothing_in_common_is_no_verdict(wording):
+def test_no_common_figure_gives_cannot_tell(wording):
     said = compare_benches(bench({DECODE: [1.0]}), bench({PREFILL: [1.0]}))
     assert said.verdict == "cannot_tell"
     wording(said.because)
 
 
-def test_an_imported_figure_without_repeats_counts_as_one():
+def test_imported_figure_without_repeats_counts_once():
     plain = bench([100.0], samples={})
     assert compare_benches(plain, bench([100.0] * 6)).verdict in ("same", "cannot_tell")
     assert compare_benches(plain, bench([50.0] * 6)).verdict == "slower"
 
 
-def test_threads_that_waited_make_it_less_sure():
+def test_cpu_waiting_reduces_certainty():
     waiting = Pass(
         case="short",
         round=1,
@@ -150,7 +150,7 @@ def test_threads_that_waited_make_it_less_sure():
     assert compare_benches(before, msgspec.structs.replace(after, passes=(waiting,) * 6)).verdict == "cannot_tell"
 
 
-def test_busy_others_are_told(wording):
+def test_other_busy_processes_are_noted(wording):
     before, after = (
         bench([100.0] * 6, conditions={"others_cpus": 0.1}),
         bench([50.0] * 6, conditions={"others_cpus": 2}),
@@ -158,7 +158,7 @@ def test_busy_others_are_told(wording):
     wording(compare_benches(before, after).notes, tells=("2.0", "0.1"))
 
 
-def test_it_can_be_written_and_read():
+def test_comparison_round_trips_as_json():
     said = compare_benches(bench([100.0] * 6), bench([80.0] * 6, 1))
     assert msgspec.json.decode(msgspec.json.encode(said), type=Comparison) == said
 
@@ -174,7 +174,7 @@ def test_units_do_not_matter(before, after, factor):
 
 @settings(max_examples=50)
 @given(RATES, RATES)
-def test_swapped_it_is_the_inverse(before, after):
+def test_swapped_comparison_is_the_inverse(before, after):
     one, other = (
         decode(compare_benches(*pair)) for pair in ((bench(before), bench(after)), (bench(after), bench(before)))
     )
@@ -187,7 +187,7 @@ def test_swapped_it_is_the_inverse(before, after):
 
 @settings(max_examples=50)
 @given(st.floats(0.97, 1.03), st.floats(0.0, 0.05), st.floats(1.0, 4.0))
-def test_more_noise_never_makes_the_same_a_certainty(ratio, noise, more):
+def test_more_noise_never_increases_certainty(ratio, noise, more):
     def run(level, width):
         shape = (1.2, 0.6, 0.2, -0.2, -0.6, -1.2)
         best = level * math.exp(-width * 0.9)  # the best third stays where it is
@@ -203,14 +203,14 @@ def test_more_noise_never_makes_the_same_a_certainty(ratio, noise, more):
 
 @settings(max_examples=100)
 @given(st.lists(st.floats(0, 1e18), max_size=6), st.lists(st.floats(0, 1e18), max_size=6))
-def test_no_amounts_make_it_fail(before, after):
+def test_extreme_values_do_not_fail(before, after):
     figures = {DECODE: spread_of([1.0])}
     pair = [bench({}, n, samples={DECODE: tuple(v)}, figures=figures) for n, v in enumerate((before, after))]
     said = compare_benches(*pair)
     assert msgspec.json.decode(msgspec.json.encode(said), type=Comparison).verdict == said.verdict
 
 
-def test_the_level_is_that_of_the_best_third():
+def test_level_is_the_best_third():
     level = level_of(DECODE, [100.0, 50.0, 100.0, 60.0, 70.0, 65.0])
     assert level is not None
     assert math.exp(level.log) == pytest.approx(100.0)
@@ -220,7 +220,7 @@ def test_the_level_is_that_of_the_best_third():
     assert math.exp(-times.log) == pytest.approx(1.0)
 
 
-def test_pairs_cancel_what_both_meet():
+def test_pairs_cancel_common_variation():
     chance = random.Random(5)
     minutes = [100 * chance.uniform(0.5, 1.0) for _ in range(8)]
     pairs = [(m * math.exp(chance.gauss(0, 0.01)), 0.9 * m * math.exp(chance.gauss(0, 0.01))) for m in minutes]
@@ -230,7 +230,7 @@ def test_pairs_cancel_what_both_meet():
     assert compare_pairs(DECODE, [(b, a) for a, b in pairs]).verdict == "faster"
 
 
-def test_pairs_of_the_same_are_seldom_called_different():
+def test_equal_pairs_are_rarely_called_different():
     chance = random.Random(6)
 
     def level():
@@ -245,18 +245,18 @@ def test_pairs_of_the_same_are_seldom_called_different():
     assert sum(slowed == "slower" for _, slowed in said) >= 135
 
 
-def test_an_outlier_among_pairs_hardly_counts():
+def test_outlier_among_pairs_hardly_counts():
     assert hodges_lehmann([0.0, 0.01, -0.01, 0.0, -3.0]) == pytest.approx(0.0, abs=0.01)
     assert compare_pairs(DECODE, [(100, 100), (100, 101), (100, 99), (100, 100), (100, 5)]).verdict != "slower"
 
 
-def test_no_pair_is_an_error():
+def test_no_valid_pair_is_a_user_error():
     with pytest.raises(UserError):
         compare_pairs(DECODE, [(0.0, 1.0)])
 
 
-def test_a_restless_machine_differs_from_run_to_run_as_its_repeats_do():
-    """Seen on two processors with busy neighbours: without this, a third of such comparisons were false alarms."""
+def test_scattered_repeats_widen_the_run_to_run_noise():
+    """Observed on two CPUs under other load: without this, a third of such comparisons were false alarms."""
     calm, restless = (100, 101, 99, 100, 101, 100), (100, 90, 80, 95, 86, 78)
     eighth = 0.88
     assert compare_benches(bench(calm, 0), bench([eighth * v for v in calm], 1)).verdict == "slower"

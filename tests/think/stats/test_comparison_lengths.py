@@ -1,4 +1,4 @@
-"""Two benchmarks that asked for other lengths measured other things."""
+"""Benchmarks with different prompt or answer lengths are not comparable."""
 
 import msgspec
 from bench_cases import bench
@@ -19,14 +19,14 @@ def answer(case: str, prompt: int, tokens: int) -> Pass:
     )  # fmt: skip
 
 
-def test_lengths_that_differ_are_told(wording):
+def test_different_lengths_are_reported(wording):
     wording(length_difference(PREFILL, asked(200, 128), asked(1020, 128)), tells=("200", "1020"))
     wording(length_difference(DECODE, asked(1020, 1500), asked(1020, 32)), tells=("1500", "32"))
     assert not length_difference(DECODE, asked(200, 128), asked(1020, 130))
     assert not length_difference(PREFILL, bench(1), bench(2))
 
 
-def test_no_verdict_is_made_from_them():
+def test_different_lengths_give_cannot_tell():
     slower = msgspec.structs.replace(asked(1020, 32), samples={DECODE: (10.0, 10.1, 9.9)})
     before = msgspec.structs.replace(asked(1020, 1500), samples={DECODE: (100.0, 101.0, 99.0)})
     found = {one.metric: one for one in compare_benches(before, slower).differences}

@@ -1,11 +1,11 @@
-"""What tells of a spill between two depths."""
+"""Signs of a spill between two depths."""
 
 import pytest
 
 from unslow.think.stats.conditions import spill_signs, worth_keeping
 
 
-def test_pcie_traffic_with_full_memory_is_a_spill(wording):
+def test_pcie_traffic_with_full_vram_is_a_spill(wording):
     before = {"gpu0_pcie_receive_bytes_per_s": 1e7, "gpu0_vram_used_bytes": 60e9, "gpu0_busy": 0.99}
     after = {"gpu0_pcie_receive_bytes_per_s": 2e10, "gpu0_vram_used_bytes": 79.9e9, "gpu0_busy": 0.98}
     signs = spill_signs(before, after, 80e9)
@@ -21,22 +21,22 @@ def test_pcie_traffic_with_full_memory_is_a_spill(wording):
         ("gpu0_vram_used_bytes", 1e9, 80e9),
     ],
 )
-def test_a_little_more_is_no_sign(figure, was, now):
+def test_small_increase_is_not_a_sign(figure, was, now):
     assert spill_signs({figure: was}, {figure: now}, 80e9) == ()
 
 
-def test_what_nobody_watched_is_no_sign():
+def test_unobserved_counter_is_not_a_sign():
     assert spill_signs({}, {"own_cpus": 12.0}) == ()
     assert spill_signs({"own_cpus": 1.0}, {}) == ()
 
 
-def test_the_busiest_of_several_gpus_counts(wording):
+def test_busiest_of_several_gpus_counts(wording):
     before = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 0.0}
     after = {"gpu0_pcie_receive_bytes_per_s": 0.0, "gpu1_pcie_receive_bytes_per_s": 6e9}
     wording(spill_signs(before, after)[0], tells="6.0 GB/s")
 
 
-def test_only_what_tells_a_spill_is_kept():
+def test_only_spill_counters_are_kept():
     seen = {
         "gpu0_busy": 0.9,
         "core12": 0.1,

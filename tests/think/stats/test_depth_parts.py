@@ -1,4 +1,4 @@
-"""The parts that the judge of depths is made of."""
+"""The building blocks of the depth verdict."""
 
 import pytest
 from hypothesis import given
@@ -8,8 +8,9 @@ from unslow.facts.machine import Cpu, Machine, Memory
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, measured
-from unslow.think.speed.chips import CORE_FLOPS_PER_S
+from unslow.facts.values import Known, measured_fact
+from unslow.think.case.view import CaseView
+from unslow.think.speed.question import CORE_FLOPS_PER_S
 from unslow.think.stats.depth import (
     Expectation,
     asked_depths,
@@ -22,7 +23,7 @@ from unslow.think.stats.depth import (
 
 
 def known(value) -> Known:
-    return measured(value, "test")
+    return measured_fact(value, "test")
 
 
 CPU_CASE = Case(
@@ -31,7 +32,7 @@ CPU_CASE = Case(
         memory=Memory(read_bytes_per_s=known(40e9), read_one_core_bytes_per_s=known(15e9)),
         gpus=known(()),
     ),
-    runtime=Runtime(threads=known(8), kv_bytes=known(131072 * 8192), kv_cells=known(8192)),
+    runtime=Runtime().with_facts(threads=known(8), kv_bytes=known(131072 * 8192), kv_cells=known(8192)),
     model=Model(
         weights_bytes=known(4_900_000_000), layers=known(32), width=known(4096), vocabulary=known(128_256),
         parameters=known(8_030_000_000),
@@ -39,21 +40,21 @@ CPU_CASE = Case(
 )  # fmt: skip
 
 
-def test_physics_expects_a_nearly_straight_slope_on_a_cpu():
-    found = expectation_of(CPU_CASE, 8192)
+def test_expected_slope_on_a_cpu_is_nearly_linear():
+    found = expectation_of(CaseView(CPU_CASE), 8192)
     assert not found.on_gpu
     assert found.kv_bytes == 131072
     attention = 32 * 2 * 4096 * 11.5 / (8 * CORE_FLOPS_PER_S)  # of all heads, with a key and a value
     reading = 131072 / found.host_bytes_per_s
     assert 0.8 * max(reading, attention) < found.slope_s < reading + attention, "both go on at the same time"
-    rates = expected_rates(CPU_CASE, [512.0, 4096.0, 8192.0])
+    rates = expected_rates(CaseView(CPU_CASE), [512.0, 4096.0, 8192.0])
     steps = [1 / rates[4096.0] - 1 / rates[512.0], 1 / rates[8192.0] - 1 / rates[4096.0]]
     assert steps[1] / 4096 == pytest.approx(steps[0] / 3584, rel=0.15)
 
 
-def test_of_an_unknown_machine_nothing_is_expected():
-    assert expectation_of(Case(), 8192) == Expectation(host_bytes_per_s=0.0)
-    assert expected_rates(Case(), [512.0]) == {}
+def test_unknown_machine_has_no_expectation():
+    assert expectation_of(CaseView(Case()), 8192) == Expectation(host_bytes_per_s=0.0)
+    assert expected_rates(CaseView(Case()), [512.0]) == {}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_of_an_unknown_machine_nothing_is_expected():
         (200, [8, 16, 32, 64, 128, 200]),
     ],
 )
-def test_depths_double_up_to_what_there_is_room_for(room, depths):
+def test_depths_double_up_to_the_context(room, depths):
     assert usual_depths(room) == depths
 
 
@@ -78,15 +79,15 @@ def test_usual_depths_grow_and_fit(room):
     assert len(depths) >= 5 or room < 16
 
 
-def test_an_unknown_context_is_taken_as_a_small_one():
+def test_unknown_context_is_assumed_small():
     assert room_for(None, 128) < 4096
     assert room_for(100, 128) == 0
 
 
-def test_what_the_user_asks_for_is_put_in_order():
+def test_requested_depths_are_sorted():
     assert asked_depths((4096.0, 0.0, 512.4, 512.0)) == [1, 512, 4096]
 
 
-def test_between_two_depths_there_is_one_until_they_are_near():
+def test_depth_between_two_depths_is_given_until_they_are_close():
     assert depth_between(2048, 4096) == 3072
     assert depth_between(2048, 2500) is None

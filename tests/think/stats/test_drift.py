@@ -30,28 +30,28 @@ def share(verdict: str, level: Callable[[float], float], **options: float) -> fl
 
 
 @pytest.mark.parametrize("deviation", [0.005, 0.02, 0.05])
-def test_a_steady_server_is_steady(deviation: float):
+def test_steady_server_is_steady(deviation: float):
     assert share("steady", lambda _: 50.0, deviation=deviation) >= 0.95
 
 
 @pytest.mark.parametrize("count", [10, 20, 60])
-def test_throttling_by_a_tenth_is_found(count: int):
+def test_throttling_by_10_percent_is_found(count: int):
     assert share("falls", lambda t: 50.0 if t < 0.4 else 45.0, count=count) >= 0.95
 
 
-def test_a_slow_decline_is_found():
+def test_gradual_decline_is_found():
     assert share("falls", lambda t: 50.0 * (1 - 0.12 * t)) >= 0.95
 
 
-def test_a_slow_stretch_that_is_over_recovers():
+def test_temporary_slowdown_recovers():
     assert share("recovers", lambda t: 38.0 if 0.3 <= t < 0.7 else 50.0) >= 0.95
 
 
-def test_a_slow_start_recovers():
+def test_slow_start_recovers():
     assert share("recovers", lambda t: 38.0 if t < 0.3 else 50.0) >= 0.95
 
 
-def test_the_minute_of_the_fall_is_told():
+def test_minute_of_the_fall_is_reported():
     drift = series(1, lambda t: 50.0 if t < 0.4 else 40.0)
     assert drift.knee is not None
     assert abs(drift.knee - 8) <= 1
@@ -60,7 +60,7 @@ def test_the_minute_of_the_fall_is_told():
     assert drift.settled_since == drift.knee
 
 
-def test_changing_between_two_speeds_is_unsteady():
+def test_alternating_speeds_are_unsteady():
     dice = random.Random(1)
     found = 0
     for seed in range(40):
@@ -69,18 +69,18 @@ def test_changing_between_two_speeds_is_unsteady():
     assert found >= 36
 
 
-def test_up_and_down_is_unsteady():
+def test_repeated_ups_and_downs_are_unsteady():
     drift = series(2, lambda t: 50.0 if int(t * 6) % 2 else 38.0, count=60)
     assert drift.verdict == "unsteady"
     assert "the speed changed" in drift.because
 
 
-def test_what_noise_hides_can_not_be_told():
+def test_noisy_series_is_rarely_steady():
     verdicts = [series(seed, lambda _: 50.0, count=6, deviation=0.15).verdict for seed in range(60)]
     assert verdicts.count("steady") < 30
 
 
-def test_too_little_can_not_be_told():
+def test_too_few_slices_give_cannot_tell():
     drift = judge_drift([Slice(0, 50.0), Slice(1, 50.0), Slice(2, 0.0), Slice(3, 50.0)])
     assert drift.verdict == "cannot_tell"
     assert "only 3" in drift.because
@@ -94,7 +94,7 @@ def test_every_series_has_a_verdict(rates: list[float], speeds: list[float]):
     assert (drift.knee is not None) == (drift.verdict in ("falls", "recovers"))
 
 
-def test_what_fell_with_it_is_told(wording):
+def test_counters_that_fell_with_the_speed_are_reported(wording):
     hot = {"gpu0_clock_hz": 1.41e9, "gpu0_temperature_c": 84.0, "gpu0_power_w": 250.0, "own_cpus": 1.0}
     cool = {"gpu0_clock_hz": 1.98e9, "gpu0_temperature_c": 61.0, "gpu0_power_w": 350.0, "own_cpus": 1.01}
     slices = [Slice(float(n), 50.0 + n % 2, cool) for n in range(8)]
@@ -105,7 +105,7 @@ def test_what_fell_with_it_is_told(wording):
     assert "cpus" not in drift.because
 
 
-def test_nothing_changed_is_not_told():
+def test_unchanged_counters_are_not_reported():
     same = [Slice(0, 1.0, {"cpu_clock_hz": 3e9, "answered": 5.0, "disk_read_bytes_per_s": 1e5})]
     assert (
         what_changed(same, [Slice(1, 1.0, {"cpu_clock_hz": 2.99e9, "answered": 2.0, "disk_read_bytes_per_s": 9e5})])
@@ -114,7 +114,7 @@ def test_nothing_changed_is_not_told():
     assert what_changed(same, [Slice(1, 1.0)]) == ""
 
 
-def test_a_reason_that_was_never_set_before_is_told(wording):
+def test_new_throttle_reason_is_reported(wording):
     before = [Slice(0, 1.0, {"gpu0_clock_hz": 2e9})]
     after = [Slice(1, 1.0, {"gpu0_clock_hz": 2e9, "gpu0_reason_sw_power_cap": 0.8}), Slice(2, 1.0, {"own_cpus": 1.0})]
     wording(what_changed(before, after), tells="40%")

@@ -14,21 +14,21 @@ def failed(kind: FailureKind, lasted_s: float = 1.0) -> Failure:
     return Failure(case="minutes", round=1, started_s=0, lasted_s=lasted_s, kind=kind, why="because")
 
 
-def test_the_line_adds_up(wording):
+def test_availability_line_counts_requests_and_outages(wording):
     failures = [failed("broke_off"), failed("refused"), failed("broke_off"), failed("stalled", 61.0)]
     line = availability_line([passed(), passed(3.0)], failures, [Outage(5, 9), Outage(20, 30.4)])
     wording(line, tells=("6 requests", "14 s", "61.0 s"))
 
 
-def test_a_good_server_has_a_short_line(wording):
+def test_availability_line_without_failures_is_short(wording):
     wording(availability_line([passed()] * 3, [], []))
 
 
-def test_every_kind_has_a_word(wording):
+def test_every_failure_kind_has_a_word(wording):
     kinds: tuple[FailureKind, ...] = ("refused", "not_answered", "stalled", "broke_off", "error", "gone")
     wording(availability_line([], [failed(kind) for kind in kinds], []))
 
 
-def test_an_outage_in_a_stretch():
+def test_outage_is_clipped_to_a_period():
     assert Outage(5, 9).within(0, 7) == 2
     assert Outage(5, 9).within(10, 20) == 0

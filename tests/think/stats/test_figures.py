@@ -33,7 +33,7 @@ def made(base=SHORT, **changes):
     return msgspec.structs.replace(base, **changes)
 
 
-def test_the_figures_of_the_standard_protocol():
+def test_standard_protocol_gives_its_figures():
     passes = [
         made(round=0, server_decode_s=50.0),
         *(made(round=n, server_decode_s=s) for n, s in ((1, 2.0), (2, 2.02), (3, 1.98))),
@@ -50,38 +50,38 @@ def test_the_figures_of_the_standard_protocol():
     assert found.notes == ()
 
 
-def test_the_warm_up_counts_for_nothing():
+def test_warm_up_is_not_counted():
     assert figures_of([made(round=0)]).figures == {}
     assert figures_of([]).notes == ("nothing was measured",)
 
 
-def test_where_the_server_does_not_tell_the_client_does():
+def test_client_times_replace_missing_server_times():
     untold = made(LONG, server_prefill_s=None, server_decode_s=None, server_queue_s=0.032)
     assert decode_rate(untold) == client_decode_rate(untold) == pytest.approx(25.0)
     assert prefill_rate(untold) == pytest.approx(3584 / 7.168)
     assert prefill_rate(made(server_prefill_s=None)) is None
 
 
-def test_cached_tokens_are_no_prefill(wording):
+def test_cached_tokens_are_not_prefill(wording):
     cached = made(LONG, prompt_tokens=1792, cached_tokens=1792, server_prefill_s=3.584)
     assert prefill_rate(cached) == pytest.approx(500.0)
     notes = figures_of([cached]).notes
     wording(notes, tells=("1792 of 3584", "1 of 1"))
 
 
-def test_a_first_piece_of_several_tokens_is_not_counted_as_one(wording):
+def test_first_chunk_of_several_tokens_is_not_one_token(wording):
     pieces = made(gaps=Gaps(count=9, p50_s=0.2, p95_s=0.2, p99_s=0.2, max_s=0.2), generated_tokens=100)
     assert client_decode_rate(pieces) == pytest.approx(90 / 2.02)
     wording(figures_of([pieces]).notes, tells="10.0")
 
 
-def test_a_short_prompt_times_no_reading(wording):
+def test_short_prompt_gives_no_prefill_rate(wording):
     found = figures_of([made()])
     assert PREFILL not in found.figures
     wording(found.notes, tells="20")
 
 
-def test_without_the_protocols_cases_all_are_taken_and_the_longest_prompts():
+def test_other_protocols_use_all_passes_and_the_longest_prompts():
     passes = [made(case="depth", prompt_tokens=n, server_prefill_s=n / 100) for n in (100, 900, 1000)]
     passes[0] = msgspec.structs.replace(passes[0], server_prefill_s=50.0)
     found = figures_of(passes)
@@ -90,11 +90,11 @@ def test_without_the_protocols_cases_all_are_taken_and_the_longest_prompts():
     assert DECODE_AT_4K not in found.figures
 
 
-def test_a_long_prompt_of_the_quick_protocol_is_not_4k():
+def test_quick_protocol_prompt_is_not_4k():
     assert DECODE_AT_4K not in figures_of([made(LONG, prompt_tokens=1024)]).figures
 
 
-def test_an_answer_that_comes_out_of_a_buffer_at_once_is_no_rate():
+def test_buffered_answer_gives_no_rate():
     at_once = made(server_decode_s=None, client_first_token_s=2.0, client_last_token_s=2.002)
     assert client_decode_rate(at_once) is None
     assert decode_rate(at_once) is None
@@ -102,19 +102,19 @@ def test_an_answer_that_comes_out_of_a_buffer_at_once_is_no_rate():
     assert decode_rate(quick) == pytest.approx(5000)
 
 
-def test_an_answer_of_a_few_tokens_is_no_rate(wording):
+def test_short_answer_gives_no_rate(wording):
     found = figures_of([made(generated_tokens=5, ended_early=True)])
     assert DECODE not in found.figures
     wording(found.notes[0])
     wording(found.notes[1], tells="5 of 101")
 
 
-def test_notes_on_thinking_and_waiting(wording):
+def test_thinking_and_cpu_waiting_are_noted(wording):
     notes = figures_of([made(LONG, thinking_tokens=40, waited_for_cpu_s=5.35, client_total_s=10.7)]).notes
     wording(notes, tells=("40 of 101", "40%", "0.5"))
 
 
-def test_clocks_that_disagree(wording):
+def test_disagreeing_clocks_are_noted(wording):
     slow = figures_of([made(LONG, client_last_token_s=11.7)]).notes
     wording(slow, tells=("22.2", "25.0", "5.00 ms"))
     fast = figures_of([made(LONG, client_last_token_s=10.7)]).notes
@@ -123,11 +123,11 @@ def test_clocks_that_disagree(wording):
     wording(late[0], tells=("4.83 s", "12.00 s"))
 
 
-def test_repeats_that_disagree_are_said_to(wording):
+def test_disagreeing_repeats_are_noted(wording):
     passes = [made(LONG, round=n, server_decode_s=s) for n, s in ((1, 5.0), (2, 4.0), (3, 4.0))]
     wording(figures_of(passes).notes, tells=("4K", "20%"))
 
 
-def test_a_speed_that_can_not_be_is_none():
+def test_implausible_speed_is_none():
     assert decode_rate(made(server_decode_s=1e-300)) is None
     assert prefill_rate(made(LONG, prompt_tokens=2**53, server_prefill_s=1e-6)) is None

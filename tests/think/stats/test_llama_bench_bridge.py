@@ -1,4 +1,4 @@
-"""llama-bench's tests become benchmarks and come back as they were; ours are written as it would."""
+"""llama-bench results become benchmarks and are written back unchanged; own results use its format."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def imported(name: str):
     return benches_of(parse_llama_bench((REAL / name).read_text(), name), "1")
 
 
-def test_one_setup_is_one_benchmark_with_its_tests():
+def test_one_setup_is_one_benchmark_with_all_tests():
     (one,) = imported("full.json")
     assert (one.protocol, one.runtime, one.model, one.model_bytes) == (
         "imported",
@@ -38,7 +38,7 @@ def test_one_setup_is_one_benchmark_with_its_tests():
     assert parse_bench(dump_stored(one), "x") == one
 
 
-def test_depths_are_a_sweep():
+def test_depths_become_a_sweep():
     (sweep,) = imported("full.json")[0].sweeps
     assert (sweep.axis, sweep.verdict) == ("depth", "cannot_tell")
     assert [(point.at, sorted(point.figures)) for point in sweep.points] == [
@@ -47,19 +47,19 @@ def test_depths_are_a_sweep():
     ]
 
 
-def test_settings_that_differ_are_benchmarks_apart():
+def test_different_settings_are_separate_benchmarks():
     one, two = imported("threads.jsonl")
     assert (one.settings["runtime.threads"], two.settings["runtime.threads"]) == ("1", "2")
     assert one.id != two.id
     assert imported("threads.jsonl")[0].id == one.id
 
 
-def test_means_alone_are_noted(wording):
+def test_rows_with_only_means_are_noted(wording):
     wording(imported("one.csv")[0].notes)
     assert imported("threads.jsonl")[0].notes == ()
 
 
-def test_the_usual_lengths_stand_for_the_speed():
+def test_usual_lengths_give_the_key_figures():
     row = {"build_commit": "abc1234", "build_number": 6000, "model_filename": "/home/me/models/a.gguf"}
     tests = [{"n_prompt": n, "avg_ts": n} for n in (512, 2048)] + [{"n_gen": n, "avg_ts": n} for n in (32, 128, 256)]
     (one,) = benches_of(parse_llama_bench(json.dumps([row | test for test in tests]), "x"), "1")
@@ -67,14 +67,14 @@ def test_the_usual_lengths_stand_for_the_speed():
     assert (one.runtime_version, one.model) == ("b6000-abc1234", "a.gguf")
 
 
-def test_a_test_that_was_run_again_has_more_repeats():
+def test_repeated_test_adds_repeats():
     text = (REAL / "threads.jsonl").read_text()
     one, _ = benches_of(parse_llama_bench(text + text, "twice"), "1")
     assert len(one.samples[DECODE]) == 4
 
 
 @pytest.mark.parametrize("name", ["full.json", "threads.jsonl"])
-def test_there_and_back(name):
+def test_imported_rows_are_exported_unchanged(name):
     written = [
         msgspec.json.decode(msgspec.json.encode(row)) for row in parse_llama_bench((REAL / name).read_text(), name)
     ]
@@ -92,7 +92,7 @@ def test_there_and_back(name):
         assert {field: after[field] for field in same} == {field: before[field] for field in same}
 
 
-def test_the_fields_are_those_of_llama_bench():
+def test_exported_fields_match_llama_bench():
     real = json.loads((REAL / "full.json").read_text())[0]
     ours = json.loads(render_llama_bench(bench()))[0]
     assert list(ours) == list(real)
@@ -101,7 +101,7 @@ def test_the_fields_are_those_of_llama_bench():
     }
 
 
-def test_our_own_with_real_lengths():
+def test_own_benchmark_is_exported_with_real_lengths():
     long = [answered(n, case="long", prompt_tokens=3571, generated_tokens=64) for n in (1, 2, 3)]
     short = [answered(n, generated_tokens=512, prompt_tokens=41) for n in (1, 2, 3)]
     warm = answered(0, generated_tokens=16)
@@ -124,7 +124,7 @@ def test_our_own_with_real_lengths():
     )
 
 
-def test_our_own_depths():
+def test_own_depth_sweep_is_exported():
     points = tuple(SweepPoint(at=at, figures={DECODE: spread(speed)}) for at, speed in ((509, 90.0), (4093, 70.0)))
     sweep = Sweep(axis="depth", points=points, verdict="slope", because="x")
     one = bench(passes=(answered(1, case="depth 512", generated_tokens=48),), samples={}, figures={}, sweeps=(sweep,))
@@ -135,7 +135,7 @@ def test_our_own_depths():
     assert rows[0]["avg_ns"] == round(48e9 / 90)
 
 
-def test_settings_that_are_no_numbers_do_no_harm():
+def test_non_numeric_settings_are_exported_as_defaults():
     one = bench(
         settings={"runtime.threads": "many", "runtime.batch": "9" * 40, "runtime.repack": "7"}, runtime_version="1.2-x"
     )
@@ -143,7 +143,7 @@ def test_settings_that_are_no_numbers_do_no_harm():
     assert (row["n_threads"], row["n_batch"], row["repack"], row["build_number"]) == (0, 0, True, 0)
 
 
-def test_what_is_known_of_the_model_and_the_device():
+def test_model_type_backend_and_time_are_exported():
     settings = {"model.architecture": "llama", "model.parameters": "8030261248", "model.quant": "Q4_K_M"}
     one = bench(
         settings=settings | {"runtime.backends": "CUDA, CPU", "runtime.gpu_layers": "33"},
@@ -154,7 +154,7 @@ def test_what_is_known_of_the_model_and_the_device():
     assert row["test_time"] == "2026-01-01T10:00:00Z"
 
 
-def test_a_hostile_benchmark_is_written_without_harm():
+def test_hostile_benchmark_is_exported_safely():
     points = (SweepPoint(at=1e18, figures={DECODE: spread(1e-200)}), SweepPoint(at=0, figures={DECODE: spread(0.0)}))
     sweep = Sweep(axis="depth", points=points, verdict="slope", because="x")
     samples = {DECODE: (1e-300, 1e18, 0.0), PREFILL: (0.0,)}

@@ -20,25 +20,25 @@ def split(step_s: float) -> Parts:
     return parts
 
 
-def test_idle_time_that_agrees_with_the_parts_beside_the_step_is_said(wording):
+def test_gpu_idle_time_that_matches_the_parts_is_noted(wording):
     checked = checked_by_idle(split(0.0038), watched(0.84))
     assert checked.gpu_idle_s == pytest.approx(0.16 * 0.0046)
     wording(checked.notes[-1], tells="16%")
 
 
-def test_a_gpu_that_is_never_idle_contradicts_a_gap(wording):
+def test_fully_busy_gpu_contradicts_a_gap(wording):
     wording(checked_by_idle(split(0.0030), watched(0.99)).notes[-1])
 
 
-def test_next_to_nothing_on_both_sides_agrees(wording):
+def test_negligible_idle_time_and_gap_agree(wording):
     wording(checked_by_idle(split(0.00458), watched(0.99)).notes[-1])
 
 
-def test_of_several_gpus_the_busiest_counts():
+def test_busiest_of_several_gpus_counts():
     assert checked_by_idle(split(0.0038), watched(0.1, 0.9)).gpu_idle_s == pytest.approx(0.1 * 0.0046)
 
 
-def test_without_a_gpu_or_while_decoding_nothing_is_checked():
+def test_without_gpu_telemetry_during_decode_nothing_is_checked():
     parts = split(0.0038)
     assert checked_by_idle(parts, None) == parts
     assert checked_by_idle(parts, watched()) == parts

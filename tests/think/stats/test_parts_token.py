@@ -32,7 +32,7 @@ def seconds(parts: Parts) -> dict[str, float]:
     return {part.name: part.seconds for part in parts.parts}
 
 
-def test_the_gap_to_llama_bench_is_shown_as_parts_that_sum_to_the_clients_time():
+def test_parts_sum_to_the_client_time():
     parts = parts_of([h200_round() for _ in range(9)], LLAMA_BENCH)
     assert parts
     found = seconds(parts)
@@ -45,7 +45,7 @@ def test_the_gap_to_llama_bench_is_shown_as_parts_that_sum_to_the_clients_time()
     assert not parts.notes
 
 
-def test_without_llama_bench_the_step_and_the_loop_are_one_part_and_it_says_what_would_tell():
+def test_without_llama_bench_step_and_loop_are_one_part():
     parts = parts_of([h200_round() for _ in range(9)])
     assert parts
     found = seconds(parts)
@@ -55,7 +55,7 @@ def test_without_llama_bench_the_step_and_the_loop_are_one_part_and_it_says_what
     assert "llama-bench" in parts.notes[0]
 
 
-def test_a_difference_within_the_noise_is_nothing_and_goes_to_the_rest():
+def test_difference_within_noise_goes_to_the_remainder():
     noise = [-2e-3, 2e-3, -1.5e-3, 1.5e-3, 1e-3, -1e-3, 3e-3, -3e-3, 0.0]
     parts = parts_of([h200_round(noise_s=one) for one in noise], LLAMA_BENCH)
     assert parts
@@ -67,21 +67,21 @@ def test_a_difference_within_the_noise_is_nothing_and_goes_to_the_rest():
     assert sum(seconds(parts).values()) == pytest.approx(parts.seconds)
 
 
-def test_rounds_that_are_slow_as_a_whole_do_not_hide_a_part():
-    """Drift touches all ways of a round alike, so the differences within rounds stay what they are."""
+def test_slow_rounds_do_not_hide_a_part():
+    """Drift affects all variants of a round alike, so the differences within rounds stay the same."""
     parts = parts_of([h200_round(slow) for slow in (1, 1.5, 1.1, 2, 1.2, 1.3, 1.0, 1.7, 1.4)], LLAMA_BENCH)
     assert parts
     assert seconds(parts)[SAMPLING] == pytest.approx(SAMPLE_S)
 
 
-def test_one_round_tells_no_part_apart():
+def test_one_round_distinguishes_no_part():
     parts = parts_of([h200_round()], LLAMA_BENCH)
     assert parts
     assert {part.name for part in parts.parts if part.told_apart} <= {STEP, UNEXPLAINED}
     assert sum(seconds(parts).values()) == pytest.approx(parts.seconds)
 
 
-def test_a_step_longer_than_the_servers_token_is_said():
+def test_step_longer_than_the_server_token_is_noted():
     slow = Step(0.006, 0.0059, 0.0061, "llama-bench, tg128")
     parts = parts_of([h200_round() for _ in range(9)], slow)
     assert parts
@@ -90,7 +90,7 @@ def test_a_step_longer_than_the_servers_token_is_said():
     assert sum(seconds(parts).values()) == pytest.approx(parts.seconds)
 
 
-def test_a_server_without_a_clock_tells_sampling_by_the_clients(wording):
+def test_server_without_timings_uses_client_times(wording):
     rounds = [Round(Timing(client_s=0.010), Timing(client_s=0.008)) for _ in range(9)]
     parts = parts_of(rounds)
     assert parts
@@ -98,21 +98,21 @@ def test_a_server_without_a_clock_tells_sampling_by_the_clients(wording):
     wording(parts.notes)
 
 
-def test_ways_that_failed_leave_the_whole_to_the_rest():
+def test_failed_variants_leave_their_part_in_the_remainder():
     parts = parts_of([Round(Timing(0.0101, 0.0100)) for _ in range(9)])
     assert parts
     assert set(seconds(parts)) == {STEP_AND_LOOP, DELIVERY}
     assert any(note.startswith("sampling") for note in parts.notes)
 
 
-def test_samplers_that_make_it_faster_are_noise_and_said_to_be():
+def test_negative_sampling_time_is_noise():
     rounds = [Round(Timing(0.010, 0.010), Timing(0.012, 0.012)) for _ in range(9)]
     parts = parts_of(rounds)
     assert parts
     assert seconds(parts)[SAMPLING] == 0
-    assert any(note.startswith("sampling: below zero") for note in parts.notes)
+    assert any(note.startswith("sampling: negative") for note in parts.notes)
 
 
-def test_nothing_timed_is_no_parts():
+def test_nothing_timed_gives_no_parts():
     assert parts_of([]) is None
     assert parts_of([Round(Timing())]) is None

@@ -17,16 +17,16 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("confidence", "df", "expected"), TABLE)
-def test_quantiles_are_those_of_the_tables(confidence, df, expected):
+def test_quantiles_match_the_tables(confidence, df, expected):
     assert student_quantile(confidence, df) == pytest.approx(expected, abs=6e-4)
     assert two_sided_p(expected, df) == pytest.approx(1 - confidence, abs=1e-3)
 
 
-def test_degrees_of_freedom_need_not_be_whole():
+def test_fractional_degrees_of_freedom_interpolate():
     assert student_quantile(0.95, 4) > student_quantile(0.95, 4.5) > student_quantile(0.95, 5)
 
 
-def test_the_ends():
+def test_extreme_and_invalid_values_give_valid_p():
     assert two_sided_p(0.0, 5) == 1.0
     assert two_sided_p(1e9, 5) < 1e-30
     assert two_sided_p(float("nan"), 5) == 1.0

@@ -1,4 +1,4 @@
-"""What is tried around a plan: llama.cpp's own choice first, no doubles, and nothing that memory can't hold."""
+"""Candidates around a plan: the llama.cpp default first, no duplicates, and nothing that exceeds memory."""
 
 from functools import cache
 
@@ -39,7 +39,7 @@ def plan_of(machine: Hardware, goal: Goal) -> PlanReport:
     with one_judgement():
         found = plan_llama_cpp(LlamaPlanQuestion((given,), machine, goal, MARGIN_BYTES, 8), (), 8)
     return PlanReport(
-        unslow_version="0", model=MODEL, runtime="llama.cpp", machine="", goal=goal.shown(), verdict="better",
+        unslow_version="0", model=MODEL, runtime="llama.cpp", machine="", goal=goal.goal_shown(), verdict="better",
         current=found.current, recommended=found.recommended, options=found.options,
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def knobs(candidate: Candidate) -> dict[Knob, object]:
     return dict(as_settings(candidate.settings))
 
 
-def test_the_default_is_first_and_the_plan_second() -> None:
+def test_default_is_first_and_plan_is_second() -> None:
     found = candidates_of(small(), HAND)
     assert [candidate.kind for candidate in found.all[:2]] == ["default", "plan"]
     assert knobs(found.all[0]) == {Knob.CONTEXT_LENGTH: 16384, Knob.PARALLEL: 1}
@@ -93,14 +93,14 @@ def test_the_default_is_first_and_the_plan_second() -> None:
     assert of_what_runs.all[0].speed is None
 
 
-def test_there_are_no_doubles_and_not_too_many() -> None:
+def test_candidates_are_distinct_and_limited() -> None:
     found = candidates_of(small(), HAND)
     assert len({frozenset(knobs(candidate).items()) for candidate in found.all}) == len(found.all) <= MOST
     assert sum(candidate.kind == "neighbour" for candidate in found.all) >= 5
     assert all(knobs(candidate)[Knob.CONTEXT_LENGTH] == 16384 for candidate in found.all)
 
 
-def test_a_plan_that_is_the_default_is_one_candidate() -> None:
+def test_plan_equal_to_the_default_is_one_candidate() -> None:
     found = candidates_of(large(), HAND)
     assert (found.plan, found.references) == (0, (0,))
     assert found.all[0].kind == "default"
@@ -126,7 +126,7 @@ def test_without_a_recommendation_the_default_has_neighbours() -> None:
         (None, 16384, None, False),
     ],
 )
-def test_of_the_front_stays_what_serves_as_well_and_is_here(
+def test_front_options_of_equal_quality_that_are_here_stay(
     file: str | None, context: int, increase: float | None, stays: bool
 ) -> None:
     files = (ChangeShown(knob="model_file", value=file),) if file else ()
@@ -141,7 +141,7 @@ def test_of_the_front_stays_what_serves_as_well_and_is_here(
         assert ("the other" in names) is stays
 
 
-def test_threads_are_tried_only_where_processors_compute() -> None:
+def test_threads_are_tried_only_with_cpu_layers() -> None:
     some = {Knob.GPU_LAYERS: 20, Knob.FIT: False}
     tried = [c[Knob.THREADS] for c in changed(around(some)) if Knob.THREADS in c]
     assert tried == [16, 7]
@@ -150,7 +150,7 @@ def test_threads_are_tried_only_where_processors_compute() -> None:
     assert not any(Knob.THREADS in c for c in changed(alone))
 
 
-def test_a_micro_batch_goes_up_only_with_prompts_and_memory_for_it() -> None:
+def test_larger_micro_batch_needs_long_prompts_and_memory() -> None:
     def batches(found: Around) -> list[object]:
         return [c[Knob.BATCH] for c in changed(found) if Knob.BATCH in c]
 
@@ -165,7 +165,7 @@ def test_a_micro_batch_goes_up_only_with_prompts_and_memory_for_it() -> None:
     assert batches(around({Knob.BATCH: "large"})) == []
 
 
-def test_the_cache_changes_within_quality_and_memory() -> None:
+def test_cache_type_changes_within_quality_and_memory() -> None:
     def caches(found: Around) -> list[object]:
         return [c[Knob.KV_CACHE_TYPE] for c in changed(found) if Knob.KV_CACHE_TYPE in c]
 
@@ -177,7 +177,7 @@ def test_the_cache_changes_within_quality_and_memory() -> None:
     assert caches(around({Knob.KV_CACHE_TYPE: "q4_0"})) == []
 
 
-def test_the_way_of_loading_and_a_draft() -> None:
+def test_load_mode_and_draft_are_tried_where_they_apply() -> None:
     part = {Knob.GPU_LAYERS: 20}
     assert {Knob.LOAD_MODE: "none"} in changed(around(part))
     assert {Knob.LOAD_MODE: "mmap"} in changed(around({**part, Knob.LOAD_MODE: "none"}))
@@ -187,7 +187,7 @@ def test_the_way_of_loading_and_a_draft() -> None:
     assert not any(Knob.SPECULATIVE in c for c in changed(around(part, spare=2**28, hand=drafting)))
 
 
-def test_a_layer_more_on_the_gpu_needs_its_memory() -> None:
+def test_one_more_gpu_layer_needs_its_memory() -> None:
     settings = {Knob.GPU_LAYERS: 20}
     layer = full_bytes(around(settings), [12])
     moved = [c[Knob.GPU_LAYERS] for c in changed(around(settings, spare=layer)) if set(c) == {Knob.GPU_LAYERS}]
@@ -203,7 +203,7 @@ def changed_places(found: Around) -> list[object]:
     return [changes for _, changes in moves_around(found)]
 
 
-def test_whole_layers_and_their_matrices_change_places(wording) -> None:
+def test_whole_layers_and_overrides_are_exchanged(wording) -> None:
     whole = around({Knob.GPU_LAYERS: 28})  # five layers with the host
     words, swapped = list(moves_around(whole))[-1]
     assert swapped[Knob.GPU_LAYERS] == 33
@@ -219,7 +219,7 @@ def test_whole_layers_and_their_matrices_change_places(wording) -> None:
     assert not any(Knob.TENSOR_OVERRIDE in c for c in changed(far))
 
 
-def test_experts_move_by_a_layer_or_all() -> None:
+def test_experts_move_by_one_layer_or_all() -> None:
     hand = Hand(SPARSE, "Q4_K_M", 30_500_000_000, 8, 16)
     settings = {Knob.GPU_LAYERS: hand.layers + 1, Knob.EXPERTS_ON_CPU: 10}
     moved = [c[Knob.EXPERTS_ON_CPU] for c in changed_places(around(settings, hand=hand)) if Knob.EXPERTS_ON_CPU in c]
@@ -230,10 +230,10 @@ def test_experts_move_by_a_layer_or_all() -> None:
     assert list(moves_around(whole))[-1][1][Knob.EXPERTS_ON_CPU] >= 4
 
 
-def test_too_much_with_the_host_has_no_other_way() -> None:
+def test_too_many_host_layers_have_no_override_variant() -> None:
     few = around({Knob.GPU_LAYERS: 2})
     assert not any(Knob.TENSOR_OVERRIDE in changes for changes in changed_places(few))
 
 
-def test_settings_that_nobody_knows_are_left_out() -> None:
+def test_unknown_knobs_are_left_out() -> None:
     assert as_settings((ChangeShown(knob="wings", value=2), ChangeShown(knob="threads", value=2))) == {Knob.THREADS: 2}

@@ -1,4 +1,4 @@
-"""The verdict on what was measured: who wins, and how sure that is."""
+"""The verdict on measured candidates: which wins, and how certain that is."""
 
 import math
 import random
@@ -8,7 +8,15 @@ import pytest
 from unslow.facts.verification import Sample, Work
 from unslow.think.plan.report import ChangeShown, SpeedShown
 from unslow.think.speed.report import RateShown
-from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport, judge_tuning, tune_status, winner_of
+from unslow.think.stats.tuning import (
+    CandidateFigures,
+    Halving,
+    TuneContext,
+    TuneReport,
+    judge_tuning,
+    tune_status,
+    winner_of,
+)
 from unslow.think.stats.tuning_candidates import Candidate, Candidates
 
 TOLD = TuneContext("0.1", "a model", "a machine", "llama-server", Work(), 2048)
@@ -41,11 +49,11 @@ def reported(
     settings = (ChangeShown(knob="threads", value=2),)
     every = [Candidate(f"c{n}", kinds[n], settings, speed(2.0) if n == 1 else None) for n in range(len(request_s))]
     sample = Sample(round=1, decode_tokens_per_s=50.0, prefill_tokens_per_s=None, request_s=1.0)
-    measured = [Measured(f"llama-server -t {n}", (sample,), (0.5, 1.5)) for n in range(len(request_s))]
+    measured = [CandidateFigures(f"llama-server -t {n}", (sample,), (0.5, 1.5)) for n in range(len(request_s))]
     return judge_tuning(Candidates(tuple(every), plan), measured, halving, TOLD)
 
 
-def test_a_faster_one_wins_with_its_interval_and_its_command() -> None:
+def test_faster_candidate_wins_with_interval_and_command() -> None:
     report = reported([3.0, 2.5, 2.0])
     assert (report.verdict, report.winner, tune_status(report)) == ("faster", 2, 0)
     assert report.command == "llama-server -t 2"
@@ -57,7 +65,7 @@ def test_a_faster_one_wins_with_its_interval_and_its_command() -> None:
     assert "best of 3" in report.because
 
 
-def test_the_trials_hold_everything() -> None:
+def test_trials_contain_every_measurement() -> None:
     trial = reported([3.0, 2.5, 2.0], rounds=7).trials[1]
     assert (trial.rounds, trial.seconds, trial.start_s, trial.decode_tokens_per_s) == (7, 21.0, 1.0, 50.0)
     assert trial.prefill_tokens_per_s is None
@@ -69,24 +77,24 @@ def test_the_trials_hold_everything() -> None:
     assert trial.settings[0].knob == "threads"
 
 
-def test_the_plan_is_taken_where_noise_hides_that_others_are_hardly_faster() -> None:
+def test_plan_wins_where_noise_hides_a_small_gain() -> None:
     report = reported([3.0, 2.0, 2.06], rounds=3, noise=0.015)
     assert (report.winner, report.verdict) == (1, "faster")
 
 
-def test_the_plan_is_taken_where_nobody_feels_the_difference() -> None:
+def test_plan_wins_where_the_difference_is_negligible() -> None:
     report = reported([3.0, 2.0, 1.99])
     assert (report.winner, report.over_plan) == (1, None)
     assert report.verdict == "faster"
 
 
-def test_the_default_is_taken_where_nobody_feels_the_difference() -> None:
+def test_default_wins_where_the_difference_is_negligible() -> None:
     report = reported([2.0, 1.99, 2.5])
     assert (report.verdict, report.winner, report.over_default) == ("default_is_best", 0, None)
     assert tune_status(report) == 0
 
 
-def test_noise_is_no_verdict(wording) -> None:
+def test_noise_gives_cannot_tell(wording) -> None:
     faster = reported([2.0, 2.4, 1.9], noise=0.3)
     assert (faster.verdict, tune_status(faster)) == ("cannot_tell", 3)
     fastest = reported([1.7, 2.0, 2.1], noise=0.2)
@@ -95,35 +103,35 @@ def test_noise_is_no_verdict(wording) -> None:
     wording(fastest.because)
 
 
-def test_one_round_says_nothing(wording) -> None:
+def test_one_round_gives_cannot_tell(wording) -> None:
     report = reported([2.0, 3.0], rounds=1)
     assert report.verdict == "cannot_tell"
     wording(report.because)
 
 
-def test_a_default_that_does_not_run_is_beaten(wording) -> None:
+def test_default_that_does_not_start_is_beaten(wording) -> None:
     report = reported([2.0, 3.0], failed=(0,))
     assert (report.verdict, report.winner, report.over_default) == ("faster", 1, None)
     wording(report.because)
     assert (report.trials[0].dropped, report.trials[0].dropped_in_round) == ("out of memory", 1)
 
 
-def test_where_nothing_ran_there_is_no_winner() -> None:
+def test_no_winner_where_nothing_ran() -> None:
     report = reported([2.0, 3.0], failed=(0, 1))
     assert (report.verdict, report.winner, report.command, tune_status(report)) == ("failed", None, "", 1)
     assert "out of memory" in report.because
     assert winner_of(Halving(0, 1.0), None) is None
 
 
-def test_a_turn_in_which_the_machine_stood_still_is_told(wording) -> None:
+def test_stalled_round_is_noted(wording) -> None:
     assert reported([2.0, 3.0]).notes == ()
     assert reported([2.0, 3.0], stall_s=20.0).notes == ()
     wording(reported([2.0, 3.0], stall_s=160.0).notes, tells=("c1", "160 s", "3 s"))
 
 
 @pytest.mark.parametrize(("others", "rounds"), [(1, 6), (5, 4), (11, 12), (11, 40)])
-def test_the_best_of_many_that_are_alike_is_seldom_called_faster(others: int, rounds: int) -> None:
-    """Eleven that are as fast as the default: one of them looks faster, and its interval has to know that."""
+def test_best_of_many_equal_candidates_is_rarely_called_faster(others: int, rounds: int) -> None:
+    """Eleven are as fast as the default: one of them looks faster, so its interval must be wider."""
     dice, wrong, times = random.Random(others * rounds), 0, 120
     for _ in range(times):
         halving = Halving(others + 1, 1000.0)
@@ -135,7 +143,7 @@ def test_the_best_of_many_that_are_alike_is_seldom_called_faster(others: int, ro
     assert wrong <= 0.1 * times  # 5 of 100, and chance: unwidened, eleven of them are wrong in 20
 
 
-def test_the_interval_of_the_best_is_wider_the_more_were_tried() -> None:
+def test_interval_of_the_best_widens_with_the_number_tried() -> None:
     few, many = (reported([1.0, 0.8, *[1.0] * more], noise=0.02, rounds=10) for more in (1, 10))
     assert few.verdict == many.verdict == "faster"
     assert many.over_default

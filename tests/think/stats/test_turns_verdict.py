@@ -19,51 +19,51 @@ def by_clock(wholes: list[int], read: list[int], overhead_s: float = 0.03) -> li
 WHOLES = [1000, 1180, 1360, 1540]
 
 
-def test_only_what_is_new(wording):
+def test_computing_only_new_tokens_is_cached(wording):
     found = judge_turns(told(WHOLES, [1000, 131, 131, 131]))
     assert found.verdict == "cached"
     wording(found.because, tells=("131", "1360"))
 
 
-def test_blocks_of_a_paged_cache_are_no_loss():
+def test_paged_cache_blocks_are_not_a_loss():
     assert judge_turns(told(WHOLES, [1000, 180 + 64, 180 + 64, 180 + 32])).verdict == "cached"
 
 
-def test_everything_again_with_its_price(wording):
+def test_recomputing_everything_is_reprocessed_with_its_cost(wording):
     found = judge_turns(told(WHOLES, [1000, 1180, 1360, 1540])[:3] + told([1540], [1539]))
     assert found.verdict == "reprocessed"
     wording(found.because, tells="2.36 s")
 
 
-def test_a_cache_that_is_lost_now_and_then(wording):
+def test_occasionally_lost_cache_is_partly(wording):
     found = judge_turns(told(WHOLES, [1000, 131, 1360, 131]))
     assert found.verdict == "partly"
     wording(found.because, tells=("1 of 3", "1180 of 1180"))
 
 
-def test_half_of_it_again_at_every_turn():
+def test_recomputing_half_at_every_turn_is_partly():
     assert judge_turns(told(WHOLES, [1000, 680, 790, 900])).verdict == "partly"
 
 
-def test_the_clock_tells_where_the_server_does_not():
+def test_client_times_decide_without_server_counts():
     assert judge_turns(by_clock(WHOLES, [1000, 180, 180, 180])).verdict == "cached"
     assert judge_turns(by_clock(WHOLES, WHOLES)).verdict == "reprocessed"
 
 
-def test_a_clock_in_between_tells_nothing(wording):
+def test_ambiguous_client_times_give_cannot_tell(wording):
     found = judge_turns(by_clock(WHOLES, [1000, 680, 770, 860]))
     assert found.verdict == "cannot_tell"
     wording(found.because)
 
 
-def test_prompts_that_are_read_in_no_time_tell_nothing(wording):
+def test_too_fast_prefill_gives_cannot_tell(wording):
     found = judge_turns([Turn(w, w, 0.02) for w in WHOLES])
     assert found.verdict == "cannot_tell"
     wording(found.because)
 
 
 @pytest.mark.parametrize("turns", [[], told([1000], [1000]), [Turn(0, 0, 1.0), Turn(0, 0, 1.0)]])
-def test_without_two_turns_there_is_nothing_to_say(turns):
+def test_fewer_than_two_turns_give_cannot_tell(turns):
     assert judge_turns(turns).verdict == "cannot_tell"
 
 
@@ -79,6 +79,6 @@ def test_without_two_turns_there_is_nothing_to_say(turns):
         max_size=8,
     )
 )
-def test_no_turns_break_it(turns):
+def test_arbitrary_turns_give_a_verdict(turns):
     found = judge_turns(turns)
     assert found.because

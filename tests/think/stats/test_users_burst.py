@@ -13,33 +13,33 @@ def passed(started_s: float, first_s: float, last_s: float, tokens: int = 101) -
     )  # fmt: skip
 
 
-def test_all_at_once_are_counted_while_all_are_answered():
+def test_throughput_counts_the_time_when_all_are_answered():
     burst = burst_of([passed(0, 1, 11), passed(0, 2, 12)])
     assert burst == Burst(20.0, 2, whole=True)
 
 
-def test_waiting_in_two_waves_is_seen():
+def test_two_waves_show_half_at_once():
     burst = burst_of([passed(0, 1, 11), passed(0, 1, 11), passed(0, 11.5, 21.5), passed(0, 11.5, 21.5)])
     assert burst is not None
     assert burst.at_once == 2
     assert burst.together == pytest.approx(400 / 20.5)
 
 
-def test_one_after_the_other_is_one_at_once():
+def test_sequential_answers_are_one_at_once():
     burst = burst_of([passed(0, 1, 11), passed(0, 11, 21)])
     assert burst is not None
     assert burst.at_once == 1
     assert burst.together == pytest.approx(10.0)
 
 
-def test_a_moment_at_once_is_no_steady_stretch():
+def test_brief_overlap_is_not_a_steady_period():
     burst = burst_of([passed(0, 1, 11), passed(0, 10.9, 20.9)])
     assert burst is not None
     assert not burst.whole
     assert burst.together == pytest.approx(200 / 19.9)
 
 
-def test_answers_of_one_piece_tell_nothing():
+def test_single_chunk_answers_give_no_burst():
     assert burst_of([passed(0, 1, 1)]) is None
     assert burst_of([]) is None
 
@@ -49,7 +49,7 @@ spans = st.tuples(st.floats(0, 5), st.floats(0.1, 5), st.floats(0.1, 20)).map(la
 
 @pytest.mark.no_cover  # many bursts through the same lines
 @given(st.lists(spans, min_size=1, max_size=20))
-def test_a_burst_is_never_faster_than_all_of_them_at_once(passes: list[Pass]):
+def test_burst_is_never_faster_than_the_sum_of_answers(passes: list[Pass]):
     burst = burst_of(passes)
     assert burst is not None
     most = sum(100 / (one.client_last_token_s - one.client_first_token_s) for one in passes)
@@ -57,6 +57,6 @@ def test_a_burst_is_never_faster_than_all_of_them_at_once(passes: list[Pass]):
     assert 1 <= burst.at_once <= len(passes)
 
 
-def test_the_round_in_the_middle():
+def test_median_burst_is_the_middle_round():
     bursts = [Burst(10, 4, whole=True), Burst(12, 3, whole=True), Burst(11, 4, whole=True)]
     assert median_burst(bursts) == Burst(11, 4, whole=True)

@@ -5,7 +5,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.facts.verification import Sample, Scored, Side, Work, parse_side
+from unslow.facts.verification import Sample, Side, TokenScores, Work, parse_side
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.stats.gain import crowding
@@ -41,7 +41,7 @@ def option(speedup: float | None, rate: float = 20.0) -> OptionShown:
     )
 
 
-def test_faster():
+def test_faster_side_gives_faster_with_its_speedup():
     report = judge_verification(side(10.0), side(15.0), TOLD)
     assert report.verdict == "faster"
     assert [figure.verdict for figure in report.figures] == ["faster", "faster", "same"]
@@ -51,20 +51,20 @@ def test_faster():
     assert verify_status(report) == 0
 
 
-def test_slower_and_the_same():
+def test_slower_exits_1_and_same_exits_0():
     assert verify_status(judge_verification(side(15.0), side(10.0), TOLD)) == 1
     same = judge_verification(side(15.0), side(15.0), TOLD)
     assert (same.verdict, verify_status(same)) == ("same", 0)
 
 
-def test_a_speed_up_that_broke_the_model_is_none():
+def test_speedup_with_broken_answers_is_answers_changed():
     report = judge_verification(side(10.0), side(30.0, answers=("!" * 60,) * 12), TOLD)
     assert report.verdict == "answers_changed"
     assert verify_status(report) == 1
     assert report.figures[0].verdict == "faster"
 
 
-def test_nothing_answered_is_no_verdict(wording):
+def test_nothing_answered_gives_cannot_tell(wording):
     report = judge_verification(
         side(10.0), Side(what="gone", failures=("nothing listens there",)), TOLD._replace(interrupted=True)
     )
@@ -73,7 +73,7 @@ def test_nothing_answered_is_no_verdict(wording):
     wording(report.notes)
 
 
-def test_what_differs_is_told(wording):
+def test_differing_settings_are_listed(wording):
     report = judge_verification(
         side(10.0, settings={"runtime.threads": "1", "runtime.batch": "512"}),
         side(15.0, settings={"runtime.threads": "2", "runtime.batch": "512", "runtime.fit": "on"}, not_scored="no way"),
@@ -84,16 +84,16 @@ def test_what_differs_is_told(wording):
     wording(report.notes)
 
 
-def test_nothing_differs_of_one_that_was_never_started():
+def test_side_that_never_started_has_no_differing_settings():
     known = side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp", model="a model")
     assert changes_of(known, Side(what="never started")) == ()
     assert changes_of(known, side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp"))[0].setting == "model"
 
 
 @pytest.mark.parametrize(
-    ("promised", "words"), [(1.5, "as promised"), (2.0, "less than promised"), (1.2, "more than promised")]
+    ("promised", "words"), [(1.5, "as predicted"), (2.0, "less than predicted"), (1.2, "more than predicted")]
 )
-def test_next_to_what_the_plan_said(promised, words):
+def test_measured_gain_is_compared_with_the_plan(promised, words):
     predicted = judge_verification(side(10.0), side(15.0), TOLD._replace(option=option(promised))).predicted
     assert predicted is not None
     assert predicted.because.endswith(words)
@@ -101,7 +101,7 @@ def test_next_to_what_the_plan_said(promised, words):
     assert predicted.decode_tokens_per_s is not None
 
 
-def test_a_plan_without_a_promise(wording):
+def test_plan_without_a_predicted_gain_is_accepted(wording):
     predicted = judge_verification(side(10.0), side(15.0), TOLD._replace(option=option(None))).predicted
     assert predicted is not None
     assert predicted.measured_over_predicted is None
@@ -110,7 +110,7 @@ def test_a_plan_without_a_promise(wording):
     wording(unmeasured.because)
 
 
-def test_the_option_and_the_request_of_a_plan():
+def test_option_and_work_come_from_the_plan():
     goal = GoalShown(aim="speed", context=4096, prompt_tokens=900, kept_tokens=100, answer_tokens=50, users=1)
     plan = PlanReport(
         unslow_version="1", model="m", runtime="llama.cpp", machine="x", goal=goal, verdict="better",
@@ -123,7 +123,7 @@ def test_the_option_and_the_request_of_a_plan():
     assert chosen_option(plan, 2) is None
 
 
-def test_measured_apart_a_small_gain_is_not_told(wording):
+def test_small_gain_measured_at_different_times_gives_cannot_tell(wording):
     told = TOLD._replace(way="apart")
     small = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(10.2, host_bytes_per_s=(1e10,)), told)
     large = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(20.0, host_bytes_per_s=(1e10,)), told)
@@ -132,7 +132,7 @@ def test_measured_apart_a_small_gain_is_not_told(wording):
     wording(large.notes[-1])
 
 
-def test_a_host_that_was_slower_widens_what_was_measured_apart():
+def test_changed_host_bandwidth_widens_the_interval():
     told = TOLD._replace(way="apart")
     calm = judge_verification(side(10.0, host_bytes_per_s=(1e10,)), side(11.0, host_bytes_per_s=(1e10,)), told)
     moved = judge_verification(
@@ -142,12 +142,12 @@ def test_a_host_that_was_slower_widens_what_was_measured_apart():
     )
     width = [report.figures[0].speedup.high / report.figures[0].speedup.low for report in (calm, moved)]
     assert width[1] > 1.3 * width[0]
-    assert "GPU's clock +10.0%" in moved.notes[-1]
+    assert "GPU clock +10.0%" in moved.notes[-1]
     unknown = judge_verification(side(10.0), side(11.0), told)
-    assert "not known" in unknown.notes[-1]
+    assert "not measured" in unknown.notes[-1]
 
 
-def test_others_that_computed_meanwhile_widen_what_was_measured_apart(wording):
+def test_other_busy_processes_widen_the_interval(wording):
     told = TOLD._replace(way="apart")
     crowd = {"cpu_pressure": 0.6, "others_cpus": 1.0, "own_cpus": 1.0}
     assert judge_verification(side(14.0), side(10.0), told).verdict == "slower"
@@ -156,7 +156,7 @@ def test_others_that_computed_meanwhile_widen_what_was_measured_apart(wording):
     wording(report.notes, tells="50%")
 
 
-def test_a_crowd_is_others_that_somebody_waited_for():
+def test_crowding_needs_cpu_pressure_from_other_processes():
     def seen(waited: float, others: float, own: float) -> float:
         return crowding(side(1.0, conditions={"cpu_pressure": waited, "others_cpus": others, "own_cpus": own}))
 
@@ -167,13 +167,13 @@ def test_a_crowd_is_others_that_somebody_waited_for():
     assert crowding(side(1.0, conditions={"others_cpus": 1.0})) == 0.0
 
 
-def test_one_round_apart_is_too_few():
+def test_one_round_at_different_times_gives_cannot_tell():
     lone = side(10.0, samples=(Sample(round=1, request_s=1.0),))
     assert judge_verification(lone, side(10.0), TOLD._replace(way="apart")).verdict == "cannot_tell"
 
 
-def test_a_side_survives_its_file():
-    scored = Scored(tokens=(1, 2, 3), at=(1, 2), log_probabilities=(-1.0, -2.0), likeliest=(2, 9))
+def test_side_round_trips_as_json():
+    scored = TokenScores(tokens=(1, 2, 3), at=(1, 2), log_probabilities=(-1.0, -2.0), likeliest=(2, 9))
     kept = side(10.0, scored=scored, settings={"a": "b"})
     assert parse_side(dump_stored(kept), "x") == kept
 
@@ -193,14 +193,14 @@ UNPAIRED = {"tokens": [1], "at": [1], "log_probabilities": [], "likeliest": [1]}
         b" " * (5 * 1024**2),
     ],
 )
-def test_what_is_no_side_is_told(data):
+def test_invalid_side_file_is_refused(data):
     with pytest.raises(UserError) as caught:
         parse_side(data, "before.json")
     assert "before.json" in caught.value.message
     assert "--save" in caught.value.hint
 
 
-def test_a_promise_next_to_noise_is_neither_held_nor_broken(wording):
+def test_noisy_gain_neither_confirms_nor_refutes_the_plan(wording):
     lone = [side(rate, samples=(Sample(round=1, request_s=1 / rate),)) for rate in (1.0, 2.0)]
     predicted = judge_verification(*lone, TOLD._replace(option=option(2.0))).predicted
     assert predicted is not None

@@ -19,7 +19,7 @@ from unslow.think.text.prose import read_words
         ("0x faster", None),
     ],
 )
-def test_factors(line, factor):
+def test_gain_factors_are_parsed(line, factor):
     assert told_gain(line) == (None if factor is None else pytest.approx(factor))
 
 
@@ -32,7 +32,7 @@ def test_factors(line, factor):
         ("900 ms without, 4 seconds with json mode", 4, 0.9),
     ],
 )
-def test_two_times_of_one_line(line, slow_s, fast_s):
+def test_two_times_in_one_line_are_a_comparison(line, slow_s, fast_s):
     (one,) = told_times(line)
     assert (1 / one.slow, 1 / one.fast) == (pytest.approx(slow_s), pytest.approx(fast_s))
 
@@ -48,17 +48,17 @@ def test_two_times_of_one_line(line, slow_s, fast_s):
         "5 ms/token, 9 s",
     ],
 )
-def test_other_times_are_no_trial(line):
+def test_unrelated_times_are_not_a_comparison(line):
     assert list(told_times(line)) == []
 
 
-def test_times_are_rates_of_what_they_are_the_times_of():
+def test_times_become_rates_of_their_phase():
     (one,) = read_words(["load time 95 s with mmap, 12 s with --no-mmap"], "r").subject.account.comparisons.need()
     assert (one.metric, one.differs) == ("load", (Topic.LOAD_MODE,))
     assert one.fast / one.slow == pytest.approx(95 / 12)
 
 
-def test_the_phase_nearest_to_the_complaint():
+def test_complaint_is_about_the_nearest_phase():
     def blamed(line):
         return read_words([line], "r").subject.account.slow_metric.need()
 

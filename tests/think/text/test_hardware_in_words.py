@@ -28,27 +28,27 @@ def names(*lines: str) -> list[str]:
         ("GPU: none of your business", ["GPU"]),
     ],
 )
-def test_gpus(line, gpus):
+def test_gpus_are_found_in_prose(line, gpus):
     assert names(line) == gpus
 
 
 @pytest.mark.parametrize("line", ["GPUs are expensive", "it is slow", "no GPU usage is shown", "Ryzen 7 5800X"])
-def test_a_sentence_without_a_gpu_of_its_own(line):
+def test_sentence_without_a_gpu_gives_none(line):
     assert names(line) == []
 
 
-def test_the_line_that_describes_the_machine_comes_first():
+def test_hardware_line_wins_over_mentions():
     assert names("On an RTX 4090 others get 100 tok/s.", "GPU: RTX 3060 12GB") == ["RTX 3060"]
 
 
 @pytest.mark.parametrize("line", ["Hardware: CPU-only VPS", "GPU: none, cpu only", "System: no GPU, 64 GB RAM"])
-def test_a_machine_without_a_gpu_has_none(line):
+def test_stated_absence_of_a_gpu_is_known(line):
     found = machine(line).gpus
     assert isinstance(found, Known)
     assert found.value == ()
 
 
-def test_memory_of_a_card_and_of_a_chip():
+def test_memory_belongs_to_the_gpu_or_to_the_unified_chip():
     (card,) = machine("RTX 3080 12GB").gpus.need()
     assert card.vram_total_bytes.need() == 12 * GIB
     mac = machine("M2 Max 64GB MacBook Pro")
@@ -58,7 +58,7 @@ def test_memory_of_a_card_and_of_a_chip():
     assert mac.memory.total_bytes.need() == 64 * GIB
 
 
-def test_the_whole_machine_in_one_line():
+def test_whole_machine_is_read_from_one_line():
     found = machine("", "RTX 3090 24GB, Ryzen 9 5950X, 64GB DDR4-3200, Ubuntu 22.04, in Docker")
     assert found.cpu.model.need() == "Ryzen 9 5950X"
     assert found.memory.total_bytes.need() == 64 * GIB
@@ -80,17 +80,17 @@ def test_the_whole_machine_in_one_line():
         ("99999 GB RAM", None),
     ],
 )
-def test_ram(line, gib):
+def test_ram_size_is_parsed(line, gib):
     assert machine(line).memory.total_bytes.value_or(None) == (gib * GIB if gib else None)
 
 
-def test_two_processors():
+def test_two_sockets_are_read():
     cpu = machine("CPU-only server, 2x Xeon Gold 6248").cpu
     assert (cpu.model.need(), cpu.sockets.need()) == ("Xeon Gold 6248", 2)
     assert machine("one Xeon Gold 6248").cpu.sockets.value_or(None) is None
 
 
-def test_what_is_said_of_the_gpu_belongs_to_the_first():
+def test_gpu_readings_belong_to_the_first_gpu():
     (gpu,) = machine("RTX 3090 on PCIe gen 3 x4", "GPU temperature is 92 C, drawing 140 W").gpus.need()
     assert (gpu.pcie_generation.need(), gpu.pcie_width.need()) == (3, 4)
     assert (gpu.temperature_c.need(), gpu.power_w.need()) == (92, 140)

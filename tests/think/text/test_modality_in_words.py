@@ -1,4 +1,4 @@
-"""Questions, rumours and guesses are no observations; what is told of others is not told of this machine."""
+"""Questions, rumours and guesses are not observations; remarks about other machines are not about this one."""
 
 import pytest
 
@@ -23,36 +23,36 @@ def topics(*lines):
         "Cook it at low heat. Temperature 90 C.",
     ],
 )
-def test_what_nobody_saw_is_no_observation(line):
+def test_questions_and_guesses_are_not_observations(line):
     assert Topic.THROTTLED not in topics(line)
 
 
 @pytest.mark.parametrize("line", ["the GPU is thermal throttling", "Why is my GPU throttling at 95 C?"])
-def test_what_somebody_saw_is_one(line):
+def test_stated_observations_count(line):
     assert Topic.THROTTLED in topics(line)
 
 
-def test_a_guess_does_not_reach_into_the_next_sentence():
+def test_guess_does_not_extend_to_the_next_sentence():
     text = "maybe it is the driver. the gpu is not used"
     assert is_claimed(text, text.index("the gpu"))
     assert not is_claimed(text, text.index("the driver"))
 
 
-def test_going_back_needs_a_version_to_go_back_to():
+def test_going_back_helps_needs_a_version():
     assert Topic.GOING_BACK_HELPS not in topics("I went back to school and now it works")
     assert Topic.GOING_BACK_HELPS in topics("went back to the old build and it is fast again")
 
 
-def test_a_whole_prompt_is_read_again_only_where_it_is_read():
+def test_prompt_again_needs_processing():
     assert Topic.PROMPT_AGAIN not in topics("I saw the full prompt each time in the log, takes a while")
     assert Topic.PROMPT_AGAIN in topics("it processes the entire prompt on every turn")
 
 
-def test_numbers_of_others_are_not_of_this_machine():
+def test_numbers_of_other_machines_are_ignored():
     told = read_words(["readme: 8 tokens/s with 32 cores", "this box has 16 cores"], "report")
     assert told.machine.cpu.physical_cores.need() == 16
     assert is_of_others("my friend has 2x rtx 4090")
 
 
-def test_settings_behind_than_are_those_of_the_other_way():
-    assert not read_words(["worse than -ngl 0"], "report").subject.runtime.gpu_layers_set.value_or(0)
+def test_settings_after_than_belong_to_the_other_side():
+    assert not read_words(["worse than -ngl 0"], "report").subject.runtime.placement.gpu_layers_set.value_or(0)

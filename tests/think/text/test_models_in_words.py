@@ -18,33 +18,33 @@ def model(*lines: str) -> Model:
         ("Model: my-own-thing.gguf", "my-own-thing.gguf", ""),
     ],
 )
-def test_the_model_and_its_quant(line, name, quant):
+def test_model_and_quant_are_found_in_prose(line, name, quant):
     found = model(line)
     assert found.name.need() == name
     assert found.quant.value_or("") == quant
 
 
-def test_no_model_is_made_up():
+def test_no_model_is_invented():
     found = model("it is slow", "the model is large")
     assert not isinstance(found.name, Known)
     assert not isinstance(found.parameters, Known)
 
 
-def test_a_label_goes_before_what_is_said_in_passing():
+def test_label_wins_over_mentions():
     assert model("Llama 3.1 8B is fast.", "Model: Qwen3-30B-A3B").name.need() == "Qwen3-30B-A3B"
 
 
-def test_size_and_layers_of_a_model_that_the_catalogue_knows():
+def test_catalog_model_gives_parameters_and_layers():
     found = model("Llama 3.1 8B")
     assert found.parameters.need() == pytest.approx(8.03e9, rel=0.01)
     assert found.layers.need() == 32
 
 
-def test_experts():
+def test_experts_are_known_from_catalog_or_name():
     assert model("gpt-oss-120b").experts.need() == 128
     assert model("Model: some-new-60b-a5b").experts.need() == 1, "some, since the name only says that there are"
     assert not isinstance(model("Model: some-new-60b").experts, Known)
 
 
-def test_the_type_of_the_cache_is_not_that_of_the_weights():
+def test_kv_cache_type_is_not_the_quant():
     assert model("Llama 3.1 8B Q4_K_M with -ctk q8_0").quant.need() == "Q4_K_M"

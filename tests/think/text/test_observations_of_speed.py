@@ -1,4 +1,4 @@
-"""Observations that decide what is slow besides the placement, each in several wordings, and near misses."""
+"""Observations about speed besides placement, each in several wordings, and near misses."""
 
 import pytest
 
@@ -112,10 +112,10 @@ def topics(line: str) -> set[Topic]:
 
 
 @pytest.mark.parametrize(("topic", "line"), [(t, line) for t, lines in SAYINGS.items() for line in lines])
-def test_people_say_it_in_many_ways(topic, line):
+def test_every_wording_gives_its_topic(topic, line):
     assert topic in topics(line)
 
 
 @pytest.mark.parametrize(("topic", "line"), [(t, line) for t, lines in NEAR_MISSES.items() for line in lines])
-def test_near_misses_say_something_else(topic, line):
+def test_near_misses_do_not_give_the_topic(topic, line):
     assert topic not in topics(line)

@@ -1,4 +1,4 @@
-"""How people and programs say that a GPU is not reached, that layers are left out, or whose memory it is."""
+"""Wordings for an unreachable GPU, layers that are left out, and whose memory is meant."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def topics(line: str) -> set[Topic]:
         "ERROR: nvidia-smi has failed because it couldn't communicate with the driver",
     ],
 )
-def test_a_gpu_that_was_refused(line):
-    assert read_words([line], "r").subject.runtime.gpu_refused.value_or("")
+def test_refused_gpu_is_recognized(line):
+    assert read_words([line], "r").subject.runtime.placement.gpu_refused.value_or("")
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_gpu_that_was_refused(line):
         "2025-01-01 10:00:00 DEBUG no nvidia devices detected",
     ],
 )
-def test_a_gpu_that_was_not_refused(line):
-    assert not read_words([line], "r").subject.runtime.gpu_refused.value_or("")
+def test_working_gpu_is_not_recognized_as_refused(line):
+    assert not read_words([line], "r").subject.runtime.placement.gpu_refused.value_or("")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_gpu_that_was_not_refused(line):
         ("disk reads 40 MB/s all through inference", Topic.DISK_BUSY_WHILE_GENERATING),
     ],
 )
-def test_what_was_seen_of_gpus(line, topic):
+def test_gpu_observations_give_their_topic(line, topic):
     assert topic in topics(line)
 
 
@@ -93,57 +93,57 @@ def test_what_was_seen_of_gpus(line, topic):
         ("memory bandwidth about 80%", Topic.MEMORY_BUS_IDLE),
     ],
 )
-def test_near_misses_of_gpus(line, topic):
+def test_near_misses_do_not_give_the_topic(line, topic):
     assert topic not in topics(line)
 
 
-def test_fragments_of_nvidia_smi_belong_to_one_gpu_each():
+def test_nvidia_smi_fragments_belong_to_one_gpu_each():
     told = read_words(["Hardware: 2x Tesla P40 24GB", "nvidia-smi: 6097MiB /  24576MiB, 5419MiB /  24576MiB"], "r")
     assert [gpu.vram_used_bytes.need() for gpu in told.machine.gpus.need()] == [6097 * MIB, 5419 * MIB]
 
 
-def test_fewer_fragments_than_gpus_are_left_to_the_first():
+def test_missing_fragments_leave_later_gpus_unknown():
     told = read_words(["Hardware: 2x Tesla P40 24GB", "nvidia-smi: 6097MiB /  24576MiB"], "r")
     assert [gpu.vram_used_bytes.value_or(None) for gpu in told.machine.gpus.need()] == [6097 * MIB, None]
 
 
-def test_what_each_gpu_has_free():
+def test_free_vram_of_each_gpu_is_read():
     told = read_words(["Hardware: 4 GPUs, 22.0 GiB available each"], "r")
     assert [gpu.vram_free_bytes.need() for gpu in told.machine.gpus.need()] == [22 * GIB] * 4
 
 
-def test_a_gpu_without_a_name_may_have_a_size():
+def test_unnamed_gpu_may_have_a_size():
     gpus = read_words(["Hardware: 24GB GPU"], "r").machine.gpus.need()
     assert [gpu.vram_total_bytes.need() for gpu in gpus] == [24 * GIB]
 
 
-def test_a_gpu_of_three_digits_is_no_model():
+def test_radeon_780m_is_a_gpu_and_not_a_model():
     told = read_words(["Hardware: Ryzen 7840U with Radeon 780M"], "r")
     assert not told.subject.model.name.value_or("")
     assert len(told.machine.gpus.need()) == 1
 
 
-def test_what_is_free_of_the_ram_is_not_all_of_it():
+def test_free_ram_is_not_total_ram():
     told = read_words(["Hardware: M2 Pro 16GB", "only 5.3 GB of RAM is available"], "r")
     assert told.machine.memory.total_bytes.need() == 16 * GIB
 
 
-def test_a_mac_with_its_memory_behind_the_word():
+def test_mac_memory_after_the_name_is_read():
     assert read_words(["Hardware: M1 Mac 64GB"], "r").machine.memory.total_bytes.need() == 64 * GIB
 
 
-def test_the_usual_quant_of_a_runtime_gives_the_size():
+def test_ollama_default_quant_gives_the_weight_size():
     weights = read_words(["Runtime: ollama", "Model: llama3.1:8b"], "r").subject.model.weights_bytes.need()
     assert 4.3 * GB < weights < 5.3 * GB
     assert not read_words(["Runtime: llama.cpp", "Model: llama3.1:8b"], "r").subject.model.weights_bytes.value_or(0)
 
 
-def test_parts_of_a_model_in_two_places():
+def test_model_split_between_vram_and_ram_is_read():
     runtime = read_words(["32 GB of 40 GB in VRAM", "model has 81 layers"], "r").subject.runtime
-    assert (runtime.size_vram_bytes.need(), runtime.size_bytes.need()) == (32 * GB, 40 * GB)
-    assert runtime.layers.need() == 81
+    assert (runtime.memory.size_vram_bytes.need(), runtime.memory.size_bytes.need()) == (32 * GB, 40 * GB)
+    assert runtime.placement.layers.need() == 81
 
 
-def test_a_device_that_is_named_as_used():
+def test_device_named_as_used_is_read():
     runtime = read_words(["it uses the RX 6400 instead of the RX 7900 XT"], "r").subject.runtime
-    assert runtime.device_used.need() == "rx 6400"
+    assert runtime.placement.device_used.need() == "rx 6400"

@@ -1,4 +1,4 @@
-"""Which lines a person wrote, and what is taken out of them before anything is read."""
+"""Which lines are prose, and how they are cleaned before reading."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def texts(*lines: str) -> list[str]:
         "}",
     ],
 )
-def test_what_a_program_printed_is_no_prose(line):
+def test_program_output_is_not_prose(line):
     assert texts(line) == []
 
 
@@ -44,11 +44,11 @@ def test_what_a_program_printed_is_no_prose(line):
         "I see: nothing on the GPU",
     ],
 )
-def test_what_a_person_wrote_is_prose(line):
+def test_user_text_is_prose(line):
     assert texts(line) == [line]
 
 
-def test_marks_of_lists_and_quotes_are_left_out():
+def test_list_and_quote_markers_are_removed():
     assert texts("- RTX 3090", "> it is slow", "## Setup", "2. run it", "* a", "  • b") == [
         *("RTX 3090", "it is slow", "Setup", "run it", "a", "b")
     ]
@@ -61,7 +61,7 @@ def test_every_line_keeps_its_number():
     assert late.where == "big.log:90001"
 
 
-def test_small_letters_stand_where_the_large_ones_stood():
+def test_normalized_text_keeps_character_positions():
     (line,) = prose_lines(["İt drops 31 → 7 tok/s – “why”?"], "r")
     assert len(line.text) == len(line.original)
     assert line.text == 'it drops 31 > 7 tok/s - "why"?'
@@ -80,7 +80,7 @@ def test_small_letters_stand_where_the_large_ones_stood():
         "\u202eslow\u202c\u2066\u200f",
     ],
 )
-def test_nothing_that_drives_a_terminal_is_left(line):
+def test_control_sequences_are_removed(line):
     assert texts(line) == ["slow"]
 
 
@@ -91,14 +91,14 @@ def test_keys_are_masked_before_a_line_is_cut():
     assert len(line.original) <= LONGEST_LINE
 
 
-def test_endless_texts_are_bounded():
+def test_text_size_is_limited():
     words = ["".join(chr(97 + int(digit)) for digit in str(n)) for n in range(2 * MOST_LINES)]
     assert len(list(prose_lines(words, "r"))) == MOST_LINES
     assert [len(text) for text in texts("a" * 10**6)] == [LONGEST_LINE]
     assert sum(map(len, texts(*(word + "x" * LONGEST_LINE for word in words)))) <= MOST_CHARACTERS
 
 
-def test_what_comes_again_and_again_is_a_programs():
+def test_repeated_patterns_are_program_output():
     lines = [f"step {n} of 900 done" for n in range(900)]
     assert texts(*lines) == lines[:3]
     assert texts(*lines, "it is slow")[-1] == "it is slow"

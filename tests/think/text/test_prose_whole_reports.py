@@ -1,4 +1,4 @@
-"""Whole reports in prose: everything that they tell, and nothing that they do not."""
+"""Whole reports in prose: every stated fact, and none that is not stated."""
 
 from unslow.facts.account import Topic
 from unslow.facts.machine import Machine
@@ -20,14 +20,14 @@ Swap is not used. The same happens with streaming off.
 REPORT = TEXT.splitlines()
 
 
-def test_a_whole_report():
+def test_whole_report_is_understood():
     machine, subject = read_words(REPORT, "report.md")
     assert [gpu.name.need() for gpu in machine.gpus.need()] == ["RTX 3060"]
     assert (machine.cpu.model.need(), machine.memory.kind.need()) == ("i5-12400", "DDR4-3200")
     assert machine.system.container.need() == "docker"
     assert (subject.runtime.name.need(), subject.runtime.version.need()) == ("Ollama", "0.5.8")
     assert (subject.model.name.need(), subject.model.quant.need()) == ("Llama-3.1-8B", "Q4_K_M")
-    assert subject.runtime.context_length.need() == 8192
+    assert subject.runtime.context.length.need() == 8192
     assert subject.account.version_before.need() == "0.5.7"
     topics = [remark.topic for remark in subject.account.remarks.need()]
     assert Topic.GPU_UNUSED in topics
@@ -35,7 +35,7 @@ def test_a_whole_report():
     assert any((c.slow, c.fast) == (6, 40) for c in subject.account.comparisons.need())
 
 
-def test_every_fact_is_told_and_says_its_line():
+def test_every_fact_is_told_with_its_line():
     machine, subject = read_words(REPORT, "report.md")
     facts = [machine.gpus, machine.cpu.model, subject.runtime.version, subject.model.name, subject.account.remarks]
     assert {fact.origin for fact in facts} == {Origin.TOLD}
@@ -43,12 +43,12 @@ def test_every_fact_is_told_and_says_its_line():
     assert subject.model.name.source == "report.md:6"
 
 
-def test_a_text_that_tells_nothing_gives_no_facts():
+def test_text_without_facts_gives_none():
     assert read_words(["Hello!", "Thanks for the great work."], "r") == (Machine(), Subject())
     assert read_words([], "r") == (Machine(), Subject())
 
 
-def test_what_programs_printed_is_left_to_the_logs():
+def test_program_output_is_left_to_the_log_readers():
     lines = [
         'time=2026-03-01T10:00:00Z level=INFO source=x.go:1 msg="RTX 3090 7 tok/s"',
         "llama_model_loader: - kv 2: general.name str = Llama 3.1 8B",

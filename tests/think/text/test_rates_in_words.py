@@ -22,7 +22,7 @@ def rates(text: str) -> list[tuple[float, str]]:
         ("30 s per token", [(0.033, "unknown")]),
     ],
 )
-def test_speeds(text, expected):
+def test_speeds_are_parsed_with_their_phase(text, expected):
     assert rates(text) == expected
 
 
@@ -30,7 +30,7 @@ def test_speeds(text, expected):
     "text",
     ["0 tok/s", "a 7b model", "7 tokens", "q4_0 weights", "llama-3.1 t/s", "v0.5.8 tok/s", "8 seconds", "16 gb/s"],
 )
-def test_what_is_no_speed(text):
+def test_other_numbers_are_not_speeds(text):
     assert rates(text) == []
 
 
@@ -47,7 +47,7 @@ def test_what_is_no_speed(text):
         ("bf16 eval 5.62 tps, fp16 191.95", 5.62, 191.95),
     ],
 )
-def test_two_speeds_of_one_thing(text, slow, fast):
+def test_two_speeds_give_slow_and_fast(text, slow, fast):
     found = list(changes(text))
     assert [(change.slow, change.fast) for change in found] == [(slow, fast)]
 
@@ -63,7 +63,7 @@ def test_two_speeds_of_one_thing(text, slow, fast):
         "7 tok/s",
     ],
 )
-def test_what_is_no_comparison(text):
+def test_unrelated_numbers_are_not_a_comparison(text):
     assert list(changes(text)) == []
 
 
@@ -82,16 +82,16 @@ def test_what_is_no_comparison(text):
         ("an order of magnitude slower", 10),
     ],
 )
-def test_how_many_times_slower(text, factor):
+def test_slowdown_factors_are_parsed(text, factor):
     assert slowdown(text) == pytest.approx(factor)
 
 
 @pytest.mark.parametrize("text", ["it is slow", "3x 3090", "slower on 2 gpus", "50% of the layers", "0.5x slower"])
-def test_no_factor(text):
+def test_other_text_has_no_slowdown_factor(text):
     assert slowdown(text) is None
 
 
-def test_the_nearest_word_before_a_speed_says_what_it_is():
+def test_nearest_word_names_the_phase():
     assert metric_of("prompt processing is fine, but generation ", "") == "decode"
     assert metric_of("generation is fine, but the prompt ", "") == "prefill"
     assert metric_of("", "the first token takes long") == "first_token"
@@ -99,7 +99,7 @@ def test_the_nearest_word_before_a_speed_says_what_it_is():
     assert metric_of("", "it is slow") == "unknown"
 
 
-def test_the_middle_of_a_range():
+def test_range_gives_its_middle():
     assert middle("12-18") == 15
     assert middle("12 to 18") == 15
     assert middle("1,250") == 1250

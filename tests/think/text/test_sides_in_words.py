@@ -1,4 +1,4 @@
-"""Which side of a comparison has what, as people tell it."""
+"""Which side of a comparison has a setting."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def first(*text: str, topic: Topic):
         ("-sm layer 30 t/s, tensor parallel 60 t/s", Topic.TENSOR_PARALLEL, "fast"),
     ],
 )
-def test_which_side_has_it(text, topic, side):
+def test_side_with_the_setting_is_found(text, topic, side):
     one = first(text, topic=topic)
     assert side_with(one.slow_is, one.fast_is, topic) == side
 
@@ -60,12 +60,12 @@ def test_which_side_has_it(text, topic, side):
         ("-ub 128 reads 100 t/s, -ub 1024 reads 400 t/s", Topic.BATCH, "fast"),
     ],
 )
-def test_which_side_has_more_of_it(text, topic, side):
+def test_side_with_the_larger_count_is_found(text, topic, side):
     one = first(text, topic=topic)
     assert side_with_more(one.slow_is, one.fast_is, topic) == side
 
 
-def test_figures_without_words_have_the_sides_of_the_complaint():
+def test_bare_figures_take_the_sides_of_the_complaint():
     one = first("prefill 2.8x slower with tensor parallel", "1045.8 -> 378.9 T/s", topic=Topic.TENSOR_PARALLEL)
     other = [
         c for c in comparisons_told(tuple(prose_lines(["tensor parallel", "1045.8 -> 378.9 T/s"], "p"))) if c.slow > 1
@@ -74,7 +74,7 @@ def test_figures_without_words_have_the_sides_of_the_complaint():
     assert [side_with(c.slow_is, c.fast_is, Topic.TENSOR_PARALLEL) for c in other] == [None]
 
 
-def test_what_a_label_says():
+def test_labels_say_whether_a_setting_is_on():
     assert label_has("flash attention disabled", Topic.FLASH_ATTENTION) is False
     assert label_has("top_k 0", Topic.SAMPLER) is True
     assert label_has("--no-mmap", Topic.LOAD_MODE) is False
@@ -84,7 +84,7 @@ def test_what_a_label_says():
     assert label_counts("8", "4 threads are", Topic.THREADS) == (8, 4)
 
 
-def test_a_hope_is_no_other_way():
+def test_expectation_is_not_a_second_side():
     assert slow_and_fast_side("it is slower than it should be") == Sides("it is slower than it should be", "")
     assert slow_and_fast_side("disabling the cache fixed it") == Sides("", "disabling the cache fixed it")
     assert slow_and_fast_side("a draft is not slow, it is odd") == Sides("a draft is not slow", "")

@@ -1,4 +1,4 @@
-"""What people say they saw, and near misses that say something else."""
+"""Observations in prose, and near misses."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def remarks(line: str) -> dict[Topic, bool]:
         ("two cards give no speedup", Topic.NO_GAIN),
     ],
 )
-def test_what_was_seen(line, topic):
+def test_observations_give_their_topic(line, topic):
     assert remarks(line).get(topic) is False
 
 
@@ -66,7 +66,7 @@ def test_what_was_seen(line, topic):
         ("it answers at once", Topic.QUEUED),
     ],
 )
-def test_near_misses(line, topic):
+def test_near_misses_do_not_give_the_topic(line, topic):
     assert topic not in remarks(line)
 
 
@@ -80,11 +80,11 @@ def test_near_misses(line, topic):
         ("nothing else: no other process on the GPU", Topic.OTHER_VRAM_USER),
     ],
 )
-def test_what_is_denied(line, topic):
+def test_denials_are_marked(line, topic):
     assert remarks(line).get(topic, True) is True
 
 
-def test_a_remark_keeps_the_words_and_the_line():
+def test_remark_keeps_its_text_and_line():
     (remark,) = read_words(["", "The GPU is NOT used!"], "report.txt").subject.account.remarks.need()
     assert (remark.text, remark.source) == ("The GPU is NOT used!", "report.txt:2")
 
@@ -103,5 +103,5 @@ def test_a_remark_keeps_the_words_and_the_line():
         ("nothing in particular", set()),
     ],
 )
-def test_what_differs(text, topics):
+def test_differences_give_their_topics(text, topics):
     assert set(topics_of(text)) == topics

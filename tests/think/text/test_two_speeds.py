@@ -1,4 +1,4 @@
-"""Of two speeds: which one is now, what differs, and what is no speed at all."""
+"""Of two speeds: which is current, what differs, and what is not a speed."""
 
 import pytest
 
@@ -24,11 +24,11 @@ def told(*lines):
         ("Reddit guy has 75 t/s, me 33", 33.0),
     ],
 )
-def test_the_speed_at_hand(line, speed):
+def test_current_speed_is_chosen(line, speed):
     assert told(line).subject.run.decode_tokens_per_s.need() == pytest.approx(speed)
 
 
-def test_a_gain_is_no_loss():
+def test_gain_is_not_a_comparison():
     assert not told("went from 8 tok/s to 90 tok/s. great!").subject.account.comparisons.value_or(())
 
 
@@ -43,7 +43,7 @@ def test_a_gain_is_no_loss():
         (["-t 16: 3.1 t/s", "-t 8: 7.9 t/s"], Topic.THREADS),
     ],
 )
-def test_what_differs(lines, topic):
+def test_difference_between_speeds_gives_its_topic(lines, topic):
     found = told(*lines).subject.account.comparisons.value_or(())
     assert any(topic in comparison.differs for comparison in found)
 
@@ -61,11 +61,11 @@ def test_what_differs(lines, topic):
         ("localhost:8000", 0),
     ],
 )
-def test_how_many_gpus(line, count):
+def test_gpus_are_counted(line, count):
     assert len(told(line).machine.gpus.value_or(())) == count
 
 
-def test_names_as_they_were_written():
+def test_unknown_names_are_kept_as_written():
     assert told("one L40S").machine.gpus.need()[0].name.need() == "L40S"
     assert told("Qwen2-7B is slow").subject.model.name.need() == "Qwen2-7B"
 
@@ -79,9 +79,9 @@ def test_names_as_they_were_written():
         ("b10586, ubuntu 24.04, llama-server", "b10586"),
     ],
 )
-def test_the_version_at_hand(line, version):
+def test_current_version_is_chosen(line, version):
     assert told(line).subject.runtime.version.need().replace("build ", "b") == version
 
 
-def test_the_version_of_another_package_is_not_that_of_the_runtime():
+def test_package_version_is_not_the_runtime_version():
     assert told("transformers with torch==2.4.0").subject.runtime.version.value_or("") == ""

@@ -24,11 +24,11 @@ def told(*lines: str) -> tuple[str, str, str, str]:
         ("nothing of that kind", "", ""),
     ],
 )
-def test_the_runtime(line, name, version):
+def test_runtime_and_version_are_found_in_prose(line, name, version):
     assert told(line)[:2] == (name, version)
 
 
-def test_a_label_goes_before_what_is_said_in_passing():
+def test_label_wins_over_mentions():
     assert told("With vLLM it is fast.", "Runtime: ollama 0.5.7")[:2] == ("Ollama", "0.5.7")
 
 
@@ -47,11 +47,11 @@ def test_a_label_goes_before_what_is_said_in_passing():
         ("9 tok/s to 12 tok/s", "", ""),
     ],
 )
-def test_the_border_between_well_and_slow(line, before, since):
+def test_last_good_and_first_slow_version_are_found(line, before, since):
     assert told(line)[2:] == (before, since)
 
 
-def test_ten_is_after_nine():
+def test_versions_are_compared_numerically():
     assert told("0.10.0 -> 0.9.6 makes it fast again")[2:] == ("0.9.6", "0.10.0")
 
 
@@ -67,11 +67,11 @@ def test_ten_is_after_nine():
         ("12.5 t/s, slower than 1.5x of before", "", ""),
     ],
 )
-def test_versions_that_are_held_against_one_another(line, before, since):
+def test_compared_versions_give_before_and_since(line, before, since):
     assert told(line)[2:] == (before, since)
 
 
-def test_speeds_that_are_labelled_with_versions():
+def test_speeds_labelled_with_versions_give_before_and_since():
     account = read_words(["runtime 1.7.0: 106.99 tok/s", "runtime 1.8.1: 73.35 tok/s"], "r").subject.account
     assert (account.version_before.need(), account.version_since.need()) == ("1.7.0", "1.8.1")
     assert account.comparisons.need()[0].differs == (Topic.VERSION,)

@@ -1,4 +1,4 @@
-"""Which of two ways is used today, and what that means for the speed and the settings."""
+"""Which of two settings is in use, and what that means for speed and settings."""
 
 import pytest
 
@@ -26,14 +26,14 @@ def in_use(*text: str):
         (("8 threads 5 t/s, now with 16 threads 9 t/s",), "fast"),
     ],
 )
-def test_the_side_in_use(text, side):
+def test_side_in_use_is_found(text, side):
     assert in_use(*text) == {side}
 
 
 def test_speed_and_setting_are_those_in_use():
     used = read_words([*THREADS, "I now use 16 threads."], "p").subject
     assert used.run.decode_tokens_per_s.value == 9.0
-    assert used.runtime.threads.value == 16
+    assert used.runtime.compute.threads.value == 16
     unsaid = read_words(THREADS, "p").subject
     assert unsaid.run.decode_tokens_per_s.value == 5.1
     assert all(c.differs == (Topic.THREADS,) for c in unsaid.account.comparisons.value)

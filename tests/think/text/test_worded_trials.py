@@ -24,7 +24,7 @@ from unslow.think.text.prose import read_words
         ("faster when plugged in", Topic.CLOCKS),
     ],
 )
-def test_a_trial_without_figures(line, topic):
+def test_trial_without_figures_gives_its_topic(line, topic):
     assert topic in worded_trial(line)
     (one,) = (c for c in read_words([line], "r").subject.account.comparisons.need() if topic in c.differs)
     assert one.worded
@@ -45,5 +45,5 @@ def test_a_trial_without_figures(line, topic):
         "the GPU is slower than a friend's",
     ],
 )
-def test_guesses_hopes_and_what_differs_by_nature_are_no_trials(line):
+def test_guesses_and_expectations_are_not_trials(line):
     assert worded_trial(line) == ()

@@ -19,7 +19,7 @@ from unslow.commands.diagnose.target import as_url, check_url
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.masking import SHOWN_KEY, without_keys
-from unslow.look.gguf_server_flags import FLAGS, SECRET, spelled_flags
+from unslow.look.gguf_server_flags import FLAGS, SECRET, find_flags
 from unslow.look.kernel.processors import parse_process_time
 from unslow.look.system import LookError, System, read_text
 from unslow.look.system.live import LiveSystem
@@ -39,12 +39,12 @@ _FLAGGED = re.compile(rf"(?<![\w-])((?:{_FLAGS})(?![\w-])\\?[\"']?(?:=|[\s,\\+-]
 _NO_END = "\\ No newline at end of file\n"
 
 
-def agreed(question: str, *, yes: bool) -> bool:
+def ask_user(question: str, *, yes: bool) -> bool:
     """Whether it may be done; UserError where nobody can be asked."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("there is no terminal to ask on, so nothing was changed", "look at the change, then add --yes")
+        raise UserError("no terminal to confirm on; nothing was changed", "review the change, then add --yes")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -59,7 +59,7 @@ def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
 
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
     """A file and what changes in it, without what nobody shall see of the command line."""
-    keys = [key for flag in spelled_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
+    keys = [key for flag in find_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
     return FileShown(
         path=edit.path, is_new=edit.before is None, diff=shown_diff(edit.before, edit.after, edit.path, keys)
     )
@@ -93,10 +93,10 @@ def check_in_force(journals: Journals, process: str) -> None:
     for journal in reversed(journals.all()) if process else ():
         if journal.process == process and journal.files and journal.state in ("written", "done"):
             shell = " && ".join(line for line in journal.then if parse_line(line).place is Place.SHELL)
-            restart = shell or ", ".join(parse_line(line).text for line in journal.then) or "start it again"
+            restart = shell or ", ".join(parse_line(line).text for line in journal.then) or "restart the server"
             raise UserError(
-                f"change {journal.id} ({journal.what}) is not in force yet: the server was not started again since",
-                f"{restart}; or take it back: {undo_line(journals, journal.id)}",
+                f"change {journal.id} ({journal.what}) is not active yet: the server has not been restarted since",
+                f"{restart}; or undo it: {undo_line(journals, journal.id)}",
             )
 
 
@@ -118,8 +118,8 @@ def undo_line(journals: Journals, change: str) -> str:
 def list_changes(request: UndoRequest) -> UndoReport:
     """Every change, the newest first."""
     journals = journals_at(request.journal, Disk())
-    shown = tuple(_shown(journal) for journal in reversed(journals.all()))
-    damaged = tuple(DamagedShown(id=one.id, because=one.why) for one in reversed(journals.damaged()))
+    shown = tuple(_change_shown(journal) for journal in reversed(journals.all()))
+    damaged = tuple(DamagedShown(id=one.id, because=one.why) for one in reversed(journals.damaged_journals()))
     return UndoReport(
         unslow_version=__version__, outcome="listed", changes=shown, damaged=damaged, journal=str(journals.folder)
     )
@@ -127,7 +127,7 @@ def list_changes(request: UndoRequest) -> UndoReport:
 
 def would_undo(system: System, request: UndoRequest) -> UndoReport:
     """What would be taken back, after mending what was stopped in the middle."""
-    with _opened(system, request) as (journals, changes, journal, mended):
+    with _open_journals(system, request) as (journals, changes, journal, mended):
         if journal is None:
             return _nothing(journals, mended)
         try:
@@ -136,12 +136,12 @@ def would_undo(system: System, request: UndoRequest) -> UndoReport:
             raise UserError(error.why, "nothing was changed") from error
     files = []
     for number, step in enumerate(journal.files):
-        diff = shown_diff(_now(step.path), journals.kept(journal.id, f"before-{number}"), step.path)
+        diff = shown_diff(_now(step.path), journals.read_copy(journal.id, f"before-{number}"), step.path)
         files.append(FileShown(path=step.path, is_new=step.before is None, diff=diff))
     return UndoReport(
         unslow_version=__version__,
         outcome="would_undo",
-        changes=(_shown(journal),),
+        changes=(_change_shown(journal),),
         files=tuple(files),
         foreign=foreign,
         mended=mended,
@@ -151,44 +151,44 @@ def would_undo(system: System, request: UndoRequest) -> UndoReport:
 
 def undone(system: System, request: UndoRequest) -> UndoReport:
     """Take it back; UserError where somebody else has changed it since, unless that is forced."""
-    with _opened(system, request) as (journals, changes, journal, mended):
+    with _open_journals(system, request) as (journals, changes, journal, mended):
         if journal is None:
             return _nothing(journals, mended)
         done = changes.undo(journal, force=request.force)
     return UndoReport(
-        unslow_version=__version__, outcome="undone", changes=(_shown(done),), mended=mended,
+        unslow_version=__version__, outcome="undone", changes=(_change_shown(done),), mended=mended,
         journal=journals.place(done.id),
     )  # fmt: skip
 
 
 @contextmanager
-def _opened(
+def _open_journals(
     system: System, request: UndoRequest
 ) -> Iterator[tuple[Journals, Changes, Journal | None, tuple[str, ...]]]:
     """The journals, locked; what makes changes; the change that is meant; and what was mended first."""
     disk = Disk()
     journals = journals_at(request.journal, disk)
     changes = Changes(journals, disk, Ollama(system, disk, request.api_key))
-    with journals.locked():
+    with journals.lock():
         mended = tuple(changes.recover())
-        yield journals, changes, _chosen(journals, request.change), mended
+        yield journals, changes, _find_change(journals, request.change), mended
 
 
-def _chosen(journals: Journals, change: str | None) -> Journal | None:
+def _find_change(journals: Journals, change: str | None) -> Journal | None:
     """The change of an id, or the newest that is not taken back; None where there is none, or it is already.
 
     UserError where that one can't be read: an older one in its place is not what was asked for.
     """
-    made, damaged = journals.all(), journals.damaged()
+    made, damaged = journals.all(), journals.damaged_journals()
     if change is None:
         newest = next((journal for journal in reversed(made) if journal.state != "undone"), None)
         if damaged and damaged[-1].id > (newest.id if newest else ""):
-            raise UserError(f"the newest change can't be taken back: {damaged[-1].why}", "name another: unslow undo ID")
+            raise UserError(f"the newest change cannot be undone: {damaged[-1].why}", "name another: unslow undo ID")
         return newest
     found = [journal for journal in made if journal.id.startswith(change)]
     unread = [one for one in damaged if one.id.startswith(change)]
     if unread and not found:
-        raise UserError(f"that change can't be taken back: {unread[0].why}", "mend it by hand from what lies there")
+        raise UserError(f"that change cannot be undone: {unread[0].why}", "restore it by hand from the files there")
     if len(found) != 1 or unread:
         count = len(found) + len(unread)
         raise UserError(f"{count} changes have the id {change!r}", "`unslow undo --list` shows them")
@@ -201,8 +201,8 @@ def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
 
 def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
     if number is None:
-        return FileShown(path=name, diff="a model of that name is there, and another one than was made")
-    left = journals.kept(journal.id, f"after-{number}")
+        return FileShown(path=name, diff="a different model now has that name")
+    left = journals.read_copy(journal.id, f"after-{number}")
     return FileShown(path=name, diff=shown_diff(left, _now(name), name))
 
 
@@ -213,7 +213,7 @@ def _now(path: str) -> bytes | None:
         return None
 
 
-def _shown(journal: Journal) -> ChangeShown:
+def _change_shown(journal: Journal) -> ChangeShown:
     return ChangeShown(
         id=journal.id,
         at=journal.at,

@@ -32,7 +32,7 @@ _INTEGER, _NUMBER = re.compile(r"-?\d{1,12}"), re.compile(r"-?\d{1,12}\.\d{1,12}
 _MOST_PARENTS = 4
 
 
-class Told(NamedTuple):
+class StartWords(NamedTuple):
     """What a server was started with, and what it shall be started with."""
 
     pid: int
@@ -50,10 +50,12 @@ class Way(NamedTuple):
     because: str = ""
 
 
-def way_of(system: System, told: Told, file: str | None) -> Way:
+def way_of(system: System, told: StartWords, file: str | None) -> Way:
     """The way of a file that the user names, else the one that the server's process shows; else by hand."""
     if file and file.endswith((".service", ".conf")):
-        raise UserError(f"{file} is a unit, which is never edited", "leave --file out: a drop-in is written beside it")
+        raise UserError(
+            f"{file} is a systemd unit, which unslow never edits", "omit --file: unslow writes a drop-in next to it"
+        )
     try:
         if file and file.endswith((".yml", ".yaml")):
             return _of_compose(told, file, _service(system, told, file), named=True)
@@ -61,7 +63,7 @@ def way_of(system: System, told: Told, file: str | None) -> Way:
             return _of_script(told, file, named=True)
         unit = read_unit(system, told.pid)
         if unit.of_user and not _is_ours(system, told.pid):
-            return Way("by_hand", because=f"{unit.name} is a service of another user: run it as that user")
+            return Way("by_hand", because=f"{unit.name} is another user's service: run unslow as that user")
         if unit.name:
             return _of_unit(system, told, unit)
         try:
@@ -69,7 +71,7 @@ def way_of(system: System, told: Told, file: str | None) -> Way:
         except LookError as error:
             if script := read_script(system, told.pid):
                 return _of_script(told, script)
-            why = "no service of systemd, compose file or script was seen to start it; one can be named with --file"
+            why = "no systemd service, compose file or script was found that starts it; name one with --file"
             return Way("by_hand", because=f"{error.why}; {why}" if "compose" in error.why else why)
         return _of_compose(told, composed.file, composed.service)
     except NotUnderstoodError as error:
@@ -85,10 +87,10 @@ def _is_ours(system: System, pid: int) -> bool:
     return found is not None and int(found[1]) == os.geteuid()
 
 
-def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> Way:
+def _of_compose(told: StartWords, file: str, service: str, *, named: bool = False) -> Way:
     real, text = _text(file, named=named)
     if told.environment:
-        raise NotUnderstoodError(f"variables change too, and of {file} only the command is edited")
+        raise NotUnderstoodError(f"variables change too, and unslow edits only the command in {file}")
     try:
         after = edited_compose(text, service, told.old, told.new)
     except NotUnderstoodError as error:
@@ -97,7 +99,7 @@ def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> 
     return Way("compose", (edit,), (shlex.join(["docker", "compose", "-f", real, "up", "-d", service]),))
 
 
-def _service(system: System, told: Told, file: str) -> str:
+def _service(system: System, told: StartWords, file: str) -> str:
     """The service of a compose file: by the container, else the only one whose command it is."""
     with suppress(LookError):
         return read_composed(system, told.pid).service
@@ -108,24 +110,24 @@ def _service(system: System, told: Told, file: str) -> str:
             edited_compose(text, name, told.old, told.new)
             fitting.append(name)
     if len(fitting) != 1:
-        raise NotUnderstoodError(f"{len(fitting)} services of {file} have the command that runs")
+        raise NotUnderstoodError(f"{len(fitting)} services in {file} have the running command")
     return fitting[0]
 
 
-def _of_script(told: Told, file: str, then: tuple[str, ...] = (), *, named: bool = False) -> Way:
+def _of_script(told: StartWords, file: str, then: tuple[str, ...] = (), *, named: bool = False) -> Way:
     real, text = _text(file, named=named)
     try:
         after = edited_script(text, told.old, told.new, told.environment)
     except NotUnderstoodError as error:
         raise NotUnderstoodError(f"{file}: {error}") from error
-    again = then or (by_hand(f"stop the server and start it again with {real}"),)
+    again = then or (by_hand(f"restart the server with {real}"),)
     return Way("script", (Edit(real, text.encode(), after.encode()),), again)
 
 
 def _text(file: str, *, named: bool) -> tuple[str, str]:
     """The text of a file; what is wrong with it is the user's to mend only where the user named it."""
     if not named and file.startswith(_NO_FILES):
-        raise NotUnderstoodError(f"what started it reads {file}, which is no file of its own")
+        raise NotUnderstoodError(f"it was started from {file}, which is not a file of its own")
     try:
         real, data = read_for_edit(file)
     except UserError as error:
@@ -138,10 +140,10 @@ def _text(file: str, *, named: bool) -> tuple[str, str]:
     try:
         return real, data.decode()
     except UnicodeDecodeError as error:
-        raise NotUnderstoodError(f"{file} is no text in UTF-8") from error
+        raise NotUnderstoodError(f"{file} is not UTF-8 text") from error
 
 
-def _of_unit(system: System, told: Told, unit: Unit) -> Way:
+def _of_unit(system: System, told: StartWords, unit: Unit) -> Way:
     files = [UnitFile(*file) for file in read_unit_files(system, unit)]
     try:
         edit = unit_edit(files, unit, told)
@@ -153,7 +155,7 @@ def _of_unit(system: System, told: Told, unit: Unit) -> Way:
     return Way("systemd", (edit,), restart_lines(unit))
 
 
-def unit_edit(files: list[UnitFile], unit: Unit, told: Told, folder: str = "") -> Edit:
+def unit_edit(files: list[UnitFile], unit: Unit, told: StartWords, folder: str = "") -> Edit:
     """The drop-in of a unit, anew or over an earlier one of ours."""
     command = told.old != told.new
     there = {path.rpartition("/")[2] for path, _ in files[1:]}
@@ -189,7 +191,7 @@ def ollama_changes(commands: Commands, runtime: Runtime, own: str, name: str | N
     text = next((line.text for line in map(parse_line, commands.lines) if line.place is Place.WHOLE_MODELFILE), "")
     base = text.partition("\n")[0].removeprefix("FROM ").strip()
     parameters = {match[1]: _value(match[2]) for match in _PARAMETER.finditer(text)}
-    url = runtime.url.value_or("").rstrip("/")
+    url = runtime.process.url.value_or("").rstrip("/")
     if not parameters or not url or base.endswith(".gguf") or not is_at_least(runtime, DERIVES_SINCE):
         return None
     chosen = checked_name(name or derived_name(own or base))
@@ -212,12 +214,12 @@ def service_edit(system: System, pid: int, environment: dict[str, str | None]) -
             break
         pid = read_process(system, pid).parent_pid()
     if not unit.name:
-        raise NotUnderstoodError("no service of systemd was seen to start it")
+        raise NotUnderstoodError("no systemd service was found that starts it")
     try:
         files = [UnitFile(*file) for file in read_unit_files(system, unit)]
     except LookError as error:
         raise NotUnderstoodError(error.why) from error
-    return unit_edit(files, unit, Told(pid, (), (), environment)), restart_lines(unit)
+    return unit_edit(files, unit, StartWords(pid, (), (), environment)), restart_lines(unit)
 
 
 def lines_left(commands: Commands, *, model: bool, service: bool) -> tuple[str, ...]:

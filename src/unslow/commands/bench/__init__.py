@@ -1,16 +1,16 @@
-"""Measure speed as people can compare it, with what the machine did meanwhile.
+"""Measure speed with a standard protocol; sweep, compare with earlier runs, gate CI.
 
 The standard protocol: two questions with answers of 512 tokens and a prompt that fills 4K of context, three rounds or
-more, medians with a 95 % interval. Nothing running? Then the embedded engine is measured, on a made-up model or on
---model FILE. Every benchmark is kept, so that a later one can be held against it. Ctrl-C keeps what was measured.
+more, medians with a 95 % interval. If nothing is running, the embedded engine is measured, on a made-up model or on
+--model FILE. Every benchmark is stored, so that later ones can be compared with it. Ctrl-C keeps what was measured.
 
 sweeps (--sweep NAME or NAME=VALUES; each ends early when the answer is clear):
-  depth     speed by context depth: the honest slope of reading the KV cache, or a cliff
-  users     many at once: all together and each, against what batching should give
-  minutes   for minutes or hours: does it keep its speed (minutes=60)
-  turns     first against later turns of a conversation: does the prompt cache work
+  depth     speed by context depth: the normal slope of reading the KV cache, or a cliff
+  users     concurrent requests: total and per request, against what batching should reach
+  minutes   minutes or hours of load: does it keep its speed (minutes=60)
+  turns     first and later turns of a conversation: does the prompt cache work
   threads, batch, ubatch, load
-            set when a server starts, so one is started: --model FILE or --command "llama-server -m ..."
+            start-up settings, so a server is started: --model FILE or --command "llama-server -m ..."
 
 examples:
   unslow bench
@@ -23,7 +23,7 @@ examples:
   unslow bench --list
   unslow bench --import llama-bench.json
 
-exit status: 0 measured, 1 slower than before or a condition does not hold, 2 could not run, 3 cannot tell
+exit status: 0 measured, 1 slower than before or a condition failed, 2 could not run, 3 cannot tell
 """
 
 import os
@@ -31,58 +31,62 @@ import signal
 import sys
 from typing import Annotated
 
-from unslow.commands._request import Option, Told
+from unslow.commands._request import LongRequest, Option
 from unslow.facts.errors import UserError
 
 
-class BenchRequest(Told, frozen=True, kw_only=True):
-    """A benchmark that people can compare, or a look after those that are kept."""
+class BenchRequest(LongRequest, frozen=True, kw_only=True):
+    """A benchmark that people can compare, or a command on the saved ones."""
 
     target: Annotated[
         str | None, Option("URL or process id of a running server", metavar="TARGET", positional=True)
     ] = None
-    quick: Annotated[bool, Option("shorter answers and prompts: about a quarter of the time")] = False
+    quick: Annotated[bool, Option("shorter requests: about a quarter of the time")] = False
     repeats: Annotated[
         int | None,
-        Option("rounds of the protocol (default: 3, more while they disagree)", metavar="N", least=1, most=1000),
+        Option("rounds of the protocol (default: 3, more if they disagree)", metavar="N", least=1, most=1000),
     ] = None
-    tokens: Annotated[int | None, Option("length of an answer (default: 512)", metavar="N", least=1, most=131072)] = (
-        None
-    )
-    sweep: Annotated[tuple[str, ...], Option("vary one thing instead; may be repeated", metavar="NAME[=V,V]")] = ()
+    tokens: Annotated[
+        int | None, Option("tokens generated per request (default: 512)", metavar="N", least=1, most=131072)
+    ] = None
+    sweep: Annotated[tuple[str, ...], Option("sweep one parameter instead; repeatable", metavar="NAME[=V,V]")] = ()
     model: Annotated[
         str | None,
-        Option("start the embedded engine on this GGUF file; with TARGET: which of its models", metavar="NAME"),
+        Option("run the embedded engine on this GGUF file; with TARGET: which of its models", metavar="NAME"),
     ] = None
     command: Annotated[
-        str | None, Option("start this server, on loopback and a free port, and stop it in the end", metavar="LINE")
+        str | None, Option("start this server on a free loopback port, and stop it at the end", metavar="LINE")
     ] = None
-    parts: Annotated[bool, Option("split the time of a token: the step itself, sampling, streaming")] = False
+    parts: Annotated[bool, Option("split the time per token into step, sampling and streaming")] = False
     llama_bench: Annotated[
-        str | None, Option("with --parts: what llama-bench -o json gave for the same model", metavar="FILE")
+        str | None, Option("with --parts: output of llama-bench -o json for the same model", metavar="FILE")
     ] = None
-    against: Annotated[str | None, Option("a second server, asked in turns with the first", metavar="URL")] = None
-    compare: Annotated[
-        str | None, Option("hold it against an earlier benchmark", metavar="LAST|ID|FILE", bare="LAST")
-    ] = None
+    against: Annotated[str | None, Option("a second server, measured in alternation with the first", metavar="URL")] = (
+        None
+    )
+    compare: Annotated[str | None, Option("compare with an earlier benchmark", metavar="LAST|ID|FILE", bare="LAST")] = (
+        None
+    )
     require: Annotated[
-        tuple[str, ...], Option('such as "decode >= 0.7 * expected"; exit 1 if not', metavar="CONDITION")
+        tuple[str, ...], Option('condition such as "decode >= 0.7 * expected"; exit 1 if it fails', metavar="CONDITION")
     ] = ()
-    hz: Annotated[
-        float, Option("samples of the machine per second (default: 10, 0: none)", metavar="N", least=0, most=50)
-    ] = 10.0
+    hz: Annotated[float, Option("machine samples per second (default: 10, 0: none)", metavar="N", least=0, most=50)] = (
+        10.0
+    )
     series: Annotated[str | None, Option("write every sample: .csv or .arrow", metavar="FILE")] = None
-    label: Annotated[str | None, Option("a name for this benchmark", metavar="TEXT")] = None
-    no_keep: Annotated[bool, Option("don't keep it in the history")] = False
-    output: Annotated[str | None, Option("write the result, as JSON", "-o", metavar="FILE")] = None
-    export: Annotated[str | None, Option("write the result as llama-bench -o json does", metavar="FILE")] = None
-    list: Annotated[bool, Option("what is kept")] = False
+    label: Annotated[str | None, Option("label of this benchmark", metavar="TEXT")] = None
+    no_keep: Annotated[bool, Option("do not save it in the history")] = False
+    output: Annotated[str | None, Option("write the result as JSON", "-o", metavar="FILE")] = None
+    export: Annotated[str | None, Option("write the result in the format of llama-bench -o json", metavar="FILE")] = (
+        None
+    )
+    list: Annotated[bool, Option("list the saved benchmarks")] = False
     forget: Annotated[str | None, Option("remove a benchmark from the history", metavar="ID")] = None
     import_file: Annotated[
-        str | None, Option("keep what llama-bench -o json, or -o of this command wrote", name="import", metavar="FILE")
+        str | None, Option("add a file written by llama-bench -o json or by -o", name="import", metavar="FILE")
     ] = None
-    evict: Annotated[bool, Option("measure even if a chat must then read its prompt again")] = False
-    api_key: Annotated[str | None, Option("for a server that asks for one (or UNSLOW_API_KEY)", metavar="KEY")] = None
+    evict: Annotated[bool, Option("measure even if it evicts a conversation's prompt cache")] = False
+    api_key: Annotated[str | None, Option("API key for the server (or UNSLOW_API_KEY)", metavar="KEY")] = None
 
 
 def run(request: BenchRequest) -> int:
@@ -106,11 +110,15 @@ def run(request: BenchRequest) -> int:
             raise result.unwritten
         return exit_status(result)
     if len(asked) > 1 or request.target or request.sweep:
-        raise UserError("the history is looked after apart from measuring", "give --list, --forget or --import alone")
-    from unslow.commands._bench_history import forget, import_file, listed
+        raise UserError(
+            "history options cannot be combined with a measurement", "give --list, --forget or --import alone"
+        )
+    from unslow.commands._bench_history import forget, import_file, list_benchmarks
     from unslow.show.bench_history import render_history
 
     name = asked[0]
-    report = {"list": lambda _: listed(), "forget": forget, "import_file": import_file}[name](getattr(request, name))
+    report = {"list": lambda _: list_benchmarks(), "forget": forget, "import_file": import_file}[name](
+        getattr(request, name)
+    )
     write(render_history(report, request.format, width=width(), color=color()))
     return 0

@@ -21,12 +21,13 @@ from unslow.look.observer import ObservedAnswer, current_observer
 from unslow.look.requests import AskError, Question, Reply, Target
 from unslow.look.sampler import Sampler
 from unslow.look.system import LookError, System
+from unslow.think.case.view import CaseView
 from unslow.think.stats.figures import decode_rate, gaps_of, prefill_rate
 
 FLUSH_EVERY_S = 10.0
 
 
-class Wanted(NamedTuple):
+class BenchWish(NamedTuple):
     """A request to make."""
 
     case: str
@@ -48,7 +49,7 @@ class Bencher:
         self, system: System, subject: Subject, target: Target, progress: Progress, sampler: Sampler | None = None
     ) -> None:
         self.system, self.subject, self.target, self.progress, self.sampler = system, subject, target, progress, sampler
-        self.case = Case(runtime=subject.runtime, model=subject.model, run=subject.run)
+        self.case = CaseView(Case(runtime=subject.runtime, model=subject.model, run=subject.run))
         """What expectations are worked out from; with the machine, where it is known."""
         self.prompts = Prompts(system, target)
         self.passes: list[Pass] = []
@@ -64,7 +65,7 @@ class Bencher:
         self._lock = Lock()
         self._watcher = current_observer()
 
-    def ask(self, wanted: Wanted) -> Pass | Failure:
+    def ask(self, wanted: BenchWish) -> Pass | Failure:
         """One request; whatever comes of it is in the ledger too."""
         self._go_on()
         done = self._ask(wanted)
@@ -77,7 +78,7 @@ class Bencher:
         if self._watcher and self._watcher.is_stopping:
             raise KeyboardInterrupt
 
-    def _ask(self, wanted: Wanted, users: int = 1) -> Pass | Failure:
+    def _ask(self, wanted: BenchWish, users: int = 1) -> Pass | Failure:
         prompt = wanted.prompt or self.prompts.prompt(wanted.prompt_tokens)
         slot = wanted.slot if wanted.slot is not None else self.slot
         question = Question(
@@ -104,13 +105,13 @@ class Bencher:
             self.passes.append(done)
             self.last_text = reply.text
         if self._watcher:
-            self._watcher.answered(answer_of(done))
+            self._watcher.on_answer(answer_of(done))
         if wanted.stream and self.sampler:  # one that came whole does not show when its first token was there
             for span in spans_of(done, start):
                 self.sampler.note(span)
         return done
 
-    def together(self, wanted: Sequence[Wanted]) -> list[Pass | Failure]:
+    def together(self, wanted: Sequence[BenchWish]) -> list[Pass | Failure]:
         """Several requests at the same time, each on a connection of its own; Ctrl-C waits for none of them."""
         self._go_on()
         answers: dict[int, Pass | Failure] = {}
@@ -125,7 +126,7 @@ class Bencher:
                 thread.start()
                 threads.append(thread)
             except RuntimeError as error:
-                why = AskError("error", f"this machine has no room for so many threads: {error}")
+                why = AskError("error", f"this machine cannot start that many threads: {error}")
                 answers[number] = self._failed(wanted[number], self.system.clock(), why)
         for thread in threads:
             thread.join()
@@ -139,7 +140,7 @@ class Bencher:
             self.flush()
             self._flushed_s = self.system.clock()
 
-    def _failed(self, wanted: Wanted, start: float, error: AskError) -> Failure:
+    def _failed(self, wanted: BenchWish, start: float, error: AskError) -> Failure:
         failure = Failure(
             case=wanted.case,
             round=wanted.round,
@@ -164,7 +165,7 @@ def cpu_wait_s(system: System, pid: int | None) -> float | None:
         return None
 
 
-def pass_of(wanted: Wanted, reply: Reply, started_s: float, users: int) -> Pass:
+def pass_of(wanted: BenchWish, reply: Reply, started_s: float, users: int) -> Pass:
     """A reply as the ledger has it."""
     return Pass(
         case=wanted.case,

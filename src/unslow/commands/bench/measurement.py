@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._bench_history import Form, check_meant, compare_with, export, figured
+from unslow.commands._bench_history import Form, check_meant, compare_with, export, with_figures
 from unslow.commands._output import Progress
 from unslow.commands.bench import BenchRequest, sweeps
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.parts import read_tests, split_parts
 from unslow.commands.bench.protocol import (
     LONG,
@@ -50,12 +50,12 @@ from unslow.facts.bench import (
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run, Telemetry
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Unknown, measured
+from unslow.facts.values import Unknown, measured_fact
 from unslow.look.stored.history import History, default_history
 from unslow.look.system import System
-from unslow.think.case.prediction import predict
+from unslow.think.case.view import CaseView
 from unslow.think.speed.calibration import mark_of
-from unslow.think.stats.changes import BenchResult, Compared, changes_between, suspect
+from unslow.think.stats.changes import BenchComparison, BenchResult, changes_between, suspect
 from unslow.think.stats.comparison import compare_pairs
 from unslow.think.stats.conditions import conditions_of, settings_of
 from unslow.think.stats.figures import decode_rate, figures_of, prefill_rate
@@ -69,7 +69,7 @@ _RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 class Ledger(NamedTuple):
     """Everything that was asked so far, of one server or of several with the same model, and what is known of them."""
 
-    case: Case
+    case: CaseView
     passes: Sequence[Pass]
     failures: Sequence[Failure]
     telemetry: Telemetry | None = None
@@ -107,15 +107,15 @@ class Record:
         self._try(lambda kept: kept.append(self._id, ledger.passes[answered:], ledger.failures[failed:]))
         self._written = len(ledger.passes), len(ledger.failures)
 
-    def finished(self) -> Bench:
+    def finish(self) -> Bench:
         """The whole benchmark, kept."""
         bench, last = self.bench(), None
         if any(clause.of == "last" for condition in self._conditions for clause in condition.clauses):
             try:
                 last = (self._history or default_history()).latest(bench)
             except UserError as error:
-                self._progress.say(f"the benchmark before this one is not known: {error.message}")
-        last = figured(last) if last else None
+                self._progress.say(f"the previous benchmark is unknown: {error.message}")
+        last = with_figures(last) if last else None
         held = tuple(judge_requirement(condition, bench, last) for condition in self._conditions)
         bench = msgspec.structs.replace(bench, requirements=held)
         self._try(lambda kept: kept.finish(bench))
@@ -165,7 +165,7 @@ class Record:
         try:
             write(self._history)
         except UserError as error:
-            self._progress.say(f"the history can't be written: {error.message}; -o FILE keeps this benchmark")
+            self._progress.say(f"cannot write the history: {error.message}; -o FILE saves this benchmark")
             self._history = None
 
 
@@ -200,12 +200,12 @@ def measure_one(request: BenchRequest, progress: Progress) -> BenchResult:
     own = [axis for axis in axes if sweeps.module_of(axis).OWN_SERVER]
     with discretion.errors():
         if own and request.target:
-            hint = "give --command, the command that starts it, or --model, a GGUF file, and no TARGET"
-            raise UserError(f"{', '.join(own)}: set when a server starts, so a server of its own is needed", hint)
+            hint = "give --command (the command that starts it) or --model (a GGUF file), without a TARGET"
+            raise UserError(f"{', '.join(own)}: set when a server starts, so unslow has to start one", hint)
         if own and len(own) < len(axes):
             others = ", ".join(axis for axis in axes if axis not in own)
-            told = f"{', '.join(own)} starts servers of its own, {others} asks one that runs"
-            raise UserError(told, "ask for them apart")
+            told = f"{', '.join(own)} starts its own servers, {others} uses a running one"
+            raise UserError(told, "run them separately")
         place = place_of(request.target, request.api_key or "", shown)
         if not own:
             return _ask_server(place, request, shown, discretion)
@@ -241,8 +241,8 @@ def _ask_server(place: Place, request: BenchRequest, progress: Progress, discret
             try:
                 bencher.sampler.write_series(request.series)
             except UserError as error:  # costs nothing else
-                record.notes += (f"the series was not written: {error.message}",)
-        return BenchResult(record.finished(), parts)
+                record.notes += (f"the samples were not written: {error.message}",)
+        return BenchResult(record.finish(), parts)
 
 
 def _sweep(asks: Bencher | Own, request: BenchRequest, record: Record) -> None:
@@ -266,7 +266,7 @@ def _sweep(asks: Bencher | Own, request: BenchRequest, record: Record) -> None:
 
 def _sweep_own_servers(own: Own, request: BenchRequest, discretion: Discretion) -> Bench:
     def ledger() -> Ledger:
-        return Ledger(own.case or Case(machine=own.machine), own.passes, own.failures, None, own.interrupted)
+        return Ledger(own.case or CaseView(Case(machine=own.machine)), own.passes, own.failures, None, own.interrupted)
 
     record = Record(own.system, request, ledger, own.progress, discretion)
     own.flush = record.flush
@@ -274,7 +274,7 @@ def _sweep_own_servers(own: Own, request: BenchRequest, discretion: Discretion) 
         _sweep(own, request, record)
     except KeyboardInterrupt:
         own.interrupted = True
-    return record.finished()
+    return record.finish()
 
 
 def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
@@ -287,7 +287,7 @@ def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
         pairs = zip(places, sides, strict=True)
         benchers = [stack.enter_context(open_bencher(place, side, shown)) for place, side in pairs]
         if benchers[0].target.url == benchers[1].target.url:
-            raise UserError("both are the same server", "--against takes the URL of another one")
+            raise UserError("both are the same server", "--against takes the URL of another server")
         records = [_record(*side, shown, discretion) for side in zip(benchers, sides, strict=True)]
         try:
             why = _ask_in_turns(benchers, protocol_of(request), shown)
@@ -297,10 +297,12 @@ def measure_in_turns(request: BenchRequest, progress: Progress) -> BenchResult:
                 bencher.interrupted = True
         for record in records:
             record.notes += (why,) if why else ()
-        before, after = (record.finished() for record in records)
+        before, after = (record.finish() for record in records)
         comparison, changes = _compared_pairs(before, after, benchers), changes_between(before, after)
         reason = suspect(comparison, changes)
-        return BenchResult(after, None, Compared(before=before, comparison=comparison, changes=changes, suspect=reason))
+        return BenchResult(
+            after, None, BenchComparison(before=before, comparison=comparison, changes=changes, suspect=reason)
+        )
 
 
 def _record(bencher: Bencher, request: BenchRequest, progress: Progress, discretion: Discretion) -> Record:
@@ -317,7 +319,7 @@ def _ask_in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progres
     """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
     for bencher in benchers:
         protocol = protocol.within(context_of(bencher))
-        bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
+        bencher.ask(BenchWish(WARM_UP, WARM_UP_TOKENS, round=0))
     rounds, questions = max(ROUNDS, protocol.rounds), protocol.cases[1:]  # one of each kind
     remaining = Remaining(progress)
     remaining.announce([*questions, *questions] * rounds)
@@ -346,9 +348,9 @@ def _compared_pairs(before: Bench, after: Bench, benchers: list[Bencher]) -> Com
         before=before.id,
         after=after.id,
         verdict=telling,
-        because=words or "no pair of requests was answered",
+        because=words or "no pair of requests succeeded",
         differences=tuple(found),
-        notes=(f"{benchers[1].target.url} held against {benchers[0].target.url}, asked in turns",),
+        notes=(f"{benchers[1].target.url} compared with {benchers[0].target.url}, in alternation",),
     )
 
 
@@ -379,13 +381,13 @@ def run_of(passes: Sequence[Pass]) -> Run:
     if not short:
         return Run()
     depth = statistics.median(done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short)
-    return Run(depth_tokens=measured(int(depth), "the requests of the benchmark"))
+    return Run(depth_tokens=measured_fact(int(depth), "benchmark requests"))
 
 
-def expected_of(case: Case, run: Run) -> dict[str, float]:
+def expected_of(case: CaseView, run: Run) -> dict[str, float]:
     """The speed that physics expects of it as it is set up; nothing where it can't tell."""
     at_depth = msgspec.structs.replace(case.run, depth_tokens=run.depth_tokens)
-    outlook = predict(msgspec.structs.replace(case, run=at_depth))
+    outlook = case.replace(run=at_depth).speed.predict()
     if isinstance(outlook, Unknown):
         return {}
     speed = outlook.tokens_per_s

@@ -5,7 +5,7 @@ As the server is set up; without its samplers; and sent whole in the end. None o
 
 import statistics
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.sweeps import Limits
 from unslow.facts.bench import BenchRow, Pass
 from unslow.facts.errors import UserError
@@ -21,7 +21,7 @@ LIMITS = Limits(tokens=128, repeats=9, seconds=60.0)
 FEWEST_ROUNDS, WARM_UP_TOKENS = 3, 16
 _ALIKE = 0.05  # llama-bench counts the tensors of a model; what else counts may add the header and the vocabulary
 _HINT = "run `llama-bench -m MODEL -p 0 -n 128 -o json > FILE` on the same machine"
-_USUAL = Wanted("parts: usual", WARM_UP_TOKENS, round=0)  # no repeat of the protocol, so its figures leave it out
+_USUAL = BenchWish("parts: usual", WARM_UP_TOKENS, round=0)  # no repeat of the protocol, so its figures leave it out
 WAYS = (_USUAL, _USUAL._replace(case="parts: greedy", greedy=True), _USUAL._replace(case="parts: silent", stream=False))
 
 
@@ -32,17 +32,19 @@ def split_parts(bencher: Bencher, llama_bench: str | None = None, limits: Limits
     unknown; or with the server, and then there are no parts.
     """
     tests = _tests(bencher, llama_bench) if llama_bench else ()
-    if bencher.subject.runtime.speculative.value_or(""):
-        bencher.progress.say("tokens are drafted: other drafts are accepted without samplers, which counts as sampling")
+    if bencher.subject.runtime.sampling.speculative.value_or(""):
+        bencher.progress.say("tokens are drafted: acceptance differs without samplers, which is counted as sampling")
     rounds, depth = measure_rounds(bencher, limits)
     step = step_at(tests, depth)
     if tests and step is None:
         near = round(depth)
-        bencher.progress.say(f"{llama_bench}: no test near a depth of {near} tokens; add `-n 128 -d {near}` to it")
+        bencher.progress.say(
+            f"{llama_bench}: no test near a depth of {near} tokens; run llama-bench with `-n 128 -d {near}` too"
+        )
     parts = parts_of(rounds, step)
     if parts is None:
-        why = bencher.failures[-1].why if bencher.failures else "no answer was long enough"
-        bencher.progress.say(f"the time of a token could not be split: {why}")
+        why = bencher.failures[-1].why if bencher.failures else "no response was long enough"
+        bencher.progress.say(f"the time per token could not be split: {why}")
         return None
     return checked_by_idle(parts, bencher.sampler.telemetry() if bencher.sampler else None)
 
@@ -57,9 +59,9 @@ def _tests(bencher: Bencher, path: str) -> tuple[BenchRow, ...]:
         return ()
     runtime = subject.runtime
     pairs = {
-        "threads": (tests[0].n_threads, runtime.threads.value_or(0)),
-        "-ctk": (tests[0].type_k, runtime.kv_type_k.value_or("")),
-        "-ctv": (tests[0].type_v, runtime.kv_type_v.value_or("")),
+        "threads": (tests[0].n_threads, runtime.compute.threads.value_or(0)),
+        "-ctk": (tests[0].type_k, runtime.cache.type_k.value_or("")),
+        "-ctv": (tests[0].type_v, runtime.cache.type_v.value_or("")),
     }
     for name, (theirs, ours) in pairs.items():
         if theirs and ours and theirs != ours:  # the step is then not the server's own
@@ -72,10 +74,10 @@ def read_tests(system: System, path: str, model: Model) -> tuple[BenchRow, ...]:
     try:
         text = read_text(system, path, LARGEST_FILE_BYTES)
     except LookError as error:
-        raise UserError(f"{path} can't be read: {error.why}", _HINT) from error
+        raise UserError(f"cannot read {path}: {error.why}", _HINT) from error
     rows = tuple(row for row in parse_llama_bench(text, path) if generates(row))
     if not rows:
-        raise UserError(f"{path} has no test of llama-bench in which it generates", _HINT)
+        raise UserError(f"{path} has no llama-bench test that generates tokens", _HINT)
     here = model.weights_bytes.value_or(0)  # a size that is not known says nothing
     same = tuple(
         row for row in rows if row.model_size <= 0 or here <= 0 or 1 - _ALIKE <= row.model_size / here <= 1 + _ALIKE
@@ -100,7 +102,9 @@ def measure_rounds(bencher: Bencher, limits: Limits = LIMITS) -> tuple[tuple[Rou
         share = limits.seconds / (limits.repeats * len(WAYS))
         tokens = max(WARM_UP_TOKENS, min(limits.tokens, int(rate * share))) if rate else WARM_UP_TOKENS
         for number in range(limits.repeats):
-            bencher.progress.step(f"splitting a token, {number + 1} of {limits.repeats}", number / limits.repeats)
+            bencher.progress.step(
+                f"splitting the time per token, {number + 1} of {limits.repeats}", number / limits.repeats
+            )
             # The first of a round is never the same twice in a row, so that drift favours none
             turned = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
             answers = {way.case: bencher.ask(way._replace(tokens=tokens)) for way in turned}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from unslow.commands._output import Progress
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.facts.bench import DECODE, PREFILL, Failure, Pass
 from unslow.think.stats.figures import figures_of
 
@@ -50,10 +50,10 @@ class Protocol(NamedTuple):
         return fitting._replace(long_prompt=room // FIT_STEP * FIT_STEP - SPARE if room >= FIT_STEP else room // 2)
 
     @property
-    def cases(self) -> tuple[Wanted, Wanted, Wanted]:
+    def cases(self) -> tuple[BenchWish, BenchWish, BenchWish]:
         """One round."""
-        short = Wanted(SHORT, self.tokens)
-        return short, short, Wanted(LONG, self.long_tokens, self.long_prompt)
+        short = BenchWish(SHORT, self.tokens)
+        return short, short, BenchWish(LONG, self.long_tokens, self.long_prompt)
 
 
 STANDARD = Protocol()
@@ -67,25 +67,25 @@ class Remaining:
         self._progress = progress
         self._seconds: dict[tuple[str, int], float] = {}
         self._like: Pass | None = None
-        self._plan: list[Wanted] = []
+        self._plan: list[BenchWish] = []
         self._spent = 0.0
 
-    def announce(self, plan: Sequence[Wanted], *, quick: bool = False) -> None:
+    def announce(self, plan: Sequence[BenchWish], *, quick: bool = False) -> None:
         """What is to be asked; a long benchmark is said to be one before it starts."""
         self._plan = list(plan)
         left = self._left()
         if left > _LONG_S:
-            shorter = "" if quick else ", and --quick is shorter"
-            self._progress.say(f"this takes {about(left)}; Ctrl-C keeps what was measured{shorter}")
+            shorter = "" if quick else "; --quick is shorter"
+            self._progress.say(f"this takes {about(left)}; Ctrl-C keeps the results so far{shorter}")
 
-    def step(self, text: str, wanted: Wanted) -> None:
+    def step(self, text: str, wanted: BenchWish) -> None:
         """The next request."""
         if not self._plan:
             self._plan = [wanted]  # a round that was not planned
         left = self._left()
         self._progress.step(f"{text}, {about(left)} left", self._spent / max(self._spent + left, 1e-9))
 
-    def done(self, wanted: Wanted, outcome: Pass | Failure) -> None:
+    def done(self, wanted: BenchWish, outcome: Pass | Failure) -> None:
         """What came of it."""
         took = outcome.client_total_s if isinstance(outcome, Pass) else outcome.lasted_s
         if isinstance(outcome, Pass):
@@ -114,7 +114,7 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
         number += 1
         for wanted in protocol.cases:
             to_read, to_generate = wanted.prompt_tokens, wanted.tokens
-            what = f"{to_read} tokens to read" if to_read else f"{to_generate} tokens to generate"
+            what = f"{to_read} tokens of prefill" if to_read else f"{to_generate} tokens of decode"
             remaining.step(f"round {number} of {max(number, protocol.rounds)}: {what}", wanted)
             remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
             settle(bencher)
@@ -126,7 +126,7 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
 
 def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
     """Two requests that count for nothing, the long one only where it does not take long; why there is no point."""
-    short = Wanted(WARM_UP, WARM_UP_TOKENS, round=0)
+    short = BenchWish(WARM_UP, WARM_UP_TOKENS, round=0)
     bencher.progress.step("warming up", 0.0)
     for _ in range(MOST_IN_A_ROW):
         done = bencher.ask(short)
@@ -134,8 +134,8 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
             remaining.done(short, done)
             break
     else:
-        return f"the server did not answer: {bencher.failures[-1].why}"
-    long = Wanted(WARM_UP, WARM_UP_TOKENS, protocol.long_prompt, round=0)
+        return f"the server did not respond: {bencher.failures[-1].why}"
+    long = BenchWish(WARM_UP, WARM_UP_TOKENS, protocol.long_prompt, round=0)
     if work_of(long, done) < LONGEST_WARM_UP_S:
         bencher.progress.step("warming up: a long prompt", 0.0)
         remaining.done(long, bencher.ask(long))
@@ -146,7 +146,7 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
 def settle(bencher: Bencher) -> None:
     """Have the server save what it has read; its prompt is none of the protocol's own, which take turns."""
     if bencher.target.runtime.endswith(SAVES):
-        bencher.ask(Wanted(SETTLE, 1, SETTLE_PROMPT, round=0))
+        bencher.ask(BenchWish(SETTLE, 1, SETTLE_PROMPT, round=0))
 
 
 def given_up(bencher: Bencher) -> bool:
@@ -168,7 +168,7 @@ def requests_for(protocol: Protocol, runtime: str) -> int:
     return 1 + followed * (2 if runtime.endswith(SAVES) else 1)
 
 
-def work_of(wanted: Wanted, like: Pass) -> float:
+def work_of(wanted: BenchWish, like: Pass) -> float:
     """About how long a request takes, by one that was answered."""
     step = like.client_last_token_s - like.client_first_token_s
     token = step / max(1, like.generated_tokens - 1)
@@ -180,4 +180,4 @@ def about(seconds: float) -> str:
     """A duration in words."""
     if seconds < _MINUTE_S:
         return f"about {max(1.0, seconds):.0f} s"
-    return f"about {seconds / _MINUTE_S:.0f} min" if seconds >= 2 * _MINUTE_S else "about a minute or two"
+    return f"about {seconds / _MINUTE_S:.0f} min" if seconds >= 2 * _MINUTE_S else "a minute or two"

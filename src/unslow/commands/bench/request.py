@@ -31,20 +31,24 @@ def resolve_request(request: BenchRequest) -> BenchRequest:
     for flag, path in (("--output", request.output), ("--export", request.export), ("--series", request.series)):
         check_writable(flag, path)
     if request.target and request.command:
-        raise UserError("a TARGET runs already, and --command starts another", "give one of them")
+        raise UserError("TARGET and --command are mutually exclusive", "give only one of them")
     if request.series and not request.series.endswith(SERIES):
-        raise UserError(f"--series {request.series}: neither .csv nor .arrow", "such as --series samples.csv")
+        raise UserError(f"--series {request.series}: must end in .csv or .arrow", "such as --series samples.csv")
     if request.series and request.series.endswith(".arrow"):
         check_arrow(request.series)
     if request.model and request.command:
-        raise UserError("--model and --command together make no sense", "name the model in the command")
+        raise UserError("--model and --command are mutually exclusive", "name the model in the command")
     if request.against and (sweeps or request.compare):
-        hint = "leave them out"
-        raise UserError("--against compares two running servers, so --sweep and --compare make no sense", hint)
+        hint = "omit them"
+        raise UserError(
+            "--against compares two running servers; it cannot be combined with --sweep and --compare", hint
+        )
     if request.against or any(module_of(asked.axis).OWN_SERVER for asked in sweeps):
         flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
         if unheard := [flag for flag, given in flags if given]:
-            raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
+            raise UserError(
+                f"{', '.join(unheard)}: cannot be combined with --against or with servers that unslow starts", "omit it"
+            )
     return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
 
@@ -65,7 +69,7 @@ def check_writable(flag: str, path: str | None) -> None:
     is_device = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 (words of a command line)
     place = path if is_device else os.path.dirname(os.path.realpath(path))  # noqa: PTH120
     if os.path.isdir(path) or not os.path.exists(place) or not os.access(place, os.W_OK):  # noqa: PTH110, PTH112
-        raise UserError(f"{flag} {path}: no file can be written there", "name a file in a folder that exists")
+        raise UserError(f"{flag} {path}: not writable", "name a file in an existing folder")
 
 
 def parse_sweeps(request: BenchRequest) -> tuple[AskedSweep, ...]:
@@ -74,15 +78,17 @@ def parse_sweeps(request: BenchRequest) -> tuple[AskedSweep, ...]:
     for word in request.sweep:
         found = _SWEEP.fullmatch(word)
         if not found or found[1] not in names():
-            raise UserError(f"--sweep {word[:60]!r} is no sweep", f"there are {', '.join(names())}; or users=1,4,16")
+            raise UserError(
+                f"--sweep {word[:60]!r} is not a sweep", f"available: {', '.join(names())}; or users=1,4,16"
+            )
         try:
             values = tuple(float(part) for part in (found[2] or "").split(",") if part)
         except ValueError:
-            raise UserError(f"--sweep {word[:60]!r}: values are numbers", "such as users=1,4,16") from None
+            raise UserError(f"--sweep {word[:60]!r}: values must be numbers", "such as users=1,4,16") from None
         if found[1] != "depth" and any(not value for value in values):
-            raise UserError(f"--sweep {word[:60]!r}: 0 makes no sense", "such as users=1,4,16")
+            raise UserError(f"--sweep {word[:60]!r}: values must be above 0", "such as users=1,4,16")
         if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
             hint = f"up to {_MOST_VALUES} values, such as users=1,4,16"
-            raise UserError(f"--sweep {word[:60]!r}: that is too much", hint)
+            raise UserError(f"--sweep {word[:60]!r}: too many values, or too large", hint)
         sweeps.append(AskedSweep(found[1], values))
     return tuple(sweeps)

@@ -24,30 +24,31 @@ from unslow.facts.bench import Failure, Pass
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Runtime, ServerProcess
 from unslow.facts.snapshot import Case, Snapshot, Subject
-from unslow.facts.values import GB, Known, Unknown, measured, not_supported, reported
+from unslow.facts.values import GB, Known, Unknown, measured_fact, not_supported, reported_fact
 from unslow.look.command_line import UNSET
 from unslow.look.engine import SETTINGS, engine_version, start_engine
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.launch.command import Command, can_set, command_without_secrets, found_file, parse_command, program_of
-from unslow.look.launch.server import START_TIMEOUT_S, Launched, launch
+from unslow.look.launch.server import START_TIMEOUT_S, LaunchedServer, launch
 from unslow.look.models.gguf import part_paths
 from unslow.look.observer import current_observer
-from unslow.look.probes import meminfo
+from unslow.look.probes.memory import read_sizes
 from unslow.look.processes import read_process, read_processes, started_by
-from unslow.look.runtimes import lookers
+from unslow.look.runtimes import find_servers, lookers
+from unslow.look.runtimes.llama_cpp import read_embedded
 from unslow.look.runtimes.llama_cpp.bench import read_free_slots
-from unslow.look.runtimes.llama_cpp.urls import read_embedded
 from unslow.look.sampler import Sampler
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem, LiveSystem
+from unslow.think.case.view import CaseView, views_of
 
 ENGINE_CONTEXT = 4608  # Room for a prompt of 4096 tokens and the answer to it
 MEMORY_OVER = 1.1  # What a server takes for each byte of its model, at the least
-_SMALLER = "stop what takes the memory, or measure a smaller model"
+_SMALLER = "free some memory, or measure a smaller model"
 _OURS = "started by unslow"
 Settings = Mapping[str, int]
 Waiting = Callable[[float], None]
@@ -63,7 +64,7 @@ class Place(NamedTuple):
 def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth: bool = True) -> Place:
     """This machine, with all that runs here; or a server elsewhere, whose machine can't be seen."""
     if target is not None and not is_live(target):
-        raise UserError(f"{target!r} is nothing that runs", "give a server's URL or process id, or nothing")
+        raise UserError(f"{target!r} is not a running server", "give a server's URL or process id, or nothing")
     named = as_url(target or "")
     url = check_url(named) if named else None
     host = urlsplit(url).hostname or "" if url else ""
@@ -71,9 +72,9 @@ def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth:
     watcher = current_observer()
     if watcher:  # who may have seen enough: the door can be closed
         system = ClosingSystem([host] if host else [])
-        watcher.entered(system)
+        watcher.on_system(system)
     if url and not is_loopback(host):
-        progress.say(f"{url} is another machine: only the server itself can be seen from here")
+        progress.say(f"{url} is on another machine: only the server itself is visible from here")
         why = not_supported("the server runs on another machine", "run unslow there")
         seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why))
         return Place(system, with_subjects(seen, subjects_at_url(system, url, api_key)))
@@ -96,12 +97,12 @@ def open_bencher(
         if subject is None:
             own = own_of(place, request, progress)
             own.timeout_s = start_s
-            bencher = stack.enter_context(own.started({}))
+            bencher = stack.enter_context(own.start({}))
             bencher.case = case_of(place.snapshot, bencher.subject)
         else:
             bencher = running_bencher(place, subject, request, progress)
         # The sampler around it, unless it is switched off or the server's machine is another one
-        pid, host = bencher.subject.runtime.pid, urlsplit(bencher.target.url).hostname or ""
+        pid, host = bencher.subject.runtime.process.pid, urlsplit(bencher.target.url).hostname or ""
         here = bencher.subject.runtime.embedded or isinstance(pid, Known) or is_loopback(host)
         if request.hz > 0 and here:
             pids = [pid.value] if isinstance(pid, Known) else []
@@ -116,16 +117,18 @@ def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
         served = tuple(s for s in served if model.casefold() in s.model.name.value_or("").casefold())
     if len(served) == 1 or not snapshot.subjects:
         return next(iter(served), None)
-    names = "; ".join(f"{s.model.name.value_or('?')} at {s.runtime.url.value_or('?')}" for s in snapshot.subjects)
+    names = "; ".join(
+        f"{s.model.name.value_or('?')} at {s.runtime.process.url.value_or('?')}" for s in snapshot.subjects
+    )
     if not served:
-        raise UserError(f"no model {model!r} is served there, but {names}", "give --model a part of its name")
-    raise UserError(f"{len(served)} models are served: {names}", "name one: unslow bench URL --model NAME")
+        raise UserError(f"the server has no model {model!r}; it has {names}", "give part of its name with --model")
+    raise UserError(f"{len(served)} models available: {names}", "choose one: unslow bench URL --model NAME")
 
 
 def running_bencher(place: Place, subject: Subject, request: BenchRequest, progress: Progress) -> Bencher:
     """A bencher for a server that somebody runs, with the manners of a guest; UserError where it may not be asked."""
     if why := refusal(subject):
-        raise UserError(f"{subject.runtime.url.value_or('the server')}: {why.why}", why.how_to_get)
+        raise UserError(f"{subject.runtime.process.url.value_or('the server')}: {why.why}", why.how_to_get)
     target = target_of(place.system, subject, request.api_key)
     slot = slot_of(place.system, subject, target, evict=request.evict)
     if isinstance(slot, Unknown):
@@ -134,7 +137,9 @@ def running_bencher(place: Place, subject: Subject, request: BenchRequest, progr
         # UserError where many users at once would push out a conversation: they take every slot
         used = read_free_slots(target.server(place.system)).talking
         if used:
-            raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
+            raise UserError(
+                f"{target.url}: {used} of its slots hold a conversation; a sweep over users needs all of them", EVICT
+            )
     if care := caution(subject.runtime):
         progress.say(f"{target.url}: {care}")
     bencher = Bencher(place.system, subject, target, progress)
@@ -142,15 +147,15 @@ def running_bencher(place: Place, subject: Subject, request: BenchRequest, progr
     return bencher
 
 
-def case_of(snapshot: Snapshot, subject: Subject) -> Case:
+def case_of(snapshot: Snapshot, subject: Subject) -> CaseView:
     """The subject on its machine, with what was calibrated before."""
-    return next(with_subjects(snapshot, (with_machine(subject, snapshot.machine),)).cases())
+    return next(views_of(with_subjects(snapshot, (with_machine(subject, snapshot.machine),))))
 
 
 def context_of(bencher: Bencher) -> int | None:
     """The context that one request may fill; None where the server does not tell."""
     runtime = bencher.subject.runtime
-    context = runtime.context_per_slot.value_or(runtime.context_length.value_or(None))
+    context = runtime.context.per_slot.value_or(runtime.context.length.value_or(None))
     return int(context) if context is not None else None
 
 
@@ -167,7 +172,7 @@ class EngineStarter(NamedTuple):
     path: str
     called: str
 
-    def described(self) -> str:
+    def description(self) -> str:
         return f"the embedded engine on {self.called}"
 
     def can_set(self, setting: str) -> bool:
@@ -177,7 +182,7 @@ class EngineStarter(NamedTuple):
         return self.path
 
     @contextmanager
-    def started(
+    def start(
         self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
     ) -> Iterator[tuple[Subject, str]]:
         version, start = engine_version(), system.clock()
@@ -193,7 +198,7 @@ class CommandStarter(NamedTuple):
 
     command: Command
 
-    def described(self) -> str:
+    def description(self) -> str:
         """What it starts, in words for the user."""
         return command_without_secrets(self.command.words)
 
@@ -210,7 +215,7 @@ class CommandStarter(NamedTuple):
         return os.path.abspath(path) if path else ""  # noqa: PTH100 (links are what the parts are named by)
 
     @contextmanager
-    def started(
+    def start(
         self, system: System, settings: Settings, timeout_s: float, waiting: Waiting
     ) -> Iterator[tuple[Subject, str]]:
         """The server and its key, for as long as the block lasts; UserError where it does not start."""
@@ -240,7 +245,7 @@ class Own:
         """How long the last start took."""
         self.share = 0.0
         """How much of the work is done, for the progress."""
-        self.case: Case | None = None
+        self.case: CaseView | None = None
         """The first server as it was set up, on its machine; None until one was started."""
         self.timeout_s = START_TIMEOUT_S
         self.began_s = system.clock()
@@ -267,14 +272,14 @@ class Own:
         engine_version()
         shape = model or DEFAULT_SHAPE
         if shape in made_up_shapes():
-            step = "writing the made-up model"
+            step = "writing the synthetic model"
             path = default_cache().model(shape, progress=lambda done, total: progress.step(step, done / total))
-            starter = EngineStarter(str(path), f"a made-up model ({shape}, random weights)")
+            starter = EngineStarter(str(path), f"a synthetic model ({shape}, random weights)")
             return cls(system, machine, progress, starter)
         found = resolve(system, shape)
         if found.format != "gguf":
-            hint = "give the command that serves it: --command"
-            raise UserError(f"{shape} is no GGUF file, and the embedded engine reads nothing else", hint)
+            hint = "give the command that starts its server: --command"
+            raise UserError(f"{shape} is not a GGUF file, the only format that the embedded engine reads", hint)
         return cls(system, machine, progress, EngineStarter(found.path, found.name))
 
     def can_set(self, setting: str) -> bool:
@@ -284,8 +289,8 @@ class Own:
     def need(self, setting: str) -> None:
         """UserError where the server has no such setting."""
         if not self.can_set(setting):
-            hint = "it is a setting of llama.cpp, and of few others"
-            raise UserError(f"{self.starter.described()} has no setting for {setting}", hint)
+            hint = "llama.cpp has it, few others do"
+            raise UserError(f"{self.starter.description()} has no setting for {setting}", hint)
 
     def files(self) -> list[str]:
         """The files of the model's weights; none where they are not known."""
@@ -298,24 +303,26 @@ class Own:
         return sum(path.stat().st_size for path in map(Path, self.files()) if path.is_file())
 
     @contextmanager
-    def started(self, settings: Settings) -> Iterator[Bencher]:
+    def start(self, settings: Settings) -> Iterator[Bencher]:
         """A server with these settings, and otherwise as it was given; it is ended with the block."""
         self._check_memory()
         if not self._announced:
-            self.progress.say(f"starting a server of its own, and no other is touched: {self.starter.described()}")
+            self.progress.say(f"starting a separate server (no other server is touched): {self.starter.description()}")
         self._announced = True
         what = next((f"{name} {value}" for name, value in settings.items()), "")  # the others follow from the first
 
         def waiting(seconds: float) -> None:
             self.progress.step(f"starting a server{f' with {what}' if what else ''}: {seconds:.0f} s", self.share)
 
-        with self.starter.started(self.system, settings, self.timeout_s, waiting) as (server, api_key):
+        with self.starter.start(self.system, settings, self.timeout_s, waiting) as (server, api_key):
             self.load_s = server.run.load_s.need()
             subject = with_machine(server, self.machine)
             target = target_of(self.system, subject, api_key)
             bencher = Bencher(self.system, subject, target, self.progress)
             bencher.began_s = self.began_s
-            bencher.case = Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
+            bencher.case = CaseView(
+                Case(machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run)
+            )
             self.case = self.case or bencher.case
             try:
                 yield bencher
@@ -329,15 +336,15 @@ class Own:
         """UserError where another copy of the model has no room; a word where it has none on the GPUs."""
         needed = MEMORY_OVER * self.file_bytes()
         # What this program may still take of the system's memory; None where that is not known
-        now = meminfo.read(self.system).memory.available_bytes
+        now = read_sizes(self.system).available_bytes
         known = [fact.value for fact in (now, self.machine.memory.limit_bytes) if isinstance(fact, Known)]
         free = float(min(known)) if known else None
         # What is free on all GPUs; None where there is none, or the embedded engine has no use for it
         gpus = () if isinstance(self.starter, EngineStarter) else self.machine.gpus.value_or(())
         vram = float(sum(gpu.vram_free_bytes.value_or(0) for gpu in gpus)) if gpus else None
         if free is not None and needed > free + (vram or 0):
-            told = f"the model takes {needed / GB:.1f} GB, and {(free + (vram or 0)) / GB:.1f} GB are free"
-            raise UserError(f"there is no room for a server of its own: {told}", _SMALLER)
+            told = f"the model needs {needed / GB:.1f} GB, and {(free + (vram or 0)) / GB:.1f} GB are free"
+            raise UserError(f"not enough memory for a separate server: {told}", _SMALLER)
         if vram is not None and needed > vram and not self._announced:
             self.progress.say(
                 f"{vram / GB:.1f} GB are free on the GPUs and the model takes {needed / GB:.1f} GB: "
@@ -347,25 +354,27 @@ class Own:
 
 def with_load(subject: Subject, load_s: float) -> Subject:
     """The subject with the time that it took to start."""
-    run = msgspec.structs.replace(subject.run, load_s=measured(load_s, "until the server answered"))
+    run = msgspec.structs.replace(subject.run, load_s=measured_fact(load_s, "until the server responded"))
     return msgspec.structs.replace(subject, run=run)
 
 
-def read_launched(system: System, server: Launched, api_key: str) -> Subject:
+def read_launched(system: System, server: LaunchedServer, api_key: str) -> Subject:
     """All that can be seen of a server that was started here; UserError where it can't be read."""
     try:
         found = next(iter(_by_process(system, server, api_key) or read_at(system, server.url, api_key)), None)
     except LookError as error:
-        raise UserError(f"the server was started, and can't be read: {error.why}", error.how_to_get) from error
+        raise UserError(f"the server started, but cannot be read: {error.why}", error.how_to_get) from error
     if found is None:
-        raise UserError("the server was started, and serves no model", "name a model in the command")
-    known = Runtime(url=reported(server.url, _OURS), log_path=reported(server.log_path, _OURS))
-    if not isinstance(found.runtime.pid, Known):
-        known = msgspec.structs.replace(known, pid=reported(server.pid, _OURS))
+        raise UserError("the server started, but serves no model", "name a model in the command")
+    known = Runtime(
+        process=ServerProcess(url=reported_fact(server.url, _OURS), log_path=reported_fact(server.log_path, _OURS))
+    )
+    if not isinstance(found.runtime.process.pid, Known):
+        known = known.with_facts(pid=reported_fact(server.pid, _OURS))
     return msgspec.structs.replace(found, runtime=overlaid(found.runtime, known))
 
 
-def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject, ...]:
+def _by_process(system: System, server: LaunchedServer, api_key: str) -> tuple[Subject, ...]:
     """By its process, which tells most; nothing where processes can't be seen."""
     try:
         first = read_process(system, server.pid)
@@ -373,7 +382,7 @@ def _by_process(system: System, server: Launched, api_key: str) -> tuple[Subject
     except LookError:
         return ()
     for looker in lookers():
-        for process in looker.find(family):
+        for process in find_servers(looker, family):
             if subjects := looker.read(process, api_key):
                 return subjects
     return ()

@@ -1,8 +1,8 @@
-"""Measure what this machine really gives, in under a minute; later predictions use it.
+"""Measure this machine's real rates in under a minute; later predictions use them.
 
-Without TARGET the embedded engine runs made-up models of several sizes and types, and the cost of each part of a token
-is learned from them. With the URL or process id of a running llama-server only the model that it has loaded is
-measured: one factor, the way to calibrate a GPU. A busy server is not touched.
+Without TARGET, the embedded engine runs made-up models of several sizes and types, and learns the cost of each part of
+a token. With the URL or process id of a running llama-server, only its loaded model is measured, which gives one
+factor: this is how to calibrate a GPU. A busy server is not touched.
 
 examples:
   unslow calibrate
@@ -11,41 +11,42 @@ examples:
   unslow calibrate --list
   unslow calibrate --forget
 
-exit status: 0 measured, listed or forgotten, 2 could not run
+exit status: 0 measured, listed or removed, 2 could not run
 """
 
 from typing import Annotated
 
-from unslow.commands._request import Option, Told
+from unslow.commands._request import LongRequest, Option
 from unslow.facts.errors import UserError
 
 
-class CalibrateRequest(Told, frozen=True, kw_only=True):
-    """What this machine really gives: of a running server, or of the embedded engine."""
+class CalibrateRequest(LongRequest, frozen=True, kw_only=True):
+    """The measured rates of this machine: of a running server, or of the embedded engine."""
 
     target: Annotated[
         str | None, Option("URL or process id of a running llama-server", metavar="TARGET", positional=True)
     ] = None
-    list: Annotated[bool, Option("show what is kept, and what has gone stale")] = False
-    forget: Annotated[str | None, Option("remove what is kept, all or what WORD names", metavar="WORD", bare="")] = None
-    threads: Annotated[
-        int | None,
-        Option("threads of the embedded engine (default: the physical cores)", metavar="N", least=1, most=1024),
+    list: Annotated[bool, Option("list saved calibrations, and which are stale")] = False
+    forget: Annotated[
+        str | None, Option("remove saved calibrations: all, or those matching WORD", metavar="WORD", bare="")
     ] = None
-    anyway: Annotated[bool, Option("although others are busy or a server is slow; it is noted")] = False
-    evict: Annotated[bool, Option("measure even if a chat must then read its prompt again")] = False
-    api_key: Annotated[str | None, Option("for a server that asks for one (or UNSLOW_API_KEY)", metavar="KEY")] = None
+    threads: Annotated[
+        int | None, Option("threads of the embedded engine (default: physical cores)", metavar="N", least=1, most=1024)
+    ] = None
+    anyway: Annotated[bool, Option("measure even if the machine is busy or the server slow (it is noted)")] = False
+    evict: Annotated[bool, Option("measure even if it evicts a conversation's prompt cache")] = False
+    api_key: Annotated[str | None, Option("API key for the server (or UNSLOW_API_KEY)", metavar="KEY")] = None
 
     def check(self) -> None:
         """UserError where two of measuring, listing and forgetting are asked for at once."""
         asked = {"TARGET": self.target is not None, "--list": self.list, "--forget": self.forget is not None}
         if sum(asked.values()) > 1:
             given = " and ".join(name for name, is_given in asked.items() if is_given)
-            raise UserError(f"{given} together make no sense", "give one of them")
+            raise UserError(f"{given} are mutually exclusive", "give only one of them")
         if self.threads and self.target:
-            raise UserError("a running server has its threads already", "leave out --threads")
+            raise UserError("the threads of a running server are already set", "omit --threads")
         if self.target is not None and not ("://" in self.target or self.target.isdecimal()):
-            raise UserError(f"{self.target!r} is no running server", "give a URL or a process id, or nothing")
+            raise UserError(f"{self.target!r} is not a running server", "give a URL or a process id, or nothing")
 
 
 def run(request: CalibrateRequest) -> int:

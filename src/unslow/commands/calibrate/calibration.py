@@ -7,28 +7,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from unslow import __version__
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Progress
 from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.diagnose.look import look_and_measure
-from unslow.facts.calibration import Calibration, Kept, KeptReport, Point, Rates, Scale
+from unslow.facts.calibration import Calibration, KeptCalibration, KeptReport, Point, Rates, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.merge import computing_gpus, overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
-from unslow.facts.values import GB, MB, Unknown, reported
-from unslow.look.bench.calibration import Limits, Measured, ModelToMeasure, Rounds, measure_in_rounds, trials_for
+from unslow.facts.values import GB, MB, Unknown, reported_fact
+from unslow.look.bench.calibration import Limits, ModelTimes, ModelToMeasure, Rounds, measure_in_rounds, trials_for
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.engine import engine_version
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.kernel.processors import read_last_level_cache_bytes
 from unslow.look.models.gguf import blueprint, read_gguf
 from unslow.look.probes import read_machine
-from unslow.look.stored.calibrations import CalibrationStore, Stored, default_store
+from unslow.look.stored import CalibrationStore, StoredCalibration, default_store
 from unslow.look.system import LookError, System
-from unslow.think.case.prediction import predict
-from unslow.think.judge.measurements import SPEED
+from unslow.think.case.view import views_of
+from unslow.think.judge.next_measurement import SPEED
 from unslow.think.speed.calibration import mark_of, same_machine, stale_because
 from unslow.think.speed.machine_rates import demand_of, drift_of, fit_rates
 
@@ -50,7 +50,7 @@ def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> 
         calibrate_running(request, progress) if request.target else calibrate_embedded(system, request, progress)
     )
     path = default_store().save(calibration)
-    progress.say(f"kept in {path}")
+    progress.say(f"saved to {path}")
     return calibration
 
 
@@ -79,7 +79,7 @@ def calibrate_embedded(
     points = tuple(point_of(system, one) for one in rounds.measured)
     rates = fit_rates(points)
     if rates is None or not rates.types:
-        raise UserError("too little could be measured to learn from", "try again when the machine is idle")
+        raise UserError("too few measurements succeeded", "try again when the machine is idle")
     return Calibration(
         unslow_version=__version__,
         taken_at=system.now(),
@@ -106,10 +106,10 @@ def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress)
     if others <= BUSY_SHARE * cores:
         return
     names = ", ".join(p.name for p in machine.load.busiest.value_or([])[:2])
-    busy = f"others use {others:.1f} of {cores} processors{f' ({names})' if names else ''}"
+    busy = f"other processes use {others:.1f} of {cores} CPUs{f' ({names})' if names else ''}"
     if not request.anyway:
-        raise UserError(f"{busy}, so a measurement would be wrong", "try again when it is idle, or use --anyway")
-    progress.say(f"{busy}: measuring anyway, and noting it")
+        raise UserError(f"{busy}, so a measurement would be unreliable", "try again when it is idle, or use --anyway")
+    progress.say(f"{busy}: measuring anyway (noted)")
 
 
 def cpu_guests(system: System, step: Step) -> list[ModelToMeasure]:
@@ -117,7 +117,7 @@ def cpu_guests(system: System, step: Step) -> list[ModelToMeasure]:
     cache, trials = default_cache(), trials_for(_cache_bytes(system))
     guests = []
     for number, trial in enumerate(trials):
-        step("writing made-up models", number / len(trials))
+        step("writing synthetic models", number / len(trials))
         path = str(cache.model(trial.shape, trial.quant))
         guests.append(ModelToMeasure(trial.name, path, trial.depth_tokens, trial.prompt_tokens))
     return guests
@@ -134,21 +134,23 @@ def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
     wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
     limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
     if min(limits) < wanted:
-        hint = "close other programs first"
-        raise UserError(f"measuring needs {wanted / GB:.1f} GB of memory, and {min(limits) / GB:.1f} GB are free", hint)
+        hint = "free some memory first"
+        raise UserError(
+            f"calibration needs {wanted / GB:.1f} GB of memory, but only {min(limits) / GB:.1f} GB are free", hint
+        )
 
 
-def point_of(system: System, one: Measured) -> Point:
+def point_of(system: System, one: ModelTimes) -> Point:
     """A measured model with what it asks for."""
-    plan = blueprint(read_gguf(system, one.guest.path))
+    plan = blueprint(read_gguf(system, one.model.path))
     return Point(
-        name=one.guest.name,
+        name=one.model.name,
         demand=demand_of(plan, one.depth_tokens),
         samples=one.samples,
         lost=one.lost,
         decode_s=one.best_decode_s,
         typical_s=one.typical_decode_s,
-        prompt_tokens=one.guest.prompt_tokens,
+        prompt_tokens=one.model.prompt_tokens,
         prefill_s=one.best_prefill_s,
     )
 
@@ -158,14 +160,16 @@ def disturbance(rounds: Rounds, rates: Rates) -> str:
     reasons = []
     if rounds.use and not rounds.quiet:
         names = ", ".join(p.name for p in rounds.use.busiest[:2])
-        reasons.append(f"others used {rounds.use.busy_cpus:.1f} processors meanwhile{f' ({names})' if names else ''}")
+        reasons.append(
+            f"other processes used {rounds.use.busy_cpus:.1f} CPUs meanwhile{f' ({names})' if names else ''}"
+        )
     lost, good = (sum(n) for n in zip(*((one.lost, one.samples) for one in rounds.measured), strict=True))
     if lost > LOST_SHARE * (lost + good):
-        reasons.append(f"{lost} of {lost + good} samples were broken off")
+        reasons.append(f"{lost} of {lost + good} samples were aborted")
     if rounds.missing:
-        reasons.append(f"nothing was learned of {', '.join(rounds.missing)}")
+        reasons.append(f"no result for {', '.join(rounds.missing)}")
     if rates.error > FIT_ERROR:
-        reasons.append(f"the costs explain the measured times only within {rates.error:.0%}")
+        reasons.append(f"the fitted costs match the measured times only within {rates.error:.0%}")
     return "; ".join(reasons)
 
 
@@ -174,34 +178,38 @@ def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibrat
     key = request.api_key or os.environ.get("UNSLOW_API_KEY")
     wanted = Looking(target=request.target, evict=request.evict, api_key=key)
     snapshot = look_and_measure(wanted, progress, only=(SPEED,)).snapshot
-    return checked(calibration_of(snapshot), anyway=request.anyway)
+    return check_calibration(calibration_of(snapshot), anyway=request.anyway)
 
 
-def checked(calibration: Calibration, *, anyway: bool) -> Calibration:
+def check_calibration(calibration: Calibration, *, anyway: bool) -> Calibration:
     """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
     factor = calibration.scale.factor if calibration.scale else 1.0
     if factor > SLOWEST_FACTOR and not anyway:
-        hint = "`unslow` with the same target says why; --anyway keeps it all the same"
-        raise UserError(f"the server is {factor:.1f} times slower than expected, which must not count as normal", hint)
+        hint = "`unslow` with the same target says why; --anyway saves it regardless"
+        raise UserError(
+            f"the server is {factor:.1f} times slower than expected, so it must not become the baseline", hint
+        )
     return calibration
 
 
 def calibration_of(snapshot: Snapshot) -> Calibration:
     """The calibration that a measured server gives."""
-    case = next(iter(snapshot.cases()), None)
+    case = next(iter(views_of(snapshot)), None)
     if case is None:
-        raise UserError("no running server was found", "give its URL or process id")
+        raise UserError("no running server found", "give its URL or process id")
     speed = case.run.decode_tokens_per_s
     if isinstance(speed, Unknown):
         raise UserError(f"the server was not measured: {speed.why}", speed.how_to_get)
     if isinstance(snapshot.machine.cpu.model, Unknown):
-        raise UserError("the server's machine can't be seen from here", "run `unslow calibrate` on that machine")
+        raise UserError("the server's machine is not visible from here", "run `unslow calibrate` on that machine")
     runtime, machine = case.runtime, case.machine
-    on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    on_gpu = any(buffer.on_gpu for buffer in runtime.memory.buffers.value_or([])) or bool(
+        runtime.placement.gpu_layers.value_or(0)
+    )
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
-    expected = predict(case)
+    expected = case.speed.predict()
     if isinstance(expected, Unknown):
-        raise UserError(f"what to expect of this server can't be told: {expected.why}", expected.how_to_get)
+        raise UserError(f"the expected speed of this server is unknown: {expected.why}", expected.how_to_get)
     return Calibration(
         unslow_version=__version__,
         taken_at=snapshot.taken_at,
@@ -211,10 +219,10 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         engine_version=runtime.version.value_or("unknown"),
         backend="gpu" if on_gpu else "cpu",
         device=_device(machine, runtime) if on_gpu else "cpu",
-        threads=runtime.threads.value_or(0),
+        threads=runtime.compute.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
-        disturbed=f"others used {others:.1f} processors meanwhile" if others > DISTURBED_SHARE * cores else "",
+        disturbed=f"other processes used {others:.1f} CPUs meanwhile" if others > DISTURBED_SHARE * cores else "",
         scale=Scale(
             model=case.model.name.value_or("unknown"),
             measured_decode_s=1 / max(case.run.decode_tokens_per_s.need(), 1e-9),
@@ -226,7 +234,9 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
 
 def _device(machine: Machine, runtime: Runtime) -> str:
     names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))
+    return ", ".join(names) or ", ".join(
+        device.description or device.name for device in runtime.placement.devices.value_or([])
+    )
 
 
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:
@@ -235,21 +245,25 @@ def list_calibrations(system: System, progress: Progress, store: CalibrationStor
     found = store.read_all(system)
     progress.step("looking at the machine", 0.5)
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system))) if found else Machine()
-    return KeptReport(folder=str(store.folder), calibrations=tuple(_kept(one, machine, system.now()) for one in found))
+    return KeptReport(
+        folder=str(store.folder), calibrations=tuple(_kept_calibration(one, machine, system.now()) for one in found)
+    )
 
 
-def _kept(one: Stored, machine: Machine, now: str) -> Kept:
+def _kept_calibration(one: StoredCalibration, machine: Machine, now: str) -> KeptCalibration:
     if one.calibration is None:
-        return Kept(path=one.path, problem=one.problem)
+        return KeptCalibration(path=one.path, problem=one.problem)
     if not same_machine(one.calibration.machine, mark_of(machine)):
-        return Kept(path=one.path, calibration=one.calibration, stale=("it was measured on another machine",))
+        return KeptCalibration(
+            path=one.path, calibration=one.calibration, stale=("it was measured on another machine",)
+        )
     # The engine as it is now; a server that is not asked is taken to be what it was
     runtime = Runtime()
     if one.calibration.engine == ENGINE:
         with suppress(UserError):  # no longer installed
-            runtime = Runtime(version=reported(engine_version(), "installed package"))
+            runtime = Runtime(version=reported_fact(engine_version(), "installed package"))
     stale = stale_because(one.calibration, machine, runtime, now)
-    return Kept(path=one.path, calibration=one.calibration, stale=tuple(stale))
+    return KeptCalibration(path=one.path, calibration=one.calibration, stale=tuple(stale))
 
 
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
@@ -262,7 +276,7 @@ def forget_calibrations(system: System, word: str, store: CalibrationStore | Non
         if word.casefold() in " ".join((one.path, *words)).casefold():
             gone.append(one.path)
     if not gone:
-        what = f"no calibration is about {word!r}" if word else "no calibration is kept"
+        what = f"no calibration matches {word!r}" if word else "there are no saved calibrations"
         raise UserError(what, "`unslow calibrate --list` shows them")
     for path in gone:
         store.forget(path)

@@ -1,8 +1,8 @@
-"""Say whether a claim of a speed, a size or a fit is possible, with the arithmetic.
+"""Check whether a claimed speed, size or fit is possible, with the arithmetic.
 
-CLAIM is free text: a model, a device, and what is said of them. `-` reads it from standard input, and --file reads a
-text of which every sentence and every cell of a table is a claim of its own. The verdict is possible, unlikely (just
-below a limit, or only with settings that nobody named), impossible, or that nothing can be told.
+CLAIM is free text: a model, a device, and what is said about them. `-` reads it from standard input; --file reads a
+text in which every sentence and every table cell is a separate claim. The verdict is possible, unlikely (just below a
+limit, or only with unstated settings), impossible, or cannot tell.
 
 examples:
   unslow check "Llama 3.3 70B Q4_K_M on an RTX 4090 at 72 tok/s"
@@ -16,20 +16,22 @@ exit status: 0 possible, 1 impossible or unlikely, 2 could not run, 3 cannot tel
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._request import Option, Shown
+from unslow.commands._request import Option, ShownRequest
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
     from unslow.think.claims.report import CheckReport
 
 
-class CheckRequest(Shown, frozen=True, kw_only=True):
+class CheckRequest(ShownRequest, frozen=True, kw_only=True):
     """Whether a claim of a speed, a size or a fit is possible, with the arithmetic."""
 
     claim: Annotated[
-        tuple[str, ...], Option("what is claimed, or - for standard input", metavar="CLAIM", positional=True)
+        tuple[str, ...], Option("the claim, or - for standard input", metavar="CLAIM", positional=True)
     ] = ()
-    file: Annotated[str | None, Option("judge every sentence of a text; - for standard input", metavar="FILE")] = None
+    file: Annotated[str | None, Option("check every sentence of a text file; - for standard input", metavar="FILE")] = (
+        None
+    )
     all: Annotated[bool, Option("with --file: show the possible ones too")] = False
 
 
@@ -43,7 +45,7 @@ def run(request: CheckRequest) -> int:
     render_check.check_format(request.format)
     claim = " ".join(request.claim)
     if request.file and claim:
-        raise UserError("both a claim and a file", "give one of them")
+        raise UserError("CLAIM and --file are mutually exclusive", "give only one of them")
     source = request.file or ("-" if claim == "-" else "")
     text = read_claims(LiveSystem(), source) if source else claim
     report = answer(text, several=bool(request.file))

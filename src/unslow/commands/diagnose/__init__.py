@@ -1,20 +1,20 @@
-"""Find the running runtimes, measure them, and say why they are slow.
+"""Find the running runtimes, measure them and say why they are slow.
 
 TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine. With no runtime
-running, the embedded engine is measured on a made-up model. A busy server is only observed. It measures what would
-settle most, until nothing is worth its time; Ctrl-C ends that, and gives the report so far.
+running, the embedded engine is measured on a made-up model. A busy server is only observed. It makes the measurement
+that settles most, until none is worth its time; Ctrl-C ends that and prints the report so far.
 
 examples:
   unslow
   unslow http://127.0.0.1:8080 --goal 20
   unslow 4242 --passive
   unslow diagnose seen.json --json
-  unslow diagnose --record seen/      also the raw answers; `unslow diagnose seen/` then gives the same report
+  unslow diagnose --record seen/      also save the raw responses; `unslow diagnose seen/` gives the same report
 """
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._diagnosis_options import ANY_TARGET, EXIT, Keeping, formats_text
+from unslow.commands._formats import ANY_TARGET, EXIT, Keeping, formats_text
 from unslow.commands._output import Progress
 from unslow.commands._request import Option, function_of
 from unslow.facts.snapshot import Snapshot
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class DiagnoseRequest(Keeping, frozen=True, kw_only=True):
     """Why inference is slow here, proved, and what this hardware should give.
 
-    Without `passive` a few prompts are sent to the server that is found; one that is busy is only observed. With
-    nothing running, the embedded engine is measured on a made-up model. Ctrl-C ends the measuring and gives the report
-    so far; a second one is a KeyboardInterrupt.
+    Without `passive` it sends a few prompts to the server; a busy one is only observed. With nothing running, it
+    measures the embedded engine on a synthetic model. Ctrl-C stops measuring and returns the report so far; a second
+    one is a KeyboardInterrupt.
     """
 
     target: Annotated[
@@ -36,13 +36,13 @@ class DiagnoseRequest(Keeping, frozen=True, kw_only=True):
         Option("URL, process id, snapshot or recording folder", metavar="TARGET", kind=ANY_TARGET, positional=True),
     ] = None  # type: ignore[assignment]  # a program may also hand over what it collected
     format: Annotated[str, Option(formats_text(), metavar="FORMAT", only="cli", short=("--json", "json"))] = "terminal"
-    all: Annotated[bool, Option("show everything that was ruled out", only="cli")] = False
-    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+    all: Annotated[bool, Option("also list ruled-out and undetermined causes", only="cli")] = False
+    quiet: Annotated[bool, Option("do not print progress", "-q", only="cli")] = False
 
 
 def answer(request: DiagnoseRequest, progress: Progress) -> "Report":
     """The diagnosis."""
-    from unslow.commands._fix_commands import spelled
+    from unslow.commands._command_lines import with_fix_commands
     from unslow.commands.diagnose.look import diagnose_target
     from unslow.commands.diagnose.request import resolve_request, with_wish
     from unslow.think.judge.judge import diagnose as judge
@@ -50,7 +50,7 @@ def answer(request: DiagnoseRequest, progress: Progress) -> "Report":
     if not isinstance(request.target, Snapshot):
         return diagnose_target(resolve_request(request), progress).report
     snapshot = with_wish(request.target, request)
-    return spelled(judge(snapshot), snapshot)
+    return with_fix_commands(judge(snapshot), snapshot)
 
 
 def run(request: DiagnoseRequest) -> int:

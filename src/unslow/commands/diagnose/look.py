@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
-from unslow.commands._diagnosis_options import Looking
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
+from unslow.commands._formats import Looking
 from unslow.commands._output import Progress, Silent
 from unslow.commands.diagnose.discretion import Discretion, userinfo
 from unslow.commands.diagnose.request import (
@@ -45,16 +45,17 @@ from unslow.facts.masking import keyless
 from unslow.facts.merge import overlaid
 from unslow.facts.run import Earlier
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import Amount, Count, Fact, Known, Unknown, failed, measured, not_supported
+from unslow.facts.values import Amount, Count, Fact, Known, Unknown, failed_fact, measured_fact, not_supported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.engine import engine_version, start_engine
 from unslow.look.engine.made_up_models import default_cache
 from unslow.look.observer import current_observer
-from unslow.look.runtimes.llama_cpp.urls import read_embedded, with_log
+from unslow.look.runtimes.llama_cpp import read_embedded, with_log
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import ClosingSystem
 from unslow.look.system.recorded import RecordedSystem
+from unslow.think.case.view import views_of
 from unslow.think.judge.judge import diagnose
 from unslow.think.report import Report
 
@@ -66,7 +67,7 @@ DEFAULT_SHAPE = "llama_1b"
 _EMBEDDED = "embedded engine"
 
 
-class Looked(NamedTuple):
+class LookResult(NamedTuple):
     """What was seen, and what a reader must know of each subject."""
 
     snapshot: Snapshot
@@ -74,14 +75,14 @@ class Looked(NamedTuple):
     course: Course = Course()
 
 
-class Diagnosed(NamedTuple):
+class DiagnosisResult(NamedTuple):
     """A report, and what it was made from."""
 
     report: Report
-    looked: Looked
+    looked: LookResult
 
 
-class Started(msgspec.Struct, frozen=True):
+class StartedEngine(msgspec.Struct, frozen=True):
     """Where the engine answers, and how long that took."""
 
     url: str
@@ -92,17 +93,17 @@ class Started(msgspec.Struct, frozen=True):
     load_s: Amount
 
 
-def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
+def diagnose_target(request: Looking, progress: Progress) -> DiagnosisResult:
     """The report on whatever the request names, with what was seen."""
     if is_live(request.target):
         looked = look_and_measure(request, progress)
     else:
         if request.record:
-            raise UserError("--record keeps what is seen of something that runs", "leave out the stored TARGET")
+            raise UserError("--record works only with a live machine or server", "omit the recorded TARGET")
         recording = recorded_diagnosis(Path(str(request.target)))
         if recording:
-            progress.step(f"going through the recording {request.target}", 0.0)
-        looked = replay_diagnosis(recording, Silent()) if recording else Looked(read_stored(str(request.target)))
+            progress.step(f"replaying the recording {request.target}", 0.0)
+        looked = replay_diagnosis(recording, Silent()) if recording else LookResult(read_stored(str(request.target)))
         looked = looked._replace(snapshot=keyless(looked.snapshot))
     snapshot = with_wish(looked.snapshot, request)
     if request.save:
@@ -112,12 +113,12 @@ def diagnose_target(request: Looking, progress: Progress) -> Diagnosed:
     except Exception as bug:
         keep = request.save or "unslow-bug.json"
         save(snapshot, keep, progress)
-        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
+        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, the masked snapshot.")
         raise
-    return Diagnosed(with_notes(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
+    return DiagnosisResult(with_notes(with_fix_commands(report, snapshot), looked), looked._replace(snapshot=snapshot))
 
 
-def with_notes(report: Report, looked: Looked) -> Report:
+def with_notes(report: Report, looked: LookResult) -> Report:
     """The report with what each reader must know of how its subject was measured."""
     notes = dict(enumerate(looked.notes))
     subjects = tuple(
@@ -127,7 +128,7 @@ def with_notes(report: Report, looked: Looked) -> Report:
     return msgspec.structs.replace(report, subjects=subjects)
 
 
-def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...] = ()) -> Looked:
+def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...] = ()) -> LookResult:
     """What runs here, or at the URL that the request names, by all measurements or those alone. It holds no key."""
     from unslow.commands.diagnose.visit import Measuring
 
@@ -138,17 +139,17 @@ def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...]
         host = urlsplit(url).hostname or "" if url else ""
         shown = discretion.progress(progress)
         if named and userinfo(named):
-            shown.say("the name and password in the URL are not used; a key is given with --api-key")
+            shown.say("the user name and password in the URL are ignored; give a key with --api-key")
         closing = ClosingSystem([host] if host else [])
         if watcher := current_observer():
-            watcher.entered(closing)
-        with _recorded(closing, request, discretion, shown) as system, stoppable(closing):
+            watcher.on_system(closing)
+        with _recording_system(closing, request, discretion, shown) as system, stoppable(closing):
             seen = look_at(Measuring(system, request, shown, limits, door=closing), url)
             system.ask(RECORDED_REQUEST, lambda: request_to_record(request, url, limits, seen.course))
         return seen._replace(snapshot=discretion.facts(seen.snapshot))
 
 
-def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> Looked:
+def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> LookResult:
     """The same again from the recording of a diagnosis."""
     from unslow.commands.diagnose.visit import Measuring
 
@@ -157,7 +158,9 @@ def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> Looked:
 
 
 @contextmanager
-def _recorded(closing: ClosingSystem, request: Looking, discretion: Discretion, progress: Progress) -> Iterator[System]:
+def _recording_system(
+    closing: ClosingSystem, request: Looking, discretion: Discretion, progress: Progress
+) -> Iterator[System]:
     if not request.record:
         yield closing
         return
@@ -190,12 +193,12 @@ def stoppable(door: ClosingSystem) -> Iterator[None]:
             signal.signal(number, before[number])
 
 
-def look_at(measuring: "Measuring", url: str | None) -> Looked:
+def look_at(measuring: "Measuring", url: str | None) -> LookResult:
     """This machine, with the subjects that the request means, measured; or the server at a URL elsewhere."""
     system, request, progress = measuring.system, measuring.request, measuring.progress
     if url and not is_loopback(urlsplit(url).hostname or ""):
         return _look_afar(measuring, url)
-    progress.step("looking at the machine and at what runs on it", 0.0)
+    progress.step("inspecting the machine and running servers", 0.0)
     port = urlsplit(url).port if url else None
     seen = collect(system, bandwidth=not request.passive, api_key=request.api_key or "", port=port)
     seen = msgspec.structs.replace(seen, wish=wish_of(request))
@@ -208,12 +211,12 @@ def look_at(measuring: "Measuring", url: str | None) -> Looked:
     if request.log:
         subjects = with_log_of(system, subjects, request.log)
     if not subjects and (request.target is not None or request.passive):
-        raise UserError("no running runtime was found", "start one, give its URL, or leave out --passive")
+        raise UserError("no running runtime found", "start one, give its URL, or omit --passive")
     with ExitStack() as stack:
         if not subjects:
             subjects = (stack.enter_context(embedded_subject(system, request.model, progress)),)
             measuring.begin_again()
-        done = measuring.measured(seen, [with_machine(subject, seen.machine) for subject in subjects])
+        done = measuring.measure(seen, [with_machine(subject, seen.machine) for subject in subjects])
         found = tuple(_with_earlier(system, seen, subject) for subject in done.subjects)
         if not request.passive and done.course.ended != "stopped":
             # The larger of two readings, before and after: what the memory can do, not what a neighbour left of it
@@ -221,7 +224,7 @@ def look_at(measuring: "Measuring", url: str | None) -> Looked:
             if again.read_bytes_per_s.value_or(0) > before.read_bytes_per_s.value_or(0):
                 machine = msgspec.structs.replace(seen.machine, memory=overlaid(before, again))
                 seen = msgspec.structs.replace(seen, machine=machine)
-        return Looked(with_subjects(seen, found), done.notes, done.course)
+        return LookResult(with_subjects(seen, found), done.notes, done.course)
 
 
 def _check_processes(seen: Snapshot) -> None:
@@ -232,66 +235,66 @@ def _check_processes(seen: Snapshot) -> None:
     system = seen.machine.system.name.value_or("")
     if re.search(r"windows|macos", system, re.IGNORECASE):  # no /proc at all, so no other user would see more
         hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
-        raise UserError("no runtime answers at the port that it usually has", hint)
-    hint = "run it as a user who may read /proc, or give the server's URL"
-    raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+        raise UserError("no runtime responds at its default port", hint)
+    hint = "run unslow as a user who may read /proc, or give the server's URL"
+    raise UserError(f"running processes are not visible: {outcome.error}", hint)
 
 
 def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
     """The one subject with what its log says; UserError where there are several, or the file can't be read."""
     if len(subjects) != 1:
-        hint = "name the server: its URL or pid"
-        raise UserError(f"--log belongs to one server, and {len(subjects)} were found", hint)
+        hint = "name the server by its URL or pid"
+        raise UserError(f"--log applies to one server, but {len(subjects)} were found", hint)
     try:
         return (with_log(system, subjects[0], path),)
     except LookError as error:
-        raise UserError(error.why, "--log takes the file that llama-server writes") from error
+        raise UserError(error.why, "--log takes a log file of llama-server") from error
 
 
 @contextmanager
 def embedded_subject(system: System, shape: str | None, progress: Progress) -> Iterator[Subject]:
     """The engine with a made-up model, for as long as it is needed; as it was, where this is a recording."""
     name = shape or DEFAULT_SHAPE
-    progress.say(f"no runtime is running: measuring the embedded engine on a made-up model ({name}, random weights)")
+    progress.say(f"no runtime is running: measuring the embedded engine on a synthetic model ({name}, random weights)")
     with ExitStack() as stack:
         try:
             live = system.live()
         except LookError:
             told = system.ask(_EMBEDDED, dict)
         else:
-            version, step = engine_version(), "writing the made-up model"
+            version, step = engine_version(), "writing the synthetic model"
             path = str(default_cache().model(name, progress=lambda done, total: progress.step(step, done / total)))
             start = live.clock()
             progress.step("starting the embedded engine", 0.0)
             engine = stack.enter_context(start_engine(live, path))
-            started = Started(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
+            started = StartedEngine(engine.url, engine.pid, version, engine.log_path, path, live.clock() - start)
             told = system.ask(_EMBEDDED, lambda: msgspec.to_builtins(started))
-        one = msgspec.convert(told, Started)
+        one = msgspec.convert(told, StartedEngine)
         subject = read_embedded(system, one.url, one.pid, one.version, one.log_path, one.model_path)
-        load_s = measured(one.load_s, "until the embedded engine answered")
+        load_s = measured_fact(one.load_s, "until the embedded engine responded")
         yield msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, load_s=load_s))
 
 
 def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
     if subject.runtime.embedded:
         return subject
-    (case,) = with_subjects(seen, (subject,)).cases()
+    (case,) = views_of(with_subjects(seen, (subject,)))
     try:
         from unslow.commands._bench_history import earlier_in_history
 
         raw = system.ask("earlier", lambda: msgspec.to_builtins(earlier_in_history(case)))
         earlier: Fact[Earlier] = msgspec.convert(raw, Known[Earlier] | Unknown)
     except (LookError, msgspec.ValidationError) as error:
-        earlier = failed(f"the history can't be read: {error}")
+        earlier = failed_fact(f"cannot read the benchmark history: {error}")
     return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, earlier=earlier))
 
 
-def _look_afar(measuring: "Measuring", url: str) -> Looked:
+def _look_afar(measuring: "Measuring", url: str) -> LookResult:
     """A server elsewhere: its machine can't be seen from here."""
     system, request = measuring.system, measuring.request
-    measuring.progress.say(f"{url} is another machine: only the server itself can be seen from here")
+    measuring.progress.say(f"{url} is on another machine: only the server itself is visible from here")
     why = not_supported("the server runs on another machine", "run unslow there")
     machine, wish = Machine(gpus=why), wish_of(request)
     seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=machine, wish=wish)
-    done = measuring.measured(seen, subjects_at_url(system, url, request.api_key or ""))
-    return Looked(with_subjects(seen, done.subjects), done.notes, done.course)
+    done = measuring.measure(seen, subjects_at_url(system, url, request.api_key or ""))
+    return LookResult(with_subjects(seen, done.subjects), done.notes, done.course)

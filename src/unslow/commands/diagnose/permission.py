@@ -8,8 +8,8 @@ from unslow.look.runtimes.llama_cpp.bench import read_free_slots, read_key_of
 from unslow.look.system import System
 
 EVICT = "measure with --evict"  # How to measure where the prompt cache of a conversation is in the way
-EVICTED = "one conversation's prompt cache is evicted: its next turn reads the whole prompt again"
-HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)
+EVICTED = "it evicts one conversation's prompt cache, so its next turn prefills the whole prompt again"
+HELD = not_found("every slot holds a conversation that a measurement would evict", EVICT)
 MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 """Runtimes whose cache has room for many prompts: a short one pushes out none that is still of use."""
 _OLLAMA_KEEPS_PUSHED_OUT = (0, 30)  # since then a llama-server, which keeps such caches in system memory
@@ -20,13 +20,13 @@ def refusal(subject: Subject, *, passive: bool = False) -> Unknown | None:
     runtime = subject.runtime
     if passive:
         return not_found("--passive was given", "run without --passive")
-    if not isinstance(runtime.url, Known):
-        return not_found("its address is not known", "give its URL as TARGET")
+    if not isinstance(runtime.process.url, Known):
+        return not_found("its address is unknown", "give its URL as TARGET")
     if runtime.embedded:
         return None
     if isinstance(runtime.state, Unknown):
         looked = runtime.state.absence is Absence.NOT_FOUND  # it answered, and that there is nothing to measure
-        why = runtime.state.why if looked else f"it does not answer as a server does: {runtime.state.why}"
+        why = runtime.state.why if looked else f"it does not respond like a server: {runtime.state.why}"
         return not_found(why, runtime.state.how_to_get)
     if runtime.state.value != "loaded":
         return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
@@ -36,7 +36,7 @@ def refusal(subject: Subject, *, passive: bool = False) -> Unknown | None:
     # A llama-server can say whether it is busy; of others that can't, `caution` tells
     if not is_llama_server(runtime):
         return None
-    return not_found(f"it does not say whether it is busy: {in_work.why}", in_work.how_to_get or "is it alive?")
+    return not_found(f"whether it is busy is unknown: {in_work.why}", in_work.how_to_get or "check that it is running")
 
 
 def busy(requests: int) -> Unknown:
@@ -46,14 +46,14 @@ def busy(requests: int) -> Unknown:
 
 def requests_in_work(runtime: Runtime) -> Fact[int]:
     """How many requests it answers now."""
-    return first_known(runtime.busy_slots, runtime.running_requests)
+    return first_known(runtime.scheduling.busy_slots, runtime.scheduling.running_requests)
 
 
 def caution(runtime: Runtime) -> str:
     """What a measurement may be wrong by; empty where nothing is known of."""
     if runtime.embedded or isinstance(requests_in_work(runtime), Known):
         return ""
-    return "it does not say whether it is busy: with other requests in work, both would be slower"
+    return "whether it is busy is unknown: with other requests running, both would be slower"
 
 
 def target_of(system: System, subject: Subject, api_key: str | None) -> Target:
@@ -63,14 +63,16 @@ def target_of(system: System, subject: Subject, api_key: str | None) -> Target:
     own = is_llama_server(runtime) and not runtime.embedded
     key = api_key or (read_key_of(system, runtime) if own else "")
     # A llama-server alone has one model, whatever it is called; through a router it must be named
-    named = not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
+    named = not is_llama_server(runtime) or runtime.process.front.value_or("").endswith(
+        runtime.process.url.value_or("-")
+    )
     return Target(
-        url=runtime.url.need(),
+        url=runtime.process.url.need(),
         api_key=key,
-        pid=runtime.pid.value_or(None),
+        pid=runtime.process.pid.value_or(None),
         runtime=runtime.name.value_or("llama.cpp"),
         model=subject.model.name.value_or("") if named else "",
-        context=runtime.context_per_slot.value_or(runtime.context_length.value_or(None)),
+        context=runtime.context.per_slot.value_or(runtime.context.length.value_or(None)),
     )
 
 
@@ -87,11 +89,11 @@ def slot_of(system: System, subject: Subject, target: Target, *, evict: bool) ->
 def pushes_out(runtime: Runtime) -> Unknown | None:
     """Why measuring might cost somebody the cache of their conversation; for a llama-server its slots tell."""
     name = runtime.name.value_or("")
-    if is_llama_server(runtime) or name in MANY_CONVERSATIONS or runtime.longest_sequence.value_or(None) == 0:
+    if is_llama_server(runtime) or name in MANY_CONVERSATIONS or runtime.history.longest_sequence.value_or(None) == 0:
         return None
     if name == "Ollama" and version_of(runtime) >= _OLLAMA_KEEPS_PUSHED_OUT:
         return None
-    return not_found("a measurement might push out the cache of a conversation", EVICT)
+    return not_found("a measurement might evict a conversation's prompt cache", EVICT)
 
 
 def is_llama_server(runtime: Runtime) -> bool:

@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot, Wish
-from unslow.facts.values import NOT_LOOKED, reported
+from unslow.facts.values import NOT_LOOKED, reported_fact
 
 Ended = Literal["enough", "late", "stopped"]
 L = TypeVar("L", bound=Looking)
@@ -80,8 +80,8 @@ def limits_of(request: Looking) -> Limits:
 def wish_of(request: Looking) -> Wish:
     """What the user wants, as facts."""
     return Wish(
-        context_tokens=NOT_LOOKED if request.context is None else reported(request.context, "--context"),
-        tokens_per_s=NOT_LOOKED if request.goal is None else reported(request.goal, "--goal"),
+        context_tokens=NOT_LOOKED if request.context is None else reported_fact(request.context, "--context"),
+        tokens_per_s=NOT_LOOKED if request.goal is None else reported_fact(request.goal, "--goal"),
     )
 
 
@@ -104,6 +104,6 @@ def recorded_request(raw: Any) -> tuple[Looking, RecordedRequest]:
     try:
         kept = msgspec.convert(raw, RecordedRequest)
     except msgspec.ValidationError as error:
-        raise UserError(f"the recording of a diagnosis does not fit: {error}", "record it again") from error
+        raise UserError(f"the recording does not match this version: {error}", "record it again") from error
     same = {name: getattr(kept, name) for name in ("passive", "evict", "goal", "context", "log")}
     return Looking(target=kept.url or kept.target, model=kept.shape, **same), kept

@@ -13,9 +13,9 @@ import msgspec
 from unslow.facts.errors import UserError
 from unslow.facts.masking import without_keys
 from unslow.facts.merge import overlaid
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Runtime, ServerProcess
 from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject
-from unslow.facts.values import Absence, Known, Unknown, reported
+from unslow.facts.values import Absence, Known, Unknown, reported_fact
 from unslow.look.processes import (
     Process,
     ancestors,
@@ -27,15 +27,14 @@ from unslow.look.processes import (
     words_of,
 )
 from unslow.look.running_server import with_own_process
-from unslow.look.runtimes import Looker, loaded, lookers
+from unslow.look.runtimes import Looker, find_servers, load_runtimes, lookers
 from unslow.look.system import HTTP_TIMEOUT_S, LookError, System
-from unslow.look.system.http import is_local_url, is_loopback
+from unslow.look.system.http import LATE, NOTHING_LISTENS, is_local_url, is_loopback
 
 PROCESSES = "processes"  # The name under which listing processes is reported beside the probes
 LISTENERS = "listeners"
 PATIENCE_S = 12.0
 """How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
-NOBODY, LATE = "nothing listens there", "did not answer in time"  # the words of the door
 FRONTS = ("llama", "ollama", "lms", "LM Studio")
 """In the names of programs that start servers of their own and pass requests on."""
 _PORT = re.compile("[0-9]{1,5}")
@@ -43,7 +42,7 @@ _HTTP_PORT = 80
 T = TypeVar("T")
 _FIRST = 1  # The process that started all others, which says nothing of which is meant
 _LAST_PORT = 65535
-_NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
+_NOBODY = "check that a server such as llama-server or Ollama runs there and that this is its API address"
 
 
 class FoundRuntimes(NamedTuple):
@@ -58,13 +57,13 @@ def read_runtimes(system: System, api_key: str, port: int | None = None) -> Foun
 
     With a port, servers that say that they are at another one are left alone.
     """
-    processes, listed = _timed(system, PROCESSES, lambda: read_processes(system), api_key)
+    processes, listed = _time_probe(system, PROCESSES, lambda: read_processes(system), api_key)
     subjects: list[Subject] = []
 
     def add_subjects(looker: Looker) -> tuple[()]:
         """Those of one runtime; a process that can't be read does not cost the others."""
         failures = []
-        for process in looker.find(processes):
+        for process in find_servers(looker, processes):
             if port and _is_elsewhere(process, port, processes):
                 continue
             try:
@@ -75,10 +74,10 @@ def read_runtimes(system: System, api_key: str, port: int | None = None) -> Foun
             raise LookError("; ".join(failures))
         return ()
 
-    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
-    read = [_timed(system, looker.NAME, partial(add_subjects, looker), api_key)[1] for looker in lookers()]
-    heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
-    found = tuple(with_own_process(system, subject) for subject in joined(subjects, heard))
+    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in load_runtimes().broken.items()]
+    read = [_time_probe(system, looker.NAME, partial(add_subjects, looker), api_key)[1] for looker in lookers()]
+    heard, outcome = _time_probe(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
+    found = tuple(with_own_process(system, subject) for subject in join_seen_and_heard(subjects, heard))
     return FoundRuntimes(found, (listed, *broken, *read, outcome))
 
 
@@ -100,7 +99,7 @@ def _told_port(process: Process) -> int:
     return int(values[-1]) if values and _PORT.fullmatch(values[-1]) else 0
 
 
-def _timed(
+def _time_probe(
     system: System, name: str, look: Callable[[], tuple[T, ...]], api_key: str
 ) -> tuple[tuple[T, ...], ProbeOutcome]:
     found: tuple[T, ...] = ()
@@ -137,8 +136,8 @@ def _listening(system: System, subjects: Sequence[Subject], api_key: str) -> tup
 
 def ports_of(subject: Subject) -> set[int]:
     """The ports that a subject answers at: its own, and that of what stands before it."""
-    front = subject.runtime.front.value_or("").rpartition(" ")[2]
-    return {port for url in (subject.runtime.url.value_or(""), front) if (port := _port(url))}
+    front = subject.runtime.process.front.value_or("").rpartition(" ")[2]
+    return {port for url in (subject.runtime.process.url.value_or(""), front) if (port := _port(url))}
 
 
 def _port(url: str) -> int | None:
@@ -155,7 +154,7 @@ def _with_listening_process(
 
     Where its command line is one of the runtime, it tells as much as that of a process that was found by its name.
     """
-    known = all(isinstance(subject.runtime.pid, Known) for subject in subjects)
+    known = all(isinstance(subject.runtime.process.pid, Known) for subject in subjects)
     process = None if known or not is_local_url(url) else read_listening_process(system, _port(url) or _HTTP_PORT)
     if process is None:
         return subjects
@@ -164,9 +163,11 @@ def _with_listening_process(
         with suppress(LookError):
             return looker.read(process, api_key) or subjects
     shown = Runtime(
-        pid=reported(process.pid, "the socket that it listens on"),
-        environment=process.environment(),
-        container=process.container(),
+        process=ServerProcess(
+            pid=reported_fact(process.pid, "the socket that it listens on"),
+            environment=process.environment(),
+            container=process.container(),
+        )
     )
     joint = (msgspec.structs.replace(s, runtime=overlaid(s.runtime, shown)) for s in subjects)
     return tuple(_with_output(system, looker, subject, process) for subject in joint)
@@ -210,15 +211,15 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
     # A failure with a way out, such as a key; else that nothing answers, or that something strange does
     question = rf"^{re.escape(url)}/\S*?(?=[: ])"  # the one of many that it was the answer to
     failures = [LookError(re.sub(question, url, one.why), one.absence, one.how_to_get) for one in failures]
-    if any(failure.why.endswith(NOBODY) for failure in failures):
-        raise LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
+    if any(failure.why.endswith(NOTHING_LISTENS) for failure in failures):
+        raise LookError(f"{url}: {NOTHING_LISTENS}", Absence.NOT_FOUND)
     mendable = [failure for failure in failures if failure.how_to_get]
-    strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    strange = LookError(f"what responds at {url} is not a model server that unslow knows", Absence.NOT_FOUND)
     # Whether it answered is told by the last of them, who knows the least of a server
     raise next(iter([*mendable, *([] if answered else failures)]), strange)
 
 
-def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
+def join_seen_and_heard(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
     """One subject for a server that was seen as a process and heard at a port which is another one inside its box."""
     result, rest = list(seen), []
     for subject in heard:
@@ -226,14 +227,16 @@ def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, 
         if at is None:
             rest.append(subject)
         else:
-            runtime = msgspec.structs.replace(overlaid(subject.runtime, result[at].runtime), url=subject.runtime.url)
+            runtime = overlaid(subject.runtime, result[at].runtime).with_facts(url=subject.runtime.process.url)
             model = overlaid(subject.model, result[at].model)
             result[at] = msgspec.structs.replace(result[at], runtime=runtime, model=model)
     return (*result, *rest)
 
 
 def _is_same(seen: Subject, heard: Subject) -> bool:
-    boxed = isinstance(seen.runtime.container, Known) and isinstance(seen.runtime.busy_slots, Unknown)
+    boxed = isinstance(seen.runtime.process.container, Known) and isinstance(
+        seen.runtime.scheduling.busy_slots, Unknown
+    )
     named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
     files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
     return boxed and named and files[0] == files[1] != ""
@@ -250,30 +253,30 @@ def chosen_subjects(
     if target is None:
         return seen.subjects
     pid = int(target)
-    mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
+    mine = tuple(s for s in seen.subjects if s.runtime.process.pid.value_or(None) == pid)
     if not mine and pid != _FIRST:
         with suppress(LookError):
             children = {child.pid for child in started_by(Process(system, pid, ""), read_processes(system))}
-            mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) in children)
+            mine = tuple(s for s in seen.subjects if s.runtime.process.pid.value_or(None) in children)
     if mine:
         return mine
     port = pid if pid <= _LAST_PORT else 8080
-    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
+    hint = f"`unslow` finds running servers; to name one by its port: 127.0.0.1:{port}"
     process, start = read_process(system, pid), f"process {pid}: "
     if not process.name:
-        raise UserError(f"there is no process {pid} that can be seen from here", hint)
+        raise UserError(f"process {pid} does not exist or is not visible from here", hint)
     told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
     if told:
         why = f"could not be read: {told[0].removeprefix(start)}"
     else:
-        why = "is no runtime that unslow knows, or has no model loaded"
+        why = "is not a runtime that unslow knows, or has no model loaded"
     raise UserError(f"process {pid} ({process.name}) {why}", hint)
 
 
 def is_at(subject: Subject, url: str) -> bool:
     """Whether a subject answers at a URL, itself or through what stands before it."""
-    front = subject.runtime.front.value_or("").rpartition(" ")[2]
-    return _place(url) in (_place(subject.runtime.url.value_or("")), _place(front))
+    front = subject.runtime.process.front.value_or("").rpartition(" ")[2]
+    return _place(url) in (_place(subject.runtime.process.url.value_or("")), _place(front))
 
 
 def _place(url: str) -> tuple[str, str, int | None, str]:

@@ -14,7 +14,7 @@ from unslow.commands._output import Progress, Silent, write_file
 from unslow.commands.diagnose.runtimes import read_runtimes
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
-from unslow.facts.masking import masked
+from unslow.facts.masking import mask_snapshot
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
@@ -22,8 +22,8 @@ from unslow.look.contradictions import added_contradictions, contradictions
 from unslow.look.plain_folder import is_plain_folder, read_plain_folder
 from unslow.look.probes import read_machine
 from unslow.look.running_server import read_model_disks
-from unslow.look.runtimes._gguf_settings import with_default_threads
-from unslow.look.stored.calibrations import read_calibrations
+from unslow.look.runtimes._gguf_server import with_default_threads
+from unslow.look.stored import read_calibrations
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder, is_recording
@@ -62,9 +62,9 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+        raise UserError(f"{url!r} is not a URL: {error}", "for example http://127.0.0.1:8080") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url!r} is not a URL that can be asked", "such as http://127.0.0.1:8080")
+        raise UserError(f"{url!r} is not a URL of a server", "for example http://127.0.0.1:8080")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = _ENDPOINT.sub("", parts.path.rstrip("/"))
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "") + path
@@ -74,7 +74,7 @@ def read_stored(target: str) -> Snapshot:
     """The snapshot in a file, or built from a folder."""
     path = Path(target)
     if not target:
-        raise UserError("an empty TARGET names nothing", _HINT)
+        raise UserError("TARGET is empty", _HINT)
     try:
         if path.is_dir():
             return _read_folder(path)
@@ -91,7 +91,7 @@ def read_stored(target: str) -> Snapshot:
 
 def _read_folder(folder: Path) -> Snapshot:
     from unslow.commands.diagnose.look import replay_diagnosis as replayed_diagnosis
-    from unslow.live.transformers import CALLS, replayed
+    from unslow.live.transformers import CALLS, replay_watch
 
     try:
         if is_recording(folder):
@@ -99,7 +99,7 @@ def _read_folder(folder: Path) -> Snapshot:
             if recorded.holds(DIAGNOSIS):
                 return replayed_diagnosis(recorded, Silent()).snapshot
             if recorded.holds(f"ask {CALLS}"):
-                return replayed(recorded)
+                return replay_watch(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
             snapshot = read_plain_folder(folder)
@@ -110,10 +110,10 @@ def _read_folder(folder: Path) -> Snapshot:
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
     except LookError as error:
-        raise UserError(f"{folder}: {error.why}", "was the recording cut short?") from error
+        raise UserError(f"{folder}: {error.why}", "the recording may be incomplete") from error
     seen = ", ".join(sorted(os.listdir(folder))[:5]) or "nothing"
-    hint = "a recording is written by `unslow collect --record DIR`; or it holds server.log, run.json, ..."
-    raise UserError(f"{folder} is not a recorded machine: it holds {seen}", hint)
+    hint = "`unslow collect --record DIR` writes a recording; it can also be a folder with server.log, run.json, ..."
+    raise UserError(f"{folder} is not a recorded machine: it contains {seen}", hint)
 
 
 def recorded_diagnosis(folder: Path) -> RecordedSystem | None:
@@ -164,8 +164,8 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         return
     if target is not None:
         hint = "for one server: unslow diagnose URL --save FILE"
-        raise UserError("collect looks at this machine or at a recording", hint)
-    progress.step("looking at the machine", 0.3)
+        raise UserError("collect reads this machine or a recording", hint)
+    progress.step("inspecting the machine", 0.3)
     live: System = LiveSystem()
     recorder = recorder_of(live, record) if record else None
     try:
@@ -183,12 +183,12 @@ def recorder_of(system: System, folder: str, secrets: Sequence[str] = ()) -> Rec
     try:
         return Recorder(system, Path(folder), secrets)
     except OSError as error:
-        raise UserError(f"{folder}: {error.strerror or error}", "name a folder that can be written") from error
+        raise UserError(f"{folder}: {error.strerror or error}", "name a writable folder") from error
 
 
 def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
     """Write it to a file, or to standard output for `-`; UserError where that can't be written."""
-    write_whole(dump_snapshot(masked(snapshot)) + b"\n", output)
+    write_whole(dump_snapshot(mask_snapshot(snapshot)) + b"\n", output)
     if output != "-":
         progress.say(f"wrote {output}")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands._output import Progress
 from unslow.commands.diagnose.permission import (
     EVICT,
@@ -26,18 +26,27 @@ from unslow.commands.diagnose.permission import (
 from unslow.commands.diagnose.request import THOROUGH, USUAL, Course, Limits, Step
 from unslow.commands.diagnose.target import with_subjects
 from unslow.facts.run import Run
-from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Absence, Known, Unknown, not_found
 from unslow.look.bench.completions import SHARED
 from unslow.look.bench.trials import trials
 from unslow.look.requests import Plan, Target
 from unslow.look.runtimes.llama_cpp.bench import FreeSlots, read_free_slots
-from unslow.look.system import System
-from unslow.look.system.live import LATE, STOPPED, ClosingSystem
-from unslow.think.causes._cause import fact_at
+from unslow.look.system import LATE, STOPPED, System
+from unslow.look.system.live import ClosingSystem
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.judge.judge import judge
-from unslow.think.judge.measurements import MEASUREMENTS, SPEED, Measurement, context_of
-from unslow.think.judge.next_measurement import FIRST, MOST_S, Choice, next_measurement, worthwhile
+from unslow.think.judge.next_measurement import (
+    FIRST,
+    MEASUREMENTS,
+    MOST_S,
+    SPEED,
+    Choice,
+    Measurement,
+    context_of,
+    next_measurement,
+    worthwhile,
+)
 from unslow.think.report import SubjectReport
 
 FIRST_S = 4.0
@@ -55,7 +64,7 @@ _MOST_ANSWERED = 5 * 512  # Tokens that the usual measurement asks for at most
 _MOST_LISTED = 2
 
 
-class Measured(NamedTuple):
+class MeasuredSubjects(NamedTuple):
     """The subjects with what was measured of them, what a reader must know of each, and how it went."""
 
     subjects: tuple[Subject, ...]
@@ -88,12 +97,12 @@ class Measuring:
         """Count the time from now on: what came before is done once, such as writing a model."""
         self._since = self._clock()
 
-    def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
+    def measure(self, seen: Snapshot, subjects: Sequence[Subject]) -> MeasuredSubjects:
         """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
         visits = [Visit(self.system, seen, subject, self.request, self._limits) for subject in subjects]
         try:
             for visit in visits:
-                visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
+                visit.label = f"{visit.subject.runtime.process.url.value_or('?')}: " if len(visits) > 1 else ""
                 visit.introduce(self.progress)
             while step := self._next(visits):
                 self._perform(visits, *step)
@@ -106,12 +115,14 @@ class Measuring:
         course = self._recorded or self._course(visits)
         for visit in visits:
             if course.ended == "stopped":
-                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+                visit.cut_short(
+                    "the measurement was stopped before a response was complete", "let the measurement finish"
+                )
             elif course.ended == "late":
-                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
-                visit.cut_short(why, "give it more time with --thorough")
+                why = f"no response completed within {self._limits.seconds:.0f} s"
+                visit.cut_short(why, "allow more time with --thorough")
         notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
-        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
+        return MeasuredSubjects(tuple(visit.subject for visit in visits), tuple(notes), course)
 
     def _next(self, visits: Sequence["Visit"]) -> tuple[int, Choice] | None:
         """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
@@ -169,14 +180,14 @@ class Measuring:
 def notes_on(course: Course, missing: Sequence[Choice]) -> tuple[str, ...]:
     """What a reader must know of a diagnosis that ended before it had enough."""
     if course.ended == "stopped":
-        rest = f", before {_listed(missing)}" if missing else ", when nothing more was worth measuring"
-        return (f"The measuring was stopped after {course.seconds:.0f} s{rest}.",)
+        rest = f", before {_measurement_names(missing)}" if missing else ", when nothing else was worth measuring"
+        return (f"Measuring stopped after {course.seconds:.0f} s{rest}.",)
     if course.ended == "late" and missing:
-        return (f"There was no time for {_listed(missing)}; --thorough takes up to {THOROUGH.seconds:.0f} s.",)
+        return (f"No time left for {_measurement_names(missing)}; --thorough takes up to {THOROUGH.seconds:.0f} s.",)
     return ()
 
 
-def _listed(choices: Sequence[Choice]) -> str:
+def _measurement_names(choices: Sequence[Choice]) -> str:
     words = "; ".join(f"{c.measurement.doing}, {c.measurement.why}" for c in choices[:_MOST_LISTED])
     more = len(choices) - _MOST_LISTED
     return f"{words}; and {more} more" if more > 0 else words
@@ -196,9 +207,9 @@ class Visit:
         self._report: SubjectReport | None = None
 
     @property
-    def case(self) -> Case:
+    def case(self) -> CaseView:
         """The subject on its machine, as it is known so far."""
-        return next(with_subjects(self._seen, (self.subject,)).cases())
+        return next(views_of(with_subjects(self._seen, (self.subject,))))
 
     def report(self) -> SubjectReport:
         """The judgement so far."""
@@ -212,13 +223,13 @@ class Visit:
 
     def introduce(self, progress: Progress) -> None:
         """Say what will be sent, or why nothing is."""
-        url = self.subject.runtime.url.value_or("the server")
+        url = self.subject.runtime.process.url.value_or("the server")
         if self.may_send:
             slot = slot_of(self._system, self.subject, self._target(), evict=self._request.evict)
             self._refused = slot if isinstance(slot, Unknown) else None
         if self._refused:
             anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
-            progress.say(f"{url}: {self._refused.why}; only observed{anyway}")
+            progress.say(f"{url}: {self._refused.why}; observing only{anyway}")
             self._overlay(Run(decode_tokens_per_s=self._refused), ())  # what its log tells of the past stays
         elif not self.subject.runtime.embedded:
             progress.say(f"sending {self.announcement()}{NONE_SENT}")
@@ -227,7 +238,7 @@ class Visit:
 
     def announcement(self) -> str:
         """How much is sent at most, and to whom."""
-        case, url = self.case, self.subject.runtime.url.value_or("the server")
+        case, url = self.case, self.subject.runtime.process.url.value_or("the server")
         loads = [
             m.load(case) for m in MEASUREMENTS.values() if m.sends and m.possible(case) and m.name not in self.done
         ]
@@ -257,7 +268,7 @@ class Visit:
     def _was_cut(self, measurement: Measurement) -> bool:
         """Whether it has not told what it was made for; the usual speed is there by however few tokens."""
         fills = ("run.decode_tokens_per_s",) if measurement.name == SPEED else measurement.fills
-        facts = [fact_at(self.case, path) for path in fills]
+        facts = [self.case.fact(path) for path in fills]
         return any(isinstance(fact, Unknown) and fact.why in (LATE, STOPPED) for fact in facts)
 
     def perform(self, choice: Choice, seconds: float, say: Callable[[str, float], None]) -> None:
@@ -268,7 +279,7 @@ class Visit:
             if measurement.sends:
                 self._refused = plan
                 self.done.add(measurement.name)
-                say(f"it is only observed from now on: {plan.why}", 1.0)
+                say(f"observing only from now on: {plan.why}", 1.0)
                 return
             plan = Plan(watch_s=min(seconds, WATCH_S * self._limits.patience))
         say(measurement.doing, 0.0)
@@ -318,7 +329,7 @@ class Visit:
             slot=next(reversed(free.unused), None),
             slots=free.unused,
             context=context_of(self.case),
-            shared=runtime.kv_unified.value_or(None) is not False,
+            shared=runtime.cache.unified.value_or(None) is not False,
             seconds=min(seconds, MOST_S * self._limits.patience),
             watch_s=min(seconds, WATCH_S * self._limits.patience),
             prefill_tokens_per_s=run.prefill_tokens_per_s.value_or(None),
@@ -329,11 +340,11 @@ class Visit:
         return target_of(self._system, self.subject, self._request.api_key)
 
     def _overlay(self, run: Run, fills: tuple[str, ...]) -> None:
-        self.subject = msgspec.structs.replace(self.subject, run=joined(self.subject.run, run, fills))
+        self.subject = msgspec.structs.replace(self.subject, run=merge_runs(self.subject.run, run, fills))
         self._report = None
 
 
-def joined(before: Run, run: Run, fills: tuple[str, ...]) -> Run:
+def merge_runs(before: Run, run: Run, fills: tuple[str, ...]) -> Run:
     """Both runs: of what it was made for the new one tells, be it that there is none; of all else whichever knows."""
     changes = {}
     for name in run.__struct_fields__:

@@ -1,7 +1,7 @@
-"""Say whether a model fits: what it asks of each device, byte by byte, and what would fit.
+"""Say whether a model fits, byte by byte on each device, and what would fit.
 
-MODEL is a GGUF file, a folder with safetensors, a URL of a GGUF file, the name of a model that `unslow models` lists,
-`-` for a header on standard input, or a well-known name (llama-3.3-70b), for which no file is needed.
+MODEL is a GGUF file, a folder with safetensors, a URL of a GGUF file, a name listed by `unslow models`, `-` for a
+header on standard input, or a known name (llama-3.3-70b), which needs no file.
 
 examples:
   unslow fit llama-3.3-70b --quant Q4_K_M --device "RTX 4090"
@@ -15,7 +15,7 @@ exit status: 0 fits, 1 fits only partly or not at all, 2 could not run, 3 cannot
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from unslow.commands._request import NUMBER, PATH, SIZE, Kind, Option, Shown, function_of, one_of
+from unslow.commands._request import NUMBER, PATH, SIZE, Kind, Option, ShownRequest, function_of, one_of
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
@@ -27,86 +27,93 @@ CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "
 OTHER_CACHE_TYPES = ("f16", "bf16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
 _RUNTIME_WORDS = {"llamaserver": "llama_cpp", "hf": "transformers", "huggingface": "transformers"}
 _CACHE_WORDS = {"q8": "q8_0", "q4": "q4_0", "q5": "q5_0", "fp16": "f16", "fp32": "f32"}
-_SETTINGS = "settings, as llama.cpp has them"
+_SETTINGS = "llama.cpp settings"
 _LARGEST = 2**31 - 1
 CACHE_TYPE = Kind("a type", lambda text: _CACHE_WORDS.get(text.lower(), text.lower()), str)
 """Which types there are depends on the runtime."""
 
 
-class FitRequest(Shown, frozen=True, kw_only=True):
-    """Whether a model fits: what it asks of each device, byte by byte, and what would fit."""
+class FitRequest(ShownRequest, frozen=True, kw_only=True):
+    """Whether a model fits: the memory it needs on each device, byte by byte, and what would fit."""
 
     model: Annotated[
         str,
-        Option("file, folder, URL, stored model or well-known name", metavar="MODEL", kind=PATH, positional=True,
+        Option("file, folder, URL, stored model or model name", metavar="MODEL", kind=PATH, positional=True,
                needed=True),
     ] = ""  # fmt: skip
     list: Annotated[
-        str | None, Option("list the well-known models, all or those of a family", metavar="WORD", bare="", only="cli")
+        str | None, Option("list the known models: all, or one family", metavar="WORD", bare="", only="cli")
     ] = None
     devices: Annotated[
         tuple[str, ...],
-        Option("RTX 4090, 2x H100, M3 Max 64GB, 24GB, cpu, or auto for this machine's (default); may be repeated",
+        Option("RTX 4090, 2x H100, M3 Max 64GB, 24GB, cpu, or auto for this machine's (default); repeatable",
                name="device", metavar="NAME"),
     ] = ("auto",)  # fmt: skip
     ram_bytes: Annotated[
-        int | None,
-        Option("the host's memory, where it is not this machine's: 64GB", name="ram", metavar="SIZE", kind=SIZE),
+        int | None, Option("host memory, if not this machine's: 64GB", name="ram", metavar="SIZE", kind=SIZE)
     ] = None
     quant: Annotated[
         str | None,
-        Option("the quant to fit, for a name with no file (default: as published, else Q4_K_M)", metavar="NAME"),
+        Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME"),
     ] = None
     runtime: Annotated[
         str,
-        Option("llama_cpp (default), ollama (of its own models), vllm or transformers", metavar="NAME",
+        Option("llama_cpp (default), ollama (its own models only), vllm or transformers", metavar="NAME",
                kind=one_of(RUNTIMES, _RUNTIME_WORDS)),
     ] = "llama_cpp"  # fmt: skip
     margin_bytes: Annotated[
-        int | None, Option("to stay free on each device (default: 1GiB)", name="margin", metavar="SIZE", kind=SIZE)
+        int | None,
+        Option("memory to keep free on each device (default: 1GiB)", name="margin", metavar="SIZE", kind=SIZE),
     ] = None
     context: Annotated[
         int | None,
-        Option("all tokens, for all slots together (Ollama: for each); 0 for all that the model was trained for "
+        Option("context length, shared by all slots (Ollama: per slot); 0 for the model's trained limit "
                "(default: 8192; vLLM: the longest that fits)",
                "-c", metavar="N", least=0, most=2**27, group=_SETTINGS),
     ] = None  # fmt: skip
     parallel: Annotated[
         int | None,
-        Option("slots (default: llama-server's 4 with one cache for all, else 1)", "-np", metavar="N", least=1,
+        Option("slots (default: llama-server's 4 with a unified cache, else 1)", "-np", metavar="N", least=1,
                most=256, group=_SETTINGS),
     ] = None  # fmt: skip
-    kv_unified: Annotated[bool | None, Option("one cache for all slots", "-kvu", group=_SETTINGS, seldom=True)] = None
+    kv_unified: Annotated[
+        bool | None, Option("one KV cache shared by all slots", "-kvu", group=_SETTINGS, seldom=True)
+    ] = None
     kv_type: Annotated[
         str,
-        Option("of keys, and of values unless --kv-type-v is given (default: f16)", "-ctk", metavar="TYPE",
+        Option("KV cache type; of keys only if --kv-type-v is given (default: f16)", "-ctk", metavar="TYPE",
                kind=CACHE_TYPE, group=_SETTINGS),
     ] = "f16"  # fmt: skip
     kv_type_v: Annotated[
-        str | None, Option("of values", "-ctv", metavar="TYPE", kind=CACHE_TYPE, group=_SETTINGS, seldom=True)
+        str | None,
+        Option("KV cache type of the values", "-ctv", metavar="TYPE", kind=CACHE_TYPE, group=_SETTINGS, seldom=True),
     ] = None
     kv_offload: Annotated[
-        bool, Option("keep the cache with its layer, or on the host (-nkvo)", off="-nkvo", group=_SETTINGS, seldom=True)
+        bool,
+        Option(
+            "keep the KV cache with its layer, or in host memory (-nkvo)", off="-nkvo", group=_SETTINGS, seldom=True
+        ),
     ] = True
-    swa_full: Annotated[bool, Option("sliding-window layers keep the whole context", group=_SETTINGS, seldom=True)] = (
+    swa_full: Annotated[bool, Option("sliding-window layers cache the whole context", group=_SETTINGS, seldom=True)] = (
         False
     )
     gpu_layers: Annotated[
         int | None,
-        Option("layers on the GPUs, the output counted as one (default: all)", "-ngl", metavar="N", least=-1,
+        Option("GPU layers, the output layer included (default: all)", "-ngl", metavar="N", least=-1,
                most=_LARGEST, group=_SETTINGS),
     ] = None  # fmt: skip
     n_cpu_moe: Annotated[
         int,
-        Option("experts of the first N layers stay on the host", "-ncmoe", metavar="N", least=0, most=_LARGEST,
+        Option("keep the experts of the first N layers in host memory", "-ncmoe", metavar="N", least=0, most=_LARGEST,
                group=_SETTINGS),
     ] = 0  # fmt: skip
     override_tensor: Annotated[
-        tuple[str, ...], Option("such as exps=CPU", "-ot", metavar="PATTERN=DEVICE", group=_SETTINGS, seldom=True)
+        tuple[str, ...],
+        Option("tensor override such as exps=CPU", "-ot", metavar="PATTERN=DEVICE", group=_SETTINGS, seldom=True),
     ] = ()
     tensor_split: Annotated[
         tuple[float, ...],
-        Option("shares of several GPUs (default: by free memory)", "-ts", metavar="A,B", group=_SETTINGS, seldom=True),
+        Option("share of each GPU (default: by free memory)", "-ts", metavar="A,B", group=_SETTINGS, seldom=True),
     ] = ()
     batch: Annotated[
         int | None,
@@ -114,29 +121,23 @@ class FitRequest(Shown, frozen=True, kw_only=True):
     ] = None
     ubatch: Annotated[
         int | None,
-        Option(
-            "what is computed at once (default: 512)",
-            "-ub",
-            metavar="N",
-            least=1,
-            most=2**16,
-            group=_SETTINGS,
-            seldom=True,
-        ),
+        Option("micro-batch (default: 512)", "-ub", metavar="N", least=1, most=2**16, group=_SETTINGS, seldom=True),
     ] = None
     outputs: Annotated[
         int | None,
-        Option("tokens with logits in a batch: a server's slots (default), 0 for all", metavar="N", least=0,
+        Option("tokens with logits per batch: the slots (default), 0 for all", metavar="N", least=0,
                most=2**20, group=_SETTINGS, seldom=True),
     ] = None  # fmt: skip
-    flash_attention: Annotated[Literal["on", "off", "auto"], Option("(default: auto)", "-fa", group=_SETTINGS)] = "auto"
+    flash_attention: Annotated[
+        Literal["on", "off", "auto"], Option("flash attention (default: auto)", "-fa", group=_SETTINGS)
+    ] = "auto"
     op_offload: Annotated[
-        bool, Option("GPUs compute long prompts with the host's weights", group=_SETTINGS, seldom=True)
+        bool, Option("prefill on the GPU with weights from host memory", group=_SETTINGS, seldom=True)
     ] = True
     gpu_memory_utilization: Annotated[
         float | None,
         Option(
-            "vLLM's (default: 0.92, as since vLLM 0.20)", metavar="SHARE", kind=NUMBER, group=_SETTINGS, seldom=True
+            "as in vLLM (default: 0.92, as of vLLM 0.20)", metavar="SHARE", kind=NUMBER, group=_SETTINGS, seldom=True
         ),
     ] = None
 
@@ -145,7 +146,7 @@ class FitRequest(Shown, frozen=True, kw_only=True):
         known = CACHE_TYPES if self.runtime in ("llama_cpp", "ollama") else OTHER_CACHE_TYPES
         for kind in (self.kv_type, self.kv_type_v or self.kv_type):
             if kind not in known:
-                raise UserError(f"a cache can't be of the type {kind!r}", f"{self.runtime} knows {', '.join(known)}")
+                raise UserError(f"{kind!r} is not a KV cache type", f"{self.runtime} has {', '.join(known)}")
         if self.gpu_memory_utilization is not None and not 0 < self.gpu_memory_utilization <= 1:
             raise UserError(
                 f"--gpu-memory-utilization must be a share above 0, up to 1 (got {self.gpu_memory_utilization:g})",
@@ -158,11 +159,11 @@ def answer(request: FitRequest) -> "FitReport":
     from unslow.look.system.live import LiveSystem
 
     if not request.model:
-        raise UserError("which model?", "`unslow fit MODEL`, or `unslow fit --list` for the well-known ones")
-    return fitted(LiveSystem(), request)
+        raise UserError("no model given", "`unslow fit MODEL`; `unslow fit --list` lists known models")
+    return fit_model(LiveSystem(), request)
 
 
-def fitted(system: "System", request: FitRequest) -> "FitReport":
+def fit_model(system: "System", request: FitRequest) -> "FitReport":
     """Whether the model fits; UserError where the question can't be answered."""
     if request.runtime in ("vllm", "transformers"):
         from unslow.commands.fit.safetensors import hf_answer

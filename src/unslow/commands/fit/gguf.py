@@ -18,17 +18,17 @@ from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.model import Blueprint, Model
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, reported_fact
 from unslow.look.system import System
+from unslow.think.case.view import CaseView
 from unslow.think.fit.answers import FITS, rule_of_thumb, verdict_of
 from unslow.think.fit.gguf import fitting_settings, most_context, most_layers, shown_cache, shown_needs
 from unslow.think.fit.report import FitReport, ModelShown, QuantShown, WayShown
 from unslow.think.hardware import Room
 from unslow.think.memo import one_judgement
-from unslow.think.memory.llama_cpp.fused_kernels import UNFUSED_UNTIL
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings, ollama_micro_batch
 from unslow.think.memory.llama_cpp.need import refusal
-from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
+from unslow.think.memory.llama_cpp.scheduler import UNFUSED_UNTIL
 from unslow.think.plan.llama_cpp.question import EVERYTHING
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
@@ -43,10 +43,12 @@ _FLASH = {"on": True, "off": False, "auto": None}
 _ROUGH = 0.05  # How far the size of a quant may be from its usual bits for each weight
 _COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0  # Below so many bits for each weight answers suffer visibly, or badly
 _SHORTEST_USEFUL = 2048
-_SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
+_SAME_CONTEXT_PACKED = "the same context with a q8_0 KV cache"
 _WORTH_A_WORD = 32 * MIB  # Less is lost in any margin
-_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
-_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
+_TIGHT = (
+    "less memory stays free than the margin: llama.cpp's own fit would move layers to the CPU (--fit off keeps them)"
+)
+_TIGHT_IN_OLLAMA = "less memory stays free than the margin: Ollama would move layers to the CPU (num_gpu keeps them)"
 
 
 class _Smaller(NamedTuple):
@@ -55,7 +57,7 @@ class _Smaller(NamedTuple):
     quant: Mix
     setup: Setup
 
-    def shown(self) -> QuantShown:
+    def quant_shown(self) -> QuantShown:
         """What it asks for."""
         *devices, _ = self.setup.memory().needs
         weights = self.setup.blueprint.weights_bytes
@@ -85,15 +87,20 @@ def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundMo
     hardware = find_memory(system, request.devices, request.ram_bytes)
     rooms = hardware.rooms
     if request.tensor_split and len(request.tensor_split) != len(rooms):
-        raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
+        raise UserError(
+            f"--tensor-split must have one share per GPU (got {len(request.tensor_split)} for {len(rooms)})",
+            "such as 3,1",
+        )
     settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
     if why := refusal(Hyper(found.blueprint), settings):
-        raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
+        raise UserError(
+            f"llama.cpp does not start with these settings: {why}", "see --kv-type, --flash-attention and --parallel"
+        )
     margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
-    setup = Setup(found.blueprint, hardware, settings, margin).settled()
+    setup = Setup(found.blueprint, hardware, settings, margin).settle_attention()
     if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
         small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
-        setup = setup._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
+        setup = setup._replace(settings=small).settle_attention()  # Ollama takes a larger one only where it fits
     return request, found, setup
 
 
@@ -150,11 +157,13 @@ def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str]
     for text in ",".join(patterns).split(",") if patterns else ():
         pattern, equals, device = text.rpartition("=")
         if not equals or device.upper() not in places:
-            raise UserError(f"{text!r} is no override", f"write PATTERN=DEVICE, with one of {', '.join(places)}")
+            raise UserError(
+                f"{text!r} is not a tensor override", f"write PATTERN=DEVICE, with one of {', '.join(places)}"
+            )
         try:
             re.compile(pattern)
         except re.error as error:
-            raise UserError(f"{pattern!r} is no pattern: {error}", "it is a regular expression") from error
+            raise UserError(f"{pattern!r} is not a valid pattern: {error}", "it is a regular expression") from error
         pairs.append((pattern, str(places[device.upper()])))
     return tuple(pairs)
 
@@ -163,9 +172,9 @@ def setting_notes(request: FitRequest, settings: Settings, trained: int, *, expe
     """What a user should know of the settings."""
     notes = []
     if request.ubatch and request.batch is None and request.ubatch > BATCH:
-        notes.append(f"a micro-batch of {request.ubatch} needs a batch as large (-b {request.ubatch}): counted so")
+        notes.append(f"a micro-batch of {request.ubatch} needs a batch at least as large; assuming -b {request.ubatch}")
     if settings.slot_context > trained:
-        notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
+        notes.append(f"a slot has {settings.slot_context:,} tokens, more than the model's trained limit of {trained:,}")
     if request.n_cpu_moe and not experts:
         notes.append("--n-cpu-moe has no effect: the model has no experts")
     if request.gpu_layers and not gpus:
@@ -224,7 +233,7 @@ class _Gguf:
             max_gpu_layers=most_layers(setup),
             max_context=None if verdict == "cannot_tell" else self._most_context(setup),
             kv=shown_cache(setup),
-            next_quant=next((s.shown() for s in smaller if s.setup.settings == setup.settings), None),
+            next_quant=next((s.quant_shown() for s in smaller if s.setup.settings == setup.settings), None),
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
             ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
@@ -259,8 +268,8 @@ class _Gguf:
         words = changed.changes(self._setup.settings)
         if settings.overrides:
             moved = placing.apart + bool(placing.pieces)
-            some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} of them"
-            words.append(f"{settings.gpu_layers} of {self._everything} layers on the GPU but for {some}: much slower")
+            some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} layers"
+            words.append(f"{settings.gpu_layers} of {self._everything} layers offloaded except {some}: much slower")
         elif self._setup.hardware.rooms and not changed.without_gpus:
             words.append(self._placement_words(settings))
         return f"the same context with {', '.join(words)}"
@@ -287,7 +296,7 @@ class _Gguf:
             yield WayShown(what=self._changed_words(changed), **self._changed_lines(changed))
         whole = []
         for quant, setup in smaller[:1]:
-            what = f"{self._quant_words(quant, setup.settings)}, the largest usual quant that fits whole"
+            what = f"{self._quant_words(quant, setup.settings)}, the largest common quant that fits"
             whole.append(WayShown(what=what, **self._lines(setup.settings, other_file=True)))
         is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
         yield from self._less_cache()
@@ -311,7 +320,7 @@ class _Gguf:
             longer = self._most_context(self._setup._replace(settings=packed)) or 0
             if longer > max(shorter, _SHORTEST_USEFUL):
                 lines = self._lines(self._with_context(packed, longer))
-                yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", **lines)
+                yield WayShown(what=f"a context of {longer:,} tokens with a q8_0 KV cache", **lines)
 
     def _less_and_partly(self, *, same_context: bool) -> Iterator[WayShown]:
         """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
@@ -338,13 +347,19 @@ class _Gguf:
     def _placement_words(self, settings: Settings) -> str:
         layers, experts = settings.gpu_layers, settings.experts_on_cpu
         if layers < 0 or layers >= self._everything:
-            return f"the experts of {experts} layers on the host, all else on the GPU" if experts else "all on the GPU"
+            return (
+                f"the experts of {experts} layers in host memory, the rest on the GPU"
+                if experts
+                else "all layers offloaded"
+            )
         bare = " without their experts" if experts else ""
-        return f"{layers} of {self._everything} layers{bare} on the GPU, the others on the host: much slower"
+        return f"{layers} of {self._everything} layers{bare} offloaded, the rest in host memory: much slower"
 
     def _quant_words(self, quant: Mix, settings: Settings) -> str:
         bits = quant.bits_per_weight
-        costs = "" if bits >= _COARSE_BITS else " (costs quality)" if bits >= _RUINOUS_BITS else " (costs much quality)"
+        costs = (
+            "" if bits >= _COARSE_BITS else " (some quality loss)" if bits >= _RUINOUS_BITS else " (large quality loss)"
+        )
         return f"{quant.name}{costs}{'' if settings.key_type == self._setup.settings.key_type else ' in a q8_0 cache'}"
 
     @property
@@ -389,12 +404,12 @@ def lines_of(
     if ollama and is_file:
         changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
     model = Model(
-        name=reported(name, "given") if name else NOT_LOOKED,
-        path=reported(source if is_file else "MODEL.gguf", "given"),
+        name=reported_fact(name, "given") if name else NOT_LOOKED,
+        path=reported_fact(source if is_file else "MODEL.gguf", "given"),
     )
-    spelled = commands_for(changes, Case(model=model), name=request.runtime)
+    spelled = commands_for(changes, CaseView(Case(model=model)), name=request.runtime)
     left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
-    return (*spelled.lines, *(labelled_line(Place.HAND, f"not in these lines: {what}") for what in left))
+    return (*spelled.lines, *(labelled_line(Place.HAND, f"not in these commands: {what}") for what in left))
 
 
 def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:

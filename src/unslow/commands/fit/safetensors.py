@@ -14,15 +14,16 @@ from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Case
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.system import System
+from unslow.think.case.view import CaseView
 from unslow.think.fit.answers import FITS, rule_of_thumb
 from unslow.think.fit.report import FitReport, ModelShown, WayShown
 from unslow.think.fit.safetensors import FitAnswer, transformers_answer, vllm_answer
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memory import transformers, vllm
 from unslow.think.plan.vllm.choices import FP8_CACHE, MOST_SHARE, PACKS_AT_LOAD
-from unslow.think.speed.chips import has_links
+from unslow.think.speed.question import has_links
 
 DEFAULT_CONTEXT = 8192
 _FEWER_REQUESTS = (256, 64, 16)
@@ -34,10 +35,10 @@ def hf_answer(system: System, request: FitRequest) -> FitReport:
     """Whether the model fits, as the runtime counts."""
     found = find_shape(system, request.model, request.quant, request.runtime)
     hardware = find_memory(system, request.devices, request.ram_bytes)
-    return answered(request, found, hardware)
+    return fit_report(request, found, hardware)
 
 
-def answered(request: FitRequest, found: FoundShape, hardware: Hardware) -> FitReport:
+def fit_report(request: FitRequest, found: FoundShape, hardware: Hardware) -> FitReport:
     """Whether a model that was found fits these memories."""
     trained = found.shape.positions or DEFAULT_CONTEXT
     usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
@@ -62,7 +63,7 @@ def _vllm_report(request: FitRequest, found: FoundShape, hardware: Hardware, con
     """Without a context that was asked for, the longest one that fits is answered for."""
     rooms = hardware.rooms
     if not rooms:
-        raise UserError("vLLM's memory is known for GPUs only", 'name one: --device "RTX 4090"')
+        raise UserError("vLLM's memory use is known for GPUs only", 'name one: --device "RTX 4090"')
     device = find_device(rooms[0].name, rooms[0].capacity_bytes)
     loaded = found if request.quant else found.loaded_by_vllm()  # a type that was asked for is told to vLLM too
     settings = vllm.VllmSettings(
@@ -120,9 +121,9 @@ class _Tried(NamedTuple):
             Knob.PARALLEL.to(settings.max_num_seqs or None),
             Knob.BATCH.to(settings.max_num_batched_tokens or None),
         )
-        checkpoint = Model(path=reported(model or self.found.checkpoint, "given"))
+        checkpoint = Model(path=reported_fact(model or self.found.checkpoint, "given"))
         asked = [change for change in changes if change.value is not None]
-        return "\n".join(commands_for(asked, Case(model=checkpoint), name="vllm").lines)
+        return "\n".join(commands_for(asked, CaseView(Case(model=checkpoint)), name="vllm").lines)
 
 
 def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator[WayShown]:
@@ -134,12 +135,12 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     small = tried._replace(settings=settings._replace(kv_cache_dtype="fp8"))
     ways = [(f"a context of {most_context:,} tokens", shorter.command())] if most_context else []
     more = next(((one.settings.utilization, command) for one in larger if (command := one.command())), None)
-    ways += [(f"{more[0]:.0%} of each card instead of {now:.0%}", more[1])] if more else []
+    ways += [(f"{more[0]:.0%} of each GPU instead of {now:.0%}", more[1])] if more else []
     fewer = ((n, tried._replace(settings=settings._replace(max_num_seqs=n)).command()) for n in _FEWER_REQUESTS)
     if not settings.max_num_seqs and (served := next(((n, line) for n, line in fewer if line), None)):
-        ways.append((f"at most {served[0]} requests at once: the sampler keeps less memory", served[1]))
+        ways.append((f"at most {served[0]} concurrent requests: the sampler reserves less memory", served[1]))
     if settings.kv_bytes > 1 and family in FP8_CACHE:
-        ways.append(("the same context in an FP8 KV cache", small.command()))
+        ways.append(("the same context with an FP8 KV cache", small.command()))
     formats = (("FP8", "an FP8 checkpoint"), ("AWQ", "a 4-bit checkpoint (AWQ or GPTQ)"))
     coarser = (
         (word, what, tried.in_format(word)) for word, what in formats if word != "FP8" or family in PACKS_AT_LOAD
@@ -149,7 +150,7 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     ways += [next((way for way in coarse if way[1]), ("", ""))]
     cards = [n for n in (2, 4, 8) if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
     several = ((n, tried._replace(rooms=(tried.rooms[0],) * n).command()) for n in cards)
-    ways += [next(((f"{n} such cards, tensor parallel", command) for n, command in several if command), ("", ""))]
+    ways += [next(((f"{n} of these GPUs, tensor parallel", command) for n, command in several if command), ("", ""))]
     return (WayShown(what=what, command=command) for what, command in ways if command)
 
 

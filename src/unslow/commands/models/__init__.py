@@ -1,6 +1,7 @@
-"""List the models on this machine: in Ollama, LM Studio, the Hugging Face cache, llama.cpp's cache, and in WHERE.
+"""List the models on this machine.
 
-Only headers are read, so that a terabyte takes a moment. A broken model is listed with the reason.
+Looks in Ollama, LM Studio, the Hugging Face cache, llama.cpp's cache and WHERE. Only headers are read, so even a
+terabyte takes a moment. A broken model is listed with the reason.
 
 examples:
   unslow models
@@ -11,21 +12,21 @@ examples:
 from typing import TYPE_CHECKING, Annotated
 
 from unslow.commands._output import Progress
-from unslow.commands._request import PATH, Option, Told, function_of
+from unslow.commands._request import PATH, LongRequest, Option, function_of
 
 if TYPE_CHECKING:
     from unslow.facts.stored_model import Inventory
 
 
-class ModelsRequest(Told, frozen=True, kw_only=True):
+class ModelsRequest(LongRequest, frozen=True, kw_only=True):
     """The models on this machine, in every tool's store; only their headers are read."""
 
     where: Annotated[
-        tuple[str, ...], Option("further folders or files to look at", metavar="WHERE", kind=PATH, positional=True)
+        tuple[str, ...], Option("more folders or files to search", metavar="WHERE", kind=PATH, positional=True)
     ] = ()
-    all: Annotated[
-        bool, Option("also older revisions, files that are no models, paths, and where was looked", only="cli")
-    ] = False
+    all: Annotated[bool, Option("also show older revisions, other files, paths and searched places", only="cli")] = (
+        False
+    )
 
 
 def answer(request: ModelsRequest, progress: Progress) -> "Inventory":

@@ -13,9 +13,9 @@ import msgspec
 from unslow.catalog.models import find_model as find_known
 from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
 from unslow.catalog.weight_parts import Part, parts_of_shape, parts_of_tensors, plain_storage, total_bytes
-from unslow.commands.models.stored import exists, expanded, find_model, is_folder, obstacle
+from unslow.commands.models.stored import exists, expand_path, find_model, is_folder, obstacle
 from unslow.commands.models.well_known import (
-    Meant,
+    NamedModel,
     chosen_mix,
     chosen_scheme,
     find_well_known,
@@ -37,8 +37,8 @@ from unslow.think.quantise import types_of
 
 CATALOGUE = "catalogue"  # The source of a model of which no file was read
 OLLAMA = "Ollama"
-_FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
-_WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
+_FILE_HINT = "give a GGUF file, or a name listed by `unslow models`"
+_WEB_HINT = "check the URL and the connection; a local file needs no URL"
 _WIDE = 4  # Bytes of a number in float32
 _TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")  # A name with a tag, as Ollama has them
 
@@ -111,23 +111,23 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
     if not found:
         meant = find_well_known(system, word)
         model, (chosen, why) = meant.model, chosen_mix(meant, quant)
-        how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
+        how = f"No file read; tensors from {model.source}, types as llama-quantize chooses them"
         notes = (*same_shape_note(meant), *why, how, *projector_note(model))
         made = FoundModel(model.name, made_up(model, chosen.name), chosen.name, CATALOGUE, model.parameters, notes)
-        return _estimated(made._replace(stands_for=meant.stands_for), quant or meant.quant)
+        return _with_estimated_sizes(made._replace(stands_for=meant.stands_for), quant or meant.quant)
     mix = mix_named(quant).name if quant else found.quant
     if found.quant in (mix, (quant or "").upper()):
         return found
     estimate = estimated_mix(quant or "")
-    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
+    note = f"The file is {found.quant}; these are the numbers for {estimate.word if estimate else mix}"
     other = found._replace(
         blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
     )
-    return _estimated(other, quant or "")
+    return _with_estimated_sizes(other, quant or "")
 
 
 def _on_this_machine(system: System, word: str) -> FoundModel | None:
-    path = expanded(word)
+    path = expand_path(word)
     is_file = "\0" not in word and not is_folder(system, path) and exists(system, path)
     # what stands in the way of reading one is told where models are looked for
     if is_file and not obstacle(system, path) and not path.endswith(".safetensors"):
@@ -140,12 +140,12 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     if not stored:
         return None
     if stored.format != "gguf":
-        hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
-        raise UserError(f"{stored.name} is in safetensors, which llama.cpp does not load", hint)
+        hint = "try --runtime transformers, --runtime vllm, or the model name with --quant"
+        raise UserError(f"{stored.name} is in safetensors format, which llama.cpp does not load", hint)
     found = _read(lambda: read_gguf(system, stored.path), stored.path, _FILE_HINT)
     extras = [f"{len(stored.projectors)} projector(s)"] * bool(stored.projectors)
     extras += [f"{len(stored.adapters)} adapter(s)"] * bool(stored.adapters)
-    notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
+    notes = (f"without its {' and '.join(extras)}, which need additional memory",) if extras else ()
     return found._replace(
         name=one_line(stored.name), notes=(*found.notes, *notes), tool=stored.tool, settings=stored.settings
     )
@@ -160,9 +160,9 @@ def _read(read: Callable[[], Gguf], source: str, hint: str) -> FoundModel:
     missing, incomplete = gguf.missing_bytes, ""
     notes: tuple[str, ...] = ()
     if missing >= gguf.tensors.bytes and missing:  # one that ends before its first tensor is a header on purpose
-        notes = ("only the header is here, which tells all that memory depends on",)
+        notes = ("only the header was read, which is enough to calculate memory",)
     elif missing:
-        incomplete = f"{size(max(missing, 2**20))} are missing: the download is not whole, it will not load"
+        incomplete = f"{size(max(missing, 2**20))} are missing: the download is incomplete and will not load"
         notes = (incomplete,)
     return FoundModel(
         name=model_title(facts.name.value_or(""), source),
@@ -175,7 +175,7 @@ def _read(read: Callable[[], Gguf], source: str, hint: str) -> FoundModel:
     )
 
 
-def _estimated(found: FoundModel, quant: str) -> FoundModel:
+def _with_estimated_sizes(found: FoundModel, quant: str) -> FoundModel:
     """The model with sizes by the nearest mix, where the quant is none that follows from its name."""
     estimate = estimated_mix(quant)
     if estimate is None:
@@ -200,16 +200,17 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
     """The model; UserError where the word means none, or a file or a format of another runtime."""
     word = model_of_address(word)
     if word == "-" or is_address(word):
-        hint = "give a folder with safetensors, or the name of the model"
-        raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
-    if config := read_config_alone(system, expanded(word)):
-        return _from_config(expanded(word), config, quant, runtime)
+        hint = "give a folder with safetensors, or the model name"
+        why = "only GGUF files can be read from there, and this runtime's memory use for those is unknown"
+        raise UserError(f"{word}: {why}", hint)
+    if config := read_config_alone(system, expand_path(word)):
+        return _from_config(expand_path(word), config, quant, runtime)
     stored = find_model(system, word)
     if stored is None:
         return _shape_from_catalogue(find_well_known(system, word), quant, runtime)
     if stored.format == "gguf":
-        hint = "give a folder with safetensors, or the name of the model"
-        raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
+        hint = "give a folder with safetensors, or the model name"
+        raise UserError(f"{stored.name} is a GGUF file; this runtime's memory use for those is unknown", hint)
     return _from_files(system, stored)
 
 
@@ -229,7 +230,7 @@ def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -
         parameters=total_bytes(parts_of_shape(shape, plain_storage(1))),
         dtype_bytes=chosen.plain_bytes,
         checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
-        notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
+        notes=("No safetensors in the folder; weight sizes calculated from config.json",),
     )
 
 
@@ -239,7 +240,7 @@ def _shape_of(name: str, config: Config) -> HfShape:
     except LookError as error:
         raise UserError(error.why, error.how_to_get) from error
     if not shape.layers or not shape.width or not shape.heads:
-        raise UserError(f"the config of {name} does not tell its layers and heads", "is it a language model?")
+        raise UserError(f"the config of {name} does not give layers and heads", "is it a language model?")
     return shape
 
 
@@ -249,7 +250,7 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
     except LookError as error:
         raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
     if not checkpoint.config:
-        raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
+        raise UserError(f"{stored.name} has no config.json", "the model's shape is in it; give the folder that has it")
     shape = _shape_of(stored.name, checkpoint.config)
     return FoundShape(
         name=one_line(stored.name),
@@ -265,7 +266,7 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
     )
 
 
-def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
+def _shape_from_catalogue(meant: NamedModel, asked: str | None, runtime: str = "vllm") -> FoundShape:
     model = meant.model
     chosen, why = chosen_scheme(meant, asked, runtime)
     published = named_scheme(model.published or "BF16", runtime)
@@ -282,7 +283,7 @@ def _shape_from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm"
         dtype_bytes=chosen.plain_bytes,
         stands_for=meant.stands_for,
         checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
-        notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
+        notes=(*same_shape_note(meant), *why, f"No file read; numbers from {model.source}", *projector_note(model)),
     )
 
 
@@ -291,7 +292,7 @@ def shape_by_name(word: str, quant: str) -> FoundShape | None:
     try:
         model = find_known(word)
         _, carried = split_quant(word.rsplit("/", 1)[-1])
-        return _shape_from_catalogue(Meant(model, carried), None if carried else quant or None)
+        return _shape_from_catalogue(NamedModel(model, carried), None if carried else quant or None)
     except UserError:
         return None
 
@@ -311,10 +312,10 @@ def model_of_address(word: str) -> str:
     if scheme[1].lower() in _NAMES:
         return word[scheme.end() :]
     if not is_address(word):
-        hint = "give an address with https://, a file, or a name such as Qwen3-8B"
-        raise UserError(f"{word}: models are not read by {scheme[1]}://", hint)
+        hint = "give an https:// URL, a file, or a name such as Qwen3-8B"
+        raise UserError(f"{word}: cannot read models over {scheme[1]}://", hint)
     if page := _HUB_FILE.match(word):
-        raise UserError(f"{word}: this is the page of a file, not the file", f"give {page[1]}/resolve/{page[2]}")
+        raise UserError(f"{word}: this is a web page about the file, not the file", f"give {page[1]}/resolve/{page[2]}")
     about = _HUB_PAGE.fullmatch(word) or _OLLAMA_PAGE.fullmatch(word)
     return about[1] if about else word
 

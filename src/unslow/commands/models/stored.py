@@ -10,7 +10,7 @@ from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.values import Absence
-from unslow.look.models.stores import described, find_at, find_everywhere
+from unslow.look.models.stores import find_at, find_everywhere, with_header
 from unslow.look.system import LookError, System
 
 MOST_CANDIDATES = 64
@@ -34,38 +34,38 @@ def resolve(system: System, word: str) -> StoredModel:
     names = sorted({m.name for m in find_everywhere(system).models})
     near = get_close_matches(word.casefold(), [n.casefold() for n in names], 3, 0.5)
     close = [n for n in names if n.casefold() in near]
-    hint = f"did you mean {' or '.join(close)}?" if close else "`unslow models` lists what is here"
-    raise UserError(f"there is no model {word!r} on this machine", hint)
+    hint = f"did you mean {' or '.join(close)}?" if close else "`unslow models` lists the local models"
+    raise UserError(f"no model {word!r} on this machine", hint)
 
 
 def find_model(system: System, word: str) -> StoredModel | None:
     """As `resolve`; None where nothing here is called so, such as a model that only the catalogue knows."""
     if not word or "\0" in word:
-        raise UserError("an empty name names no model", "give a file, a folder or a name that `unslow models` lists")
+        raise UserError("the model name is empty", "give a file, a folder or a name listed by `unslow models`")
     found = _found_at(system, word) or matching(find_everywhere(system).models, word)
     if not found and is_path(word):
         raise missing_file(word)
     if not found:
         return None
-    told = [described(system, m) for m in found[:MOST_CANDIDATES]]
+    told = [with_header(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in RUNNABLE] or told
     sound = [m for m in fitting if not m.broken] or fitting
     different = {_contents(m): m for m in reversed(sound)}
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
-        raise UserError(f"{word!r} can mean {len(different)} models", f"say which: {_choice(list(different.values()))}")
+        raise UserError(f"{word!r} matches {len(different)} models", f"choose one: {_choice(list(different.values()))}")
     model = sound[0]
     if model.kind is Kind.REMOTE:
-        raise UserError(f"{word} runs elsewhere: {model.tool} has no weights of it", "give a model that is here")
+        raise UserError(f"{word} runs remotely: {model.tool} has no weights for it", "give a local model")
     if model.broken and model.architecture is None:
-        raise UserError(f"{word} can't be read: {model.broken}", "`unslow models` lists what is here")
+        raise UserError(f"cannot read {word}: {model.broken}", "`unslow models` lists the local models")
     return model  # one that is only cut short still tells what it would need
 
 
 def _found_at(system: System, word: str) -> list[StoredModel]:
     """The models at a path; none where the word is no path, or one without models and may be a name as well."""
-    path, only_a_path = expanded(word), word.startswith(("/", "./", "../", "~"))
+    path, only_a_path = expand_path(word), word.startswith(("/", "./", "../", "~"))
     if why := obstacle(system, path):
-        raise UserError(f"{word}: {why}", "give a file, the folder that holds it, or a name that `unslow models` lists")
+        raise UserError(f"{word}: {why}", "give a file, its folder, or a name listed by `unslow models`")
     if not exists(system, path):
         if only_a_path:
             raise missing_file(word)
@@ -73,23 +73,23 @@ def _found_at(system: System, word: str) -> list[StoredModel]:
     try:
         found = find_at(system, path)
     except LookError as error:
-        raise UserError(error.why, "give a file, a folder or a name that `unslow models` lists") from error
+        raise UserError(error.why, "give a file, a folder or a name listed by `unslow models`") from error
     if only_a_path and not found:
-        raise UserError(f"{word}: no model is in there", "models end in .gguf or .safetensors")
+        raise UserError(f"{word}: no model found there", "model files end in .gguf or .safetensors")
     return found
 
 
 def obstacle(system: System, path: str) -> str:
     """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
     if is_folder(system, path):
-        return "is too wide a place to look for models" if _is_too_wide(system, path) else ""
+        return "is too large a folder to search for models" if _is_too_wide(system, path) else ""
     try:
         head = system.read_head(path, len(_POINTER))
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
-            return "is a link that leads nowhere" if _is_named(system, path) else ""
+            return "is a broken link" if _is_named(system, path) else ""
         if error.absence is Absence.NOT_SUPPORTED:
-            return "is a pipe or a device, not a file; `-` reads what is piped in"
+            return "is a pipe or a device, not a file; `-` reads standard input"
         return error.why.removeprefix(f"{path}: ")
     if not head:
         return "is empty"
@@ -133,7 +133,7 @@ def exists(system: System, path: str) -> bool:
     return True
 
 
-def expanded(path: str) -> str:
+def expand_path(path: str) -> str:
     """A path as typed, with the home folder put in."""
     return os.path.expanduser(path)  # noqa: PTH111 (a path as typed stays as typed)
 
@@ -151,7 +151,7 @@ def missing_file(word: str) -> UserError:
     try:
         name = find_known_model(word).name
     except UserError:
-        return UserError(f"{word}: no such file or folder", "`unslow models` lists what is here")
+        return UserError(f"{word}: no such file or folder", "`unslow models` lists the local models")
     _, quant = split_quant(os.path.splitext(word)[0] if word.lower().endswith(_ENDINGS) else word)  # noqa: PTH122
     asked = f"{name} --quant {quant}" if quant else name
     return UserError(f"{word}: no such file or folder", f"without the file: `unslow fit {asked}`")
@@ -202,18 +202,18 @@ def _choice(models: Sequence[StoredModel]) -> str:
 def list_models(system: System, where: Sequence[str], progress: Progress) -> Inventory:
     """Every model of every store and of further folders or files, sound or broken."""
     for path in where:
-        if not exists(system, expanded(path)):
-            raise UserError(f"{path}: no such file or folder", "WHERE is a folder or a file with models")
-    seen = find_everywhere(system, [expanded(path) for path in where])
+        if not exists(system, expand_path(path)):
+            raise UserError(f"{path}: no such file or folder", "WHERE must be a folder or a file with models")
+    seen = find_everywhere(system, [expand_path(path) for path in where])
     models, start = [], system.clock()
     for number, model in enumerate(seen.models[:MOST_DESCRIBED]):
         if system.clock() - start > SLOW_S:
-            progress.step("reading the headers of models", number / len(seen.models))
-        models.append(described(system, model))
+            progress.step("reading model headers", number / len(seen.models))
+        models.append(with_header(system, model))
     models.sort(key=lambda model: (model.tool in UNNAMED, model.tool.casefold(), model.name.casefold()))
     notices = list(seen.notices)
     if len(seen.models) > MOST_DESCRIBED:
-        notices.append(f"there are {len(seen.models)} models; the first {MOST_DESCRIBED} were looked at")
+        notices.append(f"found {len(seen.models)} models; read the first {MOST_DESCRIBED}")
     files = {file.inode or file.path: file.bytes for model in models for file in model.files}
     return Inventory(
         models=tuple(models), places=tuple(seen.places), total_bytes=sum(files.values()), notices=tuple(notices)

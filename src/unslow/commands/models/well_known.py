@@ -7,7 +7,7 @@ from unslow.catalog import models
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import Mix, estimated_mix, file_types, find_mix, split_quant
 from unslow.catalog.weight_parts import Scheme, Storage, find_scheme, packed_storage, plain_storage
-from unslow.commands.models.stored import exists, expanded
+from unslow.commands.models.stored import exists, expand_path
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 
@@ -24,7 +24,7 @@ _PLAIN = {
 T = TypeVar("T")
 
 
-class Meant(NamedTuple):
+class NamedModel(NamedTuple):
     """A model by name."""
 
     model: WellKnown
@@ -32,7 +32,7 @@ class Meant(NamedTuple):
     stands_for: str = ""  # The name of another model of the same shape, where that one was named
 
 
-class Chosen(NamedTuple):
+class ModelChoice(NamedTuple):
     """A format: a scheme of quantisation, or None for numbers that are not packed."""
 
     name: str
@@ -48,29 +48,29 @@ class Chosen(NamedTuple):
         return self.scheme.packing.name if self.scheme else ""
 
 
-def find_well_known(system: System, word: str) -> Meant:
+def find_well_known(system: System, word: str) -> NamedModel:
     """The model that a name means where no file is here; UserError where it means none or several."""
     try:
         model = models.find_model(word)
     except UserError as error:
-        if exists(system, expanded(word)):
-            hint = "models end in .gguf or .safetensors; `unslow models` lists what is here"
-            raise UserError(f"{word}: no model is in that folder", hint) from error
+        if exists(system, expand_path(word)):
+            hint = "model files end in .gguf or .safetensors; `unslow models` lists the local ones"
+            raise UserError(f"{word}: no model found in that folder", hint) from error
         raise
     _, quant = split_quant(word.rsplit("/", 1)[-1])
-    return Meant(model, quant, models.same_shape_as(word, model))
+    return NamedModel(model, quant, models.same_shape_as(word, model))
 
 
-def chosen_mix(meant: Meant, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
+def chosen_mix(meant: NamedModel, asked: str | None) -> tuple[Mix, tuple[str, ...]]:
     """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
     if asked:
         mix = mix_named(asked)
-        return mix, overruled(meant, mix.name, _found(find_mix, meant.quant))
+        return mix, overruled_quant_notes(meant, mix.name, _find_or_none(find_mix, meant.quant))
     if meant.quant:
         return mix_named(meant.quant), ()
-    if shipped := _found(find_mix, meant.model.published):
-        return shipped, (f"no quant was named: assuming {shipped.name}, as its publisher ships it",)
-    return find_mix(DEFAULT_QUANT), (f"no quant was named: assuming {DEFAULT_QUANT}",)
+    if shipped := _find_or_none(find_mix, meant.model.published):
+        return shipped, (f"No quant given; assuming {shipped.name}, as published",)
+    return find_mix(DEFAULT_QUANT), (f"No quant given; assuming {DEFAULT_QUANT}",)
 
 
 def mix_named(word: str) -> Mix:
@@ -80,48 +80,50 @@ def mix_named(word: str) -> Mix:
     try:
         return find_mix(word)
     except UserError as error:
-        if _found(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
+        if _find_or_none(find_scheme, word) and word.upper() not in {kind.name for kind, _ in file_types().values()}:
             home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
-            hint = f"for that there is {home}; for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
-            raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
+            hint = f"use {home} for that; for llama.cpp choose a GGUF quant: --quant {DEFAULT_QUANT}"
+            raise UserError(f"llama.cpp does not load {word.upper()}, a safetensors format", hint) from error
         raise
 
 
-def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:
+def chosen_scheme(meant: NamedModel, asked: str | None, runtime: str = "vllm") -> tuple[ModelChoice, tuple[str, ...]]:
     """What is asked for, what the name carries, or what the publisher ships; and a note."""
     if asked:
         chosen = named_scheme(asked, runtime)
-        return chosen, overruled(meant, chosen.name, _found(lambda word: named_scheme(word, runtime), meant.quant))
+        return chosen, overruled_quant_notes(
+            meant, chosen.name, _find_or_none(lambda word: named_scheme(word, runtime), meant.quant)
+        )
     if meant.quant:
         return named_scheme(meant.quant, runtime), ()
     chosen = named_scheme(meant.model.published or "BF16", runtime)
-    return chosen, (f"no quant was named: assuming {chosen.name}, as its publisher ships it",)
+    return chosen, (f"No quant given; assuming {chosen.name}, as published",)
 
 
-def named_scheme(word: str, runtime: str) -> Chosen:
+def named_scheme(word: str, runtime: str) -> ModelChoice:
     """The format that a word means; UserError where there is none, or this runtime does not load it."""
     if plain := _PLAIN.get(word.upper()):
-        return Chosen(plain[0], None, plain[1])
-    if _found(find_mix, word) and not _found(find_scheme, word):
-        hint = "name a format of safetensors, such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
-        raise UserError(f"{word} is a quant of GGUF files; this runtime's memory for those is not known", hint)
+        return ModelChoice(plain[0], None, plain[1])
+    if _find_or_none(find_mix, word) and not _find_or_none(find_scheme, word):
+        hint = "choose a safetensors format such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
+        raise UserError(f"{word} is a GGUF quant; this runtime's memory use for those is unknown", hint)
     scheme = find_scheme(word, without=OTHER_HOMES)
     if home := next((home for name, home in OTHER_HOMES.items() if scheme.packing.name.startswith(name)), None):
-        hint = "name a format that it loads, such as --quant FP8, AWQ or GPTQ-Int4"
-        raise UserError(f"{runtime} does not load {scheme.packing.name}: that is for {home}", hint)
+        hint = "choose a format that it loads, such as --quant FP8, AWQ or GPTQ-Int4"
+        raise UserError(f"{runtime} does not load {scheme.packing.name}: use {home} for that", hint)
     several = len(scheme.packing.bits) > 1 or scheme.packing.bits_between != (0, 0)
     name = f"{scheme.packing.name} {scheme.bits:g}-bit" if several else scheme.packing.name
-    return Chosen(name, scheme)
+    return ModelChoice(name, scheme)
 
 
-def overruled(meant: Meant, used: str, carried: "Chosen | Mix | None") -> tuple[str, ...]:
+def overruled_quant_notes(meant: NamedModel, used: str, carried: "ModelChoice | Mix | None") -> tuple[str, ...]:
     """A note where the flag and the name tell of different quants."""
     if not meant.quant or (carried and used == carried.name):
         return ()
-    return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
+    return (f"The name says {meant.quant}; using --quant {used}",)
 
 
-def _found(find: Callable[[str], T], word: str) -> T | None:
+def _find_or_none(find: Callable[[str], T], word: str) -> T | None:
     """What a word means; None where it means nothing."""
     try:
         return find(word) if word else None
@@ -129,15 +131,15 @@ def _found(find: Callable[[str], T], word: str) -> T | None:
         return None
 
 
-def same_shape_note(meant: Meant) -> tuple[str, ...]:
+def same_shape_note(meant: NamedModel) -> tuple[str, ...]:
     """That another model of the same shape was computed."""
     if not meant.stands_for:
         return ()
-    return (f"{meant.stands_for} has the shape of {meant.model.name}: computed with that",)
+    return (f"{meant.stands_for} has the same shape as {meant.model.name}; calculated with that",)
 
 
 def projector_note(model: WellKnown) -> tuple[str, ...]:
     """What of a model is not counted."""
     if not model.projector:
         return ()
-    return (f"its projector (mmproj), which reads {model.projector}, is not counted: it needs memory of its own",)
+    return (f"its projector (mmproj), which reads {model.projector}, is not included; it needs additional memory",)

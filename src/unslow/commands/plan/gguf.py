@@ -28,7 +28,7 @@ from unslow.think.plan.llama_cpp.points import fits_whole
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, Draft, LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES
-from unslow.think.plan.pareto_front import Planned
+from unslow.think.plan.pareto_front import FrontAndChoice
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 from unslow.think.plan.running import WORTH_A_CHANGE
 
@@ -57,7 +57,7 @@ _LACKING: dict[Knob, Abilities] = {
 }
 """What is left to choose from where the version at hand has no word for a setting."""
 RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
-_FAMILY = "name a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
+_FAMILY = "choose a small model of the same family, such as llama-3.2-1b for llama-3.3-70b"
 _LIKE = 0.03  # Of parameters: a file with so many fewer or more is another model
 
 
@@ -70,7 +70,7 @@ def plan_for_model(
     With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
     """
     if request.model is None:
-        raise UserError("which model?", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
+        raise UserError("no model given", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
     found = find_gguf_model(system, request.model, request.quant)
     if found.incomplete:
         raise UserError(f"{found.source}: {found.incomplete}", "download it again")
@@ -84,7 +84,7 @@ def plan_for_model(
     question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned = plan_with_or_without_gpus(question, (), itself)
-    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
+    told = f"the defaults of {question.runtime} do not fit here, so there is nothing to compare with"
     alone = (told,) if planned.current is None and planned.recommended is not None else ()
     taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
     notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
@@ -106,9 +106,9 @@ def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> H
     if backend == "cpu":
         hardware = hardware._replace(rooms=(), chips=())
     elif not hardware.rooms:
-        why = f"how much memory the {hardware.device.name} has was not said"
+        why = f"the memory size of the {hardware.device.name} is missing"
         name = hardware.named or hardware.device.name
-        return Unknown(why, f'name its size, as in --device "{name} 32GB", or give --ram')
+        return Unknown(why, f'add its size, as in --device "{name} 32GB", or give --ram')
     setting = setting_of(plan, hardware, usual, backend)
     return hardware._replace(
         setting=setting,
@@ -122,11 +122,11 @@ def host_notes(hardware: Hardware, request: PlanRequest) -> tuple[str, ...]:
     notes = []
     if hardware.host_is_assumed:
         speed, cores = hardware.processors.bytes_per_s / GB, hardware.processors.cores
-        who = f"{hardware.named} is taken" if hardware.device.kind == "cpu" else "the host is taken"
-        notes.append(f"{who} to read {speed:.0f} GB/s with {cores} cores: --ram-bandwidth, --threads")
-    shared = hardware.device.unified or any(room.unified for room in hardware.rooms)
+        which = hardware.named if hardware.device.kind == "cpu" else "a host"
+        notes.append(f"Assuming {which} with {speed:.0f} GB/s and {cores} cores (--ram-bandwidth, --threads)")
+    shared = hardware.device.is_unified or any(room.unified for room in hardware.rooms)
     if hardware.machine is None and hardware.host_room is None and request.ram_bytes is None and not shared:
-        notes.append("how much memory the host has was not said: it is taken to have enough for all else: --ram 64GB")
+        notes.append("Host memory size not given; assuming that the rest fits (--ram 64GB)")
     return tuple(notes)
 
 
@@ -135,8 +135,8 @@ def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
     trained = plan.count("context_length")
     if not trained or goal.context <= trained:
         return ()
-    said = f"the model was trained for {trained:,} tokens: answers get worse beyond that"
-    return (f"{said}, and a recent llama-server, as Ollama does, ends a conversation there",)
+    said = f"The model was trained for {trained:,} tokens; quality drops beyond that"
+    return (f"{said}, and recent llama-server and Ollama end a conversation there",)
 
 
 def goal_of(request: PlanRequest, found: FoundModel, rooms: Sequence[Room]) -> Goal:
@@ -153,7 +153,9 @@ def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
     answer = request.answer if "answer" in request.given else min(request.answer, room)
     work = Work(prompt, request.kept, answer, users)
     if work.tokens > context:
-        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
+        hint = (
+            f"use a longer --context or fewer tokens ({request.kept:,} cached, {prompt:,} prompt, {answer:,} generated)"
+        )
         raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
     return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
 
@@ -210,8 +212,8 @@ def margin_of(request: PlanRequest, rooms: Sequence[Room]) -> int:
         return MARGIN_BYTES
     largest = max((room.capacity_bytes for room in rooms), default=0)
     if rooms and request.margin_bytes >= largest:
-        asked = f"--margin {request.margin_bytes / GIB:.3g} GiB is to stay free of a GPU of {largest / GIB:.3g} GiB"
-        raise UserError(asked, "give a smaller one, or --device cpu to leave the GPU out")
+        asked = f"--margin {request.margin_bytes / GIB:.3g} GiB leaves nothing of a GPU with {largest / GIB:.3g} GiB"
+        raise UserError(asked, "give a smaller one, or use --device cpu")
     return request.margin_bytes
 
 
@@ -227,7 +229,7 @@ def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: 
         raise UserError(f"--draft {request.draft}: {found.incomplete}", "download it again")
     why = why_no_draft(model, found.blueprint)
     if why:
-        raise UserError(f"{found.name} can't guess for this model: {why}", _FAMILY)
+        raise UserError(f"{found.name} cannot be a draft model for this model: {why}", _FAMILY)
     file = "" if found.source == CATALOGUE or not here else found.source
     return Draft(f"{found.name} {found.quant}", Pieces(found.blueprint), file, GUESSED)
 
@@ -244,18 +246,18 @@ def variants_of(
         known.setdefault(other.quant, _variant(other, at_hand=True))
     for quant in OTHER_QUANTS:
         if quant not in known:
-            known[quant] = _variant(_made(found, quant), at_hand=found.source == CATALOGUE)
+            known[quant] = _variant(_requantized_model(found, quant), at_hand=found.source == CATALOGUE)
     every = sorted(known.values(), key=lambda v: -v.blueprint.weights_bytes)
     if fits_whole(every[-1].blueprint):
         return tuple(every)
-    smaller = (_made(found, quant) for quant in SMALLEST_QUANTS if quant not in known)
+    smaller = (_requantized_model(found, quant) for quant in SMALLEST_QUANTS if quant not in known)
     first = next((made for made in smaller if fits_whole(made.blueprint)), None)
     if first is None or first.blueprint.weights_bytes >= every[-1].blueprint.weights_bytes:
         return tuple(every)
     return (*every, _variant(first, at_hand=found.source == CATALOGUE)._replace(whole=True))
 
 
-def _made(found: FoundModel, quant: str) -> FoundModel:
+def _requantized_model(found: FoundModel, quant: str) -> FoundModel:
     return found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
 
 
@@ -287,7 +289,7 @@ def _siblings(system: System | None, found: FoundModel) -> Iterator[FoundModel]:
 
 
 def gguf_report(
-    request: PlanRequest, found: FoundModel, goal: Goal, planned: Planned, machine: str, notes: tuple[str, ...]
+    request: PlanRequest, found: FoundModel, goal: Goal, planned: FrontAndChoice, machine: str, notes: tuple[str, ...]
 ) -> PlanReport:
     """The whole answer."""
     verdict: Verdict = "better"
@@ -308,12 +310,12 @@ def _without_fit(option: OptionShown) -> OptionShown:
 
 
 def plan_report(
-    request: PlanRequest, model: str, machine: str, goal: Goal, planned: Planned, verdict: Verdict,
+    request: PlanRequest, model: str, machine: str, goal: Goal, planned: FrontAndChoice, verdict: Verdict,
     notes: tuple[str, ...],
 ) -> PlanReport:  # fmt: skip
     """What any planner found, as the report has it."""
     return PlanReport(
-        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.goal_shown(),
         verdict=verdict, reason=planned.reason, hint=planned.hint, current=planned.current,
         recommended=planned.recommended, options=planned.options, rejected=planned.rejected,
         searched=planned.searched, notes=notes,
@@ -325,7 +327,7 @@ def unknown_report(
 ) -> PlanReport:
     """Where nothing can be planned: why."""
     return PlanReport(
-        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.shown(),
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=machine, goal=goal.goal_shown(),
         verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=notes,
     )  # fmt: skip
 
@@ -337,4 +339,4 @@ def machine_words(names: Sequence[str], host: Room | None) -> str:
         return devices
     held = host.capacity_bytes
     size = f"{held / GIB:.0f} GiB" if held >= GIB else f"{held / MIB:.0f} MiB"
-    return f"{devices} and {size} of the host"
+    return f"{devices} and {size} of host memory"

@@ -9,7 +9,7 @@ import msgspec
 from unslow.commands._command_lines import commands_for
 from unslow.commands._output import Progress, Silent
 from unslow.commands.models.find import CATALOGUE, FoundModel
-from unslow.commands.models.stored import exists, expanded
+from unslow.commands.models.stored import exists, expand_path
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.gguf import decides, plan_for_model
 from unslow.commands.plan.running import plan_running, seen_model, untold
@@ -18,11 +18,12 @@ from unslow.facts.commands import Commands
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Placement, Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported
+from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.system import System
+from unslow.think.case.view import CaseView
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 
 _RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
@@ -57,7 +58,7 @@ class Speller(NamedTuple):
         if self.fresh and self.name == "ollama" and path.endswith(".gguf"):
             changes = [Knob.MODEL_FILE.to(path), *(c for c in changes if c.knob is not Knob.MODEL_FILE)]
         try:
-            case = Case(runtime=self.runtime, model=self.model)
+            case = CaseView(Case(runtime=self.runtime, model=self.model))
             return commands_for(changes, case, system=self.system, name=self.name, anew=bool(whole))
         except UserError:  # a runtime that has no words at all
             return None
@@ -66,10 +67,10 @@ class Speller(NamedTuple):
     def has_line(self) -> bool:
         """False of a llama-server of which nobody saw how it was started: its line must be written anew."""
         own = self.runtime.name.value_or("").endswith("llama.cpp")
-        return not own or isinstance(self.runtime.command, Known)
+        return not own or isinstance(self.runtime.process.command, Known)
 
 
-def planned(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:
+def make_plan(system: System, request: PlanRequest, progress: Progress | None = None) -> PlanReport:
     """The plan with commands, for a model or for something that runs."""
     said = progress or Silent()
     if is_target(request.model):
@@ -79,7 +80,7 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
         case = _as_told(request, subject.case)
         said.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
         report = _planned_for(system, request, case, live=subject.live)
-        url = case.runtime.url.value_or("") if subject.live else ""
+        url = case.runtime.process.url.value_or("") if subject.live else ""
         return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
     _check_flags(request)
     said.step(f"searching settings for {request.model}", 0.3)
@@ -88,53 +89,53 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
     report = _other_planner(request.runtime)(system, request, None)
     # A model by the word that the user wrote: a folder that is here, or a name
     word = request.model or ""
-    path = expanded(word)
+    path = expand_path(word)
     named_model = Model(
-        name=reported(word, "given"), path=reported(path, "given") if exists(system, path) else NOT_LOOKED
+        name=reported_fact(word, "given"), path=reported_fact(path, "given") if exists(system, path) else NOT_LOOKED
     )
     return with_commands(report, Speller(Runtime(), named_model, fresh=True, name=request.runtime))
 
 
-def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
+def _of_runtime(request: PlanRequest, case: CaseView) -> PlanRequest:
     """The request for the runtime that runs; UserError where another one or another machine was asked for."""
     name = case.runtime.name.value_or("")
     known = "llama.cpp" if name.endswith("llama.cpp") else _RUNTIMES.get(name, name or "unknown")
     if "runtime" in request.given and request.runtime != known:
-        raise UserError(f"{known} runs there, not {request.runtime}", "leave out --runtime, or name the model's file")
+        raise UserError(f"{known} runs there, not {request.runtime}", "omit --runtime, or name the model file")
     if request.devices != ("auto",) or "ram_bytes" in request.given:
-        hint = "for other ones name the model: `unslow plan MODEL --device ...`"
-        raise UserError("what runs has its own devices", hint)
+        hint = "to plan for other devices, name the model: `unslow plan MODEL --device ...`"
+        raise UserError("a running server has fixed devices", hint)
     if request.quant is not None:
-        hint = "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
-        raise UserError("what runs has its own quant", hint)
+        hint = "to plan for another quant, name the model: `unslow plan MODEL --quant Q4_K_M`"
+        raise UserError("a running model has a fixed quant", hint)
     return request._replace(runtime=known, model=None)
 
 
 def _check_flags(request: PlanRequest) -> None:
     """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
     if request.draft and request.runtime not in _DRAFTING:
-        raise UserError(f"a draft model is not planned for {request.runtime}", "leave out --draft")
+        raise UserError(f"unslow does not plan draft models for {request.runtime}", "omit --draft")
     given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
     flag = next((name for name, value in given.items() if value is not None), None)
     if flag and request.runtime not in _ON_LLAMA_CPP:
-        raise UserError(f"{request.runtime} is planned for GPUs alone, so {flag} has no meaning", "leave it out")
+        raise UserError(f"{request.runtime} is planned for GPUs only, so {flag} does not apply", "omit it")
 
 
-def _as_told(request: PlanRequest, case: Case) -> Case:
+def _as_told(request: PlanRequest, case: CaseView) -> CaseView:
     """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
     if request.ram_bandwidth is None:
         return case
     memory = msgspec.structs.replace(
         case.machine.memory,
-        read_bytes_per_s=reported(request.ram_bandwidth, "--ram-bandwidth"),
+        read_bytes_per_s=reported_fact(request.ram_bandwidth, "--ram-bandwidth"),
         read_one_core_bytes_per_s=NOT_LOOKED,
     )
-    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, memory=memory))
+    return case.replace(machine=msgspec.structs.replace(case.machine, memory=memory))
 
 
-def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool) -> PlanReport:
+def _planned_for(system: System, request: PlanRequest, case: CaseView, *, live: bool) -> PlanReport:
     here = system if live else None
-    runtime = _counted(here, case) if request.runtime == "lm_studio" else case.runtime
+    runtime = _with_layer_count(here, case) if request.runtime == "lm_studio" else case.runtime
     speller = Speller(runtime, case.model, fresh=False, system=here)
     if request.runtime in ("vllm", "transformers"):
         try:
@@ -143,25 +144,25 @@ def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool
             return untold(request, case, Unknown(error.message, error.hint))
     if request.runtime not in _ON_LLAMA_CPP:
         name = request.runtime
-        why = f"settings of {name} are not planned" if name != "unknown" else "which runtime it is can't be told"
+        why = f"unslow does not plan settings of {name}" if name != "unknown" else "the runtime is unknown"
         return untold(request, case, Unknown(why, _NO_PLANNER))
     return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
 
 
-def _counted(here: System | None, case: Case) -> Runtime:
+def _with_layer_count(here: System | None, case: CaseView) -> Runtime:
     """The runtime with its layers, of which LM Studio takes a share."""
-    found = None if isinstance(case.runtime.layers, Known) else seen_model(here, case)
+    found = None if isinstance(case.runtime.placement.layers, Known) else seen_model(here, case)
     if not isinstance(found, FoundModel):
         return case.runtime
-    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
-    return msgspec.structs.replace(case.runtime, layers=layers)
+    layers = reported_fact(found.blueprint.count("block_count") + 1, "the model's file")
+    return case.runtime.with_facts(layers=layers)
 
 
 def _plan_for_model(system: System, request: PlanRequest, lacking: set[Knob]) -> tuple[PlanReport, Speller]:
     request, report, found = plan_for_model(system, request, lacking)
-    layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
+    layers = reported_fact(found.blueprint.count("block_count") + 1, "the model's file")
     model = _model_of(system, found, request)
-    return report, Speller(Runtime(layers=layers), model, fresh=True, name=request.runtime)
+    return report, Speller(Runtime(placement=Placement(layers=layers)), model, fresh=True, name=request.runtime)
 
 
 def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
@@ -170,13 +171,13 @@ def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
     own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
     name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
     return Model(
-        name=reported(name, "given") if name else NOT_LOOKED,
-        path=reported(found.source, "given") if is_file else NOT_LOOKED,
-        quant=reported(found.quant, "given"),
+        name=reported_fact(name, "given") if name else NOT_LOOKED,
+        path=reported_fact(found.source, "given") if is_file else NOT_LOOKED,
+        quant=reported_fact(found.quant, "given"),
     )
 
 
-def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
+def _other_planner(runtime: str) -> Callable[[System, PlanRequest, CaseView | None], PlanReport]:
     """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
     from unslow.commands.plan.safetensors import plan_transformers, plan_vllm
 
@@ -214,7 +215,7 @@ def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
 
 def _as_it_is(current: OptionShown, speller: Speller) -> Sequence[str]:
     """The line that started what runs; where nothing does, the one that leaves all but the context to the runtime."""
-    command = speller.runtime.command.value_or([])
+    command = speller.runtime.process.command.value_or([])
     if command:
         return (shlex.join(command),)  # keys are hidden in facts
     if not speller.fresh:
@@ -229,7 +230,7 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
     if commands is None or not (option.changes or speller.fresh):
         return option
     left = [
-        f"{change.knob.value.replace('_', ' ')} {change.value} is not in these lines: {why}"
+        f"{change.knob.value.replace('_', ' ')} {change.value} is not in these commands: {why}"
         for change, why in commands.left_out
         if change.value is not None
     ]

@@ -20,20 +20,18 @@ from unslow.commands.plan.gguf import (
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Blueprint, Model
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Unknown, reported
+from unslow.facts.values import Known, MissingFactError, Unknown, reported_fact
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.system import System
 from unslow.think.blueprints import made_up
-from unslow.think.case.demand import fuses_of, plan_of, rotates_of
-from unslow.think.case.vram import gpus_of
+from unslow.think.case.view import CaseView
 from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.memo import one_judgement
 from unslow.think.plan.goal import Goal, Work, work_seen
 from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion
 from unslow.think.plan.llama_cpp.running import (
-    Seen,
+    RunningServer,
     context_of,
     current_of,
     hindered_by_threads,
@@ -55,49 +53,53 @@ from unslow.think.plan.running import (
     seen_memory,
 )
 
-_HINT = "run it where the model's file is, or name the file: `unslow plan FILE.gguf`"
+_HINT = "run unslow where the model file is, or name the file: `unslow plan FILE.gguf`"
 _LIKE = 0.06  # Of parameters: a model with so many fewer or more is another one; runtimes round them
 _LEAST_CONTEXT = 256
 
 
 @one_judgement()
 def plan_running(
-    system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
+    system: System, request: PlanRequest, case: CaseView, lacking: Collection[Knob] = (), *, live: bool = True
 ) -> PlanReport:
     """The best settings against those of now; not `live` where it ran elsewhere, or once."""
     found = seen_model(system if live else None, case)
     if isinstance(found, Unknown):
         return untold(request, case, found)
-    request, said = filled(request, case)
+    request, said = with_seen_work(request, case)
     hardware = _hardware(case)
     goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
-    abilities = abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case))
+    abilities = abilities_of(request.runtime, lacking)._replace(
+        fuses=case.memory.keeps_fused_inputs, rotates=case.memory.rotates_cache
+    )
     question = question_of(system, request, found, goal, hardware, abilities, live=live)
     slots = 0 if "users" in request.given else shared_slots_of(case)
     return _answer(request, case, found, question._replace(shared_slots=slots), said)
 
 
 def _answer(
-    request: PlanRequest, case: Case, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
+    request: PlanRequest, case: CaseView, found: FoundModel, question: LlamaPlanQuestion, said: tuple[str, ...]
 ) -> PlanReport:
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
-    seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
+    seen = RunningServer(case, question.given_variant.pieces, by_itself, on_gpus=bool(hardware.rooms))
     # The same with the context, which a new line is told anyway
     runtime, given = case.runtime, settings_given(case)
     is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
-    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
-        given.setdefault("context", str(runtime.context_length.value_or(0)))
+    if is_llama_cpp and (
+        isinstance(runtime.context.requested, Known) or not isinstance(runtime.process.command, Known)
+    ):
+        given.setdefault("context", str(runtime.context.length.value_or(0)))
     now = now_of(seen, given, users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
     question = question._replace(current=current_of(seen) if runs else None)
     planned = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
-    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
+    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its CPU")]
     current = planned.current if runs else None
     if current is not None:  # as it was measured; nothing of it is to be changed
-        speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+        speed = case.run.decode_tokens_per_s.value_or(case.runtime.history.decode_tokens_per_s.value_or(0.0))
         current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
     said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
@@ -116,44 +118,40 @@ def _answer(
     return report
 
 
-def settings_given(case: Case) -> dict[str, str]:
+def settings_given(case: CaseView) -> dict[str, str]:
     """What somebody wrote on the command line of a llama-server, or in its environment."""
     runtime = case.runtime
     if not runtime.name.value_or("").endswith("llama.cpp"):
         return {}
-    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    settings = parse_settings(runtime.process.command.value_or([]), runtime.process.environment.value_or({}))
     return {name: setting.value for name, setting in settings.items()}
 
 
-def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
+def _notes(case: CaseView, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
     notes = []
     if current is None and case.runtime.state.value_or("loaded") != "failed":
-        notes.append("what runs now takes more memory than there is: what that costs is not predicted")
+        notes.append("The running configuration needs more memory than there is; the cost is not predicted")
     if case.runtime.state.value_or("loaded") == "failed":
-        notes.append(f"it did not load: {case.runtime.load_error.value_or('no room for what it asked for')}")
-    shared, one = int(case.runtime.context_length.value_or(0)), context_of(case)
+        notes.append(f"It did not load: {case.runtime.memory.load_error.value_or('not enough memory')}")
+    shared, one = int(case.runtime.context.length.value_or(0)), context_of(case)
     if slots_of(case) == 1 and shared > one:
-        notes.append(f"its conversations share {shared:,} tokens now; the plan has room for one of {one:,}: --users N")
-    if not hardware.rooms and gpus_of(case):
-        notes.append(
-            "it computes on no GPU though there is one: `unslow` says why; this plan is for its processors alone"
-        )
+        notes.append(f"Its conversations share {shared:,} tokens now; the plan has room for one of {one:,} (--users N)")
+    if not hardware.rooms and case.gpus.usable:
+        notes.append("It does not use the GPU (`unslow` says why); this plan is for its CPU only")
     if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
         speed = hardware.processors.bytes_per_s / 1e9
         tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
-        why = (
-            "other programs ran while the host's memory was measured" if tried else "nobody measured the host's memory"
-        )
-        notes.append(f"{why}: it is taken to read {speed:.0f} GB/s")
+        how = "measured while other processes ran" if tried else "not measured"
+        notes.append(f"Host memory bandwidth {how}; assuming {speed:.0f} GB/s")
     if current and is_far_below(current):
         notes.append(
-            f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"
+            f"Measured {current.measured_tokens_per_s:.3g} tok/s, far below what these settings should reach:"
             " `unslow` says what else slows it down"
         )
     return tuple(notes)
 
 
-def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
+def with_seen_work(request: PlanRequest, case: CaseView) -> tuple[PlanRequest, tuple[str, ...]]:
     """The request with the work that was seen, within the context there is, and what a reader must know of it."""
     work, context = work_seen(case), context_of(case)
     context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
@@ -162,7 +160,7 @@ def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ..
     request = request.with_seen(context=context or None, users=users, **seen)
     said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
     if users > 1 and "users" not in request.given:
-        said.append(f"judged with {users} conversations at a time: it has slots for so many")
+        said.append(f"Planned for {users} concurrent conversations, one per slot")
     return _within(request, context), tuple(said)
 
 
@@ -177,34 +175,34 @@ def _within(request: PlanRequest, context: int) -> PlanRequest:
     return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
 
 
-def _hardware(case: Case) -> Hardware | Unknown:
+def _hardware(case: CaseView) -> Hardware | Unknown:
     """The machine that it has for itself, or why that can't be told."""
     gpus = gpus_at_work(case)
     memory = seen_memory(case, gpus)
     if gpus and not memory.rooms:
-        return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
+        return Unknown("the VRAM of its GPUs is unknown", "run unslow on the machine itself")
     if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
-        return Unknown("nothing is known of the machine that it runs on", "run unslow there")
+        return Unknown("its machine is unknown", "run unslow there")
     try:
         return seen_hardware(case, gpus, memory)
     except MissingFactError as error:
         return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
 
 
-def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
+def untold(request: PlanRequest, case: CaseView, why: Unknown) -> PlanReport:
     """Where nothing can be planned for what runs: why."""
     context = context_of(case) or request.context or 0
     goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
-    machine = ", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?")
+    machine = ", ".join(gpu.name.value_or("a GPU") for gpu in case.gpus.usable) or case.machine.cpu.model.value_or("?")
     return unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)
 
 
-def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
+def seen_model(system: System | None, case: CaseView) -> FoundModel | Unknown:
     """The model; `system` is the machine that it runs on, None where that is elsewhere."""
-    as_built = msgspec.structs.replace(case.runtime, name=reported("llama.cpp", "what it is built on"))
-    plan = plan_of(msgspec.structs.replace(case, runtime=as_built))
+    as_built = msgspec.structs.replace(case.runtime, name=reported_fact("llama.cpp", "what it is built on"))
+    plan = case.replace(runtime=as_built).memory.blueprint
     if plan is not None:
-        return _found(case, plan)
+        return _found_model(case, plan)
     path = case.model.path.value_or("")
     if system is not None and path:
         try:
@@ -215,17 +213,17 @@ def seen_model(system: System | None, case: Case) -> FoundModel | Unknown:
     quant = case.model.quant.value_or("")
     known = _by_name(case.model) or _by_shape(case.model)
     if known is None:
-        return Unknown("its tensors are not known, and the catalogue has no model of its name or shape", _HINT)
+        return Unknown("its tensors are unknown, and the catalogue has no model with this name or shape", _HINT)
     try:
         mix = mix_named(quant).name
         plan = made_up(known, mix)
     except UserError:
-        return Unknown(f"its quant is not known ({quant or 'nothing tells'})", _HINT)
-    note = f"its file was not read: the tensors are those of {known.name} as {mix}, by the catalogue"
-    return _found(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
+        return Unknown(f"its quant is unknown{f' ({quant})' if quant else ''}", _HINT)
+    note = f"Model file not read; using the tensors of {known.name} as {mix} from the catalogue"
+    return _found_model(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
 
 
-def _found(case: Case, plan: Blueprint) -> FoundModel:
+def _found_model(case: CaseView, plan: Blueprint) -> FoundModel:
     model, source = case.model, case.model.path.value_or("")
     name = model.name.value_or("") or source.rpartition("/")[2] or "a model"
     return FoundModel(name, plan, model.quant.value_or("?"), source, int(model.parameters.value_or(0)))

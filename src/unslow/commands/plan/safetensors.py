@@ -17,17 +17,16 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.look.models.stores import described, find_everywhere
+from unslow.look.models.stores import find_everywhere, with_header
 from unslow.look.system import System
 from unslow.think.blueprints import shape_of_facts
-from unslow.think.case.bandwidth import copies_of, has_fast_links
 from unslow.think.case.gpus import device_of
-from unslow.think.case.vram import gpus_of, gpus_used, is_own
+from unslow.think.case.view import CaseView
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
-from unslow.think.physics.links import link_bytes_per_s
-from unslow.think.physics.weight_types import BYTES, HALF, type_class
+from unslow.think.physics.chip import BYTES, HALF, type_class
+from unslow.think.physics.placement import link_bytes_per_s
 from unslow.think.plan.goal import Goal
-from unslow.think.plan.pareto_front import Planned
+from unslow.think.plan.pareto_front import FrontAndChoice
 from unslow.think.plan.report import PlanReport, Verdict
 from unslow.think.plan.running import WORTH_A_CHANGE
 from unslow.think.plan.transformers import ALL_ON_ONE, SPREAD_OUT, TransformersPlanQuestion, transformers_options
@@ -39,8 +38,8 @@ from unslow.think.plan.vllm.plan import vllm_options
 
 USUAL_CONTEXT = 8192
 MOST_USERS = 256
-NO_GPU = "no GPU was found, or none whose memory and speed are known"
-_OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
+NO_GPU = "no GPU found, or none with known memory and speed"
+_OF_ANOTHER = "to plan for a GPU, name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
 """What runs has its own devices: another one is not asked for by its address."""
 MOST_SEEN, MOST_TAKEN = 300, 4
 _LIKE = 0.03  # Of parameters: a checkpoint with so many fewer or more is another model
@@ -61,11 +60,11 @@ class AskedPlan(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+def plan_vllm(system: System, request: PlanRequest, case: CaseView | None = None) -> PlanReport:
     """The best settings; what runs is described beside them where a case is given."""
     cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
     runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
-    asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
+    asked = asked_for(system, request, case, case.gpus.model_copies if case and runs_on_them else 1)
     if isinstance(cards, Unknown):
         return _unknown_cards(request, asked, cards)
     others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
@@ -74,7 +73,7 @@ def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) ->
 
 
 def vllm_question(
-    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None, others: Sequence[FoundShape] = ()
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: CaseView | None, others: Sequence[FoundShape] = ()
 ) -> VllmPlanQuestion:
     """The question with all that the case tells; `others` are the same model in other formats."""
     found = asked.found
@@ -85,7 +84,7 @@ def vllm_question(
             *(_as_loaded(other)._replace(path=other.source) for other in others),
         ),
         hardware=cards,
-        goal=asked.goal.shown(),
+        goal=asked.goal.goal_shown(),
         version=version_of(case, RECENT),
         parameters=found.parameters,
         architecture=found.architecture,
@@ -95,9 +94,9 @@ def vllm_question(
     if case is None or request.devices != ("auto",):
         return question
     question = question._replace(
-        prefix_caching=case.runtime.prompt_cache.value_or(default=True),
-        offloaded_bytes=int(case.runtime.cpu_offload_bytes.value_or(0)),
-        measured_pool=int(case.runtime.kv_capacity_tokens.value_or(0)),
+        prefix_caching=case.runtime.cache.prompt_cache.value_or(default=True),
+        offloaded_bytes=int(case.runtime.placement.cpu_offload_bytes.value_or(0)),
+        measured_pool=int(case.runtime.cache.capacity_tokens.value_or(0)),
     )
     return question._replace(current=current_vllm(question, case))
 
@@ -121,21 +120,21 @@ def _as_loaded(found: FoundShape) -> Checkpoint:
     return Checkpoint(found.name, found.quant, parts, type_class(found.quant), found.packing, align=align)
 
 
-def current_vllm(question: VllmPlanQuestion, case: Case) -> Choice:
+def current_vllm(question: VllmPlanQuestion, case: CaseView) -> Choice:
     """What the server was told, with the defaults of its version for the rest."""
     runtime = case.runtime
     usual = question._replace(current=None).default()
-    kv = str(runtime.kv_type_k.value_or("auto")).lower()
+    kv = str(runtime.cache.type_k.value_or("auto")).lower()
     return Choice(
         checkpoint=0,
-        tensor=int(runtime.tensor_parallel.value_or(1)),
-        pipeline=int(runtime.pipeline_parallel.value_or(1)),
-        share=round(float(runtime.gpu_memory_fraction.value_or(usual.share)), 4),
-        context=int(runtime.context_length.value_or(usual.context)),
-        sequences=int(runtime.max_sequences.value_or(usual.sequences)),
-        batched=int(runtime.max_batched_tokens.value_or(usual.batched)),
+        tensor=int(runtime.placement.tensor_parallel.value_or(1)),
+        pipeline=int(runtime.placement.pipeline_parallel.value_or(1)),
+        share=round(float(runtime.memory.gpu_memory_fraction.value_or(usual.share)), 4),
+        context=int(runtime.context.length.value_or(usual.context)),
+        sequences=int(runtime.scheduling.max_sequences.value_or(usual.sequences)),
+        batched=int(runtime.scheduling.max_batched_tokens.value_or(usual.batched)),
         kv="fp8" if kv.startswith("fp8") else "auto",
-        eager=bool(runtime.eager.value_or(default=False)),
+        eager=bool(runtime.compute.eager.value_or(default=False)),
     )
 
 
@@ -145,7 +144,7 @@ def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
     name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
     seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
     alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
-    for stored in (described(system, model) for model in alike[:MOST_TAKEN]):
+    for stored in (with_header(system, model) for model in alike[:MOST_TAKEN]):
         if stored.format != "safetensors" or stored.broken:
             continue
         try:
@@ -172,7 +171,7 @@ def _is_same(one: FoundShape, other: FoundShape) -> bool:
     return shape and (near or not one.parameters or not other.parameters)
 
 
-def plan_transformers(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
+def plan_transformers(system: System, request: PlanRequest, case: CaseView | None = None) -> PlanReport:
     """The best settings; what runs is described beside them where a case is given."""
     cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
     asked = asked_for(system, request, case)
@@ -182,7 +181,7 @@ def plan_transformers(system: System, request: PlanRequest, case: Case | None = 
 
 
 def transformers_question(
-    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: Case | None
+    request: PlanRequest, asked: AskedPlan, cards: Hardware, case: CaseView | None
 ) -> TransformersPlanQuestion:
     """The question with all that the case tells."""
     found = asked.found
@@ -193,7 +192,7 @@ def transformers_question(
         quant=found.quant,
         types=type_class(found.quant),
         hardware=cards,
-        goal=asked.goal.shown(),
+        goal=asked.goal.goal_shown(),
         stored=stored,
         packed=bool(found.packing),
         version=version_of(case, TRANSFORMERS_RECENT),
@@ -206,68 +205,68 @@ def transformers_question(
     return question._replace(current=current_transformers(question, case))
 
 
-def current_transformers(question: TransformersPlanQuestion, case: Case) -> TransformersChoice:
+def current_transformers(question: TransformersPlanQuestion, case: CaseView) -> TransformersChoice:
     """What the model object tells of itself; a step that is compiled has a static cache."""
     runtime, usual = case.runtime, question.now
-    dtype = str(runtime.weights_type.value_or(usual.dtype))
-    on = {buffer.device for buffer in runtime.buffers.value_or([])}
+    dtype = str(runtime.compute.weights_type.value_or(usual.dtype))
+    on = {buffer.device for buffer in runtime.memory.buffers.value_or([])}
     return TransformersChoice(
         dtype=dtype if dtype in TRANSFORMERS_BYTES else usual.dtype,
-        attention=str(runtime.attention.value_or(usual.attention)),
-        cache="dynamic" if runtime.eager.value_or(default=True) else "static",
+        attention=str(runtime.compute.attention.value_or(usual.attention)),
+        cache="dynamic" if runtime.compute.eager.value_or(default=True) else "static",
         device_map=ALL_ON_ONE if on == {ALL_ON_ONE} else SPREAD_OUT,
     )
 
 
-def cards_of_case(case: Case) -> Hardware | Unknown:
+def cards_of_case(case: CaseView) -> Hardware | Unknown:
     """The cards of the machine that a server runs on, without what the server itself holds.
 
     Where it runs several copies of the model, each on cards of its own, the cards are those of one.
     """
-    gpus, name = gpus_of(case), case.runtime.name.value_or("it")
+    gpus, name = case.gpus.usable, case.runtime.name.value_or("it")
     other = _OF_ANOTHER.format(word=name.lower())
-    if case.runtime.device_used.value_or("") == "cpu":
-        return Unknown(f"{name} computes on the CPU here, and a plan for it is one for GPUs", other)
+    if case.runtime.placement.device_used.value_or("") == "cpu":
+        return Unknown(f"{name} runs on the CPU here, and unslow plans it for GPUs only", other)
     kinds = {device_of(gpu) for gpu in gpus}
     if len(kinds) > 1:
-        gpus = gpus_used(case)
+        gpus = case.gpus.in_use
         kinds = {device_of(gpu) for gpu in gpus}
     device = next(iter(kinds)) if len(kinds) == 1 else None
     rooms = [room for gpu in gpus if (room := _room(case, gpu))]
     if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
         names = ", ".join(dict.fromkeys(gpu.name.value_or("?") for gpu in gpus))
-        return Unknown(f"{names}: unlike, or not in the catalogue" if gpus else NO_GPU, other)
-    copies = copies_of(case)
+        return Unknown(f"{names}: mixed, or not in the catalogue" if gpus else NO_GPU, other)
+    copies = case.gpus.model_copies
     notes: tuple[str, ...] = ()
     if copies > 1:
         rooms = rooms[: max(1, len(rooms) // copies)]
-        notes = (f"it runs {copies} copies of the model: the plan is for one of them and its share of the users",)
+        notes = (f"It runs {copies} copies of the model; the plan is for one copy and its share of the users",)
     return Hardware(
         tuple(rooms),
         host_room_of(case.machine.memory),
         devices=(device,) * len(rooms),
-        linked=bool(has_fast_links(case)),
+        linked=bool(case.gpus.have_fast_links),
         link_bytes_per_s=_slot(gpus),
         notes=notes,
     )
 
 
-def _room(case: Case, gpu: Gpu) -> Room | None:
+def _room(case: CaseView, gpu: Gpu) -> Room | None:
     room = room_of_gpu(gpu, case.machine.memory) if isinstance(gpu.vram_total_bytes, Known) else None
     if room is None:
         return None
     return room._replace(others_bytes=max(0, room.others_bytes - _own(case, gpu, room.capacity_bytes)))
 
 
-def _own(case: Case, gpu: Gpu, total: int) -> int:
+def _own(case: CaseView, gpu: Gpu, total: int) -> int:
     """What the server holds of a card: as the driver lists it, else the share that it was told to take."""
-    listed = [p for p in gpu.processes.value_or([]) if is_own(case, p, on_gpu=True)]
+    listed = [p for p in gpu.processes.value_or([]) if case.vram.is_own(p, on_gpu=True)]
     sizes = [int(p.vram_bytes.value) for p in listed if isinstance(p.vram_bytes, Known)]
     if sizes:
         return sum(sizes)
-    share = case.runtime.gpu_memory_fraction
-    weights = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
-    uses = gpu in gpus_used(case) and case.runtime.state.value_or("loaded") == "loaded"
+    share = case.runtime.memory.gpu_memory_fraction
+    weights = sum(b.bytes for b in case.runtime.memory.buffers.value_or([]) if b.on_gpu)
+    uses = gpu in case.gpus.in_use and case.runtime.state.value_or("loaded") == "loaded"
     return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
 
 
@@ -281,9 +280,9 @@ def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
         return cards
     if cards.device.kind == "cpu" or not cards.rooms:
         return Unknown(NO_GPU, "name the GPU: --device 'RTX 4090'")
-    here = Case(machine=cards.machine) if cards.machine else None
-    linked = bool(here and has_fast_links(here))
-    return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
+    here = CaseView(Case(machine=cards.machine)) if cards.machine else None
+    linked = bool(here and here.gpus.have_fast_links)
+    return cards._replace(linked=linked, link_bytes_per_s=_slot(here.gpus.usable) if here else 0.0)
 
 
 def _slot(gpus: tuple[Gpu, ...]) -> float:
@@ -292,36 +291,41 @@ def _slot(gpus: tuple[Gpu, ...]) -> float:
     return min((link_bytes_per_s(g.pcie_generation_max.need(), g.pcie_width.need()) for g in known), default=0.0)
 
 
-def asked_for(system: System, request: PlanRequest, case: Case | None, copies: int = 1) -> AskedPlan:
+def asked_for(system: System, request: PlanRequest, case: CaseView | None, copies: int = 1) -> AskedPlan:
     """What is to be planned; UserError where the model or the request can't be."""
     found = find_hf_model(system, request, case)
     trained = found.shape.positions or USUAL_CONTEXT
-    running = int(case.runtime.context_length.value_or(0)) if case else 0
+    running = int(case.runtime.context.length.value_or(0)) if case else 0
     context = request.context or running or min(USUAL_CONTEXT, trained)
     users, notes = _users(request, case)
     return AskedPlan(found, goal_within(request, context, max(1, -(-users // copies))), notes)
 
 
-def _users(request: PlanRequest, case: Case | None) -> tuple[int, tuple[str, ...]]:
+def _users(request: PlanRequest, case: CaseView | None) -> tuple[int, tuple[str, ...]]:
     """As asked; where nobody said, as many as the server has in work and waiting."""
     if case is None or request.users > 1 or "users" in request.given:
         return request.users, ()
-    running, waiting = case.runtime.running_requests.value_or(0), case.runtime.deferred_requests.value_or(0)
+    running, waiting = (
+        case.runtime.scheduling.running_requests.value_or(0),
+        case.runtime.scheduling.deferred_requests.value_or(0),
+    )
     seen = min(MOST_USERS, int(running + waiting))
     if seen <= 1:
         return 1, ()
-    return seen, (f"planned for {seen} users at a time: {int(running)} requests run and {int(waiting)} wait now",)
+    return seen, (
+        f"Planned for {seen} concurrent users: {int(running)} requests running and {int(waiting)} queued now",
+    )
 
 
-def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> FoundShape:
+def find_hf_model(system: System, request: PlanRequest, case: CaseView | None) -> FoundShape:
     """The model that was named, else the one that runs: by its files, its name, or what was told of it."""
     words = [request.model] if request.model else []
     if case is not None and not words:
         words = [w for w in (case.model.path.value_or(""), case.model.name.value_or("")) if w]
     if not words and case is not None:
-        raise UnreadModelError("which model it runs is not known", "run unslow on the machine itself")
+        raise UnreadModelError("its model is unknown", "run unslow on the machine itself")
     if not words:
-        raise UserError("which model?", "`unslow plan MODEL --runtime vllm`: a folder of safetensors, or a name")
+        raise UserError("no model given", "`unslow plan MODEL --runtime vllm`: a folder of safetensors, or a name")
     errors = []
     for word in words:
         try:
@@ -334,7 +338,7 @@ def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> Fo
     raise errors[0] if case is None else UnreadModelError(errors[0].message, errors[0].hint)
 
 
-def _quant(case: Case | None) -> str | None:
+def _quant(case: CaseView | None) -> str | None:
     """What the weights of a running model are packed in, where that is a format of safetensors."""
     word = case.model.quant.value_or("") if case else ""
     try:
@@ -343,7 +347,7 @@ def _quant(case: Case | None) -> str | None:
         return None
 
 
-def told_model(case: Case) -> FoundShape | None:
+def told_model(case: CaseView) -> FoundShape | None:
     """The model by the facts of a snapshot."""
     shape, quant = shape_of_facts(case.model), case.model.quant.value_or("BF16")
     if shape is None:
@@ -354,26 +358,26 @@ def told_model(case: Case) -> FoundShape | None:
         return None
     return FoundShape(
         name=case.model.name.value_or("a model"), architecture=case.model.architecture.value_or(""), shape=shape,
-        parts=parts_of_shape(shape, storage), quant=quant, packing=storage.packing, source="what the server told",
+        parts=parts_of_shape(shape, storage), quant=quant, packing=storage.packing, source="reported by the server",
         parameters=int(case.model.parameters.value_or(0)),
-        notes=("its files could not be read: its shape is what the server's own numbers say",),
+        notes=("Model files not readable; using the shape reported by the server",),
     )  # fmt: skip
 
 
-def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
+def version_of(case: CaseView | None, default: tuple[int, int]) -> tuple[int, int]:
     """The version that runs, else the one that is planned for."""
     match = _VERSION.match(case.runtime.version.value_or("")) if case else None
     return (int(match[1]), int(match[2])) if match else default
 
 
-def hf_report(request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: Planned) -> PlanReport:
+def hf_report(request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: FrontAndChoice) -> PlanReport:
     """The whole answer."""
     machine = f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
     notes = tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes)))
     return plan_report(request, asked.found.name, machine, asked.goal, planned, _verdict(planned, asked), notes)
 
 
-def _verdict(planned: Planned, asked: AskedPlan) -> Verdict:
+def _verdict(planned: FrontAndChoice, asked: AskedPlan) -> Verdict:
     """Whether there is something to gain: speed, room that was asked for, or with another aim anything changed."""
     if planned.recommended is None:
         return "impossible"

@@ -23,16 +23,17 @@ from unslow.commands.diagnose.target import (
 from unslow.commands.models.find import model_of_address
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless
-from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.snapshot import Snapshot
 from unslow.look.plain_folder import is_plain_folder
 from unslow.look.system import System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.recorded import is_recording
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.plan.report import SCHEMA, PlanReport
 
 LARGEST_BYTES = 16 * 1024**2
 STANDARD_INPUT = "-"
-HINT = "such a file is written by `unslow plan --json > plan.json`"
+HINT = "`unslow plan --json > plan.json` writes one"
 _SHOWN = 6
 
 
@@ -43,7 +44,7 @@ class UnreadModelError(UserError):
 class Subject(NamedTuple):
     """Something that runs, on this machine or on one that a snapshot tells of."""
 
-    case: Case
+    case: CaseView
     live: bool
     notes: tuple[str, ...] = ()
 
@@ -87,13 +88,13 @@ def find_subject(system: System, target: str | None, progress: Progress) -> Subj
     if target is not None and not is_live(target):
         progress.step(f"reading {target}", 0.1)
         return _one(keyless(read_stored(str(Path(target).expanduser()))), target, live=False)
-    progress.step("looking at the machine and at what runs on it", 0.1)
+    progress.step("inspecting the machine and running servers", 0.1)
     named = as_url(target or "")
     url = check_url(named) if named else None
     key = os.environ.get("UNSLOW_API_KEY", "")
     if url and not is_loopback(urlsplit(url).hostname or ""):
         subjects_at_url(system, url, key)  # which says if nothing answers there
-        raise UserError(f"{url} is another machine, whose memory can't be seen from here", "run unslow plan there")
+        raise UserError(f"{url} is on another machine, whose memory is not visible from here", "run unslow plan there")
     seen = collect(system, bandwidth=True, api_key=key, port=urlsplit(url).port if url else None)
     subjects = chosen_subjects(system, seen, url, None if url else target, key)
     whole = tuple(with_machine(subject, seen.machine) for subject in subjects)
@@ -101,27 +102,27 @@ def find_subject(system: System, target: str | None, progress: Progress) -> Subj
 
 
 def _one(snapshot: Snapshot, target: str | None, *, live: bool) -> Subject:
-    cases = list(snapshot.cases())
+    cases = list(views_of(snapshot))
     if not cases:
         hint = "name a model: `unslow plan MODEL`, a GGUF file or a name such as llama-3.3-70b"
-        raise UserError("nothing runs here to plan for" if target is None else f"nothing runs in {target}", hint)
+        raise UserError("no running model to plan for" if target is None else f"no running model in {target}", hint)
     if len(cases) == 1:
         return Subject(cases[0], live)
     if target is None:
         places = ", ".join(_place(case) for case in cases[:_SHOWN])
-        raise UserError(f"{len(cases)} models run here", f"say which, by its address or process id: {places}")
+        raise UserError(f"{len(cases)} models run here", f"choose one by URL or process id: {places}")
     slowest = min(cases, key=_speed)
-    note = f"of {len(cases)} models, this is the plan for the slowest, {slowest.model.name.value_or('one of them')}"
+    note = f"{len(cases)} models found; this is the plan for the slowest, {slowest.model.name.value_or('one of them')}"
     return Subject(slowest, live, (note,))
 
 
-def _speed(case: Case) -> float:
-    return float(case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(float("inf"))))
+def _speed(case: CaseView) -> float:
+    return float(case.run.decode_tokens_per_s.value_or(case.runtime.history.decode_tokens_per_s.value_or(float("inf"))))
 
 
-def _place(case: Case) -> str:
+def _place(case: CaseView) -> str:
     runtime = case.runtime
-    where = runtime.url.value_or("") or str(runtime.pid.value_or("?"))
+    where = runtime.process.url.value_or("") or str(runtime.process.pid.value_or("?"))
     return f"{where} ({runtime.name.value_or('?')}, {case.model.name.value_or('a model')})"
 
 
@@ -139,7 +140,7 @@ def read_saved(source: str) -> PlanReport:
 def parse_saved(data: bytes, where: str) -> PlanReport:
     """A plan; UserError that names what is wrong with it."""
     if len(data) > LARGEST_BYTES:
-        raise UserError(f"{where} is larger than {LARGEST_BYTES >> 20} MiB, so it is no plan", HINT)
+        raise UserError(f"{where} is larger than {LARGEST_BYTES >> 20} MiB, so it is not a plan", HINT)
     try:
         raw = msgspec.json.decode(data)
         schema = raw.get("schema") if isinstance(raw, dict) else None
@@ -148,4 +149,4 @@ def parse_saved(data: bytes, where: str) -> PlanReport:
             raise UserError(f"{where} has the schema {shown!r}; this version reads {SCHEMA}", HINT)
         return msgspec.convert(raw, PlanReport)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} is no plan: {str(error) or type(error).__name__}", HINT) from error
+        raise UserError(f"{where} is not a plan: {str(error) or type(error).__name__}", HINT) from error

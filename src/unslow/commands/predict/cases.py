@@ -13,22 +13,19 @@ from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB, Unknown
 from unslow.think.blueprints import made_up
-from unslow.think.case.questions import has_tiles, is_server, multiplies_wide
+from unslow.think.case.physics import has_tiles, is_server, multiplies_wide
 from unslow.think.fit.safetensors import vllm_answer
 from unslow.think.hardware import NEWEST_YEAR, Hardware
-from unslow.think.memo import remembered
+from unslow.think.memo import remember_once
 from unslow.think.memory import vllm
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
-from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
-from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, Hyper, Settings
+from unslow.think.physics.chip import SpeedSetting, type_class, type_class_of_model
+from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval, inverse_interval
-from unslow.think.physics.weight_types import type_class, type_class_of_model
 from unslow.think.plan.llama_cpp.question import EVERYTHING
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
 from unslow.think.setup import Setup
-from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name, usual_backend
 from unslow.think.speed.load import hf_load, model_load
 from unslow.think.speed.named_models import mix_of, named_model
 from unslow.think.speed.question import (
@@ -36,9 +33,13 @@ from unslow.think.speed.question import (
     SpeedQuestion,
     Trust,
     decode_outcome,
+    has_links,
+    has_wide_vectors,
+    is_server_by_name,
     prefill_outcome,
     trust_in,
-    widened,
+    usual_backend,
+    widen_interval,
 )
 from unslow.think.speed.report import BasisShown
 from unslow.think.speed.rows import AskedRow, group_of, question_of
@@ -100,7 +101,7 @@ class Speeds(NamedTuple):
         return Interval(*(read * request.prompt + step * request.batch for read, step in pairs))
 
 
-class Expected(NamedTuple):
+class ExpectedSpeeds(NamedTuple):
     """Tokens per second of one conversation."""
 
     decode: Interval
@@ -115,7 +116,7 @@ def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> C
     if found.shape and (lacking := _lacking_for_vllm(found.shape, hardware, request)) > 0:
         return Unknown(
             f"it does not fit: {request.runtime} needs {lacking / GIB:.1f} GiB more",
-            f"`unslow fit {request.model} --runtime {request.runtime}` says what would; llama.cpp can use the host too",
+            f"`unslow fit {request.model} --runtime {request.runtime}` says what fits; llama.cpp can use host memory",
         )
     setup = None if found.shape else setup_of(found.blueprint, hardware, request, backend)
     runs, changed = _placement(found, setup, request, backend), ""
@@ -124,12 +125,12 @@ def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> C
     placement = _placement_of(runs, found.blueprint) if isinstance(runs, Runnable) else runs
     if setup and isinstance(runs, Runnable):
         settings = runs.settings
-        moved = ["single matrices on the host"] if settings.overrides else []
-        changed = " and ".join(runs.changes(setup.settings) + moved) or "other shares of the GPUs"
+        moved = ["some matrices in host memory"] if settings.overrides else []
+        changed = " and ".join(runs.changes(setup.settings) + moved) or "another split of the GPUs"
         request = request._replace(kv_type=settings.key_type.lower(), ubatch=settings.micro_batch)
         taken = {name: getattr(settings, name) for name in ("key_type", "value_type", "micro_batch", "flash_attention")}
         setup = setup._replace(settings=setup.settings._replace(**taken))
-    asked = _asked(found, hardware, request, backend, placement)
+    asked = _asked_row(found, hardware, request, backend, placement)
     question = question_of(asked)
     if question.host:  # the one that is really there in place of the usual one
         chip = hardware.processors.chip(request.threads or hardware.processors.cores)
@@ -167,7 +168,7 @@ def setup_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backe
         outputs=request.batch,
         experts_on_cpu=request.cpu_moe or 0,
     )
-    return Setup(plan, hardware, settings).settled()
+    return Setup(plan, hardware, settings).settle_attention()
 
 
 def _placement(
@@ -188,11 +189,11 @@ def _placement(
     if runs is None:
         *devices, host = setup.memory().needs
         lacking = max(0, sum(need.total for need in (*devices, host)) - setup.hardware.usable_bytes)
-        where = "the GPUs and the host together lack" if setup.hardware.rooms else "the memory lacks"
+        where = "GPUs and host together are short of" if setup.hardware.rooms else "memory is short of"
         much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
         return Unknown(
-            f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
-            "take a smaller quant or model; `unslow fit` says which one fits",
+            f"it does not fit: {where} {much}, and reading the rest from disk for every token is extremely slow",
+            "choose a smaller quant or model; `unslow fit` says which one fits",
         )
     settings = runs.settings
     if settings._replace(gpu_layers=-1, experts_on_cpu=0) != setup.settings._replace(gpu_layers=-1, experts_on_cpu=0):
@@ -219,7 +220,7 @@ def _lacking_for_vllm(model: FoundShape, hardware: Hardware, request: PredictReq
     return total_bytes(model.parts) - sum(room.usable_bytes for room in hardware.rooms)
 
 
-def _asked(
+def _asked_row(
     found: FoundModel, hardware: Hardware, request: PredictRequest, backend: str, placement: Placement
 ) -> AskedRow:
     plan, hf = found.blueprint, found.shape
@@ -231,7 +232,9 @@ def _asked(
         gpus=hardware.device_count,
         backend=backend,
         model=None,
-        load=hf_load(hf.shape, hf.parts, setting.types) if hf else remembered(plan, "load", lambda: model_load(plan)),
+        load=hf_load(hf.shape, hf.parts, setting.types)
+        if hf
+        else remember_once(plan, "load", lambda: model_load(plan)),
         setting=setting,
         year=NEWEST_YEAR,
         kind="tg",
@@ -261,7 +264,7 @@ def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, bac
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
         device=device.name,
-        types=remembered(plan, "types", lambda: type_class_of_model(plan)),
+        types=remember_once(plan, "types", lambda: type_class_of_model(plan)),
         runtime=RUNTIMES[request.runtime],
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
@@ -283,16 +286,16 @@ def speeds_of(case: Case, request: PredictRequest) -> Speeds:
     """By the physics, and by what was learned of such cases."""
     decode = decode_outcome(case.question, case.group)
     prompt = prefill_outcome(case.question, float(request.prompt), float(request.ubatch))
-    rate = widened(decode.rate, case.trust.wider, decode.ceiling)
-    return Speeds(decode._replace(rate=rate), widened(prompt.rate, case.trust.wider, prompt.ceiling))
+    rate = widen_interval(decode.rate, case.trust.wider, decode.ceiling)
+    return Speeds(decode._replace(rate=rate), widen_interval(prompt.rate, case.trust.wider, prompt.ceiling))
 
 
 def basis_of(case: Case) -> BasisShown:
     """The measurements that the interval of such a case comes from."""
     spread = spread_of(case.group, case.question.setting.backend)
     text = (
-        f"catalog: {spread.configurations} configurations on {spread.devices} devices of this kind ({case.group}); "
-        f"median error there {spread.median_error:.0%}"
+        f"catalog: {spread.configurations} configurations on {spread.devices} devices of this class ({case.group}), "
+        f"median error {spread.median_error:.0%}"
     )
     return BasisShown(
         kind="catalog", text=text, group=case.group, configurations=spread.configurations, devices=spread.devices,
@@ -308,13 +311,15 @@ def hardware_request(request: PredictRequest) -> HardwareRequest:
     )  # fmt: skip
 
 
-def expected(model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0) -> Expected | Unknown:
+def catalog_expectation(
+    model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0
+) -> ExpectedSpeeds | Unknown:
     """What to expect with as much on the GPUs as fits, or why nothing can be."""
     try:
         request = PredictRequest.from_flags({"quant": quant or None, "depth": context})
         model = named_model(model_name)
         if model is None:
-            return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
+            return Unknown(f"unknown model {model_name!r}", "`unslow fit --list` lists them")
         hardware = named_hardware(device_name, gpus, hardware_request(request))
         if isinstance(hardware, Unknown):
             return hardware
@@ -324,6 +329,6 @@ def expected(model_name: str, quant: str, device_name: str, *, gpus: int = 1, co
         if isinstance(case, Unknown):
             return case
         decode = speeds_of(case, case.request).decode
-        return Expected(decode.rate, decode.ceiling, case.asked.gpu_layers)
+        return ExpectedSpeeds(decode.rate, decode.ceiling, case.asked.gpu_layers)
     except UserError as error:
         return Unknown(error.message, error.hint)

@@ -14,17 +14,17 @@ from unslow.commands.predict.cases import Case, Speeds, basis_of, case_of, hardw
 from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, MetadataValue
-from unslow.facts.runtime import Runtime
-from unslow.facts.values import GB, Unknown, reported
-from unslow.look.stored.calibrations import read_calibrations
+from unslow.facts.runtime import Compute, Runtime
+from unslow.facts.values import GB, Unknown, reported_fact
+from unslow.look.stored import read_calibrations
 from unslow.look.system import System
 from unslow.think.hardware import Hardware
-from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.speed.calibration import Match, match_calibration
-from unslow.think.speed.machine_rates import Calibrated, calibrated_decode, calibrated_prefill, demand_of
-from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widened
+from unslow.think.speed.machine_rates import CalibratedTime, calibrated_decode, calibrated_prefill, demand_of
+from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widen_interval
 from unslow.think.speed.report import (
     BasisShown,
     BatchShown,
@@ -45,11 +45,11 @@ _SAME = 0.004
 _ALSO = ("Q4_0",)  # Mixes that are no longer offered as a matter of course, and still compared
 
 
-class Measured(NamedTuple):
+class MeasuredSpeeds(NamedTuple):
     """What a calibration says of a case, and what it is called."""
 
-    decode: Calibrated
-    prefill: Calibrated | None
+    decode: CalibratedTime
+    prefill: CalibratedTime | None
     basis: str
 
 
@@ -61,12 +61,12 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     draft = find_gguf_model(system, request.draft, None) if request.draft else None
     hardware = find_hardware(system, hardware_request(request))
     if isinstance(hardware, Unknown):
-        return _abstained(found, hardware)
+        return _no_prediction(found, hardware)
     # The draft's weights are on the first GPU already
     left = hardware.holding(draft.blueprint.weights_bytes) if draft else hardware
     case = case_of(found, left, request)
     if isinstance(case, Unknown):
-        return _abstained(found, case)
+        return _no_prediction(found, case)
     request = case.request
     match = find_match(system, hardware, case, request)
     usable = match.usable if match else None
@@ -89,7 +89,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
         placement=_placement(case) if case.asked.backend != "cpu" else None,
         decode=_speed(speeds.decode, request),
         prefill=prompt,
-        speculative=drafted(case, draft, hardware, request) if draft else None,
+        speculative=speculative_speed(case, draft, hardware, request) if draft else None,
         explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
         basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
         notes=(
@@ -113,7 +113,7 @@ def _find_model(system: System, request: PredictRequest) -> FoundModel:
     return found._replace(stands_for=shape.stands_for)
 
 
-def _abstained(found: FoundModel, why: Unknown) -> PredictionReport:
+def _no_prediction(found: FoundModel, why: Unknown) -> PredictionReport:
     return PredictionReport(
         unslow_version=__version__, model=_model(found), notes=found.notes, reason=why.why, hint=why.how_to_get
     )
@@ -126,11 +126,13 @@ def find_match(system: System, hardware: Hardware, case: Case, request: PredictR
     """
     if hardware.machine is None or case.asked.backend != "cpu" or request.batch > 1 or not request.is_llama_cpp:
         return None
-    runtime = Runtime(threads=reported(request.threads, "--threads")) if request.threads else Runtime()
+    runtime = (
+        Runtime(compute=Compute(threads=reported_fact(request.threads, "--threads"))) if request.threads else Runtime()
+    )
     return match_calibration(read_calibrations(system), hardware.machine, runtime, system.now())
 
 
-def measured_case(plan: Blueprint, calibration: Calibration, request: PredictRequest) -> Measured | None:
+def measured_case(plan: Blueprint, calibration: Calibration, request: PredictRequest) -> MeasuredSpeeds | None:
     """The case by that calibration; None where it has no rates."""
     kinds = (request.kv_type, request.kv_type)
     decode = calibrated_decode(demand_of(plan, max(1, request.depth), kinds), calibration)
@@ -142,10 +144,10 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: PredictReq
         f"calibrated: {calibration.engine} {calibration.engine_version}{threads if calibration.threads else ''} "
         f"on this machine, {calibration.taken_at[:10]}"
     )
-    return Measured(decode, prefill, basis)
+    return MeasuredSpeeds(decode, prefill, basis)
 
 
-def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
+def _as_measured(speeds: Speeds, measured: MeasuredSpeeds | None, request: PredictRequest) -> Speeds:
     if measured is None:
         return speeds
     parts = {part.name: part.seconds for part in measured.decode.parts}
@@ -198,7 +200,9 @@ def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
     )
 
 
-def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest) -> SpeculativeShown | None:
+def speculative_speed(
+    case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest
+) -> SpeculativeShown | None:
     """What drafting gives; None where the draft model can't be predicted there."""
     small = case_of(draft, hardware._replace(rooms=()), request)
     if isinstance(small, Unknown):
@@ -212,7 +216,7 @@ def drafted(case: Case, draft: FoundModel, hardware: Hardware, request: PredictR
     check_s, draft_s = decode_outcome(question, case.group).seconds, decode_outcome(small.question, small.group).seconds
     rate = speculative_rate(count, acceptance, check_s, draft_s)
     ratio = rate / plain.rate.mid
-    interval = widened(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
+    interval = widen_interval(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
     return SpeculativeShown(
         draft=f"{draft.name} {draft.quant}",
         draft_tokens=count,
@@ -229,7 +233,7 @@ def memory_wall_of(
 ) -> ExplainShown:
     """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
-    known = _calibrated(found.blueprint, calibration, request)
+    known = _calibrated_rate(found.blueprint, calibration, request)
     factor = known / curve[1] if known else 1.0
     # The usual mixes from the largest to the smallest, and the model's own
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
@@ -259,7 +263,7 @@ def memory_wall_of(
     )
 
 
-def _calibrated(plan: Blueprint, calibration: Calibration | None, request: PredictRequest) -> float | None:
+def _calibrated_rate(plan: Blueprint, calibration: Calibration | None, request: PredictRequest) -> float | None:
     """Tokens per second of one conversation by the calibration; None where it has no rates."""
     measured = measured_case(plan, calibration, request) if calibration else None
     return inverse_interval(measured.decode.seconds).mid if measured else None
@@ -281,7 +285,8 @@ def _quant(
         fits=None if other.setup is None else other.setup.left() >= 0,
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
-        tokens_per_s=_calibrated(plan, calibration, request) or decode_outcome(other.question, other.group).rate.mid,
+        tokens_per_s=_calibrated_rate(plan, calibration, request)
+        or decode_outcome(other.question, other.group).rate.mid,
     )
 
 
@@ -291,39 +296,41 @@ def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: Predict
     yield from (f"{why}: the interval is wider" for why in case.trust.reasons)
     if case.question.host and case.question.totals and hardware.host_is_assumed:
         speed = float(case.question.host.chip.bytes_per_s) / GB
-        yield f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better"
+        yield f"Host memory bandwidth not given; assuming {speed:.0f} GB/s (--ram-bandwidth)"
     gpus = hardware.device_count
     if gpus > 1 and request.runtime == "vllm" and not request.split:
         heads = found.shape.shape.heads if found.shape else 0
         if case.asked.split == SPLIT_BY_TENSOR:
-            yield f"all GPUs share every layer (--tensor-parallel-size {gpus}): --split layer is a pipeline"
+            yield f"Assuming tensor parallel (--tensor-parallel-size {gpus}); --split layer is a pipeline"
         else:
-            yield f"{heads} heads can't be shared by {gpus} GPUs: they are taken to work as a pipeline"
+            yield f"{heads} heads cannot be split across {gpus} GPUs; assuming a pipeline"
     if hardware.device.vendor == "AMD" and request.is_llama_cpp and not request.backend:
         other = "vulkan" if case.asked.backend == "rocm" else "rocm"
-        yield f"the backend is taken to be {case.asked.backend}, as is usual there: --backend {other} for the other one"
+        yield f"Assuming the usual backend, {case.asked.backend} (--backend {other} for the other one)"
     if request.draft and request.acceptance is None:
-        yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
+        yield f"Acceptance rate not given; assuming {USUAL_ACCEPTANCE:.0%}"
     if case.changed:
-        yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
+        yield f"These settings do not fit; predicted with {case.changed} (`unslow fit` has the command)"
     if case.fits is False and not case.placement.chosen:
-        yield "this placement does not fit the memory: the speed is what it would be if it did"
+        yield "This placement does not fit in memory; the speed is what it would be if it did"
     if case.placement.chosen and not request.explain:
-        yield "what does not fit the GPU sets the speed: --explain shows how fast smaller quants are"
+        yield "The part outside VRAM limits the speed; --explain shows the speed of smaller quants"
     trained = found.blueprint.count("context_length", 0)
     if trained and request.depth > trained:
-        yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
+        yield f"The model was trained for {trained:,} tokens of context; output beyond that may be nonsense"
     if request.split not in ("", "layer") and gpus == 1:
         yield "--split has no effect: there is one GPU"
     if request.cpu_moe and not case.asked.load.is_sparse:
         yield "--cpu-moe has no effect: the model has no experts"
 
 
-def notes_on_calibration(match: Match | None, measured: Measured | None, request: PredictRequest) -> Iterator[str]:
+def notes_on_calibration(
+    match: Match | None, measured: MeasuredSpeeds | None, request: PredictRequest
+) -> Iterator[str]:
     """Why it is not used, how far it goes, or that there could be one."""
     if match and match.calibration is None:
-        yield "processors differ: `unslow calibrate` measures these in a minute, and makes this several times sharper"
+        yield "CPUs vary; `unslow calibrate` takes a minute and makes the prediction several times sharper"
     if match and match.stale:
-        yield f"the calibration of this machine is not used: {match.stale}"
+        yield f"This machine's calibration is not used: {match.stale}"
     if measured and request.explain:
-        yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
+        yield "Calibrated with one conversation; the curve for several is the usual one, scaled to it"

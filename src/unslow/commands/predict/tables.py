@@ -43,10 +43,12 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
     Where it can't be finished, an old file of that name stays as it was.
     """
     with open_input(source) as table:
-        lines = _checked(csv.reader(table.lines(), delimiter=table.delimiter), table)
+        lines = _checked_rows(csv.reader(table.lines(), delimiter=table.delimiter), table)
         header = next((row for row in lines if any(cell.strip() for cell in row)), None)
         if header is None:
-            raise UserError(f"{table.name} is empty", "its first line names the columns: model, hardware, test, ...")
+            raise UserError(
+                f"{table.name} is empty", "the first line must name the columns: model, hardware, test, ..."
+            )
         layout = Layout(header, ADDED, table.name, table.decimal)
         with open_output(target, table, force=force) as file:
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
@@ -58,7 +60,7 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
                 found = predict_cells(layout.names, *layout.read(rows))
                 speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
                 added = zip(*speeds, found.basis, found.reasons, strict=True)
-                writer.writerows(layout.repeated(row, cells) for row, cells in zip(rows, added, strict=True))
+                writer.writerows(layout.extended_row(row, cells) for row, cells in zip(rows, added, strict=True))
                 done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
                 progress.step("predicting", table.share_read())
     progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
@@ -71,13 +73,13 @@ class Layout:
     def __init__(self, header: Sequence[str], added: Sequence[str], name: str, decimal: str) -> None:
         """The layout of a table with this first line; UserError where a needed column is missing."""
         if len(header) > _MOST_COLUMNS:
-            raise UserError(f"{name} has {len(header):,} columns", "is it a table?")
+            raise UserError(f"{name} has {len(header):,} columns", "check that it is a table")
         places: dict[str, int] = {}
         for place, cell in enumerate(header):
             places.setdefault(cell.strip().lower(), place)
         if missing := [column for column in ("model", "hardware", "test") if column not in places]:
             seen = ", ".join(repr(cell.strip()[:40]) for cell in header[:12])
-            hint = f"the first line names the columns; seen were {seen or 'none'}"
+            hint = f"the first line must name the columns (got {seen or 'none'})"
             raise UserError(f"{name} has no column {', '.join(missing)}", hint)
         self.places = places
         self.header = [*header, *(column for column in added if column not in places)]
@@ -102,7 +104,7 @@ class Layout:
         place = self.places.get(name)
         return [""] * len(rows) if place is None else [row[place] for row in rows]
 
-    def repeated(self, row: Row, added: Sequence[str]) -> Row:
+    def extended_row(self, row: Row, added: Sequence[str]) -> Row:
         """The row with what was predicted in the columns for it; cells beyond the last column stay behind them."""
         if self._is_plain and len(row) == self._kept:
             return [*row, *added]
@@ -134,7 +136,7 @@ class Input:
         text = text.lstrip(_MARK)
         first = text.split("\n", 1)[0]
         if "\0" in first:
-            raise UserError(f"{name} is no text", "give a table with commas, semicolons or tabs between its cells")
+            raise UserError(f"{name} is not text", "give a table separated by commas, semicolons or tabs")
         self.delimiter = max(",;\t|", key=first.count)
         self.line_end = "\r\n" if first.endswith("\r") else "\n"
         self.decimal = "," if self.delimiter == ";" and _DECIMAL_COMMA.search(text) else "."
@@ -159,12 +161,12 @@ class Input:
         return min(0.99, width * self._read / self._size) if self._size else 0.5
 
 
-def _checked(reader: Iterator[Row], table: Input) -> Iterator[Row]:
+def _checked_rows(reader: Iterator[Row], table: Input) -> Iterator[Row]:
     """The rows; UserError where the text is no table."""
     try:
         yield from reader
     except (csv.Error, UnicodeError, OSError) as error:
-        hint = "is it a table of text? A quotation mark that is never closed looks like this"
+        hint = "check that it is a text table; an unclosed quotation mark looks like this"
         raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error
 
 
@@ -173,7 +175,7 @@ def open_input(source: str) -> Iterator[Input]:
     """A file, or standard input for `-`; UserError where there is none to read."""
     if source == _PIPE:
         if sys.stdin is None:
-            raise UserError("there is no standard input", "give a file: --csv IN")
+            raise UserError("no standard input", "give a file: --csv IN")
         with closing(Input(sys.stdin.buffer, "standard input", 0)) as table:
             yield table
         return
@@ -192,27 +194,27 @@ def open_output(target: str, table: Input, *, force: bool) -> Iterator[TextIO]:
     """A new file, or standard output for `-`; what is there already is replaced at the end, and only where asked."""
     if target == _PIPE:
         if sys.stdout is None:
-            raise UserError("there is no standard output", "give a file: --out OUT")
-        yield from _piped()
+            raise UserError("no standard output", "give a file: --out OUT")
+        yield from _standard_output()
         return
     path = Path(target).expanduser()
     if path.is_dir():
         raise UserError(f"{target} is a folder", "give a file: --out OUT")
     if path.exists() and path.is_file() and not force:
-        raise UserError(f"{target} is there already", "--force overwrites it")
+        raise UserError(f"{target} already exists", "--force overwrites it")
     encoding = "utf-8" if table.encoding == "utf-8" else "utf-16"
     try:
         if path.is_file() or not path.exists():
-            yield from _replaced(path, encoding)
+            yield from _replacement_file(path, encoding)
         else:  # a device or a pipe is written to and never replaced
             with path.open("w", encoding=encoding, errors="surrogateescape", newline="") as file:
                 yield file
     except OSError as error:
-        hint = "is the folder there, and can it be written to?"
+        hint = "check that the folder exists and is writable"
         raise UserError(f"{target}: {error.strerror or error}", hint) from error
 
 
-def _piped() -> Iterator[TextIO]:
+def _standard_output() -> Iterator[TextIO]:
     """Standard output in UTF-8, whatever the terminal's encoding; it stays open."""
     sys.stdout.flush()
     text = io.TextIOWrapper(sys.stdout.buffer, "utf-8", "surrogateescape", newline="")
@@ -229,7 +231,7 @@ def _piped() -> Iterator[TextIO]:
             text.detach()
 
 
-def _replaced(path: Path, encoding: str) -> Iterator[TextIO]:
+def _replacement_file(path: Path, encoding: str) -> Iterator[TextIO]:
     """A file beside it that takes its name at the end."""
     handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:

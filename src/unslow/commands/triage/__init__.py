@@ -1,8 +1,8 @@
-"""Diagnose any pasted text: a log, a bug report, a command line, `nvidia-smi`, `ollama ps`, in any mixture.
+"""Diagnose pasted text: a log, a bug report, `nvidia-smi` or `ollama ps` output.
 
-FILE is a text of any size and any operating system; `-` reads standard input. It says which runtime and version the
-text tells of, judges it with the same causes as a live machine, and asks for the commands that would settle what the
-text leaves open. Nothing is sent anywhere.
+FILE is a text of any size from any operating system, also a mixture of several outputs; `-` reads standard input. The
+report names the runtime and version, judges the text with the same causes as a live machine, and asks for the commands
+that would settle what the text leaves open. Nothing is sent anywhere.
 
 examples:
   unslow triage server.log
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._diagnosis_options import EXIT, formats_text
+from unslow.commands._formats import EXIT, formats_text
 from unslow.commands._output import Progress, Silent
 from unslow.commands._request import Option, Request
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 
 
 class TriageRequest(Request, frozen=True, kw_only=True):
-    """What a text tells of slow inference."""
+    """What a text says about slow inference."""
 
-    file: Annotated[str, Option("the text; - for standard input", metavar="FILE|-", positional=True)]
+    file: Annotated[str, Option("text file; - for standard input", metavar="FILE|-", positional=True)]
     format: Annotated[str, Option(formats_text(), metavar="FORMAT", short=("--json", "json"))] = "terminal"
-    save: Annotated[str | None, Option("also write what was understood as a snapshot, masked", metavar="FILE")] = None
-    all: Annotated[bool, Option("show everything that was ruled out or could not be told")] = False
-    quiet: Annotated[bool, Option("don't say what is being done", "-q")] = False
+    save: Annotated[
+        str | None, Option("also write the facts read from the text as a snapshot (masked)", metavar="FILE")
+    ] = None
+    all: Annotated[bool, Option("also list ruled-out and undetermined causes")] = False
+    quiet: Annotated[bool, Option("do not print progress", "-q")] = False
 
 
 def run(request: TriageRequest) -> int:

@@ -8,18 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.case.vram import gpus_of
+from unslow.think.case.view import CaseView
 from unslow.think.judge.checklist import AS_FAST
 from unslow.think.judge.headline import AS_MUCH_AS_FITS, root_causes, suspects_in_words
-from unslow.think.judge.normal_for_this_hardware import reached
+from unslow.think.judge.normal_for_this_hardware import reaches_achievable
 from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
-from unslow.think.report import ChecklistItem, Expected, Range, SubjectReport
+from unslow.think.report import ChecklistItem, Expectation, Range, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
 DECODE = "decode_tokens_per_s"
-CPU_UNTOLD = "a part of the model is on the CPU, and the text does not tell how fast that reads memory"
+CPU_UNTOLD = "part of the model is on the CPU, and the text does not give its memory bandwidth"
 _USUAL_QUANTS = {"Ollama": "Q4_K_M", "LM Studio": "Q4_K_M"}
 
 
@@ -31,7 +30,7 @@ class Usual(NamedTuple):
     in_part: bool
 
 
-def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
+def with_expectation(subject: SubjectReport, case: CaseView) -> SubjectReport:
     """The report with the catalogue's expectation, and the verdict that follows where nothing else decided one.
 
     A prediction that rests on more than names stands, unless it is of a model that all fits where it can't.
@@ -40,31 +39,37 @@ def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
         return subject
     known, usual = DECODE in subject.expected.achievable, _usual(case)
     if usual is None or (known and not usual.in_part):
-        return _unpredicted(subject) if known and root_causes(subject.findings) == ["weights_spill_to_ram"] else subject
+        return (
+            _without_prediction(subject)
+            if known and root_causes(subject.findings) == ["weights_spill_to_ram"]
+            else subject
+        )
     most = usual.speed.mid if subject.findings else usual.speed.high
     if usual.in_part and subject.measured.get(DECODE, 0.0) > most:
-        return _unpredicted(subject)
-    expected = Expected(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
+        return _without_prediction(subject)
+    expected = Expectation(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
     checklist, rate, speed = subject.checklist, subject.measured.get(DECODE), usual.speed
     if rate is not None:
         because = f"{rounded_rate(rate)} tok/s, {rounded_rate(speed.low)} to {rounded_rate(speed.high)} expected"
-        answered = ChecklistItem(item=AS_FAST, state="ok" if reached(rate, speed.low) else "bad", because=because)
+        answered = ChecklistItem(
+            item=AS_FAST, state="ok" if reaches_achievable(rate, speed.low) else "bad", because=because
+        )
         checklist = tuple(answered if item.item == AS_FAST else item for item in checklist)
     subject = msgspec.structs.replace(subject, expected=expected, checklist=checklist)
-    return subject if known else _judged(subject, usual, was_faster=lost_speed(case))
+    return subject if known else _judge_by_expectation(subject, usual, was_faster=lost_speed(case))
 
 
-def _usual(case: Case) -> Usual | None:
+def _usual(case: CaseView) -> Usual | None:
     """Of one GPU: several are placed in ways that a text seldom tells, and of a CPU it leaves out what decides."""
-    gpus = gpus_of(case)
+    gpus = case.gpus.usable
     device = gpus[0].name.value_or("") if len(gpus) == 1 else ""
     quant = case.model.quant.value_or(_USUAL_QUANTS.get(case.runtime.name.value_or(""), ""))
-    several = case.runtime.running_requests.value_or(1) > 1  # their speeds add up
+    several = case.runtime.scheduling.running_requests.value_or(1) > 1  # their speeds add up
     if several or not device or not quant or not isinstance(case.model.name, Known):
         return None
-    from unslow.commands.predict.cases import expected
+    from unslow.commands.predict.cases import catalog_expectation
 
-    found = expected(case.model.name.value, quant, device)
+    found = catalog_expectation(case.model.name.value, quant, device)
     if isinstance(found, Unknown):
         return None
     rate = found.decode
@@ -72,14 +77,14 @@ def _usual(case: Case) -> Usual | None:
     return Usual(speed, found.ceiling_tokens_per_s, in_part=found.gpu_layers is not None)
 
 
-def _unpredicted(subject: SubjectReport) -> SubjectReport:
+def _without_prediction(subject: SubjectReport) -> SubjectReport:
     """Where it is faster than a part on a usual CPU would be, its CPU is not a usual one."""
     asked = ChecklistItem(item=AS_FAST, state="unknown", because=CPU_UNTOLD)
     checklist = tuple(asked if item.item == AS_FAST else item for item in subject.checklist)
-    return msgspec.structs.replace(subject, expected=Expected(because=CPU_UNTOLD), checklist=checklist)
+    return msgspec.structs.replace(subject, expected=Expectation(because=CPU_UNTOLD), checklist=checklist)
 
 
-def _judged(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> SubjectReport:
+def _judge_by_expectation(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> SubjectReport:
     """Normal where the speed is as expected and nothing speaks against it; slow where it is below."""
     rate = subject.measured.get(DECODE)
     if rate is None or subject.findings or subject.verdict != "cannot_tell":
@@ -89,14 +94,14 @@ def _judged(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> Subjec
     if rate > CONTRADICTION * usual.ceiling and not usual.in_part:
         too_fast = msgspec.structs.replace(subject.expected, because=TOO_FAST)
         return msgspec.structs.replace(subject, expected=too_fast)
-    if not reached(rate, expected.low):
-        less = f"{1 - rate / expected.mid:.0%} less than the {rounded_rate(expected.mid)} that are usual{fitting}"
-        said = (f"It generates {now} tokens per second, {less} ({between}).", "The text does not prove why.")
+    if not reaches_achievable(rate, expected.low):
+        less = f"{1 - rate / expected.mid:.0%} below the expected {rounded_rate(expected.mid)}{fitting}"
+        said = (f"{now} tok/s: {less} ({between}).", "The text does not prove why.")
         summary = " ".join(s for s in (*said, suspects_in_words(subject)) if s)
         return msgspec.structs.replace(subject, verdict="slow", summary=summary)
     if was_faster or any(item.suspected for item in subject.cannot_tell):
         return subject
-    should = f"{rounded_rate(expected.mid)} tokens per second are usual{fitting} ({between})"
-    above = " It is faster than that: the prediction was low." if rate > expected.high else ""
-    summary = f"It generates {now} tokens per second, which is normal for this hardware: {should}.{above}"
+    above = " It is faster than expected: the prediction was low." if rate > expected.high else ""
+    should = f"Expected: {rounded_rate(expected.mid)}{fitting} ({between})"
+    summary = f"{now} tok/s: normal for this hardware. {should}.{above}"
     return msgspec.structs.replace(subject, verdict="normal", summary=summary)

@@ -12,29 +12,30 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
 from unslow.commands._output import Progress
 from unslow.commands.triage.expectation import with_expectation
 from unslow.facts.commands import parse_line
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked
-from unslow.facts.merge import bounded
-from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.masking import mask_snapshot
+from unslow.facts.merge import bound_facts
+from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Known, first_known
 from unslow.look.logs.stream import TEXT_LOOKED_AT, is_text
-from unslow.look.paste import Pasted, merged_machine, merged_subjects, read_paste
+from unslow.look.paste import PastedFacts, merged_machine, merged_subjects, read_paste
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.judge.judge import diagnose
 from unslow.think.judge.questions import questions
 from unslow.think.judge.subject import known_facts
 from unslow.think.judge.summary import summary
-from unslow.think.report import Expected, Report, SubjectReport
+from unslow.think.report import Expectation, Report, SubjectReport
 from unslow.think.text.prose import read_words
 
 CHUNK_BYTES = 1 << 20
-NOTHING = "Nothing here tells of a model running on somebody's own hardware."
+NOTHING = "The text is not about a model on local hardware."
 PROVEN = 0.75  # A finding that is less sure rests on words; then the commands that would show it are asked for
 BytesRead = Callable[[int], None]
-_HINT = "name a log or a report as a text file, or - for standard input"
+_HINT = "give a log or a report as a text file, or - for standard input"
 _LINES_LOOKED_AT = 5000
 _WORDS = re.compile(
     r"(?i)(?<![\w/])(?:[vs]?llms?|models?|ollama|llama\S*|gguf|ggml|vllm|sglang|exllama\S*|mlx|transformers|pytorch|"
@@ -59,7 +60,7 @@ class TextSource(NamedTuple):
         return lambda done: progress.step(f"reading {self.name}", min(1.0, done / total) if self.total_bytes else 0.5)
 
 
-class Triaged(NamedTuple):
+class TriageResult(NamedTuple):
     """The report, and the snapshot that it was judged from."""
 
     report: Report
@@ -71,7 +72,7 @@ def read_text_source(word: str) -> Iterator[TextSource]:
     """The text at a path, or standard input for `-`; UserError where there is none."""
     if word == "-":
         if sys.stdin is None:
-            raise UserError("there is no standard input", _HINT)
+            raise UserError("no standard input", _HINT)
         yield TextSource(_chunks(sys.stdin.buffer), "paste", 0)
         return
     try:
@@ -82,7 +83,7 @@ def read_text_source(word: str) -> Iterator[TextSource]:
             name = os.path.basename(word) or word  # noqa: PTH119 (a name, no file)
             yield TextSource(_chunks(file), "".join(c if c.isprintable() else "?" for c in name), size)
     except IsADirectoryError as error:
-        raise UserError(f"{word} is a folder", "a recorded machine is read by `unslow diagnose FOLDER`") from error
+        raise UserError(f"{word} is a folder", "`unslow diagnose FOLDER` reads a recorded machine") from error
     except OSError as error:
         raise UserError(f"{word}: {error.strerror or error}", _HINT) from error
 
@@ -92,7 +93,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = None) -> Triaged:
+def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = None) -> TriageResult:
     """Read a text once, in bounded memory, and judge what it tells; UserError where it tells nothing at all."""
     pasted = read_paste(_only_text(chunks, source), source, progress)
     if not pasted.bytes:
@@ -110,14 +111,14 @@ def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = No
             summary=NOTHING,
             phase=first.phase,
             measured={},
-            expected=Expected(),
-            notes=("Paste the log of the runtime, or what commands such as `ollama ps` and `nvidia-smi` print.",),
+            expected=Expectation(),
+            notes=("Paste the runtime's log, or the output of commands such as `ollama ps` and `nvidia-smi`.",),
         )
-        return Triaged(msgspec.structs.replace(report, subjects=(empty,)), nothing)
-    report = spelled(diagnose(snapshot), snapshot)
-    cases = list(snapshot.cases())
-    subjects = tuple(_completed(subject, cases[subject.number], pasted) for subject in report.subjects)
-    return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
+        return TriageResult(msgspec.structs.replace(report, subjects=(empty,)), nothing)
+    report = with_fix_commands(diagnose(snapshot), snapshot)
+    cases = list(views_of(snapshot))
+    subjects = tuple(_with_questions_and_facts(subject, cases[subject.number], pasted) for subject in report.subjects)
+    return TriageResult(msgspec.structs.replace(report, subjects=subjects), snapshot)
 
 
 def _only_text(chunks: Iterable[bytes], source: str) -> Iterator[bytes]:
@@ -126,28 +127,27 @@ def _only_text(chunks: Iterable[bytes], source: str) -> Iterator[bytes]:
     while len(start) < TEXT_LOOKED_AT and (chunk := next(waiting, b"")):
         start += chunk
     if not is_text(start):
-        raise UserError(f"{source} is no text", "name a log or a report; a packed one has to be unpacked first")
+        raise UserError(f"{source} is not text", "give a log or a report; unpack an archive first")
     yield start
     yield from waiting
 
 
-def _snapshot(pasted: Pasted, source: str) -> Snapshot:
+def _snapshot(pasted: PastedFacts, source: str) -> Snapshot:
     told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
     machine = merged_machine([told.machine, pasted.machine])
     subjects = []
     for subject in merged_subjects((told.subject, *pasted.subjects)) or (Subject(),):
         # With what the text says of the system around it: commands are spelled for that one, not for this
-        runtime = msgspec.structs.replace(
-            subject.runtime,
-            container=first_known(subject.runtime.container, machine.system.container),
-            system=first_known(subject.runtime.system, machine.system.name),
+        runtime = subject.runtime.with_facts(
+            container=first_known(subject.runtime.process.container, machine.system.container),
+            system=first_known(subject.runtime.process.system, machine.system.name),
         )
-        subjects.append(bounded(msgspec.structs.replace(subject, runtime=runtime)))
+        subjects.append(bound_facts(msgspec.structs.replace(subject, runtime=runtime)))
     # people paste keys: what is not in the facts is in no report
-    return masked(Snapshot(unslow_version=__version__, machine=bounded(machine), subjects=tuple(subjects)))
+    return mask_snapshot(Snapshot(unslow_version=__version__, machine=bound_facts(machine), subjects=tuple(subjects)))
 
 
-def is_about_inference(pasted: Pasted, snapshot: Snapshot) -> bool:
+def is_about_inference(pasted: PastedFacts, snapshot: Snapshot) -> bool:
     """Whether a runtime, a model, a GPU, a speed or a log of one is told of, or at least spoken of."""
     lines = pasted.prose.lines
     # A program in C prints nothing: what its strings say has not happened
@@ -168,13 +168,13 @@ def _knows_any(facts: Any) -> bool:
     return any(isinstance(getattr(facts, name), Known) for name in facts.__struct_fields__)
 
 
-def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
+def _with_questions_and_facts(subject: SubjectReport, case: CaseView, pasted: PastedFacts) -> SubjectReport:
     """With what to ask next, what was understood, and how it was read."""
     read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
     lines = f"{pasted.lines:,} line{'' if pasted.lines == 1 else 's'}"
-    note = f"Read {lines}: {read or 'no log or table among them'}; the rest as words."
+    note = f"Read {lines}: {read or 'no log or table found'}; the rest as prose."
     if pasted.sampled:
-        note += " Lines that repeat were counted, not read one by one."
+        note += " Repeated lines were only counted."
     judged = with_expectation(subject, case)
     # Where a cause is proven, or all is well, a command can only settle what is suspected beside it
     proven = judged.verdict == "normal" or any(finding.confidence >= PROVEN for finding in judged.findings[:1])

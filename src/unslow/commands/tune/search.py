@@ -16,28 +16,29 @@ from unslow.commands.bench.server import CommandStarter, Own, Place, case_of, pl
 from unslow.commands.diagnose.target import is_live
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.planner import planned
+from unslow.commands.plan.planner import make_plan
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.tune import TuneRequest
 from unslow.commands.verify.comparison import starting_line
-from unslow.commands.verify.server import MeasuredServer, Prompt, asked, prompts_of_life, warm_up
+from unslow.commands.verify.server import MeasuredServer, Prompt, measure_request, prompts_of_life, warm_up
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Cpu
 from unslow.facts.merge import computing_gpus
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import GIB, reported
+from unslow.facts.values import GIB, reported_fact
 from unslow.facts.verification import Work
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.launch.command import Command, command_without_secrets, found_file, parse_command, program_of
 from unslow.look.system import System
 from unslow.show.units import size
+from unslow.think.case.view import CaseView
 from unslow.think.hardware import usual_threads
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.report import PlanReport
-from unslow.think.stats.tuning import Halving, Measured, TuneContext, TuneReport, judge_tuning
+from unslow.think.stats.tuning import CandidateFigures, Halving, TuneContext, TuneReport, judge_tuning
 from unslow.think.stats.tuning_candidates import Candidate, Candidates, Hand, as_settings, candidates_of
 from unslow.think.stats.verification import work_of
 
@@ -82,7 +83,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     try:
         server = found_file(Command((request.server,), os.environ))
     except UserError as error:
-        raise UserError(error.message, "name the llama-server to start: --server PATH") from error
+        raise UserError(error.message, "give the llama-server to start: --server PATH") from error
     place = place_of(None, "", progress)
     notes = company(place.snapshot, allowed=request.yes)
     progress.step("planning", 0.0)
@@ -92,7 +93,7 @@ def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     lines = [line_of(place.system, candidate, source.found.source, server) for candidate in candidates.all]
     work, count = source.work, len(candidates.all)
     progress.say(
-        f"up to {count} settings around the plan, one server after the other, for about {request.seconds:.0f} s; "
+        f"trying up to {count} settings around the plan, one server at a time, for about {request.seconds:.0f} s; "
         f"each is asked for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}. {_memory(source.plan)}"
         "No other server is touched; Ctrl-C gives the best so far"
     )
@@ -100,29 +101,31 @@ def tune(request: TuneRequest, progress: Progress) -> TuneReport:
     interrupted = tuning.run(progress)
     users = source.plan.goal.users
     if users > 1:
-        notes += (f"the plan is for {users} conversations at a time; one at a time was measured",)
+        notes += (f"The plan is for {users} concurrent conversations; measured with one",)
     if source.plan.verdict == "cannot_tell":
-        notes += (f"the plan could not tell speeds: {source.plan.reason}",)
+        notes += (f"The plan has no speeds: {source.plan.reason}",)
     told = TuneContext(
         __version__, source.plan.model, source.plan.machine, server, source.work, source.plan.goal.context,
         notes=notes, interrupted=interrupted,
     )  # fmt: skip
-    return judge_tuning(candidates, tuning.measured(), tuning.halving, told)
+    return judge_tuning(candidates, tuning.results(), tuning.halving, told)
 
 
 def check_request(request: TuneRequest) -> None:
     """UserError where it names something that runs, or a file that it can't have."""
     check_writable("--output", request.output)
     if is_live(request.target):
-        raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
+        raise UserError(
+            f"{request.target} is already running, and tune starts its own servers", "name its model instead"
+        )
     if request.model and not request.is_plan:
-        raise UserError("--model names the file of a plan, and this is a model itself", "leave it out")
+        raise UserError("--model is for a plan, and this is already a model", "omit it")
 
 
 def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
     """What to say of others; UserError where the GPU is not free and nobody said that this is all right."""
     gpus = computing_gpus(snapshot.machine.gpus.value_or(()))
-    named = [(s.runtime.name.value_or("a server"), s.runtime.url.value_or("")) for s in snapshot.subjects]
+    named = [(s.runtime.name.value_or("a server"), s.runtime.process.url.value_or("")) for s in snapshot.subjects]
     servers = dict.fromkeys(f"{name} at {url}" if url else name for name, url in named)
     programs = {  # that hold much memory of a GPU that computes
         process.pid: f"{process.name.value_or('a program')} ({process.pid})"
@@ -132,28 +135,28 @@ def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
     }
     seen = [*servers, *programs.values()]
     if seen and gpus and not allowed:
-        hint = "stop them, or measure beside them with --yes: their memory is not to be had, and they slow it down"
-        raise UserError(f"others use this machine's GPU: {', '.join(seen)}", hint)
-    notes = [f"measured while others were running: {', '.join(seen)}"] if seen else []
+        hint = "stop them, or measure anyway with --yes: they take memory and slow it down"
+        raise UserError(f"other processes use this machine's GPU: {', '.join(seen)}", hint)
+    notes = [f"Measured while other processes ran: {', '.join(seen)}"] if seen else []
     return (*notes, *own_variables())
 
 
 def own_variables() -> tuple[str, ...]:
     """Settings of llama.cpp in this program's environment, which every server started here inherits."""
     names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
-    return (f"set for all candidates by the environment: {', '.join(names)}",) if names else ()
+    return (f"Set by the environment for all candidates: {', '.join(names)}",) if names else ()
 
 
 def source_of(system: System, request: TuneRequest) -> Source:
     """The plan and its model; UserError where there is nothing that can be started."""
-    plan = read_saved(request.target) if request.is_plan else planned(system, plan_request(request))
+    plan = read_saved(request.target) if request.is_plan else make_plan(system, plan_request(request))
     if plan.verdict == "impossible":
-        raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
+        raise UserError(f"no plan to search around: {plan.reason}", plan.hint)
     if plan.runtime != _RUNTIME:
-        raise UserError(f"the plan is for {plan.runtime}, and only {_RUNTIME} can be tuned", "plan for llama.cpp")
+        raise UserError(f"the plan is for {plan.runtime}, but tune supports only {_RUNTIME}", "plan for llama.cpp")
     found = find_gguf_model(system, _model(plan, request) if request.is_plan else request.target, None)
     if not os.path.isfile(found.source):  # noqa: PTH113 (a word, and no path in itself)
-        raise UserError(f"{found.name} is no file here, so it can't be started", "give the path of a GGUF file")
+        raise UserError(f"{found.name} is not a local file, so it cannot be started", "give the path of a GGUF file")
     return Source(plan, found, _work(plan, request))
 
 
@@ -174,7 +177,7 @@ def _model(plan: PlanReport, request: TuneRequest) -> str:
             if path:
                 return path
     if not request.model:
-        raise UserError(f"{request.target} does not say which file the model is in", "name it: --model FILE")
+        raise UserError(f"{request.target} does not name the model file", "name it: --model FILE")
     return request.model
 
 
@@ -183,7 +186,7 @@ def _work(plan: PlanReport, request: TuneRequest) -> Work:
     work = work_of(plan.goal)
     if request.is_plan:
         if "context" in request.given and request.context != plan.goal.context:
-            raise UserError("the plan in the file is for another context", "plan again with --context, and tune that")
+            raise UserError("the plan is for another context length", "plan again with --context, and tune that")
         asked = {"prompt_tokens": request.prompt, "kept_tokens": request.kept, "answer_tokens": request.answer}
         work = msgspec.structs.replace(work, **{name: count for name, count in asked.items() if count is not None})
     if work.prompt_tokens + work.kept_tokens + work.answer_tokens > plan.goal.context:
@@ -199,7 +202,7 @@ def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand
     other = file if os.path.isfile(file) else ""  # noqa: PTH113 (the same)
     found = find_gguf_model(system, other, None) if other else source.found
     if draft and not (draft.lower().endswith(".gguf") and os.path.isfile(draft)):  # noqa: PTH113 (the same)
-        raise UserError(f"--draft {draft}: no GGUF file", "give the path of a small model of the same family")
+        raise UserError(f"--draft {draft}: not a GGUF file", "give the path of a small model of the same family")
     return Hand(
         Pieces(found.blueprint),
         found.quant,
@@ -213,9 +216,9 @@ def hand_of(system: System, source: Source, cpu: Cpu, draft: str | None) -> Hand
 
 def line_of(system: System, candidate: Candidate, path: str, server: str) -> Line:
     """How a candidate is started."""
-    model = Model(path=reported(path, "given"))
+    model = Model(path=reported_fact(path, "given"))
     changes = [Change(knob, value) for knob, value in as_settings(candidate.settings).items()]
-    said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
+    said = commands_for(changes, CaseView(Case(model=model)), system=system, program=server, name=_RUNTIME)
     left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
     why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
     if said.environment:  # a trial is started by its words alone
@@ -229,8 +232,8 @@ def _memory(plan: PlanReport) -> str:
         return ""
     host = max(option.host.total_bytes for option in known if option.host)
     gpu = max((sum(device.total_bytes for device in option.devices) for option in known), default=0)
-    on_gpu = f"{size(gpu)} of GPUs and " if gpu else ""
-    return f"A server takes up to {on_gpu}{size(host)} of the host. "
+    on_gpu = f"{size(gpu)} of VRAM and " if gpu else ""
+    return f"A server takes up to {on_gpu}{size(host)} of host memory. "
 
 
 class Tuning:
@@ -243,7 +246,7 @@ class Tuning:
         self._prompts: dict[int, list[Prompt]] = {}
         for index, line in enumerate(lines):
             if line.why_not:
-                self.halving.fail(index, 0.0, f"can't be started: {line.why_not}")
+                self.halving.fail(index, 0.0, f"cannot be started: {line.why_not}")
 
     def run(self, progress: Progress) -> bool:
         """Turns until it is over; whether the user stopped it."""
@@ -255,10 +258,10 @@ class Tuning:
             return True
         return False
 
-    def measured(self) -> list[Measured]:
+    def results(self) -> list[CandidateFigures]:
         """What was measured of each."""
         return [
-            Measured(command_without_secrets(line.words), tuple(trial.party.samples), tuple(trial.starts_s))
+            CandidateFigures(command_without_secrets(line.words), tuple(trial.party.samples), tuple(trial.starts_s))
             for line, trial in zip(self._lines, self._trials, strict=True)
         ]
 
@@ -294,17 +297,17 @@ class Trial:
         own = Own(self._place.system, self._place.snapshot.machine, progress, self._starter)
         own.timeout_s = limits.start_s
         try:
-            with own.started({}) as bencher:
+            with own.start({}) as bencher:
                 self.starts_s.append(own.load_s)
                 bencher.case = case_of(self._place.snapshot, bencher.subject)
                 bencher.deadline_s = limits.request_s
                 if why := warm_up(bencher, self.party, work):
                     return _reason(bencher) or why
                 for prompt in prompts_of_life(bencher, work, prompts, own.load_s):
-                    asked(bencher, self.party, work, prompt, number)
+                    measure_request(bencher, self.party, work, prompt, number)
                     if bencher.failures:
                         return _reason(bencher)
-                return "" if self.requests_s(number) else "its answers were too short to be timed"
+                return "" if self.requests_s(number) else "its responses were too short to time"
         except UserError as error:
             return error.message
 

@@ -34,12 +34,12 @@ from unslow.think.stats.verification import VerifyContext, chosen_option, judge_
 from unslow.think.stats.verification_report import VerifyReport, Way
 
 LARGEST_BYTES = 16 * 1024**2  # A report has some kilobytes; one with every answer in it stays far below this
-_HINT = "give a file that `unslow verify --json > FILE` wrote"
-_FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
+_HINT = "give a file written by `unslow verify --json > FILE`"
+_FORMS = "for example `unslow verify --before URL --after URL`; see `unslow verify --help`"
 _WATCHED_HZ = 2.0  # Samples of the machine in a second while one server is measured alone: enough for its clocks
 
 
-class Planned(NamedTuple):
+class PlannedComparison(NamedTuple):
     """What a plan means for two servers; a command is empty where the plan has no line that starts one."""
 
     before: str
@@ -70,10 +70,10 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
         if planned and (request.save or request.against) and not request.after:
             request = request._replace(after=its_server(planned))
         if request.save:
-            return _saved(request, planned, shown, discretion)
+            return _save_side(request, planned, shown, discretion)
         if request.against:
             return _against(request, planned, shown, discretion)
-        return _compared(request, planned, shown, discretion)
+        return _compare_servers(request, planned, shown, discretion)
 
 
 def resolve_request(request: VerifyRequest) -> VerifyRequest:
@@ -83,39 +83,39 @@ def resolve_request(request: VerifyRequest) -> VerifyRequest:
     """
     if request.target is not None:
         if request.after is not None:
-            raise UserError("a TARGET and --after name the same server twice", "give one of them")
+            raise UserError("TARGET and --after are mutually exclusive", "give only one of them")
         request = request._replace(after=request.target)
     check_writable("--save", request.save)
     check_writable("--output", request.output)
     if request.save and request.against:
-        raise UserError("--save measures the first, --against the second", "give them one after the other")
+        raise UserError("--save measures the first, --against the second", "run them one after the other")
     if request.option is not None and not request.plan:
-        raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
+        raise UserError("--option needs a plan", "add --plan plan.json")
     alone = request.save or request.against
     if alone and (request.before or request.together):
-        raise UserError("--save and --against measure one server at a time", "name only its URL")
+        raise UserError("--save and --against measure one server at a time", "give only its URL")
     if alone and not request.after and not request.plan:
-        raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
+        raise UserError("no server given", "for example `unslow verify --save before.json http://127.0.0.1:8080`")
     if not alone and not request.plan and not (request.before and request.after):
-        raise UserError("two servers are needed, one before the change and one after it", _FORMS)
+        raise UserError("verify needs two servers: before and after the change", _FORMS)
     if request.together and (is_live(request.before) or is_live(request.after)) and not request.plan:
-        hint = "leave it out"
-        raise UserError("--together is for two command lines: servers that run are together already", hint)
+        hint = "omit it"
+        raise UserError("--together is for two command lines: running servers already run together", hint)
     return request._replace(api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
 
 
-def read_plan(path: str, number: int | None) -> Planned:
+def read_plan(path: str, number: int | None) -> PlannedComparison:
     """The plan in a file, with the option of that number or the recommended one; UserError where it is none."""
     plan = read_saved(path)
     option = chosen_option(plan, number)
     if option is None:
         there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
-        hint = "give --option a number from 0 on, as in the JSON"
+        hint = "--option takes a number from 0, as in the JSON"
         raise UserError(f"{path}: the plan has no such option: {there}", hint)
     before = starting_line(plan.current) if plan.current else ""
     floor = plan.goal.worst_perplexity_increase or None
     url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
-    return Planned(before, starting_line(option), work_of(plan.goal), option, floor, url)
+    return PlannedComparison(before, starting_line(option), work_of(plan.goal), option, floor, url)
 
 
 def starting_line(option: OptionShown) -> str:
@@ -129,15 +129,15 @@ def starting_line(option: OptionShown) -> str:
     return ""
 
 
-def its_server(planned: Planned) -> str:
+def its_server(planned: PlannedComparison) -> str:
     """The address of the server that the plan was made for; UserError where it names none that is here."""
     if not planned.url:
-        raise UserError("the plan names no server of this machine", "name it: a URL or a process id as the TARGET")
+        raise UserError("the plan does not name a server on this machine", "give its URL or process id as TARGET")
     return planned.url
 
 
-def _compared(
-    request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion
+def _compare_servers(
+    request: VerifyRequest, planned: PlannedComparison | None, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
     both = request.before or "", request.after or ""
     both = both_lines(planned, *both) if planned else both
@@ -149,16 +149,16 @@ def _compared(
         check_room(parties[-1], place, course.work)
     together = request.together or all(party.is_running for party in parties)
     if not together and any(party.is_running for party in parties):
-        raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
+        raise UserError("one is a running server and the other a command line", "give two URLs or two command lines")
     way: Way = "in_turns" if together else "one_after_the_other"
     measure = in_turns if together else one_after_the_other
     _announce(parties, course, progress)
-    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
+    end = _run_measurement(places[0], lambda: measure(parties, course, places[0].system, progress))
     before, after = (discretion.facts(party.side(course.work)) for party in parties)
-    return judge_verification(before, after, _told(request, planned, places[0], way, end))
+    return judge_verification(before, after, _verify_context(request, planned, places[0], way, end))
 
 
-def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
+def both_lines(planned: PlannedComparison, before: str, after: str) -> tuple[str, str]:
     """What runs before and after: what the user names, else the lines of the plan; UserError where one is missing."""
     lines = before or planned.before, after or planned.after
     for name, line in zip(("before", "after"), lines, strict=True):
@@ -167,7 +167,7 @@ def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
             at = f" {planned.url}" if planned.url else " TARGET"
             measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
             by_hand = f"give the command lines: --before and --after; or {measured}"
-            raise UserError(f"the plan has no command line of a server for --{name}", by_hand)
+            raise UserError(f"the plan has no server command line for --{name}", by_hand)
     return lines
 
 
@@ -190,14 +190,14 @@ def _work(request: VerifyRequest, usual: Work) -> Work:
 
 def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progress) -> None:
     work = course.work
-    deep = f" after {work.kept_tokens} that the cache has" if work.kept_tokens else ""
+    deep = f" after {work.kept_tokens} cached" if work.kept_tokens else ""
     progress.say(
-        f"asking for {work.answer_tokens} tokens after a prompt of {work.prompt_tokens}{deep}, for about "
-        f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps what was measured"
+        f"sending requests with {work.prompt_tokens} prompt tokens{deep} and {work.answer_tokens} generated, for about "
+        f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps the results so far"
     )
 
 
-def _ended(place: ServerPlace, measure: Callable[[], str]) -> _End:
+def _run_measurement(place: ServerPlace, measure: Callable[[], str]) -> _End:
     start, why, interrupted = place.system.clock(), "", False
     try:
         why = measure()
@@ -206,7 +206,9 @@ def _ended(place: ServerPlace, measure: Callable[[], str]) -> _End:
     return _End(why, interrupted, place.system.clock() - start)
 
 
-def _told(request: VerifyRequest, planned: Planned | None, place: ServerPlace, way: Way, end: _End) -> VerifyContext:
+def _verify_context(
+    request: VerifyRequest, planned: PlannedComparison | None, place: ServerPlace, way: Way, end: _End
+) -> VerifyContext:
     return VerifyContext(
         unslow_version=__version__,
         machine=place.snapshot.machine.cpu.model.value_or(""),
@@ -221,43 +223,47 @@ def _told(request: VerifyRequest, planned: Planned | None, place: ServerPlace, w
     )
 
 
-def _allowed_rise(request: VerifyRequest, planned: Planned | None) -> float:
+def _allowed_rise(request: VerifyRequest, planned: PlannedComparison | None) -> float:
     """The rise of perplexity that passes: by the flag, by the plan, else the usual one."""
     return next(rise for rise in (request.allow, planned and planned.floor, ALLOWED) if rise is not None)
 
 
-def _saved(request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion) -> Side:
+def _save_side(
+    request: VerifyRequest, planned: PlannedComparison | None, progress: Progress, discretion: Discretion
+) -> Side:
     path = request.save or ""
     course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
     party, _, end = _alone(request, course, progress)
     if not party.samples:
-        raise UserError(f"nothing was measured, so nothing is kept: {end.why or 'stopped'}", "is the server well?")
+        raise UserError(f"nothing was measured, so nothing is saved: {end.why or 'stopped'}", "check the server")
     side = discretion.facts(party.side(course.work))
     try:
         Path(path).write_bytes(dump_stored(side))
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in an existing folder") from error
     return side
 
 
 def _against(
-    request: VerifyRequest, planned: Planned | None, progress: Progress, discretion: Discretion
+    request: VerifyRequest, planned: PlannedComparison | None, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
     path = request.against or ""
     try:
         with Path(path).open("rb") as file:
             before = parse_side(file.read(LARGEST_SIDE_BYTES + 1), path)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name the file that --save wrote") from error
+        raise UserError(f"{path}: {error.strerror or error}", "name a file written by --save") from error
     work = _work(request, before.work)
     if work != before.work:
         known = before.work
-        hint = f"leave out --prompt, --kept and --answer: it was {known.prompt_tokens}, {known.kept_tokens} and "
+        hint = f"omit --prompt, --kept and --answer: it was {known.prompt_tokens}, {known.kept_tokens} and "
         raise UserError(f"{path} was measured with another request", f"{hint}{known.answer_tokens}")
     compares = not request.no_answers and bool(before.answers)
     course = Course(work, request.seconds, compares, extent_before(before))
     party, place, end = _alone(request, course, progress)
-    return judge_verification(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
+    return judge_verification(
+        before, discretion.facts(party.side(work)), _verify_context(request, planned, place, "apart", end)
+    )
 
 
 def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:
@@ -266,7 +272,7 @@ def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[
     party = MeasuredServer(word, place, request.model, request.api_key, evict=request.evict, hz=_WATCHED_HZ)
     check_room(party, place, course.work)
     _announce([party], course, progress)
-    return party, place, _ended(place, lambda: measure_alone(party, course, place.system, progress))
+    return party, place, _run_measurement(place, lambda: measure_alone(party, course, place.system, progress))
 
 
 def write_report(report: msgspec.Struct, path: str) -> None:
@@ -274,7 +280,7 @@ def write_report(report: msgspec.Struct, path: str) -> None:
     try:
         Path(path).write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
+        raise UserError(f"{path}: {error.strerror or error}", "name a file in an existing folder") from error
 
 
 def read_verified(path: str) -> VerifyReport:
@@ -285,7 +291,7 @@ def read_verified(path: str) -> VerifyReport:
     except LookError as error:
         raise UserError(f"{path}: {error.why}", _HINT) from error
     except msgspec.DecodeError as error:
-        raise UserError(f"{path} is no report of `unslow verify`: {error}", _HINT) from error
+        raise UserError(f"{path} is not a report of `unslow verify`: {error}", _HINT) from error
     if not report.schema.startswith("unslow.verify/"):
-        raise UserError(f"{path} is no report of `unslow verify`", _HINT)
+        raise UserError(f"{path} is not a report of `unslow verify`", _HINT)
     return report

@@ -11,9 +11,9 @@ from unslow.commands.verify.server import (
     Extent,
     MeasuredServer,
     Prompt,
-    asked,
     compare_answers,
     extent_of,
+    measure_request,
     prompt_of,
     prompts_of_life,
     warm_up,
@@ -72,16 +72,16 @@ class Clock:
             return True
         usual = (self._system.clock() - self._rounds_since) / rounds
         if rounds < FEWEST_ROUNDS:
-            return self._spent - self._late_s + usual <= self._seconds * STRETCHED
-        return self._spent + usual <= self._seconds
+            return self._spent_s - self._late_s + usual <= self._seconds * STRETCHED
+        return self._spent_s + usual <= self._seconds
 
     def say(self, text: str) -> None:
         """What is being done now."""
-        left = max(0.0, self._seconds - self._spent)
-        self._progress.step(f"{text}, up to {left:.0f} s left", min(1.0, self._spent / self._seconds))
+        left = max(0.0, self._seconds - self._spent_s)
+        self._progress.step(f"{text}, up to {left:.0f} s left", min(1.0, self._spent_s / self._seconds))
 
     @contextmanager
-    def stopped(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """What happens in this block is no round, and does not count as far as there is time of its own for it."""
         start = self._system.clock()
         yield
@@ -93,7 +93,7 @@ class Clock:
         self._rounds_since += lasted
 
     @property
-    def _spent(self) -> float:
+    def _spent_s(self) -> float:
         return self._system.clock() - self._since
 
 
@@ -101,7 +101,7 @@ def in_turns(parties: Sequence[MeasuredServer], course: Course, system: System, 
     """Rounds until they tell enough or the time is over, then the answers; why it ended before its time."""
     clock = Clock(system, course.for_speed_s, progress)
     with ExitStack() as stack:
-        both = [(stack.enter_context(party.opened(progress)), party) for party in parties]
+        both = [(stack.enter_context(party.open_bencher(progress)), party) for party in parties]
         if both[0][0].target.url == both[1][0].target.url:
             raise UserError("both are the same server", "name two, or measure with --save, change it, then --against")
         for bencher, party in both:
@@ -115,7 +115,7 @@ def in_turns(parties: Sequence[MeasuredServer], course: Course, system: System, 
             clock.say(f"round {number}")
             prompt = prompt_of(both[0][0], course.work)
             for bencher, party in both if number % 2 else reversed(both):
-                if why := asked(bencher, party, course.work, prompt, number):
+                if why := measure_request(bencher, party, course.work, prompt, number):
                     return why
         if course.answers:
             extent = extent_of(both[0][1], course.for_answers_s)
@@ -138,27 +138,27 @@ def one_after_the_other(parties: Sequence[MeasuredServer], course: Course, syste
         for party in parties if number % 2 else reversed(parties):
             clock.say(f"round {number}: {party.what}")
             with ExitStack() as life:
-                bencher = _entered(life, party, progress)
+                bencher = _next_life(life, party, progress)
                 if bencher is None:
-                    return f"{party.what} did not start again in round {number}: {party.failed_starts[-1]}"
+                    return f"{party.what} did not restart in round {number}: {party.failed_starts[-1]}"
                 if why := warm_up(bencher, party, course.work):
                     return why
                 load_s = bencher.subject.run.load_s.value_or(0.0)
                 for prompt in prompts_of_life(bencher, course.work, prompts, load_s):  # the same for both of a round
-                    if why := asked(bencher, party, course.work, prompt, number):
+                    if why := measure_request(bencher, party, course.work, prompt, number):
                         return why
                 if course.answers and number == 1:
                     extent = extent or extent_of(party, course.for_answers_s)
-                    with clock.stopped():
+                    with clock.pause():
                         compare_answers(bencher, party, extent, twice=party is parties[0])
     return ""
 
 
-def _entered(life: ExitStack, party: MeasuredServer, progress: Progress) -> Bencher | None:
+def _next_life(life: ExitStack, party: MeasuredServer, progress: Progress) -> Bencher | None:
     """Its next life; None where one that was measured before does not start again. UserError where it never did."""
     for _ in range(_TRIES):
         try:
-            return life.enter_context(party.opened(progress))
+            return life.enter_context(party.open_bencher(progress))
         except UserError as error:
             if not party.samples:
                 raise
@@ -169,7 +169,7 @@ def _entered(life: ExitStack, party: MeasuredServer, progress: Progress) -> Benc
 def measure_alone(party: MeasuredServer, course: Course, system: System, progress: Progress) -> str:
     """Rounds until they are steady or the time is over, then the answers; why it ended before its time."""
     clock = Clock(system, course.for_speed_s, progress)
-    with party.opened(progress) as bencher:
+    with party.open_bencher(progress) as bencher:
         progress.step(f"warming up: {party.what}", 0.0)
         why = warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
         _note_host(party, system)
@@ -189,7 +189,7 @@ def _rounds(bencher: Bencher, party: MeasuredServer, course: Course, clock: Cloc
             _note_host(party, bencher.system)
         number += 1
         clock.say(f"round {number}")
-        if why := asked(bencher, party, course.work, prompt_of(bencher, course.work), number):
+        if why := measure_request(bencher, party, course.work, prompt_of(bencher, course.work), number):
             return why
     return ""
 

@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 from unslow.catalog.quality import sample_openings, sample_text
 from unslow.commands._output import Progress, Silent
 from unslow.commands.bench import BenchRequest
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.protocol import MOST_IN_A_ROW, WARM_UP, WARM_UP_TOKENS, given_up, settle
 from unslow.commands.bench.server import Place, context_of, open_bencher, subject_of
 from unslow.commands.diagnose.target import as_url, is_live
 from unslow.facts.bench import Failure
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case, Subject
-from unslow.facts.verification import MOST_ROUNDS, Sample, Scored, Side, Work
+from unslow.facts.verification import MOST_ROUNDS, Sample, Side, TokenScores, Work
 from unslow.look.bench.timing import ask, score
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
@@ -26,6 +26,7 @@ from unslow.look.requests import AskError, Question, ScoredText
 from unslow.look.runtimes.llama_cpp.bench import read_written_turns
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
+from unslow.think.case.view import CaseView
 from unslow.think.stats.conditions import settings_of
 from unslow.think.stats.figures import FEWEST_TOKENS as FEWEST_RATED
 from unslow.think.stats.figures import decode_rate, prefill_rate
@@ -102,14 +103,14 @@ class MeasuredServer:
         self.answers: tuple[str, ...] = ()
         self.again: tuple[str, ...] = ()
         self.compared_tokens = self.places = 0
-        self.scored: Scored | None = None
+        self.scored: TokenScores | None = None
         self.not_scored = self.written_turns = ""
         self.host: list[float] = []
         self.conditions: dict[str, float] = {}
-        self._case: Case | None = None
+        self._case: CaseView | None = None
 
     @contextmanager
-    def opened(self, progress: Progress) -> Iterator[Bencher]:
+    def open_bencher(self, progress: Progress) -> Iterator[Bencher]:
         """It, ready to be asked; one that was started here is ended with the block."""
         shown = progress if self._case is None else _Steps(progress)
         # How long a start may take: for ever so long the first time, later a few times as long as it took before
@@ -121,14 +122,14 @@ class MeasuredServer:
                 self.starts_s.append(self._place.system.clock() - start)
             yield bencher
 
-    def failed(self, failure: Failure) -> None:
+    def note_failure(self, failure: Failure) -> None:
         """Take note of a request that was not answered."""
         if len(self.failures) < MOST_ROUNDS:
             self.failures.append(failure.why)
 
     def side(self, work: Work) -> Side:
         """What was learned so far."""
-        case = self._case or Case()
+        case = self._case or CaseView(Case())
         return Side(
             what=self.what,
             taken_at=self._place.system.now(),
@@ -159,13 +160,13 @@ def check_room(party: MeasuredServer, place: Place, work: Work) -> None:
         room = context_of_command(place.system, party.command)
     else:
         subject = subject_of(place.snapshot, party.model) or Subject()
-        room = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
+        room = subject.runtime.context.per_slot.value_or(subject.runtime.context.length.value_or(None))
     need = work.kept_tokens + work.prompt_tokens + work.answer_tokens
     if room is None or need <= room:
         return
-    kept = f"{work.kept_tokens:,} tokens kept, " if work.kept_tokens else ""
-    asked = f"{kept}a prompt of {work.prompt_tokens:,} and an answer of {work.answer_tokens:,} tokens"
-    hint = "ask for less with --prompt, --kept and --answer, or give it a larger context"
+    kept = f"{work.kept_tokens:,} cached, " if work.kept_tokens else ""
+    asked = f"{kept}{work.prompt_tokens:,} prompt and {work.answer_tokens:,} generated tokens"
+    hint = "reduce --prompt, --kept or --answer, or start it with a longer context"
     raise UserError(f"{asked} do not fit: {party.what} has a context of {room:,}", hint)
 
 
@@ -196,10 +197,10 @@ def _count(word: str) -> int | None:
 def warm_up(bencher: Bencher, party: MeasuredServer, work: Work) -> str:
     """Requests that count for nothing, a short one and one as long as those that count; why it can't be asked."""
     for tokens in (0, work.prompt_tokens + work.kept_tokens):
-        done = bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, tokens, round=0))
+        done = bencher.ask(BenchWish(WARM_UP, WARM_UP_TOKENS, tokens, round=0))
         if isinstance(done, Failure):
-            party.failed(done)
-            return f"{party.what} did not answer: {done.why}"
+            party.note_failure(done)
+            return f"{party.what} did not respond: {done.why}"
         settle(bencher)
     return ""
 
@@ -223,14 +224,14 @@ def prompt_of(bencher: Bencher, work: Work) -> Prompt:
     )
 
 
-def asked(bencher: Bencher, party: MeasuredServer, work: Work, prompt: Prompt, number: int) -> str:
+def measure_request(bencher: Bencher, party: MeasuredServer, work: Work, prompt: Prompt, number: int) -> str:
     """Ask, and keep what it took; why there is no point in asking on."""
     if prompt.kept:
-        bencher.ask(Wanted(KEPT, 1, prompt=prompt.kept, round=0, keep=True))
+        bencher.ask(BenchWish(KEPT, 1, prompt=prompt.kept, round=0, keep=True))
     text = f"{prompt.kept}\n{prompt.new}" if prompt.kept else prompt.new
-    done = bencher.ask(Wanted(CASE, work.answer_tokens, prompt=text, round=number, keep=bool(prompt.kept)))
+    done = bencher.ask(BenchWish(CASE, work.answer_tokens, prompt=text, round=number, keep=bool(prompt.kept)))
     if isinstance(done, Failure):
-        party.failed(done)
+        party.note_failure(done)
     else:
         # Of an answer that ended early, the time that its whole length would have taken
         decode = decode_rate(done) if done.generated_tokens >= FEWEST_RATED else None
@@ -283,7 +284,7 @@ def compare_answers(bencher: Bencher, party: MeasuredServer, extent: Extent, *, 
         party.again = _answers(bencher, party, extent)
     with suppress(LookError):  # most runtimes don't show it
         party.written_turns = read_written_turns(bencher.system, bencher.target)
-    bencher.progress.step(f"comparing what it expects of a text: {party.what}", 0.9)
+    bencher.progress.step(f"comparing token probabilities: {party.what}", 0.9)
     text = ScoredText(sample_text(), extent.places, extent.seconds, context_of(bencher), bencher.slot)
     try:
         party.scored = score(bencher.system, bencher.target, text)

@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from unslow.catalog.prometheus import Exporter, exporters_of
-from unslow.fleet.capacity.limits import LikeInstances, Load, Moment, quantile
+from unslow.fleet.capacity.limits import InstanceGroup, Load, Moment, quantile
 from unslow.fleet.labels import shown_label
 from unslow.fleet.member import Member
 from unslow.fleet.prometheus.answers import Curve
 from unslow.fleet.prometheus.client import Prometheus
-from unslow.fleet.queries import Options, Query, filled, folded
+from unslow.fleet.queries import Options, Query, fill_expression, fold_series
 from unslow.fleet.report import Statement
 from unslow.fleet.snapshot_hardware import gpus_of
 from unslow.fleet.snapshots import snapshot_of
-from unslow.fleet.summary import counted_names
+from unslow.fleet.summary import names_with_counts
+from unslow.think.case.view import views_of
 
 MOST_POINTS = 300_000  # Of one answer, over all its series: some 10 MB of JSON
 MOST_PER_SERIES = 10_000  # Prometheus refuses more than 11,000 points of a series
@@ -69,7 +70,7 @@ class Grid(NamedTuple):
 class Curves(NamedTuple):
     """Groups of like instances, and what a reader must know before trusting them."""
 
-    likes: list[LikeInstances]
+    likes: list[InstanceGroup]
     statements: tuple[Statement, ...]
 
 
@@ -83,7 +84,7 @@ def read_curves(
     """Ask for every curve, and put it together by instance and group; `step` is told what is being read."""
     grid = grid_of(prometheus.now_s, span_s, members)
     rows: dict[str, dict[str, Row]] = {member.key: {} for member in members}
-    whose, queries = Whose(members), curve_queries(options, grid.window_s)
+    whose, queries = CurveOwners(members), curve_queries(options, grid.window_s)
     for place, query in enumerate(queries):
         step(f"reading {query.why}", place / len(queries))
         answer = prometheus.curves(query.promql, grid.start_s, grid.end_s, grid.step_s, query.name)
@@ -94,20 +95,20 @@ def read_curves(
     said = []
     if grid.step_s > 1.5 * grid.window_s:
         share = grid.window_s / grid.step_s
-        text = f"of each instance {grid.points} moments of {grid.window_s:.0f} s were read, {share:.0%} of the time"
-        said.append(Statement(kind="note", text=text, hint="--match reads fewer instances, --span less time"))
-    if whose.strangers:
-        text = "curves were left out that belong to no instance that is there now"
-        said.append(Statement(kind="note", text=text, instances=len(whose.strangers)))
+        text = f"sampled {grid.points} windows of {grid.window_s:.0f} s per instance, {share:.0%} of the time"
+        said.append(Statement(kind="note", text=text, hint="--match selects fewer instances, --span a shorter time"))
+    if whose.unmatched:
+        text = "left out series of instances that no longer exist"
+        said.append(Statement(kind="note", text=text, instances=len(whose.unmatched)))
     known = [row["running"] for row in rows.values() if "running" in row]
     first = next((n for n in range(grid.points) if any(row[n] is not None for row in known)), None)
     if first is not None and first * grid.step_s > span_s / 4:
         gone = f"{first * grid.step_s / 3600:.1f} of {span_s / 3600:.1f} h"
-        said.append(Statement(kind="note", text=f"nothing is kept of the first {gone}"))
+        said.append(Statement(kind="note", text=f"Prometheus has no data for the first {gone}"))
     groups: dict[tuple[str, str, str], list[Member]] = {}
     for member in members:
         groups.setdefault((member.runtime, member.model, devices_of(member)), []).append(member)
-    return Curves([_like(those, rows, grid) for those in groups.values()], tuple(said))
+    return Curves([_instance_group(those, rows, grid) for those in groups.values()], tuple(said))
 
 
 def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
@@ -128,7 +129,7 @@ def curve_queries(options: Options, window_s: float) -> tuple[Query, ...]:
     def ways(one: Exporter, reading: str) -> list[str]:
         """Its expressions, the first that answers holds; ranks and copies of a model are put together."""
         fold, *texts = one.readings.get(reading, ("",))
-        return [folded(filled(text, matchers, taken_s), fold, one.own, one.same) for text in texts]
+        return [fold_series(fill_expression(text, matchers, taken_s), fold, one.own, one.same) for text in texts]
 
     def values(reading: str) -> str:
         """A reading of whichever engine tells it."""
@@ -145,54 +146,54 @@ def curve_queries(options: Options, window_s: float) -> tuple[Query, ...]:
     gaps = f"{ratios('token_gap_s_sum', 'token_gap_s_count')} or {ratios('decode_busy_s', 'decode_tokens')}"
     firsts = ratios("first_token_s_sum", "first_token_s_count")
     asked = (
-        ("running", values("running"), "requests that are answered at once"),
-        ("uneasy", values("running").replace(_MEAN, _SPREAD), "how much that changes within a window"),
-        ("waiting", values("waiting"), "requests that find no place"),
-        ("cache_used", values("cache_used"), "how full the KV caches are"),
-        ("tokens_per_s", values("generated_tokens_per_s"), "tokens of all answers together"),
-        ("gap_s", gaps, "seconds between two tokens of one request"),
-        ("first_token_s", firsts, "times to the first token"),
+        ("running", values("running"), "running requests"),
+        ("uneasy", values("running").replace(_MEAN, _SPREAD), "how much that varies within a window"),
+        ("waiting", values("waiting"), "waiting requests"),
+        ("cache_used", values("cache_used"), "KV cache usage"),
+        ("tokens_per_s", values("generated_tokens_per_s"), "generated tokens"),
+        ("gap_s", gaps, "time between tokens of one request"),
+        ("first_token_s", firsts, "time to first token"),
     )
     return tuple(Query(name, "capacity", promql, why) for name, promql, why in asked)
 
 
-class Whose:
+class CurveOwners:
     """Finds the member that a curve belongs to."""
 
     def __init__(self, members: Sequence[Member]) -> None:
-        self.strangers: set[tuple[str, ...]] = set()
+        self.unmatched: set[tuple[str, ...]] = set()
         """Targets whose curves belong to nobody, or to more than one."""
         self._by_labels: list[dict[tuple[str, ...], str]] = [{} for _ in _TELLING]
         for names, known in zip(_TELLING, self._by_labels, strict=True):
             for member in members:
-                told = _told(member.labels, names)
+                told = _label_values(member.labels, names)
                 known[told] = "" if told in known else member.key  # of two alike, neither is found this way
 
     def key(self, labels: dict[str, str]) -> str:
         """The key of the member; empty where it is nobody's, which is kept."""
         shown = {name: shown_label(labels[name]) for name in _TELLING[0] if labels.get(name)}
         for names, known in zip(_TELLING, self._by_labels, strict=True):
-            if any(name in shown for name in names) and (key := known.get(_told(shown, names))):
+            if any(name in shown for name in names) and (key := known.get(_label_values(shown, names))):
                 return key
-        self.strangers.add(_told(shown, _TELLING[0]))
+        self.unmatched.add(_label_values(shown, _TELLING[0]))
         return ""
 
 
-def _told(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
+def _label_values(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(labels.get(name, "") for name in names)
 
 
 def devices_of(member: Member) -> str:
     """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
-    return counted_names(gpu.name for gpu in gpus_of(member))
+    return names_with_counts(gpu.name for gpu in gpus_of(member))
 
 
-def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> LikeInstances:
+def _instance_group(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> InstanceGroup:
     first = members[0]
     known = [rows[member.key] for member in members]
     places = [m.engine["places"].value for m in members if "places" in m.engine]
     telling = max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
-    return LikeInstances(
+    return InstanceGroup(
         runtime=first.runtime,
         model=first.model,
         devices=devices_of(first),
@@ -201,8 +202,8 @@ def _like(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid
         moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
         load=load_of([those["running"] for those in known if "running" in those]),
         places=min(places) if places else None,
-        case=next(snapshot_of(telling).cases(), None),
-        without="" if any("running" in those for those in known) else "it tells no requests at once over time",
+        case=next(views_of(snapshot_of(telling)), None),
+        without="" if any("running" in those for those in known) else "running requests over time are unknown",
     )
 
 
@@ -220,10 +221,10 @@ def moments_of(rows: Mapping[str, Row], window_s: float) -> Iterator[Moment]:
         gap_s = gap or requests / tokens
         if SHORTEST_GAP_S <= gap_s <= LONGEST_GAP_S:
             until_first = first if first and first >= SHORTEST_GAP_S else None
-            yield Moment(shared_by(requests, uneasy), gap_s, until_first, waiting, cache)
+            yield Moment(requests_per_step(requests, uneasy), gap_s, until_first, waiting, cache)
 
 
-def shared_by(requests: float, uneasy: float | None) -> float:
+def requests_per_step(requests: float, uneasy: float | None) -> float:
     """How many requests a token shared its step with, in the mean over tokens.
 
     More tokens are made while there are more requests, so their mean is above that over time, by the variance.

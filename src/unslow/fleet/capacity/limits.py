@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.snapshot import Case
+from unslow.think.case.view import CaseView
 from unslow.think.stats.depth import Point, line_through
 
-SPEED, FIRST, CACHE, PLACES = "speed of each", "first token", "KV cache", "places"
-UNSEEN = "nothing that was seen"
+SPEED, FIRST, CACHE, PLACES = "decode speed", "time to first token", "KV cache", "slots"
+UNSEEN = "nothing measured"
 FULL = 0.9  # Of the cache in use: from there on the next conversation soon finds no room
 FEWEST = 5  # Moments of a bin: of fewer, the middle is chance
 _EXACT = 16  # Requests up to which each number has a bin of its own
@@ -44,7 +44,7 @@ _MORE = 1.2  # Times as many: more than windows of one load differ by
 _STEPS = 40  # Halvings of a span of requests
 Seconds = Callable[[float], tuple[float, float, float]]
 """The seconds that so many requests at once take, which never fall: low, middle and high."""
-Longer = Callable[[float], float | None]
+StepGrowth = Callable[[float], float | None]
 """How many times as long as for one request a step takes for so many, by physics; None where it can't be told."""
 
 
@@ -68,7 +68,7 @@ class Load(NamedTuple):
     """How many times the mean of all instances the fullest tenth of them had, in the busiest moments."""
 
 
-class LikeInstances(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Instances with the same runtime, model and devices."""
 
     runtime: str
@@ -80,7 +80,7 @@ class LikeInstances(msgspec.Struct, frozen=True, kw_only=True):
     load: Load = Load()
     places: float | None = None
     """Requests that one instance answers at once, where it tells."""
-    case: Case | None = None
+    case: CaseView | None = None
     """One of them as facts, for physics."""
     without: str = ""
     """Why there are no moments, where there are none."""
@@ -96,15 +96,15 @@ class At(NamedTuple):
     samples: int
 
 
-class Beyond(NamedTuple):
+class Extrapolation(NamedTuple):
     """A curve with what lies beyond its ends."""
 
     points: Sequence[At]
     start_s: float
     each_s: float
     each_error_s: float
-    sloped: bool  # Whether the loads lie far enough apart to tell what one more request adds
-    longer: Longer | None = None
+    has_slope: bool  # Whether the loads lie far enough apart to tell what one more request adds
+    longer: StepGrowth | None = None
     doubt: float = DOUBT
 
     @property
@@ -127,7 +127,7 @@ class Beyond(NamedTuple):
         if requests < self.points[0].requests:
             # What a step for fewer than were ever seen takes, as a share of that for the fewest
             first = self.points[0].requests
-            known = None if self.sloped else self._by_physics(requests, first)
+            known = None if self.has_slope else self._by_physics(requests, first)
             start_s = max(self.start_s, 0.0)
             share = known or (start_s + self.each_s * requests) / (start_s + self.each_s * first)
             return low * share, mid * share, high * share
@@ -137,25 +137,25 @@ class Beyond(NamedTuple):
         """How many times as long as at the highest measured load; the ends, and the middle."""
         farther = requests / self.last
         doubt = farther**self.doubt
-        lines = [self._risen(requests, self.each_s + n * _EIGHT_OF_TEN * self.each_error_s) for n in (-1, 0, 1)]
+        lines = [self._line_growth(requests, self.each_s + n * _EIGHT_OF_TEN * self.each_error_s) for n in (-1, 0, 1)]
         known = self._by_physics(requests, self.last)
         least, middle, most = lines
         if known is not None:
             least, middle, most = min(least, known), max(middle, known), max(most, known)
-        elif not self.sloped:
+        elif not self.has_slope:
             least, middle, most = 1.0, farther, farther
         return max(1.0, least / doubt), min(farther, max(1.0, middle)), min(farther, most * doubt)
 
-    def _risen(self, requests: float, each_s: float) -> float:
+    def _line_growth(self, requests: float, each_s: float) -> float:
         """By a line with that slope through the highest measured load, which starts above nothing."""
         last_s = self.points[-1].mid_s
         each_s = min(max(0.0, each_s), last_s / self.last)
         return 1 + each_s * (requests - self.last) / last_s
 
     @property
-    def told(self) -> bool:
+    def can_extrapolate(self) -> bool:
         """Whether anything tells how it goes on outside of what was measured: other loads, or physics."""
-        return self.sloped or self.known_by_physics
+        return self.has_slope or self.known_by_physics
 
     @property
     def known_by_physics(self) -> bool:
@@ -201,7 +201,7 @@ def curve(pairs: Iterable[tuple[float, float]]) -> list[At]:
             found.append(At(max(1.0, middle), *spread(seconds for _, seconds in those), len(those)))
     # Each end of the spread, and the middle, for itself
     weights = [at.samples for at in found]
-    low, mid, high = (_risen([at[column] for at in found], weights) for column in (1, 2, 3))
+    low, mid, high = (_monotonic([at[column] for at in found], weights) for column in (1, 2, 3))
     return [at._replace(low_s=low[n], mid_s=mid[n], high_s=high[n]) for n, at in enumerate(found)]
 
 
@@ -219,7 +219,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
-def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
+def _monotonic(values: Sequence[float], weights: Sequence[int]) -> list[float]:
     """The nearest values that never fall: neighbours that do are replaced by their mean, by weight."""
     blocks: list[tuple[float, float, int]] = []
     for value, weight in zip(values, weights, strict=True):
@@ -232,7 +232,7 @@ def _risen(values: Sequence[float], weights: Sequence[int]) -> list[float]:
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
+def extrapolate(points: Sequence[At], longer: StepGrowth | None = None) -> Extrapolation:
     """The curve with the line through its bins, of which there is at least one; the high loads tell how it goes on."""
     last = points[-1].requests
     near = [point for point in points if point.requests >= last / NEAR]
@@ -242,12 +242,12 @@ def beyond(points: Sequence[At], longer: Longer | None = None) -> Beyond:
     middles = [Point(p.requests, p.mid_s, error, p.samples) for p, error in zip(near, errors, strict=True)]
     line = line_through(middles) if len(near) > 1 else None
     if line is None or last < near[0].requests * APART:
-        return Beyond(points, points[0].mid_s, 0.0, 0.0, sloped=False, longer=longer)
+        return Extrapolation(points, points[0].mid_s, 0.0, 0.0, has_slope=False, longer=longer)
     each = max(0.0, line.slope_s)
     start = line.start_s if line.slope_s > 0 else points[-1].mid_s
     # where bins lie off the line by more than their noise, the slope is less sure by as much
     off = max(1.0, math.sqrt(line.left_over / max(1, len(near) - 2)))
-    return Beyond(points, start, each, line.slope_error_s * off, sloped=True, longer=longer)
+    return Extrapolation(points, start, each, line.slope_error_s * off, has_slope=True, longer=longer)
 
 
 def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], float]) -> float:
@@ -261,13 +261,13 @@ def seconds_at(points: Sequence[At], requests: float, which: Callable[[At], floa
     return which(points[-1])
 
 
-def by_seconds(seconds: Seconds, goal_s: float, what: str, farthest: float) -> Limit:
+def limit_by_seconds(seconds: Seconds, goal_s: float, what: str, farthest: float) -> Limit:
     """The most requests whose seconds stay below the goal, no farther out than can be told."""
-    low, mid, high = (_most(seconds, column, goal_s, farthest) for column in (2, 1, 0))
+    low, mid, high = (_largest_load(seconds, column, goal_s, farthest) for column in (2, 1, 0))
     return Limit(UNSEEN if mid >= farthest else what, low, mid, high)
 
 
-def _most(seconds: Seconds, column: int, goal_s: float, farthest: float) -> float:
+def _largest_load(seconds: Seconds, column: int, goal_s: float, farthest: float) -> float:
     """The largest load up to there whose seconds reach the goal; 0 where not even one does."""
     if seconds(1.0)[column] > goal_s:
         return 0.0
@@ -280,7 +280,7 @@ def _most(seconds: Seconds, column: int, goal_s: float, farthest: float) -> floa
     return low
 
 
-def by_cache(moments: Sequence[Moment]) -> Limit | None:
+def limit_by_cache(moments: Sequence[Moment]) -> Limit | None:
     """Requests that would fill the KV cache, each as long as those that were seen; None where nothing tells."""
     shares = [(m.requests, m.cache_used) for m in moments if m.cache_used and m.cache_used >= _ENOUGH_CACHE]
     if len(shares) < FEWEST:
@@ -289,7 +289,7 @@ def by_cache(moments: Sequence[Moment]) -> Limit | None:
     return Limit(CACHE, low, mid, high)
 
 
-def by_places(moments: Sequence[Moment], told: float | None) -> Limit | None:
+def limit_by_slots(moments: Sequence[Moment], told: float | None) -> Limit | None:
     """What the runtime says it answers at once, else as many as it answered while others waited and memory was left."""
     if told:
         return Limit(PLACES, told, told, told)
@@ -302,7 +302,7 @@ def by_places(moments: Sequence[Moment], told: float | None) -> Limit | None:
     return Limit(PLACES, low, mid, high) if more < FEWEST else None
 
 
-def tightest(limits: Sequence[Limit]) -> Limit:
+def tightest_limit(limits: Sequence[Limit]) -> Limit:
     """What ends it first; the interval is that of all together."""
     first = min(limits, key=lambda limit: limit.mid)
     return first._replace(low=min(limit.low for limit in limits), high=min(limit.high for limit in limits))

@@ -8,11 +8,11 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unslow.fleet.capacity.limits import CACHE, SPEED, UNSEEN
+from unslow.fleet.capacity.limits import CACHE, FIRST, SPEED, UNSEEN
 from unslow.fleet.report import Statement
 from unslow.fleet.show import concerned_words
-from unslow.show.console import Column, ReportKind, dim, head, hung, item, table_of
-from unslow.show.markdown import escaped
+from unslow.show.console import Column, ReportKind, dim, hanging_grid, head, item, table_of
+from unslow.show.markdown import escape_markdown
 from unslow.show.units import rate, span
 from unslow.think.report import Range
 
@@ -20,32 +20,32 @@ SCHEMA = "unslow.capacity/1"
 Basis = Literal["measured", "simulated", "cannot_tell"]
 SIMULATED = "~"
 _MAKERS = re.compile(r"\b(?:NVIDIA|AMD|Intel)\s+(?:GeForce\s+|Instinct\s+|Radeon\s+|Arc\s+)?")
-_SHORT = {SPEED: "speed", CACHE: "cache", UNSEEN: "not seen"}
+_SHORT = {SPEED: "decode", FIRST: "first token", CACHE: "cache", UNSEEN: "not reached"}
 _SMALL = 10.0  # Requests below which a tenth of one is worth showing
 _LONGEST_DEVICE = 16
 _MOST_POINTS = 8  # Of a curve on one line
 _COLUMNS = (
     Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
     Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
-    Column("ENDED BY", right=False), Column("+1 (GPUS)"),
+    Column("LIMITED BY", right=False), Column("+1 (GPUS)"),
 )  # fmt: skip
 _MARKS = (
-    "users are requests at once; ~ is simulated, beyond what was measured, all else is measured; "
-    "+1 is what one more like instance serves, and on how many GPUs"
+    "users: concurrent requests; ~: simulated, beyond the measured load; "
+    "+1: users gained by one more instance of the kind, and its GPUs"
 )
 _MOST_DETAILS, _MOST_ROWS = 8, 40
 """Groups of which more is said below the table, and that are in it: all are in the JSON."""
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """What each user must get."""
+    """Speed and latency that each user must get."""
 
     tokens_per_s: float | None = None
     first_token_s: float | None = None
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """So many requests at once on one instance, and what each of them got."""
+    """Speed and latency per request at one load of an instance."""
 
     requests: float
     tokens_per_s: Range
@@ -55,19 +55,19 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What one more of something buys."""
+    """Users gained by one change."""
 
     what: str
     """Such as "one more instance on 2 GPUs"."""
     gpus: int
     users: Range | None
-    """How many users more at the goal."""
+    """Users gained at the goal."""
     basis: Basis
     because: str = ""
 
 
 class CapacityRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of like instances."""
+    """Instances with the same runtime, model and devices."""
 
     runtime: str
     model: str
@@ -75,32 +75,32 @@ class CapacityRow(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
     gpus: int | None
     users_now: float | None
-    """Requests at once over the group, mean."""
+    """Concurrent requests of the group, mean."""
     users_peak: float | None
     users_at_goal: Range | None
-    """Of the whole group; None where it can't be told."""
+    """Of the whole group; None if undetermined."""
     basis: Basis
     limit: str = ""
-    """What ends it: the speed of each, the first token, the KV cache, the places."""
+    """What limits it: decode speed, time to first token, KV cache or slots."""
     beyond: float | None = None
-    """How many times the highest measured load the answer lies, where it is simulated from measurements."""
+    """The extrapolated load as a multiple of the highest measured one."""
     points: tuple[CurvePoint, ...] = ()
     next: tuple[Step, ...] = ()
     because: str = ""
-    """Why it can't be told, or what a simulation rests on."""
+    """Why it is undetermined, or what the simulation is based on."""
     notes: tuple[str, ...] = ()
-    """What the answer leaves out: no first token told, an uneven balance."""
+    """Limitations: unknown time to first token, uneven load."""
 
 
 class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The table of a whole fleet."""
+    """The capacity of a fleet."""
 
     schema: str = SCHEMA
     unslow_version: str
     prometheus: str
     taken_at: str
     span_s: float
-    """How far back it looked."""
+    """Time range of the data."""
     queries: int
     seconds: float
     complete: bool
@@ -111,12 +111,14 @@ class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
-    parts += [hung(Text("!", style="yellow"), Text(_said(one), style="yellow")) for one in report.statements]
+    parts += [
+        hanging_grid(Text("!", style="yellow"), Text(_statement_text(one), style="yellow")) for one in report.statements
+    ]
     if not report.rows:
         return Group(*parts)
     parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
     if len(report.rows) > _MOST_ROWS:
-        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} groups more, all of them in the JSON"))
+        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} more groups (--json lists all)"))
     for row in report.rows[:_MOST_DETAILS]:
         parts += ["", Text(capacity_title(row), style="bold"), *(item(text) for text in details(row))]
     return Group(*parts, "", dim(_MARKS))
@@ -125,33 +127,38 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
 def _markdown(report: CapacityReport) -> str:
     label, text = capacity_summary(report)
     lines = [
-        f"### {escaped(label)} {escaped(text)}",
+        f"### {escape_markdown(label)} {escape_markdown(text)}",
         "",
-        f"{escaped(asked_words(report))}; {escaped(taken_words(report))}.",
+        f"{escape_markdown(asked_words(report))}; {escape_markdown(taken_words(report))}.",
         "",
     ]
-    lines += [f"> {escaped(_said(one))}" for one in report.statements]
+    lines += [f"> {escape_markdown(_statement_text(one))}" for one in report.statements]
     if report.rows:
         names = [column.name.capitalize() for column in _COLUMNS]
         lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
-        cells = ([escaped(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
+        cells = ([escape_markdown(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
         lines += [f"| {' | '.join(row)} |" for row in cells]
     for row in report.rows[:_MOST_DETAILS]:
-        lines += ["", f"**{escaped(capacity_title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
+        lines += [
+            "",
+            f"**{escape_markdown(capacity_title(row))}**",
+            "",
+            *(f"- {escape_markdown(text)}" for text in details(row)),
+        ]
     return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
 
 
 render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)
 
 
-def _said(said: Statement) -> str:
+def _statement_text(said: Statement) -> str:
     return f"{said.text}{concerned_words(said)}{f'; {said.hint}' if said.hint else ''}"
 
 
 def _cells(row: CapacityRow) -> tuple[str, ...]:
     users, name = row.users_at_goal, row.model.rpartition("/")[2] or row.runtime  # tables are narrow
     known = row.users_now is not None and row.users_peak is not None
-    load = f"{_few(row.users_now or 0.0)}/{_few(row.users_peak or 0.0)}" if known else "?"
+    load = f"{_users_words(row.users_now or 0.0)}/{_users_words(row.users_peak or 0.0)}" if known else "?"
     device = _MAKERS.sub("", row.devices) or "?"
     short = device if len(device) <= _LONGEST_DEVICE else f"{device[: _LONGEST_DEVICE - 1]}…"
     more = row.next[0] if row.next else None
@@ -166,21 +173,21 @@ def capacity_summary(report: CapacityReport) -> tuple[str, str]:
     """The whole fleet in a line: a label, and what it is about."""
     known = [row for row in report.rows if row.users_at_goal]
     if not known:
-        return "CAN'T TELL", "how many users this fleet can serve" if report.rows else "no instance was found"
+        return "CAN'T TELL", "how many users this fleet can serve" if report.rows else "no instances found"
     mid = sum(row.users_at_goal.mid for row in known if row.users_at_goal)
     mark = SIMULATED if any(row.basis == "simulated" for row in known) else ""
     instances, left = sum(row.instances for row in known), len(report.rows) - len(known)
-    other = f"; {left} group{'' if left == 1 else 's'} can't be told" if left else ""
+    other = f"; {left} group{'' if left == 1 else 's'} undetermined" if left else ""
     peaks = [row.users_peak for row in known if row.users_peak is not None]
-    peak = f", {_few(sum(peaks))} at the peak" if peaks else ""
-    return f"{mark}{mid:,.0f} USERS", f"at the goal on {_counted(instances, 'instance')}{peak}{other}"
+    peak = f", peak load {_users_words(sum(peaks))}" if peaks else ""
+    return f"{mark}{mid:,.0f} USERS", f"at the goal on {_count_words(instances, 'instance')}{peak}{other}"
 
 
 def asked_words(report: CapacityReport) -> str:
     """The goal in words."""
     goal = report.goal
-    speed = [f"{goal.tokens_per_s:g} tok/s or more for each"] if goal.tokens_per_s is not None else []
-    first = [f"the first token within {span(goal.first_token_s)}"] if goal.first_token_s is not None else []
+    speed = [f"at least {goal.tokens_per_s:g} tok/s per request"] if goal.tokens_per_s is not None else []
+    first = [f"first token within {span(goal.first_token_s)}"] if goal.first_token_s is not None else []
     return f"goal: {' and '.join(speed + first)}"
 
 
@@ -191,8 +198,8 @@ def taken_words(report: CapacityReport) -> str:
 
 def capacity_title(row: CapacityRow) -> str:
     """Who the group is."""
-    gpus = f", {_counted(row.gpus, 'GPU')}" if row.gpus else ""
-    names = [row.model, row.runtime, row.devices, f"{_counted(row.instances, 'instance')}{gpus}"]
+    gpus = f", {_count_words(row.gpus, 'GPU')}" if row.gpus else ""
+    names = [row.model, row.runtime, row.devices, f"{_count_words(row.instances, 'instance')}{gpus}"]
     return " · ".join(name for name in names if name)
 
 
@@ -208,11 +215,11 @@ def details(row: CapacityRow) -> Iterator[str]:
     if row.users_at_goal:
         low, high = row.users_at_goal.low, row.users_at_goal.high
         ends = f", {low:,.0f} to {high:,.0f} likely" if low < high else ""
-        yield f"{at_goal(row)} users at the goal{ends}; ended by: {row.limit}"
+        yield f"{at_goal(row)} users at the goal{ends}; limited by: {row.limit}"
     if row.because:
         yield row.because
     if row.points:
-        yield f"tok/s of each by requests at once on an instance: {_curve(row.points)}"
+        yield f"tok/s per request, by concurrent requests per instance: {_curve(row.points)}"
     yield from row.notes
     for step in row.next[1:]:
         low, high = (step.users.low, step.users.high) if step.users else (0.0, 0.0)
@@ -230,7 +237,7 @@ def _curve(points: Sequence[CurvePoint]) -> str:
         nearest = (min(range(len(measured)), key=lambda n: abs(measured[n].requests - load)) for load in wanted)
         measured = [measured[n] for n in sorted(set(nearest))]
     shown = [*measured, *(point for point in points if point.basis != "measured")]
-    return ", ".join(f"{_mark(p.basis)}{_few(round(p.requests, 1))}: {rate(p.tokens_per_s.mid)}" for p in shown)
+    return ", ".join(f"{_mark(p.basis)}{_users_words(round(p.requests, 1))}: {rate(p.tokens_per_s.mid)}" for p in shown)
 
 
 def _gain(step: Step) -> str:
@@ -241,9 +248,9 @@ def _mark(basis: str) -> str:
     return SIMULATED if basis == "simulated" else ""
 
 
-def _few(users: float) -> str:
+def _users_words(users: float) -> str:
     return f"{users:,.0f}" if users >= _SMALL or users == int(users) else f"{users:.1f}"
 
 
-def _counted(number: int, what: str) -> str:
+def _count_words(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -14,8 +14,7 @@ from unslow import __version__
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import IN_BATCHES
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown, estimated
+from unslow.facts.values import Known, Unknown, estimated_fact
 from unslow.fleet.actions import IN_PART
 from unslow.fleet.capacity.curves import read_curves
 from unslow.fleet.capacity.limits import (
@@ -25,26 +24,25 @@ from unslow.fleet.capacity.limits import (
     PLACES,
     SPEED,
     UNSEEN,
-    Beyond,
-    LikeInstances,
+    Extrapolation,
+    InstanceGroup,
     Limit,
-    Longer,
     Seconds,
-    beyond,
-    by_cache,
-    by_places,
-    by_seconds,
+    StepGrowth,
+    extrapolate,
     first_tokens_of,
     gaps_of,
-    tightest,
+    limit_by_cache,
+    limit_by_seconds,
+    limit_by_slots,
+    tightest_limit,
 )
 from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, CurvePoint, Goal, Step
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.settings import FleetSettings, seconds_of
-from unslow.think.case.prediction import Prediction, predict
-from unslow.think.case.slowness import SPREAD, times_as_long
-from unslow.think.case.work import depth_of
+from unslow.think.case.speed import SPREAD, Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.report import Range
 
 DEFAULT_GOAL = "20 tok/s"
@@ -61,8 +59,8 @@ NEARLY = 0.1  # Of a request: a curve that ends so little below a whole number e
 INSIDE = 1.1  # Times the highest measured load: as far as a bin reaches
 MOST_REQUESTS_BY_PHYSICS = 512.0  # Requests at once that physics alone is asked about
 _ALONE = 1.5  # Requests at once: a bin below it is that of one request alone
-_FIRST_UNTOLD = "it tells no time to the first token, so only the speed is held against the goal"
-_FIRST_UNSEEN = "the first token was not measured, so only the speed is held against the goal"
+_FIRST_UNTOLD = "time to first token unknown: only the decode speed is checked against the goal"
+_FIRST_UNSEEN = "time to first token not measured: only the decode speed is checked against the goal"
 _DOUBT = 1.25
 """Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalogue of speeds are."""
 _DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is asked about
@@ -70,14 +68,14 @@ _ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache u
 _MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
 
 
-class Served(NamedTuple):
+class Capacity(NamedTuple):
     """What one instance serves; without a limit it can't be told, and `because` says why."""
 
     basis: Basis
     limit: Limit | None = None
     because: str = ""
-    gaps: Beyond | None = None
-    firsts: Beyond | None = None
+    gaps: Extrapolation | None = None
+    firsts: Extrapolation | None = None
     steps: Seconds | None = None  # By physics alone, where nothing was measured
     others: tuple[Limit, ...] = ()  # Cache and places, where something tells them
     farther: float | None = None
@@ -98,7 +96,7 @@ def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span
         curves = read_curves(
             prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
         )
-        progress.step("working out what each group can serve", 0.8)
+        progress.step("estimating the capacity of each group", 0.8)
         rows = tuple(rows_of(curves.likes, goal))
         statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
         progress.step("done", 1.0)
@@ -107,7 +105,7 @@ def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span
             prometheus=prometheus.shown_url,
             taken_at=datetime.fromtimestamp(prometheus.now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             span_s=span_s,
-            queries=prometheus.asked,
+            queries=prometheus.queries_sent,
             seconds=time.monotonic() - began,
             complete=not any(one.kind in IN_PART for one in statements),
             goal=goal,
@@ -125,13 +123,17 @@ def goal_of(speed: str | None, first_token: str | None) -> Goal:
         found = _SPEED.fullmatch(speed.lower())
         tokens_per_s = float(found[1]) if found else 0.0
         if not 0 < tokens_per_s <= FASTEST:
-            raise UserError(f"--goal {speed[:40]!r} is no speed", 'write it as --goal "20 tok/s"')
+            raise UserError(
+                f"--goal must be a speed above 0 and at most {FASTEST:,.0f} tok/s (got {speed[:40]!r})",
+                'write it as --goal "20 tok/s"',
+            )
     if first_token:
         found = _SECONDS.fullmatch(first_token.lower())
         first_token_s = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
         if not 0 < first_token_s <= LONGEST_FIRST_S:
             hint = "write it in seconds: --first-token 2, or 800ms"
-            raise UserError(f"--first-token {first_token[:40]!r} is no time", hint)
+            got = f"(got {first_token[:40]!r})"
+            raise UserError(f"--first-token must be above 0 and at most {LONGEST_FIRST_S:,.0f} s {got}", hint)
     return Goal(tokens_per_s=tokens_per_s, first_token_s=first_token_s)
 
 
@@ -139,20 +141,20 @@ def span_of(text: str | None) -> float:
     """How far back to look, from what the user wrote."""
     span = seconds_of(text, "--span") if text else SPAN_S
     if not SHORTEST_SPAN_S <= span <= LONGEST_SPAN_S:
-        raise UserError(f"--span {text} makes no sense", "give 1m to 31d; the default is 24h")
+        raise UserError(f"--span must be between 1m and 31d (got {text})", "the default is 24h")
     return span
 
 
-def rows_of(likes: Iterable[LikeInstances], goal: Goal) -> Iterator[CapacityRow]:
+def rows_of(likes: Iterable[InstanceGroup], goal: Goal) -> Iterator[CapacityRow]:
     """One row for each group, those with most users first."""
     ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
     for place, like in enumerate(ordered):
         yield row_of(like, goal, by_physics=place < MOST_GROUPS_BY_PHYSICS)
 
 
-def row_of(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
+def row_of(like: InstanceGroup, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
     """The row of one group."""
-    found = served(like, goal, by_physics=by_physics)
+    found = instance_capacity(like, goal, by_physics=by_physics)
     return CapacityRow(
         runtime=like.runtime,
         model=like.model,
@@ -172,85 +174,90 @@ def row_of(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Capac
     )
 
 
-def _notes(like: LikeInstances, found: Served) -> Iterator[str]:
+def _notes(like: InstanceGroup, found: Capacity) -> Iterator[str]:
     yield from found.notes
     each = found.users(1)
     if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
         more = math.ceil(like.load.peak / each.mid) - like.instances
-        needed = "1 instance more" if more == 1 else f"{more} instances more"
-        yield f"at the peak there were more than the goal allows: that needs {needed}"
+        needed = "1 more instance" if more == 1 else f"{more} more instances"
+        yield f"the peak load exceeds the goal: it needs {needed}"
     if (like.load.uneven or 0.0) >= UNEVEN and found.limit:
         yield (
-            f"at its busiest the fullest tenth of the instances had {like.load.uneven:.1f} times as many requests as "
-            "the mean: the users at the goal are those of an even balance"
+            f"uneven load: at the busiest time the fullest 10 % of instances had {like.load.uneven:.1f} times the mean "
+            "number of requests; the users at the goal assume an even balance"
         )
 
 
-def served(like: LikeInstances, goal: Goal, *, by_physics: bool = True) -> Served:
+def instance_capacity(like: InstanceGroup, goal: Goal, *, by_physics: bool = True) -> Capacity:
     """The answer for one instance of a group."""
     gaps, firsts = gaps_of(like.moments), first_tokens_of(like.moments)
-    others = tuple(limit for limit in (by_cache(like.moments), by_places(like.moments, like.places)) if limit)
+    others = tuple(
+        limit for limit in (limit_by_cache(like.moments), limit_by_slots(like.moments, like.places)) if limit
+    )
     if not gaps or (goal.tokens_per_s is None and not firsts):
-        return _unmeasured(like, goal, others, by_physics=by_physics)
-    curve = beyond(gaps, longer(like.case) if like.case and by_physics else None)
-    until_first = beyond(firsts) if firsts else None
-    limit = tightest([*others, *goal_limits(curve, until_first, goal)])
+        return _physics_capacity(like, goal, others, by_physics=by_physics)
+    curve = extrapolate(gaps, step_growth(like.case) if like.case and by_physics else None)
+    until_first = extrapolate(firsts) if firsts else None
+    limit = tightest_limit([*others, *goal_limits(curve, until_first, goal)])
     notes = (_FIRST_UNTOLD,) if goal.first_token_s is not None and not until_first else ()
-    found = Served("measured", limit, "", curve, until_first, others=others, notes=notes)
+    found = Capacity("measured", limit, "", curve, until_first, others=others, notes=notes)
     first, last = curve.points[0].requests, curve.last
     if limit.mid > last * INSIDE:
-        return _simulated(found, limit, curve)
+        return _extrapolated_capacity(found, limit, curve)
     if limit.mid >= first - NEARLY or first < _ALONE:
         return found
-    if not curve.told:
-        because = f"only loads of about {first:.0f} at once were seen, and the goal was missed there"
+    if not curve.can_extrapolate:
+        because = f"only loads of about {first:.0f} concurrent requests were measured, and they miss the goal"
         return found._replace(basis="cannot_tell", limit=None, because=because)
-    return found._replace(basis="simulated", because=f"fewer than {first:.0f} at once on an instance were never seen")
+    return found._replace(
+        basis="simulated", because=f"fewer than {first:.0f} concurrent requests per instance were never measured"
+    )
 
 
-def goal_limits(curve: Beyond, until_first: Beyond | None, goal: Goal) -> list[Limit]:
+def goal_limits(curve: Extrapolation, until_first: Extrapolation | None, goal: Goal) -> list[Limit]:
     """Where the speed and the first token leave the goal."""
     limits = []
     if goal.tokens_per_s is not None:
-        limits.append(by_seconds(curve.seconds, 1 / goal.tokens_per_s, SPEED, curve.farthest))
+        limits.append(limit_by_seconds(curve.seconds, 1 / goal.tokens_per_s, SPEED, curve.farthest))
     if goal.first_token_s is not None and until_first:
-        limits.append(by_seconds(until_first.seconds, goal.first_token_s, FIRST, until_first.farthest))
+        limits.append(limit_by_seconds(until_first.seconds, goal.first_token_s, FIRST, until_first.farthest))
     return limits
 
 
-def _simulated(found: Served, limit: Limit, curve: Beyond) -> Served:
-    if not curve.told:
+def _extrapolated_capacity(found: Capacity, limit: Limit, curve: Extrapolation) -> Capacity:
+    if not curve.can_extrapolate:
         # One load tells no slope: the worst that can be is that a step grows as fast as the requests
         because = (
-            f"only loads of about {curve.last:.0f} at once were seen, so what one more adds can't be told; an instance "
-            f"serves {math.floor(limit.low + NEARLY)} at least, if time grows no faster than the requests"
+            f"only loads of about {curve.last:.0f} concurrent requests were measured, too narrow to extrapolate; an "
+            f"instance serves at least {math.floor(limit.low + NEARLY)} if latency grows at most linearly"
         )
         return found._replace(basis="cannot_tell", limit=None, because=because)
     farther = limit.mid / curve.last
-    how = "by the line through what was measured" + (" and by physics" if curve.known_by_physics else "")
+    how = "extrapolated from the measurements" + (" and physics" if curve.known_by_physics else "")
     if limit.what == CACHE:
-        how += ", with as much cache for each request as was seen"
-    end = "; what lies farther can't be told" if limit.what == UNSEEN else ""
-    because = f"{farther:.1f} times the highest load seen ({curve.last:.0f} at once on an instance), {how}{end}"
+        how += ", with the measured KV cache per request"
+    end = "; beyond that is unknown" if limit.what == UNSEEN else ""
+    because = (
+        f"{farther:.1f} times the highest measured load ({curve.last:.0f} concurrent requests per instance), {how}{end}"
+    )
     return found._replace(basis="simulated", farther=farther, because=because)
 
 
-def _unmeasured(like: LikeInstances, goal: Goal, others: tuple[Limit, ...], *, by_physics: bool) -> Served:
-    """By physics alone, where nothing was measured."""
-    seen = f"only {len(like.moments)} moments with answers were seen" if like.moments else "nobody was answered"
+def _physics_capacity(like: InstanceGroup, goal: Goal, others: tuple[Limit, ...], *, by_physics: bool) -> Capacity:
+    seen = f"only {len(like.moments)} windows with requests" if like.moments else "no requests in this time"
     few = like.without or seen
     if goal.tokens_per_s is None:
-        return Served("cannot_tell", because=f"{few}, and no time to the first token was told")
-    unknown = Unknown("too little of the machine is known for physics")
-    step = steps(like.case) if like.case and by_physics else unknown
+        return Capacity("cannot_tell", because=f"{few}, and time to first token is unknown")
+    unknown = Unknown("too little is known about the machine for a prediction")
+    step = step_seconds(like.case) if like.case and by_physics else unknown
     if isinstance(step, Unknown):
-        return Served("cannot_tell", because=f"{few}; {step.why}")
-    limit = tightest([*others, by_seconds(step, 1 / goal.tokens_per_s, SPEED, MOST_REQUESTS_BY_PHYSICS)])
+        return Capacity("cannot_tell", because=f"{few}; {step.why}")
+    limit = tightest_limit([*others, limit_by_seconds(step, 1 / goal.tokens_per_s, SPEED, MOST_REQUESTS_BY_PHYSICS)])
     notes = (_FIRST_UNSEEN,) if goal.first_token_s is not None else ()
-    return Served("simulated", limit, f"{few}: by physics alone", steps=step, others=others, notes=notes)
+    return Capacity("simulated", limit, f"{few}: predicted from physics alone", steps=step, others=others, notes=notes)
 
 
-def points_of(found: Served) -> tuple[CurvePoint, ...]:
+def points_of(found: Capacity) -> tuple[CurvePoint, ...]:
     """What was measured, and doublings of it as far as the answer goes."""
 
     def point(requests: float, seconds: Sequence[float], samples: int = 0) -> CurvePoint:
@@ -276,13 +283,13 @@ def points_of(found: Served) -> tuple[CurvePoint, ...]:
     return ()
 
 
-def next_steps(like: LikeInstances, goal: Goal, found: Served) -> tuple[Step, ...]:
+def next_steps(like: InstanceGroup, goal: Goal, found: Capacity) -> tuple[Step, ...]:
     """What can be had, the like instance first; nothing where the capacity can't be told."""
     if found.limit is None:
         return ()
     gpus = like.gpus_each
     on = "" if not gpus else f" on {gpus} GPU{'' if gpus == 1 else 's'}"
-    even = "" if like.instances == 1 else "each instance serves its own, if requests are spread evenly"
+    even = "" if like.instances == 1 else "assuming evenly balanced requests"
     one_more = Step(
         what=f"one more instance{on}",
         gpus=gpus or 0,
@@ -290,16 +297,16 @@ def next_steps(like: LikeInstances, goal: Goal, found: Served) -> tuple[Step, ..
         basis=found.basis,
         because=even,
     )
-    return (one_more, *_cut_in_two(like, goal, found), *_more_places(like, goal, found))
+    return (one_more, *_twice_the_gpus_step(like, goal, found), *_more_slots_step(like, goal, found))
 
 
-def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
+def _twice_the_gpus_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
     """Every layer over twice as many GPUs: a step is shorter, by physics, and beside the weights is more room."""
     case, limit = like.case, found.limit
     if case is None or limit is None or limit.what == UNSEEN or goal.tokens_per_s is None:
         return  # where it is not known what ends it now, nor is what twice the GPUs would gain
-    twice = over_twice_as_many(case)
-    now, then = steps(case), steps(twice) if twice else None
+    twice = with_twice_the_gpus(case)
+    now, then = step_seconds(case), step_seconds(twice) if twice else None
     if isinstance(now, Unknown) or then is None or isinstance(then, Unknown):
         return
     known, farthest = (found.gaps.seconds, found.gaps.farthest) if found.gaps else (now, FARTHEST * max(1.0, limit.mid))
@@ -308,42 +315,42 @@ def _cut_in_two(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step
         low, mid, high = (end_s * then(requests)[1] / now(requests)[1] for end_s in known(requests))
         return low * (1 / _DOUBT), mid, high * _DOUBT
 
-    room, more = [], more_cache(case)
+    room, more = [], cache_growth(case)
     for other in found.others:
         times = more if other.what == CACHE else 1.0
         room.append(other._replace(low=other.low * times, mid=other.mid * times, high=other.high * times))
     # The first token as it is now: reading prompts gets faster too, by how much is not claimed
     prompts = msgspec.structs.replace(goal, tokens_per_s=None)
     first = goal_limits(found.gaps, found.firsts, prompts) if found.gaps else ()
-    ended = tightest([*room, by_seconds(seconds, 1 / goal.tokens_per_s, SPEED, farthest), *first])
+    ended = tightest_limit([*room, limit_by_seconds(seconds, 1 / goal.tokens_per_s, SPEED, farthest), *first])
     gpus = like.gpus_each or len(case.machine.gpus.value_or(()))
     yield Step(
         what=f"an instance over {2 * gpus} GPUs instead of {gpus}",
         gpus=gpus,
-        users=_more(whole_users(ended, 1), whole_users(limit, 1)),
+        users=_gain(whole_users(ended, 1), whole_users(limit, 1)),
         basis="simulated",
-        because=f"tensor parallel, by physics; then ended by: {ended.what}",
+        because=f"tensor parallel, predicted; then limited by: {ended.what}",
     )
 
 
-def _more_places(like: LikeInstances, goal: Goal, found: Served) -> Iterator[Step]:
+def _more_slots_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
     """Where places end it and nothing else would yet, a setting buys users without any GPU."""
     if found.limit is None or found.limit.what != PLACES or found.gaps is None:
         return
     others = [limit for limit in found.others if limit.what != PLACES]
-    without = tightest([*others, *goal_limits(found.gaps, found.firsts, goal)])
-    more = _more(whole_users(without, like.instances), whole_users(found.limit, like.instances))
+    without = tightest_limit([*others, *goal_limits(found.gaps, found.firsts, goal)])
+    more = _gain(whole_users(without, like.instances), whole_users(found.limit, like.instances))
     if more.mid > 0:
         yield Step(
-            what="more places on the same GPUs",
+            what="more slots on the same GPUs",
             gpus=0,
             users=more,
             basis="simulated",
-            because=f"a setting; then ended by: {without.what}",
+            because=f"a setting; then limited by: {without.what}",
         )
 
 
-def _more(then: Range, now: Range) -> Range:
+def _gain(then: Range, now: Range) -> Range:
     """What is won, end by end: both rest on the same curve, so they are wrong together."""
     won = (then.low - now.low, then.mid - now.mid, then.high - now.high)
     return Range(low=min(won), mid=won[1], high=max(won))
@@ -355,19 +362,19 @@ def whole_users(limit: Limit, instances: int) -> Range:
     return Range(low=min(low, mid), mid=mid, high=max(mid, high))
 
 
-def longer(case: Case) -> Longer:
+def step_growth(case: CaseView) -> StepGrowth:
     """How many times as long as for one request a step takes for so many; each load is worked out once."""
-    times = cache(lambda users: times_as_long(case, users, depth_of(case)))
+    times = cache(lambda users: case.speed.times_as_long(users, case.speed.depth))
     return lambda requests: times(max(1, round(requests)))
 
 
-def steps(case: Case) -> Seconds | Unknown:
+def step_seconds(case: CaseView) -> Seconds | Unknown:
     """The seconds of a step by physics alone; Unknown where it lacks a fact."""
-    alone, times = predict(case), longer(case)
+    alone, times = case.speed.predict(), step_growth(case)
     if not isinstance(alone, Prediction):
         return alone
     if times(1) is None:
-        return Unknown("physics can't tell what many requests take")
+        return Unknown("batch speed is not predictable for this case")
 
     def step(requests: float) -> tuple[float, float, float]:
         more = max(1.0, times(requests) or 1.0) - 1
@@ -377,22 +384,22 @@ def steps(case: Case) -> Seconds | Unknown:
     return step
 
 
-def over_twice_as_many(case: Case) -> Case | None:
+def with_twice_the_gpus(case: CaseView) -> CaseView | None:
     """The same with every layer cut over twice as many like GPUs; None where that is not done or not known."""
-    gpus, parallel = case.machine.gpus.value_or(()), case.runtime.tensor_parallel.value_or(0)
+    gpus, parallel = case.machine.gpus.value_or(()), case.runtime.placement.tensor_parallel.value_or(0)
     parallel = parallel or (1 if len(gpus) == 1 else 0)
     if case.runtime.name.value_or("") not in IN_BATCHES or not parallel or 2 * parallel > _MOST_GPUS:
         return None
     if len({gpu.name.value_or("") for gpu in gpus}) != 1 or len(gpus) != parallel:
         return None
-    runtime = msgspec.structs.replace(case.runtime, tensor_parallel=estimated(2 * parallel, "twice as many"))
+    runtime = case.runtime.with_facts(tensor_parallel=estimated_fact(2 * parallel, "twice as many"))
     first = max(gpu.index for gpu in gpus) + 1
     doubled = (*gpus, *(msgspec.structs.replace(gpu, index=first + n) for n, gpu in enumerate(gpus)))
-    machine = msgspec.structs.replace(case.machine, gpus=estimated(doubled, "twice as many"))
-    return msgspec.structs.replace(case, runtime=runtime, machine=machine)
+    machine = msgspec.structs.replace(case.machine, gpus=estimated_fact(doubled, "twice as many"))
+    return case.replace(runtime=runtime, machine=machine)
 
 
-def more_cache(case: Case) -> float:
+def cache_growth(case: CaseView) -> float:
     """How many times as much cache twice the memory leaves beside the same weights; twice where nothing tells more."""
     sizes = [gpu.vram_total_bytes for gpu in case.machine.gpus.value_or(())]
     room = _ROOM * sum(size.value for size in sizes if isinstance(size, Known))

@@ -26,7 +26,7 @@ class Curve(NamedTuple):
     values: list[float]
 
 
-class Answered(NamedTuple):
+class QueryAnswer(NamedTuple):
     """The answer to one instant query; every value is finite, and no two series have the same labels."""
 
     series: list[Series]
@@ -85,7 +85,7 @@ class _Whole(Head, Generic[R], rename="camel"):
     data: _Data[R] | None = None
 
 
-class Decoded(NamedTuple):
+class DecodedAnswer(NamedTuple):
     """An answer of either kind; of series with the same labels the first is kept, and of none one without a value."""
 
     head: Head
@@ -105,7 +105,7 @@ class BadAnswerError(Exception):
     @property
     def hint(self) -> str:
         """What to do about it."""
-        return "--match reads a part of the fleet at a time" if self.limit else "is something between us and it?"
+        return "--match selects a part of the fleet" if self.limit else "is there a proxy in between?"
 
 
 _VECTOR = msgspec.json.Decoder(_Whole[list[_Sample] | None])
@@ -128,7 +128,7 @@ def without_collector() -> Iterator[None]:
 
 
 @without_collector()
-def parse_series(body: bytes, most: int) -> Decoded:
+def parse_series(body: bytes, most: int) -> DecodedAnswer:
     """The answer to an instant query: a vector, or one number."""
     _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each
     try:
@@ -146,14 +146,14 @@ def parse_series(body: bytes, most: int) -> Decoded:
             if one.value and is_reading(value := float(one.value.text))
         ]
     except ValueError as error:
-        raise BadAnswerError("a value in its answer is no number") from error
+        raise BadAnswerError("its response has a value that is not a number") from error
     kept = _first_of_each(finite)
     at_s = found[0].value.at_s if found and found[0].value else None
-    return Decoded(_head(whole), kept, [], len(finite) - len(kept), at_s)
+    return DecodedAnswer(_head(whole), kept, [], len(finite) - len(kept), at_s)
 
 
 @without_collector()
-def parse_curves(body: bytes, most: int) -> Decoded:
+def parse_curves(body: bytes, most: int) -> DecodedAnswer:
     """The answer to a range query."""
     _check_count(body.count(_SERIES_BEGINS), most)  # before an object is made of each
     try:
@@ -169,12 +169,12 @@ def parse_curves(body: bytes, most: int) -> Decoded:
             (one.metric, [(p.at_s, value) for p in one.values if is_reading(value := float(p.text))]) for one in found
         ]
     except ValueError as error:
-        raise BadAnswerError("a value in its answer is no number") from error
+        raise BadAnswerError("its response has a value that is not a number") from error
     curves = [
         Curve(metric, [at for at, _ in points], [value for _, value in points]) for metric, points in told if points
     ]
     kept = _first_of_each(curves)
-    return Decoded(_head(whole), [], kept, len(curves) - len(kept))
+    return DecodedAnswer(_head(whole), [], kept, len(curves) - len(kept))
 
 
 def parse_head(body: bytes) -> Head | None:
@@ -186,7 +186,7 @@ def parse_head(body: bytes) -> Head | None:
     return head if head.status else None
 
 
-def _scalar(body: bytes) -> Decoded:
+def _scalar(body: bytes) -> DecodedAnswer:
     try:
         whole = _SCALAR.decode(body)
         value = float(whole.data.result.text) if whole.data else math.inf
@@ -195,7 +195,7 @@ def _scalar(body: bytes) -> Decoded:
     if whole.data is None or whole.data.result_type != "scalar":
         raise _wrong(body, INSTANT)
     series = [Series({}, value)] if is_reading(value) else []
-    return Decoded(_head(whole), series, [], 0, whole.data.result.at_s)
+    return DecodedAnswer(_head(whole), series, [], 0, whole.data.result.at_s)
 
 
 def _head(whole: Head) -> Head:
@@ -216,7 +216,7 @@ def _first_of_each(found: list[L]) -> list[L]:
 
 def _check_count(count: int, most: int) -> None:
     if count > most:
-        raise BadAnswerError(f"its answer has {count:,} series, and at most {most:,} are taken", limit=True)
+        raise BadAnswerError(f"its response has {count:,} series, more than {most:,}", limit=True)
 
 
 def _wrong(body: bytes, expected: str) -> BadAnswerError:
@@ -225,15 +225,15 @@ def _wrong(body: bytes, expected: str) -> BadAnswerError:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         start = body[:200].lstrip().lower()
         if not start:
-            return BadAnswerError("its answer is empty")
+            return BadAnswerError("its response is empty")
         if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-            return BadAnswerError("it answered with a web page")
+            return BadAnswerError("its response is a web page")
         if "truncated" in str(error):
-            return BadAnswerError("its answer is cut short")
-        return BadAnswerError("it answered with something that is not the JSON of a Prometheus")
+            return BadAnswerError("its response is truncated")
+        return BadAnswerError("its response is not Prometheus JSON")
     if whole.status == "error":
         return BadAnswerError(whole.error or whole.error_type or "an error without a reason")
     kind = whole.data.result_type[:40] if whole.data else "nothing"
     if kind == expected:
-        return BadAnswerError(f"its answer is no {expected} as Prometheus writes it")
-    return BadAnswerError(f"it answered with {kind!r} where {expected!r} was expected")
+        return BadAnswerError(f"its response is not a valid {expected}")
+    return BadAnswerError(f"its response is {kind!r}, expected {expected!r}")

@@ -12,40 +12,40 @@ from urllib.parse import urlencode, urlsplit
 
 from unslow.facts.errors import UserError
 from unslow.fleet.prometheus.answers import (
-    Answered,
     AnsweredCurves,
     BadAnswerError,
-    Decoded,
+    DecodedAnswer,
+    QueryAnswer,
     parse_curves,
     parse_head,
     parse_series,
 )
-from unslow.fleet.prometheus.connection import Access, CutShortError, Line, Reply, Said, plain_text
+from unslow.fleet.prometheus.connection import Access, CutShortError, Line, Reply, StatementLog, plain_text
 from unslow.fleet.report import Kind, Statement
 from unslow.look.system import ExchangeError, LookError
 from unslow.look.system.http import TooLargeError, is_loopback
 
 _SERVER_SHARE = 0.9
 """Of our patience for one query: the server then gives up first, and its words tell more than silence."""
-_PARTS = "ask again when all of its parts answer"
+_PARTS = "try again when all of its stores respond"
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
 NOBODY_S = 3.0  # How long an address where nothing ever answered is tried: a wrong port is likelier than a restart
 TIRED_S = 0.3  # After all that waiting was in vain for the query before, for one more try
 CUT_TRIES = 3  # Of an answer that breaks off: it may be long, and something on the way may not like long ones
-AWAY_HINT = "is it running, and is the address right?"
-WANTS_CERTIFICATE = "Does it ask for a certificate of the client (--cert and --key)?"
+AWAY_HINT = "is it running, and is the address correct?"
+WANTS_CERTIFICATE = "Does it need a client certificate (--cert and --key)?"
 MOST_SKEW_S = 5.0
 """Less than a scrape, and more than two synchronized clocks differ: no window of minutes is another for it."""
-SLOWER = "give it longer with --timeout, take a shorter --window, or a part of the fleet with --match"
+SLOWER = "raise --timeout, shorten --window, or select a part of the fleet with --match"
 PREFIXES = (
     "the API may be below a path: /prometheus (Mimir), /select/0/prometheus (VictoriaMetrics in a cluster), "
     "/api/prom (Grafana Cloud)"
 )
-_WHO = "give --username with --password-file, or --token-file; a tenant with --header 'X-Scope-OrgID: NAME'"
-_NARROWER = "--match reads a part of the fleet at a time"
-_SHORTER = "a shorter --window reads less, and --match a part of the fleet"
-Parse = Callable[[bytes, int], Decoded]
+_WHO = "give --username and --password-file, or --token-file; for a tenant, --header 'X-Scope-OrgID: NAME'"
+_NARROWER = "--match selects a part of the fleet"
+_SHORTER = "shorten --window, or select a part of the fleet with --match"
+Parse = Callable[[bytes, int], DecodedAnswer]
 
 
 class Limit(NamedTuple):
@@ -73,13 +73,13 @@ LIMITS = (
                    r"maxUniqueTimeseries|maxSeries|too many (?:time ?)?series", re.IGNORECASE),
     ),
     Limit(
-        "the time that one query may span",
-        "take a shorter --window, or leave out the comparison with --compare none",
+        "the time range of one query",
+        "shorten --window, or drop the comparison with --compare none",
         re.compile(r"query-length|time range exceeds|max-query-lookback|max_query_length", re.IGNORECASE),
     ),
     Limit(
-        "points of one curve",
-        "take a shorter --window",
+        "points per series",
+        "shorten --window",
         re.compile(r"maximum resolution|too many points|maxPointsPer", re.IGNORECASE),
     ),
     Limit(
@@ -89,8 +89,8 @@ LIMITS = (
                    r"maxMemoryPerQuery|ResourceExhausted|not enough memory", re.IGNORECASE),
     ),
     Limit(
-        "queries at a time",
-        "ask again when it is less busy",
+        "concurrent queries",
+        "try again when it is less busy",
         re.compile(r"outstanding requests|too many (?:concurrent )?(?:requests|queries)|concurrent|rate limit|"
                    r"maxConcurrentRequests|too_many_requests|query queue", re.IGNORECASE),
     ),
@@ -121,19 +121,19 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         """`step` is told after each instant query how many were sent."""
         self._access, self._step = access.plain(), step
         self.shown_url = self._access.shown_url
-        self._sending, self._said, self._lock = Sending(self._access, say), Said(), RLock()
+        self._sending, self._said, self._lock = QuerySender(self._access, say), StatementLog(), RLock()
         self._now_s: float | None = None
         self._info = ""
         # What the user asked for and a reader of the report should know
         parts = urlsplit(self._access.url)
         tls = parts.scheme == "https"
         if tls and not self._access.check_certificate:
-            self._said.say("note", f"the certificate of {self.shown_url} was not checked, as asked for")
+            self._said.say("note", f"the certificate of {self.shown_url} was not verified (--insecure)")
         if not tls and self._access.secrets and not is_loopback(parts.hostname or ""):
-            self._said.say("note", "the password or token went over the network unencrypted", "use https://")
+            self._said.say("note", "the password or token was sent unencrypted", "use https://")
 
     @property
-    def asked(self) -> int:
+    def queries_sent(self) -> int:
         """How many queries were sent, those that were sent again among them."""
         return self._sending.sent
 
@@ -145,21 +145,21 @@ class Prometheus(AbstractContextManager["Prometheus"]):
                 self._now_s = self._first_moment()
             return self._now_s
 
-    def instant(self, query: str, at: float | None = None, about: str = "") -> Answered:
+    def instant(self, query: str, at: float | None = None, about: str = "") -> QueryAnswer:
         """The series at one moment, `now_s` unless told; `about` names the query in statements."""
         moment_s = self.now_s if at is None else at
         form = {"query": query, "time": f"{moment_s:.3f}"}
-        got = self._decoded("query", form, parse_series, about or query)
-        self._step(self.asked)
+        got = self._decode_answer("query", form, parse_series, about or query)
+        self._step(self.queries_sent)
         if isinstance(got, Refusal):
-            return Answered([], got.why, got.hint)
-        return Answered(got.series)
+            return QueryAnswer([], got.why, got.hint)
+        return QueryAnswer(got.series)
 
     def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
         """The series over time."""
         _ = self.now_s
         form = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:.3f}"}
-        got = self._decoded("query_range", form, parse_curves, about or query)
+        got = self._decode_answer("query_range", form, parse_curves, about or query)
         if isinstance(got, Refusal):
             return AnsweredCurves([], got.why)
         return AnsweredCurves(got.curves)
@@ -176,27 +176,26 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         """Hang up."""
         self.close()
 
-    def _decoded(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> Decoded | Refusal:
-        """The answer, or why there is none."""
+    def _decode_answer(self, endpoint: str, form: dict[str, str], parse: Parse, about: str) -> DecodedAnswer | Refusal:
         about = plain_text(about)[:60]
         with self._lock:
             reply = self._send(endpoint, form)
         try:
             got = reply if isinstance(reply, Refusal) else parse(reply.body, self._access.most_series)
         except BadAnswerError as error:
-            got = Refusal("limit" if error.limit else "partial", self._access.quoted(str(error)), error.hint)
+            got = Refusal("limit" if error.limit else "partial", self._access.mask_secrets(str(error)), error.hint)
         if isinstance(got, Refusal):
-            self._said.say(got.kind, f"not answered: {got.why}", got.hint, about)
+            self._said.say(got.kind, f"query failed: {got.why}", got.hint, about)
             return got
-        told = [self._access.quoted(warning) for warning in (got.head.warnings or ())[:20]]
-        for warning in told or ["a part of the storage did not answer"] * got.head.is_partial:
-            self._said.say("partial", f"the answer is partial: {warning}", _PARTS, about)
+        told = [self._access.mask_secrets(warning) for warning in (got.head.warnings or ())[:20]]
+        for warning in told or ["some storage nodes did not respond"] * got.head.is_partial:
+            self._said.say("partial", f"partial response: {warning}", _PARTS, about)
         if got.head.infos:
-            self._info = self._info or self._access.quoted(got.head.infos[0])
-            self._said.say("note", f"it has remarks on queries, such as: {self._info}", "", about)
+            self._info = self._info or self._access.mask_secrets(got.head.infos[0])
+            self._said.say("note", f"Prometheus notes on queries, such as: {self._info}", "", about)
         if got.duplicates:
-            text = "series came twice with the same labels, and the first of each is kept"
-            self._said.say("duplicates", text, "are two replicas asked as one?", about)
+            text = "duplicate series with the same labels: the first one is used"
+            self._said.say("duplicates", text, "are two replicas queried as one?", about)
         return got
 
     def _send(self, endpoint: str, form: dict[str, str]) -> Reply | Refusal:
@@ -213,21 +212,21 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         try:
             got = parse_series(reply.body, self._access.most_series)
         except BadAnswerError as error:
-            why = self._access.quoted(str(error))
-            hint = f"is there a login before it? {PREFIXES}"
-            raise UserError(f"{self.shown_url} does not answer as a Prometheus does: {why}", hint) from error
+            why = self._access.mask_secrets(str(error))
+            hint = f"is there a login page in front? {PREFIXES}"
+            raise UserError(f"{self.shown_url} is not a Prometheus API: {why}", hint) from error
         took_s = time.time() - before_s
         # Not the value, which VictoriaMetrics computes for half a minute ago (-search.latencyOffset).
         server_s = got.at_s if got.at_s is not None else parse_date_s(reply.header("Date"))
         if server_s is None:
-            self._said.say("skew", "it does not tell the time; the window is taken by this machine's clock")
+            self._said.say("skew", "the server reports no time; the window follows this machine's clock")
             return before_s
         if text := skew_text(server_s, before_s + took_s / 2, took_s):
             self._said.say("skew", text, "synchronize the clocks of both machines")
         return server_s
 
 
-class Sending:
+class QuerySender:
     """Sends forms to the API of one server; UserError where none can be asked."""
 
     def __init__(self, access: Access, say: Callable[[str], None]) -> None:
@@ -245,14 +244,14 @@ class Sending:
             self._end_s = time.monotonic() + self._access.whole_s
         since_s, refusal = time.monotonic(), Refusal("partial", "")
         for tries, pause_s in enumerate(chain(PAUSES_S, repeat(PAUSES_S[-1])), 1):
-            reply = self._tried(endpoint, form)
+            reply = self._try_once(endpoint, form)
             if isinstance(reply, Reply):
                 self._answers, self._tired = self._answers + 1, False
                 return reply
             refusal = reply
             if not refusal.again or (refusal.again == "cut" and tries >= CUT_TRIES):
                 break
-            if not self._waits(since_s, pause_s, refusal, first=tries == 1):
+            if not self._wait_before_retry(since_s, pause_s, refusal, first=tries == 1):
                 break
         self._tired = bool(refusal.again)
         if refusal.again in ("nobody", "away"):
@@ -264,41 +263,45 @@ class Sending:
         self._ended.set()
         self._line.end()
 
-    def _waits(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
+    def _wait_before_retry(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
         """A pause before the next try; False where there is no time left for one."""
         most_s = TIRED_S if self._tired else NOBODY_S if refusal.again == "nobody" else self._access.restart_s
         left_s = min(since_s + min(most_s, self._access.restart_s), self._end_s or 0.0) - time.monotonic()
         if left_s <= pause_s:
             return False
         if first:
-            self._say(f"{self._access.shown_url}: {refusal.why}; trying again for {span(left_s)} at most")
+            self._say(f"{self._access.shown_url}: {refusal.why}; retrying for up to {span(left_s)}")
         return not self._ended.wait(pause_s)
 
-    def _tried(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
+    def _try_once(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
         now_s, end_s = time.monotonic(), self._end_s or 0.0
         if now_s >= end_s:
-            why = f"the {span(self._access.whole_s)} for all queries together were over"
+            why = f"the time limit of {span(self._access.whole_s)} for all queries is over"
             return Refusal("partial", why, SLOWER)
         try:
-            reply = self._exchanged(endpoint, form, min(now_s + self._access.timeout_s, end_s))
+            reply = self._post_or_get(endpoint, form, min(now_s + self._access.timeout_s, end_s))
         except TooLargeError:
-            why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
-            return Refusal("limit", why, "--match reads a part of the fleet at a time")
+            why = f"its response is larger than {self._access.most_bytes / 1e6:,.0f} MB"
+            return Refusal("limit", why, "--match selects a part of the fleet")
         except LookError as error:
             why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
             if isinstance(error, CutShortError):
-                return Refusal("partial", why, "a proxy on the way may cut long answers; --match asks for less", "cut")
+                return Refusal(
+                    "partial", why, "a proxy may truncate long responses; --match selects a part of the fleet", "cut"
+                )
             if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
                 nobody = error.kind == "refused" and not self._answers
                 alone = self._access.url.startswith("https://") and not self._access.certificate
                 away_hint = AWAY_HINT + (f" {WANTS_CERTIFICATE}" if alone and error.kind == "broke_off" else "")
                 return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
             if isinstance(error, ExchangeError) and error.kind == "silent":
-                return Refusal("partial", f"it did not answer within {span(self._access.timeout_s)}", SLOWER)
-            raise UserError(f"{self._access.shown_url}: {why}", error.how_to_get or "is the address right?") from error
+                return Refusal("partial", f"no response within {span(self._access.timeout_s)}", SLOWER)
+            raise UserError(
+                f"{self._access.shown_url}: {why}", error.how_to_get or "is the address correct?"
+            ) from error
         return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
 
-    def _exchanged(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
+    def _post_or_get(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
         coded, path = urlencode(form), f"{self._path}/api/v1/{endpoint}"
         if self._method == "POST":
             self.sent += 1
@@ -317,39 +320,39 @@ def refusal_of(reply: Reply, access: Access) -> Refusal:
     head = parse_head(reply.body)
     start = reply.body[:400].decode("utf-8", "replace").strip()
     readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
-    text = access.quoted((head.error if head else "") or readable)
-    _check_whole(reply, text, access)
+    text = access.mask_secrets((head.error if head else "") or readable)
+    _raise_if_unusable(reply, text, access)
     told = f": {text}" if text else ""
     if (head and head.error_type in ("timeout", "canceled")) or reply.status in (408, 504):
-        return Refusal("partial", f"it took too long{told}", SLOWER)
+        return Refusal("partial", f"timed out{told}", SLOWER)
     limit = limit_in(text)
     if reply.status == 429:  # noqa: PLR2004 (too many requests)
-        what, hint = (limit.what, limit.hint) if limit else ("queries at a time", "ask again when it is less busy")
-        return Refusal("limit", f"it is over the server's limit of {what}{told}", hint, "busy")
+        what, hint = (limit.what, limit.hint) if limit else ("concurrent queries", "try again when it is less busy")
+        return Refusal("limit", f"exceeds the server's limit of {what}{told}", hint, "busy")
     if limit:
-        return Refusal("limit", f"it is over the server's limit of {limit.what}{told}", limit.hint)
+        return Refusal("limit", f"exceeds the server's limit of {limit.what}{told}", limit.hint)
     if reply.status in (502, 503):
         again: Literal["away", "busy"] = "busy" if head else "away"
-        return Refusal("partial", f"the server answered {reply.status}{told}", "is it starting or overloaded?", again)
-    hint = "it may not know all of PromQL, or --match holds no label matchers" if reply.status < 500 else "see its log"  # noqa: PLR2004
-    return Refusal("partial", f"the server answered {reply.status}{told}", hint)
+        return Refusal("partial", f"HTTP status {reply.status}{told}", "is it starting or overloaded?", again)
+    hint = "PromQL not fully supported, or --match is not a list of matchers" if reply.status < 500 else "see its log"  # noqa: PLR2004
+    return Refusal("partial", f"HTTP status {reply.status}{told}", hint)
 
 
-def _check_whole(reply: Reply, text: str, access: Access) -> None:
+def _raise_if_unusable(reply: Reply, text: str, access: Access) -> None:
     shown, status = access.shown_url, reply.status
     told = f": {text}" if text else ""
     if 300 <= status < 400:  # noqa: PLR2004 (the 3xx class)
         raise _redirect(reply, access)
     if status in (401, 407):
-        raise UserError(f"{shown} does not know who asks ({status}){told}", _WHO)
+        raise UserError(f"{shown} requires authentication ({status}){told}", _WHO)
     if status == 403:  # noqa: PLR2004 (forbidden)
-        raise UserError(f"{shown} does not let us ask (403){told}", _WHO)
+        raise UserError(f"{shown} denies access (403){told}", _WHO)
     if status in (404, 410):
         path = urlsplit(access.url).path
         without = f"leave out {path}, or: " if path else ""
-        raise UserError(f"there is no Prometheus API at {shown} ({status})", without + PREFIXES)
+        raise UserError(f"no Prometheus API at {shown} ({status})", without + PREFIXES)
     if status == 405:  # noqa: PLR2004 (method not allowed, for POST and GET alike)
-        raise UserError(f"{shown} takes no queries (405){told}", PREFIXES)
+        raise UserError(f"{shown} does not accept queries (405){told}", PREFIXES)
     if status == 400 and "HTTPS server" in text:  # noqa: PLR2004 (as Go's server says it)
         raise UserError(f"{shown} speaks TLS only", f"try https://{shown.partition('://')[2]}")
 
@@ -363,12 +366,12 @@ def _redirect(reply: Reply, access: Access) -> UserError:
         to, where = urlsplit(""), ""
     here = urlsplit(access.url)
     path = to.path[:80] if where or reply.header("Location").startswith("/") else ""
-    told = access.quoted(where + path) or "nowhere"
+    told = access.mask_secrets(where + path) or "nowhere"
     if where and to.hostname == here.hostname and to.scheme == "https" and here.scheme == "http":
-        hint = f"give https://{plain_text(to.netloc.rpartition('@')[2])} itself"
-        return UserError(f"{access.shown_url} sends us to {told}", hint)
-    hint = "nothing is sent to another address than the one given; a page to log in on? " + _WHO
-    return UserError(f"{access.shown_url} sends us to {told}, which is not followed", hint)
+        hint = f"use https://{plain_text(to.netloc.rpartition('@')[2])}"
+        return UserError(f"{access.shown_url} redirects to {told}", hint)
+    hint = "redirects are not followed; is it a login page? " + _WHO
+    return UserError(f"{access.shown_url} redirects to {told}, which is not followed", hint)
 
 
 def limit_in(text: str) -> Limit | None:
@@ -390,7 +393,7 @@ def skew_text(server_s: float, here_s: float, took_s: float) -> str:
     if abs(ahead_s) <= MOST_SKEW_S + took_s / 2:
         return ""
     which = "ahead of" if ahead_s > 0 else "behind"
-    return f"its clock is {span(abs(ahead_s))} {which} this machine's; the window is taken by its clock"
+    return f"its clock is {span(abs(ahead_s))} {which} this machine's; the window follows its clock"
 
 
 def span(seconds: float) -> str:

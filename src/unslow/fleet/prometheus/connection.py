@@ -75,7 +75,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         hidden += [value for name, value in named if _SECRET_HEADER.search(name)]
         return tuple(sorted({value for value in hidden if len(value) > 3}, key=len, reverse=True))  # noqa: PLR2004
 
-    def quoted(self, text: str) -> str:
+    def mask_secrets(self, text: str) -> str:
         """A text of the server in one short line, without our secrets, should it repeat them."""
         text = text[:_MOST_QUOTED]
         for secret in self.secrets:
@@ -99,7 +99,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             parts = urlsplit(_with_scheme(self.url.strip()))
             host, _ = parts.hostname, parts.port
         except ValueError as error:
-            raise UserError("the address of Prometheus is not a URL", "try http://localhost:9090") from error
+            raise UserError("--prometheus is not a URL", "try http://localhost:9090") from error
         if parts.scheme not in ("http", "https") or not host:
             raise UserError(f"{self.shown_url!r} is not an http:// or https:// address", "try http://localhost:9090")
         query = "" if parts.path.endswith("/graph") else quote(parts.query, _SAFE)  # a page's own, not the server's
@@ -115,13 +115,13 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             raise UserError("both a password and a token were given for Prometheus", "leave one of them out")
         for name, value in (("Authorization", access.bearer), *access.headers):  # the value itself is never told
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise UserError(f"the header {name[:40]!r} has characters that no header can have", "is it one line?")
+                raise UserError(f"the header {name[:40]!r} has invalid characters", "it must be one line")
             if name.lower() in _OWN_HEADERS:
-                raise UserError(f"the header {name} is not for others to set")
+                raise UserError(f"the header {name} cannot be set")
         if access.key and not access.certificate:
-            raise UserError("a key was given without its certificate", "name the certificate too")
+            raise UserError("--key needs --cert", "give both files")
         if not 0 < access.timeout_s <= access.whole_s:
-            raise UserError("the time for one query must be more than 0 s and no more than that for all of them")
+            raise UserError("the timeout of one query must be above 0 s and at most the limit for all queries")
         return access
 
 
@@ -152,7 +152,7 @@ def parse_header(line: str) -> tuple[str, str]:
     """Name and value; UserError where there is no colon between them."""
     name, colon, value = line.partition(":")
     if not colon:
-        raise UserError("a header is written as 'Name: value'", "for example --header 'X-Scope-OrgID: team-a'")
+        raise UserError("--header must be 'Name: value'", "for example --header 'X-Scope-OrgID: team-a'")
     return name.strip(), value.strip()
 
 
@@ -160,7 +160,7 @@ def read_secret(path: str) -> str:
     """What the file holds, without the end of its line; nothing where no file is named."""
     if not path:
         return ""
-    hint = "the file holds the password or token and nothing else"
+    hint = "the file must hold only the password or token"
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_SECRET_CHARACTERS).strip("\r\n")
@@ -221,7 +221,7 @@ class Line:
 
     def _exchange(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         if self._ended:
-            raise LookError(f"{self._shown} is not asked any more")
+            raise LookError(f"the connection to {self._shown} was closed")
         kind = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
         began = False
         try:
@@ -252,7 +252,7 @@ def context_of(access: Access) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=access.ca_file or None)
     except (OSError, ValueError) as error:
-        raise UserError(f"{access.ca_file}: {_why(error)}", "it holds the authority's certificate as PEM") from error
+        raise UserError(f"{access.ca_file}: {_why(error)}", "it must hold the CA certificate as PEM") from error
     if not access.check_certificate:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if access.certificate:
@@ -261,33 +261,33 @@ def context_of(access: Access) -> ssl.SSLContext:
             context.load_cert_chain(access.certificate, access.key or None, password="")
         except (OSError, ValueError) as error:
             named = " and ".join(file for file in (access.certificate, access.key) if file)
-            hint = "they hold the client's certificate and its key as PEM, the key without a password"
+            hint = "they must hold the client certificate and its key as PEM, the key without a password"
             raise UserError(f"{named}: {_why(error)}", hint) from error
     return context
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLError) or not isinstance(error, OSError):
-        return "not a certificate or key that can be used"
-    return error.strerror or "can't be read"
+        return "not a usable certificate or key"
+    return error.strerror or "cannot be read"
 
 
 def tls_error(shown_url: str, error: Exception) -> UserError | None:
     """What a failure of TLS means; None for any other."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        hint = "--ca-file names the file of its authority; --insecure asks without checking"
-        return UserError(f"{shown_url}: its certificate is not trusted: {error.verify_message}", hint)
+        hint = "--ca-file names the CA certificate; --insecure skips the check"
+        return UserError(f"{shown_url}: certificate not trusted: {error.verify_message}", hint)
     if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
         return None
     reason = error.reason or ""
     if any(word in reason for word in ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
-        return UserError(f"{shown_url} asks for a certificate of the client", "name it with --cert and --key")
+        return UserError(f"{shown_url} requires a client certificate", "give it with --cert and --key")
     if "WRONG_VERSION_NUMBER" in reason or "HTTP_REQUEST" in reason or "RECORD_LAYER" in reason:
         return UserError(f"{shown_url} does not speak TLS", f"try http://{shown_url.partition('://')[2]}")
     return UserError(f"{shown_url}: TLS failed: {reason.lower().replace('_', ' ') or 'no reason given'}")
 
 
-class Said:
+class StatementLog:
     """Statements in the order in which they were first made."""
 
     def __init__(self) -> None:
@@ -297,7 +297,7 @@ class Said:
         """Once more, of the query called `about`, or of the whole server."""
         key = (kind, text, hint)
         if key not in self._about and len(self._about) >= _MOST_STATEMENTS:
-            key = ("note", f"more than {_MOST_STATEMENTS} statements were left out", "")
+            key = ("note", f"messages beyond {_MOST_STATEMENTS} were left out", "")
         queries = self._about.setdefault(key, [])
         if about and about not in queries:
             queries.append(about)

@@ -79,16 +79,16 @@ class _Turn(NamedTuple):
 
 @dataclass
 class _Running:
-    guest: ModelToMeasure
+    model: ModelToMeasure
     engine: Engine
     tokens: int = FEWEST_TOKENS
     turns: list[_Turn] = field(default_factory=list)
 
 
-class Measured(NamedTuple):
+class ModelTimes(NamedTuple):
     """One model: seconds for each of its tokens, and for each time that its prompt was read."""
 
-    guest: ModelToMeasure
+    model: ModelToMeasure
     steps_s: tuple[float, ...]
     prefill_s: tuple[float, ...]
     samples: int
@@ -114,15 +114,15 @@ class Measured(NamedTuple):
     @property
     def depth_tokens(self) -> int:
         """The tokens before the one in the middle of a sample."""
-        return self.guest.depth_tokens + self.tokens // 2
+        return self.model.depth_tokens + self.tokens // 2
 
 
 class Rounds(NamedTuple):
     """What was measured, and who else used the processors meanwhile; None where that can't be seen."""
 
-    measured: list[Measured]
+    measured: list[ModelTimes]
     use: CpuUse | None
-    missing: tuple[str, ...] = ()  # The guests of which every sample took too long
+    missing: tuple[str, ...] = ()  # The models of which every sample took too long
     quiet: bool = True  # Whether only rounds count in which others left the processors alone
 
 
@@ -155,15 +155,15 @@ def trials_for(cache_bytes: int) -> tuple[Trial, ...]:
 
 
 def measure_in_rounds(
-    system: System, guests: Iterable[ModelToMeasure], threads: int, limits: Limits, progress: Progress
+    system: System, models: Iterable[ModelToMeasure], threads: int, limits: Limits, progress: Progress
 ) -> Rounds:
-    """Start an engine for each guest, measure them in turns, stop them; UserError where one can't be measured."""
+    """Start an engine for each model, measure them in turns, stop them; UserError where one can't be measured."""
     with ExitStack() as stack:
         running: list[_Running] = []
-        for guest in (guests := list(guests)):
-            progress("starting engines", len(running) / len(guests))
-            engine = start_engine(system, guest.path, threads=threads, context=CONTEXT)
-            running.append(_Running(guest, stack.enter_context(engine)))
+        for model in (models := list(models)):
+            progress("starting engines", len(running) / len(models))
+            engine = start_engine(system, model.path, threads=threads, context=CONTEXT)
+            running.append(_Running(model, stack.enter_context(engine)))
         for one in running:
             # As many tokens as a moment holds
             warm = _sample(system, one, FEWEST_TOKENS, limits)
@@ -173,13 +173,13 @@ def measure_in_rounds(
         is_quiet = lambda: others.cpus_since_last() <= QUIET_SHARE * threads  # noqa: E731
         quiet = _take_turns(system, running, limits, progress, is_quiet)
         counted = quiet if len(quiet) >= limits.fewest_rounds else None
-        measured = [_measured(one, counted) for one in running]
-        missing = tuple(one.guest.name for one in measured if not one.steps_s)
+        measured = [_model_times(one, counted) for one in running]
+        missing = tuple(one.model.name for one in measured if not one.steps_s)
         return Rounds([one for one in measured if one.steps_s], others.use(), missing, quiet=counted is not None)
 
 
 class OtherPrograms:
-    """Watches from now on; where the kernel does not tell, nobody is seen."""
+    """Watches from now on; where the kernel does not report it, nothing is seen."""
 
     def __init__(self, system: System, engine_pids: Sequence[int]) -> None:
         self._system = system
@@ -210,13 +210,13 @@ def _take_turns(
             if share > OVERTIME:
                 return quiet
             progress(f"measuring {len(running)} models in turns", min(share, 1.0))
-            deep, prompt = one.guest.depth_tokens > 1, number % PROMPT_EVERY == 0
+            deep, prompt = one.model.depth_tokens > 1, number % PROMPT_EVERY == 0
             if deep and not prompt:  # the prompt must be read again each time
                 continue
             done = _sample(system, one, one.tokens, limits)
             read = done if deep else None
-            if prompt and one.guest.prompt_tokens and not deep:
-                read = _sample(system, one, 1, limits, one.guest.prompt_tokens)
+            if prompt and one.model.prompt_tokens and not deep:
+                read = _sample(system, one, 1, limits, one.model.prompt_tokens)
             one.turns.append(_Turn(number, done, read.prefill_s if read else None))
         if was_quiet():
             quiet.add(number)
@@ -228,7 +228,7 @@ def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: 
     """One completion; None where it took so long that something else must have held the processors."""
     started = system.clock()
     body = {
-        "prompt": "a" * (prompt or one.guest.depth_tokens),  # a byte is a token of every made-up model
+        "prompt": "a" * (prompt or one.model.depth_tokens),  # a byte is a token of every made-up model
         "n_predict": tokens,
         "stream": True,
         "timings_per_token": True,
@@ -239,8 +239,8 @@ def _sample(system: System, one: _Running, tokens: int, limits: Limits, prompt: 
         lines = system.stream(f"{one.engine.url}/completion", body, timeout_s=limits.one_sample_s)
         return parse_sample(line.text for line in lines)
     except LookError as error:
-        if one.engine.ended or system.clock() - started < limits.one_sample_s:
-            raise UserError(f"{one.guest.name} could not be measured: {error.why}", "try again") from error
+        if one.engine.has_ended or system.clock() - started < limits.one_sample_s:
+            raise UserError(f"{one.model.name} could not be measured: {error.why}", "try again") from error
         return None
 
 
@@ -269,8 +269,7 @@ def _timings(text: str) -> Timings | None:
         raise LookError(f"the server streamed something that can't be read: {text[:60]!r}") from error
 
 
-def _measured(one: _Running, rounds: set[int] | None) -> Measured:
-    """What the model showed in these rounds, or in all; in all too where these hold nothing of it."""
+def _model_times(one: _Running, rounds: set[int] | None) -> ModelTimes:
     turns = [turn for turn in one.turns if rounds is None or turn.round in rounds]
     if not any(turn.sample for turn in turns):
         turns = one.turns
@@ -278,4 +277,4 @@ def _measured(one: _Running, rounds: set[int] | None) -> Measured:
     steps = tuple(step for sample in samples for step in sample.steps_s)
     timed = [tuple(turn.prefill_s for turn in some if turn.prefill_s) for some in (turns, one.turns)]
     prefill = timed[0] or timed[1]
-    return Measured(one.guest, steps, prefill, len(samples), sum(not turn.sample for turn in turns), one.tokens)
+    return ModelTimes(one.model, steps, prefill, len(samples), sum(not turn.sample for turn in turns), one.tokens)

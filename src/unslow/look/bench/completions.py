@@ -13,40 +13,41 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, Unknown, failed, measured, not_found, not_supported, reported
+from unslow.facts.values import Fact, Unknown, failed_fact, measured_fact, not_found, not_supported, reported_fact
 from unslow.look.bench.prompts import PROMPTS
-from unslow.look.bench.timing import decode_rate
-from unslow.look.bench.watching import (
+from unslow.look.bench.timing import (
     WatchedAnswer,
-    note,
+    complete_warm_up,
+    decode_rate,
+    note_answer,
     processors,
-    warmed_up,
-    watched_answer,
+    watch_answer,
     watching,
     with_telemetry,
 )
-from unslow.look.requests import Plan, Target, Timed
+from unslow.look.requests import Plan, Target, TimedCompletion
 from unslow.look.sampler import Sampler
 from unslow.look.server_answers import objects_at, value_at
-from unslow.look.system import LookError, System, converted, try_look
-from unslow.look.system.live import was_closed
+from unslow.look.system import LookError, System, convert_answer, try_look, was_closed
 
 Tasks = dict[str, str]  # What each slot of the others works on, or worked on last
 
 HOW_TO_COUNT_THINKING = (
-    "ask it in the chat that you use, and count the tokens of `reasoning_content` against those of `content`"
+    "ask it in your usual chat, and compare the tokens of `reasoning_content` with those of `content`"
 )
 _THINKS = re.compile(r"think|reasoning|<\|channel\|>", re.IGNORECASE)
 """What the templates of models that reason have in common: <think>, [THINK], enable_thinking, reasoning_effort."""
 
-NOT_WATCHED = not_supported("the GPU is not watched while it is measured", "run `nvidia-smi dmon -s pucm` meanwhile")
+NOT_WATCHED = not_supported(
+    "the GPU is not sampled during the measurement", "run `nvidia-smi dmon -s pucm` at the same time"
+)
 
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
 COMPLETIONS = 3
-MOST_SHARED = 5  # Answers beside somebody else's that are asked for again: whoever is there after so many stays
+MOST_SHARED = 5  # Responses beside another client's that are repeated: a client that is still there after these stays
 SHARED = not_found(
-    "requests of others were answered at the same time, so its speed alone can't be told", "try again when it is idle"
+    "other requests ran at the same time, so the speed of one alone is unknown", "try again when it is idle"
 )
 
 Progress = Callable[[str, float], None]  # Called with what is being done and the share of it that is done
@@ -78,11 +79,11 @@ THREE = Repeats()
 def measure(system: System, target: Target, plan: Plan, progress: Progress, repeats: Repeats = THREE) -> Run:
     """Measure, and watch meanwhile; what was measured before a server fails is kept, with the reason for the rest."""
     with watching(system, target) as sampler:
-        run = _measured(system, target, plan, progress, sampler, repeats)
+        run = _measure_completions(system, target, plan, progress, sampler, repeats)
     return with_telemetry(system, run, sampler)
 
 
-def _measured(
+def _measure_completions(
     system: System, target: Target, plan: Plan, progress: Progress, sampler: Sampler, repeats: Repeats
 ) -> Run:
     stamp, done = system.now(), list[WatchedAnswer]()
@@ -91,7 +92,7 @@ def _measured(
     may_think = may_think_unseen(system, target)
     try:
         progress("warming up", 0.0)
-        warm = warmed_up(system, target, plan, _prompt(stamp, 0))
+        warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
         rate = warm.timed.completion.generated_tokens / max(warm.timed.completion.decode_s, 1e-6)
         tokens = max(FEWEST_TOKENS, min(MOST_TOKENS, int(rate * plan.seconds_per_completion)))
         while shared < MOST_SHARED and not repeats.enough(
@@ -101,7 +102,7 @@ def _measured(
             most = f"{'' if repeats.fewest == repeats.most else 'up to '}{repeats.most}"
             progress(f"measuring, {number} of {most}: {tokens} tokens", number / (repeats.most + 1))
             before = read_tasks_of_others(system, target, plan)
-            seen = watched_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
+            seen = watch_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
             after = read_tasks_of_others(system, target, plan)
             told = before is not None and after is not None
             if told and (after != before or any(task.endswith(" at work") for task in (after or {}).values())):
@@ -112,7 +113,7 @@ def _measured(
         if warm and was_closed(error) and not shared and not any(seen.whole for seen in done):
             done.append(warm)  # so slow that there was no time for more
         if not done and not shared:
-            why = failed(error.why, error.how_to_get)
+            why = failed_fact(error.why, error.how_to_get)
             return Run(completions=why, decode_tokens_per_s=why)
     if not done:
         return Run(completions=SHARED, decode_tokens_per_s=SHARED)
@@ -120,15 +121,15 @@ def _measured(
     # A short answer that is whole, be it the warm-up's, tells more than half of one
     kept = [seen for seen in done if seen.whole] or ([warm] if warm and warm.whole and not shared else done)
     for seen in kept:
-        note(sampler, seen)
+        note_answer(sampler, seen)
     facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
-    return msgspec.structs.replace(summarised_completions(kept, target.url), **facts)
+    return msgspec.structs.replace(summarise_completions(kept, target.url), **facts)
 
 
 def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | None:
     """The last task of every other slot; None where the server does not tell.
 
-    Two looks tell whether somebody else was answered at the same time, even by a request that came and went between:
+    Two looks show whether another client was answered at the same time, even by a request that came and went between:
     then a speed is not that of a server alone.
     """
     if plan.slot is None or not target.runtime.endswith("llama.cpp"):
@@ -142,10 +143,10 @@ def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | 
                 tasks[str(slot.get("id"))] = f"{task}{' at work' if slot.get('is_processing') is True else ''}"
         return tasks
 
-    return try_look(None, lambda: converted(system.ask("slots of others", read), Tasks))
+    return try_look(None, lambda: convert_answer(system.ask("slots of others", read), Tasks))
 
 
-def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) -> dict[str, Any]:
+def thinking_facts(target: Target, done: Sequence[TimedCompletion], *, may_think: bool) -> dict[str, Any]:
     """The tokens that were thought and those that were said, by the names of their facts.
 
     llama-server's `/completion` leaves the chat template out, so that a model may answer at once that thinks first in a
@@ -155,32 +156,32 @@ def thinking_facts(target: Target, done: Sequence[Timed], *, may_think: bool) ->
     generated = sum(timed.completion.generated_tokens for timed in done)
     thought = sum(count for count in counts if count is not None)
     if None in counts:
-        untold = "the server does not tell which tokens were thought"
+        untold = "the server does not say which tokens were reasoning"
     elif thought or not may_think:
         source = f"{len(done)} answers at {target.url}"
-        said = reported(max(0, generated - thought), source)
-        return {"thinking_tokens": reported(thought, source), "answer_tokens": said}
+        said = reported_fact(max(0, generated - thought), source)
+        return {"thinking_tokens": reported_fact(thought, source), "answer_tokens": said}
     else:
-        untold = "these answers came without the chat template, with which the model may think first"
+        untold = "these completions used no chat template; with one, the model may reason first"
     return dict.fromkeys(("thinking_tokens", "answer_tokens"), not_found(untold, HOW_TO_COUNT_THINKING))
 
 
 def may_think_unseen(system: System, target: Target) -> bool:
-    """Whether a chat may show thinking where these answers show none: the template speaks of it, or can't be read."""
+    """Whether a chat may show thinking where these answers show none: the template mentions it, or can't be read."""
     if not target.runtime.endswith("llama.cpp"):
         return False
     template = value_at(try_look(None, target.server(system).json, "/props"), "chat_template")
     return not isinstance(template, str) or bool(_THINKS.search(template))
 
 
-def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
+def summarise_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
     """Medians over the completions, and what the processors did in all of them."""
     runs = [w.timed.completion for w in done]
     source, clock = f"median of {len(runs)} completions at {url}", done[-1].timed.clock
     prefills = [c.prompt_tokens / c.prefill_s for c in runs if c.prefill_s > 0]
     prefill = _median(prefills, f"{source}, {clock}")
     if not all(w.timed.prompt_timed for w in done):
-        prefill = not_found("the server does not time its prompts, and these are too short for the client's clock")
+        prefill = not_found("the server does not time prefill, and these prompts are too short for the client's clock")
     clients = []
     for run in runs:
         if run.client_total_s is not None and run.client_first_token_s is not None and run.generated_tokens > 1:
@@ -191,15 +192,15 @@ def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
         "the run-queue times of the runtime's threads can't be read", "run unslow as the same user"
     )
     if waits:
-        waiting = measured(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
+        waiting = measured_fact(statistics.median(waits), "/proc/PID/task/*/schedstat while generating")
     firsts = [c.client_first_token_s for c in runs if c.client_first_token_s is not None]
     return Run(
-        completions=measured(tuple(runs), url),
-        decode_tokens_per_s=measured(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
+        completions=measured_fact(tuple(runs), url),
+        decode_tokens_per_s=measured_fact(statistics.median(decode_rate(c) for c in runs), f"{source}, {clock}"),
         prefill_tokens_per_s=prefill,
         time_to_first_token_s=_median(firsts, f"{source}, client clock"),
         client_decode_tokens_per_s=_median(clients, f"{source}, client clock"),
-        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
+        depth_tokens=measured_fact(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
         waiting_for_cpu_s_per_token=waiting,
         gpus=NOT_WATCHED,
         **processors([w.use for w in done]),
@@ -207,7 +208,7 @@ def summarised_completions(done: Sequence[WatchedAnswer], url: str) -> Run:
 
 
 def _median(values: Sequence[float], source: str) -> Fact[float]:
-    return measured(statistics.median(values), source) if values else not_found("no timing of this kind came back")
+    return measured_fact(statistics.median(values), source) if values else not_found("no timing of this kind came back")
 
 
 def _prompt(stamp: str, number: int) -> str:

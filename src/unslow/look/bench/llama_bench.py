@@ -34,7 +34,7 @@ def parse_llama_bench(text: str, source: str) -> tuple[BenchRow, ...]:
     """Every test in its order; UserError where the text is nothing that llama-bench wrote."""
     if len(text) > LARGEST_BENCH_BYTES:
         limit = f"{LARGEST_BENCH_BYTES >> 20} MiB"
-        raise UserError(f"{source} is larger than {limit}, so llama-bench did not write it", _HINT)
+        raise UserError(f"{source} is larger than {limit}, so it is not from llama-bench", _HINT)
     found = (map(bench_row, objects) for objects in (_json_objects(text), _table_objects(text, source)))
     rows = next(filter(None, (tuple(islice(filter(None, some), MOST_ROWS + 1)) for some in found)), ())
     if not rows:

@@ -1,7 +1,7 @@
 """The pages of a file that lie in memory: how many do, and letting go of them, for this file and no other.
 
 Reading a file that the system keeps in memory says nothing of the disk. Linux lets anybody ask that clean pages of a
-file be dropped; whether they are gone is looked up afterwards, for pages that somebody has mapped stay.
+file be dropped; whether they are gone is looked up afterwards, since mapped pages stay.
 """
 
 import ctypes
@@ -27,12 +27,12 @@ def read_cached_share(system: System, paths: Sequence[str]) -> float:
     """The share of these files that lies in memory."""
     share = system.ask(f"mincore {' '.join(paths)}", lambda: _cached_share(paths))
     if not isinstance(share, float) or not 0 <= share <= 1:
-        raise LookError("mincore gave no share")
+        raise LookError("mincore reported nothing")
     return share
 
 
 def drop_pages(system: System, paths: Sequence[str]) -> None:
-    """Have the system let go of these files' pages, as far as nobody uses them."""
+    """Have the system let go of these files' pages, as far as they are not in use."""
     system.ask(f"fadvise {' '.join(paths)}", lambda: _drop(paths))
 
 
@@ -53,7 +53,7 @@ def read_disk_speed(system: System, paths: Sequence[str], most_s: float) -> floa
     def measure() -> float:
         start, done = system.clock(), 0
         for path in paths:
-            with _opened(path) as file:
+            with _open_file(path) as file:
                 while done < MOST_READ_BYTES and system.clock() - start < most_s:
                     if not (piece := file.read(_PIECE_BYTES)):
                         break
@@ -67,7 +67,7 @@ def read_disk_speed(system: System, paths: Sequence[str], most_s: float) -> floa
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[FileIO]:
+def _open_file(path: str) -> Iterator[FileIO]:
     """The file; whatever the system refuses meanwhile is a LookError with its name."""
     try:
         with open(path, "rb", buffering=0) as file:
@@ -80,17 +80,17 @@ def _drop(paths: Sequence[str]) -> None:
     if sys.platform != "linux":
         raise LookError("this system does not let a program drop the pages of a file", Absence.NOT_SUPPORTED)
     for path in paths:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             os.fsync(file.fileno())  # pages that are not on the disk yet would stay
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _cached_share(paths: Sequence[str]) -> float:
     if sys.platform != "linux":
-        raise LookError("only Linux says which pages of a file lie in memory", Absence.NOT_SUPPORTED)
+        raise LookError("only Linux reports which pages of a file are in memory", Absence.NOT_SUPPORTED)
     cached, pages = 0, 0
     for path in paths:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             for start in range(0, size, _WINDOW_BYTES):
                 part = _window(file.fileno(), start, min(_WINDOW_BYTES, size - start))

@@ -81,7 +81,7 @@ WORDS = tuple(_TEXT.split())
 
 _BETWEEN = "the"
 _GUESSED_TOKENS_PER_WORD = 1.3
-_FEWEST_TOKENS_PER_WORD = 0.25  # no tokenizer takes so many words together; a count can be wrong
+_FEWEST_TOKENS_PER_WORD = 0.25  # no tokenizer joins that many words; a count can be wrong
 _FAR_APART = 2.0  # prompts of much the same length tell a ratio, and nothing of what a template adds
 
 PROMPTS = (
@@ -169,7 +169,7 @@ class Prompts:
         self._seen: list[tuple[int, int]] = []
 
     def prompt(self, tokens: int = 0) -> str:
-        """A prompt of so many tokens, as nearly as can be told; 0 asks for the protocol's own, in turn."""
+        """A prompt of about this many tokens; 0 asks for the protocol's own, in turn."""
         question = QUESTION if tokens >= WITH_QUESTION_FROM else ""
         with self._lock:
             self._seed = self._seed or f"{self._system.now()} {self._system.clock()}"
@@ -189,7 +189,7 @@ class Prompts:
         return " ".join([*chosen, *asked])
 
     def learn(self, words: int, tokens: int) -> None:
-        """Take note of how many tokens a prompt of so many words was; of use where there is no tokenizer."""
+        """Take note of how many tokens a prompt of `words` words was, for servers without a tokenizer."""
         if words > 0 and tokens > 0:
             with self._lock:
                 self._seen = [*self._seen[1 - _MOST_LEARNED :], (words, tokens)]
@@ -215,7 +215,7 @@ class Prompts:
 
 def _sentences(seed: str, number: int) -> Iterator[str]:
     """Words without end; the first is another one for each number, until all have had their turn."""
-    chance = random.Random(f"{seed} {number}")  # noqa: S311 (nothing depends on nobody guessing it)
+    chance = random.Random(f"{seed} {number}")  # noqa: S311 (nothing depends on it being secret)
     start = random.Random(seed).randrange(len(WORDS))  # noqa: S311
     word = WORDS[(start + number) % len(WORDS)]
     while True:

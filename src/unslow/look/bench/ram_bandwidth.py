@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.machine import Memory
-from unslow.facts.values import GIB, MIB, Absence, Amount, Bytes, Count, Known, estimated, measured
+from unslow.facts.values import GIB, MIB, Absence, Amount, Bytes, Count, Known, estimated_fact, measured_fact
 from unslow.look.kernel.processors import read_last_level_cache_bytes
-from unslow.look.probes import cgroup, meminfo
-from unslow.look.system import LookError, System, converted, try_look, unknown
+from unslow.look.probes import cgroup
+from unslow.look.probes.memory import read_sizes
+from unslow.look.system import LookError, System, convert_answer, try_look, unknown
 
 PIECE_BYTES = 2 * MIB  # 0.1 to 1 ms: shorter than a time slice, so that most pieces are read without a break
 ALONE_S = 0.05
@@ -103,7 +104,7 @@ def scan_memory(threads: int, bytes_each: int) -> Scan:
                 with suppress(OSError):
                     os.sched_setaffinity(threading.get_native_id(), {allowed[number]})
         try:
-            with _filled(bytes_each) as address:
+            with _fill_memory(bytes_each) as address:
                 gate.wait(LONGEST_WAIT_S)
                 if number == 0:
                     alone.extend(_pieces(search, address, bytes_each, ALONE_S))
@@ -118,7 +119,7 @@ def scan_memory(threads: int, bytes_each: int) -> Scan:
     for worker in workers:
         worker.join(2 * LONGEST_WAIT_S)
     if gate.broken or not all(together):
-        raise LookError("memory for the measurement could not be had, or its threads did not get to run")
+        raise LookError("memory for the measurement could not be allocated, or its threads did not run")
     return Scan(alone, together)
 
 
@@ -133,7 +134,7 @@ def _memchr() -> Search:
 
 
 @contextmanager
-def _filled(size: int) -> Iterator[int]:
+def _fill_memory(size: int) -> Iterator[int]:
     """The address of private memory that was written to: pages never written are all one page of zeros."""
     if sys.platform == "win32":
         memory = mmap.mmap(-1, size)
@@ -168,7 +169,7 @@ def read_ram_bandwidth(system: System) -> Memory:
         cpu = limits.cpu
         allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
         threads = max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
-        free_facts = (meminfo.read(system).memory.available_bytes, limits.memory.limit_bytes)
+        free_facts = (read_sizes(system).available_bytes, limits.memory.limit_bytes)
         # Where nothing says what may be used, a GiB is thought to be there
         free_bytes = min((fact.value for fact in free_facts if isinstance(fact, Known)), default=GIB)
         each = _bytes_each(threads, cache_bytes, free_bytes)
@@ -180,7 +181,6 @@ def read_ram_bandwidth(system: System) -> Memory:
 
 
 def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
-    """The size of one thread's buffer, in whole pieces; LookError where there is too little memory."""
     wanted = min(CACHES_OVER * cache_bytes or MOST_BYTES, MOST_BYTES, int(free_bytes * SHARE_OF_FREE))
     each = min(max(wanted // threads, LEAST_BYTES_EACH), MOST_BYTES_EACH)
     if each * threads > free_bytes * SHARE_OF_FREE:
@@ -190,19 +190,19 @@ def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
 
 def parse_ram_bandwidth(answer: Any, cache_bytes: int) -> Memory:
     """The measurement as facts; the source says where they are to be taken with care. LookError where it is none."""
-    reading = converted(answer, Reading, "the measurement of memory is not one")
+    reading = convert_answer(answer, Reading, "the memory measurement is not valid")
     source = f"memchr over {reading.buffer_bytes // MIB} MiB, {reading.threads} threads"
     if reading.at_once < reading.threads:
         source += f" of which {reading.at_once} ran at once (other processes held the rest)"
     if not cache_bytes:
         source += ", caches of unknown size"
     elif reading.buffer_bytes < 2 * cache_bytes:
-        source += f", caches of {cache_bytes // MIB} MiB may have answered a part"
-    origin = measured if reading.at_once == reading.threads else estimated
+        source += f", caches of {cache_bytes // MIB} MiB may have served some reads"
+    origin = measured_fact if reading.at_once == reading.threads else estimated_fact
     return Memory(
         read_bytes_per_s=origin(reading.together, source),
-        read_one_core_bytes_per_s=measured(reading.one_core, source),
-        read_now_bytes_per_s=measured(reading.now, source),
+        read_one_core_bytes_per_s=measured_fact(reading.one_core, source),
+        read_now_bytes_per_s=measured_fact(reading.now, source),
     )
 
 
@@ -232,7 +232,7 @@ def reading_of(scan: Scan, bytes_each: int) -> Reading:
 
 
 def levels(pieces: Iterable[Piece]) -> list[Level]:
-    """For each number of threads: how long so many ran at once, and the bytes they read."""
+    """For each number of threads: how long that many ran at once, and the bytes they read."""
     steps = []
     for start, end, cpu in pieces:
         if 0 < end - start <= BREAK * cpu:

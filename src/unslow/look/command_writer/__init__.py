@@ -23,7 +23,7 @@ _OF_HUB = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 
 
 class AtHand(NamedTuple):
-    """Everything that is not in the runtime's own facts; empty where nobody looked."""
+    """Everything that is not in the runtime's own facts; empty where not looked at."""
 
     model: Model = Model()
     unit: Unit = NO_UNIT
@@ -44,9 +44,9 @@ class AtHand(NamedTuple):
 
 NOTHING_AT_HAND = AtHand()
 PLACE = "N"  # Stands for a number that is for the reader to choose
-NO_NUMBER = "it needs a number, which is not known"
+NO_NUMBER = "the number is unknown"
 DRAFT_PLACE = "DRAFT_MODEL"  # Stands for a model that shall draft, which is for the reader to choose
-NO_DRAFT = "which model shall draft is not known"
+NO_DRAFT = "the draft model is unknown"
 
 
 class Words(NamedTuple):
@@ -71,7 +71,7 @@ class Advice(NamedTuple):
 Answer = Words | Advice | str  # What a change comes to, or the reason why this program can't have it
 
 
-class Wanted(NamedTuple):
+class ChangeRequest(NamedTuple):
     """All changes by their knob, what they are for, and what is at hand there."""
 
     changes: Mapping[Knob, Setting]
@@ -79,10 +79,10 @@ class Wanted(NamedTuple):
     at_hand: AtHand
 
 
-Turn = Callable[[Setting, Wanted], Answer]
+Turn = Callable[[Setting, ChangeRequest], Answer]
 
 
-def advice(*lines: str) -> Callable[[Setting, Wanted], Advice]:
+def advice(*lines: str) -> Callable[[Setting, ChangeRequest], Advice]:
     """What is done by hand, whatever the value."""
     return lambda _value, _wanted: Advice(lines)
 
@@ -90,8 +90,8 @@ def advice(*lines: str) -> Callable[[Setting, Wanted], Advice]:
 def restart(without_secrets: Callable[[Sequence[str]], list[str]]) -> Turn:
     """Once memory is free, a restart takes it."""
 
-    def turn(_value: Setting, wanted: Wanted) -> Answer:
-        command, unit = without_secrets(wanted.runtime.command.value_or([])), wanted.at_hand.unit
+    def turn(_value: Setting, wanted: ChangeRequest) -> Answer:
+        command, unit = without_secrets(wanted.runtime.process.command.value_or([])), wanted.at_hand.unit
         service = f"{'systemctl --user' if unit.of_user else 'sudo systemctl'} restart {unit.service}"
         return Advice([service if unit.name else shlex.join(command)] if command else [])
 
@@ -101,34 +101,34 @@ def restart(without_secrets: Callable[[Sequence[str]], list[str]]) -> Turn:
 def quant_by_file(flag: str) -> Turn:
     """A quant is another file, which this flag names."""
 
-    def turn(value: Setting, wanted: Wanted) -> Answer:
+    def turn(value: Setting, wanted: ChangeRequest) -> Answer:
         if Knob.MODEL_FILE in wanted.changes:
             return Words()
         kind = value or "a smaller quant"
         line = by_hand(f"give `{flag}` the file of this model as {kind}")
-        return Advice([line], f"no file of this model as {kind} was named")
+        return Advice([line], f"no file of this model as {kind} is known")
 
     return turn
 
 
-class _Added(Protocol):
+class _Words(Protocol):
     @property
     def missing(self) -> str: ...
 
 
-_T = TypeVar("_T", bound=_Added)
+_T = TypeVar("_T", bound=_Words)
 
 
 def answer_changes(
     program: str,
-    turns: Mapping[Knob, Callable[[Setting, Wanted], _T | Advice | str]],
+    turns: Mapping[Knob, Callable[[Setting, ChangeRequest], _T | Advice | str]],
     changes: Iterable[Change],
     runtime: Runtime,
     at_hand: AtHand,
 ) -> tuple[list[_T], tuple[str, ...], tuple[tuple[Change, str], ...]]:
     """What the changes put in, the lines of all advice, and each change that is left out with the reason."""
     asked = {change.knob: change for change in changes}  # the last word on a knob counts
-    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
+    wanted = ChangeRequest({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
     added: list[_T] = []
     lines: list[str] = []
     left: list[tuple[Change, str]] = []
@@ -157,7 +157,7 @@ class Program(NamedTuple):
     """The known flags of a command line, each with `name`, `start` and `end`."""
     without_secrets: Callable[[Sequence[str]], list[str]]
     bare: Callable[[AtHand], list[str]]  # What starts the model at hand, where nothing runs yet
-    no_model: str  # What to say where nobody knows which model that is
+    no_model: str  # What to say where the model is unknown
     has_model: Callable[[Sequence[str]], bool]
     removal: Callable[[Sequence[str], Sequence[str]], str]
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""
@@ -169,7 +169,7 @@ class Program(NamedTuple):
     def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
         """One command line with all changes, and the way to start it by whoever starts it now.
 
-        Of a server whose command line nobody saw, only the words of the changes: what else it was told must stay.
+        Of a server whose command line is unknown, only the words of the changes: what else it was told must stay.
         """
         order = list(self.turns)
         asked = sorted(changes, key=lambda c: order.index(c.knob) if c.knob in order else len(order))
@@ -178,9 +178,9 @@ class Program(NamedTuple):
         )
         short = tuple(dict.fromkeys(filter(None, (_short(self, each, runtime) for each in words))))
         turned = [each for each in words if not each.missing]
-        if not turned or not (runtime.command.value_or([]) or at_hand.anew):
+        if not turned or not (runtime.process.command.value_or([]) or at_hand.anew):
             return Commands(lines=(*short, *advised), left_out=left, environment=_environment(self, turned, runtime))
-        whole = _whole(self, turned, runtime, at_hand)
+        whole = _changed_command(self, turned, runtime, at_hand)
         if not whole.lines:  # all is there already, or stands elsewhere, such as in a file that the command line names
             elsewhere = tuple(_short(self, each, runtime) for each in words if each.missing or not each.words)
             return msgspec.structs.replace(whole, lines=(*filter(None, elsewhere), *advised), left_out=left)
@@ -188,13 +188,12 @@ class Program(NamedTuple):
 
 
 def _short(program: Program, words: Words, runtime: Runtime) -> str:
-    """What a change puts in; where it puts nothing in, what stands in its way."""
-    command, there = runtime.command.value_or([]), runtime.environment.value_or({})
+    command, there = runtime.process.command.value_or([]), runtime.process.environment.value_or({})
     set_to = [f"{name}={value}" for name, value in words.environment.items() if value is not None]
     if words.words or set_to:
         return " ".join([*set_to, *([shlex.join(words.words)] if words.words else [])])
     given = [shlex.join(command[f.start : f.end]) for f in program.flags(command) if f.name in words.names]
-    unset = [name for name in words.environment if name in there or not isinstance(runtime.environment, Known)]
+    unset = [name for name in words.environment if name in there or not isinstance(runtime.process.environment, Known)]
     variables = [*program.variables(words.names, there), *unset]
     if given:
         return f"remove {' '.join((*given, *variables))}"
@@ -203,9 +202,8 @@ def _short(program: Program, words: Words, runtime: Runtime) -> str:
     return program.removal(words.names, command) if words.names else ""
 
 
-def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand: AtHand) -> Commands:
-    """The command line that there is, changed; no line where nothing in it changes."""
-    command, there = runtime.command.value_or([]), runtime.environment.value_or({})
+def _changed_command(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand: AtHand) -> Commands:
+    command, there = runtime.process.command.value_or([]), runtime.process.environment.value_or({})
     argv = list(command) or program.bare(at_hand)
     names = {name for words in turned for name in words.names}
     argv = without_words(argv, ((flag.start, flag.end) for flag in program.flags(argv) if flag.name in names))
@@ -219,9 +217,9 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
     lines = starting_lines(
         program.without_secrets(argv),
         environment,
-        runtime.container.value_or(""),
+        runtime.process.container.value_or(""),
         at_hand.unit,
-        runtime.front.value_or(""),
+        runtime.process.front.value_or(""),
     )
     if command or program.has_model(argv):
         return Commands(lines=lines, argv=tuple(argv), environment=environment)
@@ -230,7 +228,7 @@ def _whole(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand:
 
 def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) -> dict[str, str | None]:
     """Variables that are needed, and None for those that would set the same again: only such as are there."""
-    there = runtime.environment.value_or({})
+    there = runtime.process.environment.value_or({})
     names = list(dict.fromkeys(name for words in turned for name in words.names))
     away: dict[str, str | None] = dict.fromkeys(program.variables(names, there))
     needed = {name: value for words in turned for name, value in words.environment.items()}

@@ -10,14 +10,14 @@ _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
 
 
 _NO_FALLBACK = "NVIDIA Control Panel, Manage 3D settings: CUDA - Sysmem Fallback Policy = Prefer No Sysmem Fallback"
-_ADMINISTRATOR = "in a prompt of the administrator"
+_ADMINISTRATOR = "in an administrator prompt"
 _LOW_POWER_MODE = "System Settings > Battery: Low Power Mode off"
 _UNCLOCKED = {
     "NVIDIA": ["sudo nvidia-smi -rgc && sudo nvidia-smi -rmc"],
     "AMD": ["sudo rocm-smi --resetclocks", "sudo amd-smi reset --clocks"],
 }
 """What takes locked clocks back on Linux: both tools of AMD's do, and many have only one."""
-_POWER_PROFILE = "set the power profile of the system to performance, and start the machine again"
+_POWER_PROFILE = "set the power profile of the system to performance, and reboot"
 _UNCLOCKED_BY_HAND = {
     ("Windows", "NVIDIA"): f"{_ADMINISTRATOR}: nvidia-smi -rgc, then nvidia-smi -rmc",
     ("Windows", "AMD"): "AMD Software > Performance > Tuning: Default",
@@ -39,7 +39,7 @@ _POD = "resources.limits in the pod's manifest: {what}, then kubectl apply -f FI
 
 
 class Host(NamedTuple):
-    """The machine that a line is for: its system, its container, who made its GPUs; empty where nobody knows."""
+    """The machine that a line is for: its system, its container, who made its GPUs; empty where unknown."""
 
     system: str = ""
     makers: frozenset[str] = frozenset()
@@ -83,7 +83,7 @@ def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B0
 
 
 def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
-    """What lifts a limit, by who sets it; both usual ways where nobody knows."""
+    """What lifts a limit, by who sets it; both usual ways where unknown."""
     if host.container == "kubernetes":
         return [by_hand(_POD.format(what=pod))]
     if host.container == "lxc":
@@ -103,11 +103,10 @@ def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
         return [f"sudo sysctl iogpu.wired_limit_mb={mebibytes}"]
     pages = mebibytes * MIB // _PAGE_BYTES
     words = f"ttm.pages_limit={pages} ttm.page_pool_size={pages}"
-    return [by_hand(f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")]
+    return [by_hand(f"add `{words}` to the kernel command line (GRUB_CMDLINE_LINUX), and restart")]
 
 
 def _power(value: Setting, host: Host) -> list[str]:
-    """A governor by its name, or a limit in watts."""
     if isinstance(value, str):
         option = value if value.startswith("-") else f"-g {value}"
         return [_FAST_CPU.get(host.system, f"sudo cpupower frequency-set {option}")]

@@ -7,9 +7,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.commands import Place, by_hand, compose_quoted, labelled_line, yaml_quoted
+from unslow.facts.commands import (
+    WINDOWS,
+    Place,
+    by_hand,
+    compose_quoted,
+    is_plain_word,
+    labelled_line,
+    parse_line,
+    powershell_text,
+    powershell_word,
+    shell_joined,
+    yaml_quoted,
+)
 from unslow.facts.masking import SHOWN_KEY
-from unslow.facts.values import Fact, failed, not_found, reported
+from unslow.facts.values import Fact, failed_fact, not_found, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.processes import Process, read_process, words_of
 from unslow.look.system import LookError, System, read_text
@@ -17,18 +29,19 @@ from unslow.look.system import LookError, System, read_text
 Environment = Mapping[str, str | None]
 COMPOSED = "docker compose"
 COMPOSE_UP = "docker compose up -d"
-_HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown here: put it in"
+_HIDDEN = f"{SHOWN_KEY} stands for a secret that is not shown: fill it in"
 _LAST = "zz-"
 """Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
-_RELATIVE = "systemd starts programs by their whole path: put it before {program}"
-
+_RELATIVE = "systemd needs the full path of a program: put it before {program}"
 _MANAGER = "systemd"
 _OF_USER = "user@"
-
 _CONTAINER = re.compile(r"(?:docker[-/]|libpod-|/docker/)([0-9a-f]{64})")
 _LABELS = "com.docker.compose.project.config_files", "com.docker.compose.service"
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
 _MOST_FILES = 64
+_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
+_VALUE = r"(?:[^\s']|'[^']*')++"  # A word as `shlex.quote` writes it
+_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
 
 
 class Unit(NamedTuple):
@@ -38,7 +51,7 @@ class Unit(NamedTuple):
     of_user: bool = False
 
     @classmethod
-    def named(cls, text: str) -> "Unit":
+    def from_text(cls, text: str) -> "Unit":
         """By the words that systemctl takes for it, as facts have them."""
         return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
 
@@ -56,7 +69,7 @@ class Unit(NamedTuple):
 NO_UNIT = Unit()
 
 
-class Composed(NamedTuple):
+class ComposeService(NamedTuple):
     """Where compose has a service from."""
 
     file: str
@@ -75,11 +88,11 @@ def unit_fact(process: Process) -> Fact[str]:
     source = f"/proc/{process.pid}/cgroup"
     text = process.text("cgroup")
     if not text:
-        return failed(f"{source} can't be read")
+        return failed_fact(f"{source} can't be read")
     unit, parent = parse_unit(text), read_process(process.system, process.parent_pid()).name
     if unit.name and parent in (_MANAGER, ""):  # whose name may not be recorded
-        return reported(unit.words, source)
-    return not_found(f"{source}: in no service of systemd" + (f"; {parent} started it" if parent else ""))
+        return reported_fact(unit.words, source)
+    return not_found(f"{source}: not in a systemd service" + (f"; {parent} started it" if parent else ""))
 
 
 def parse_unit(text: str) -> Unit:
@@ -103,11 +116,11 @@ def read_unit_files(system: System, unit: Unit) -> list[tuple[str, str]]:
     return [(path, read_text(system, path)) for path in paths[:_MOST_FILES]]
 
 
-def read_composed(system: System, pid: int) -> Composed:
+def read_composed(system: System, pid: int) -> ComposeService:
     """The compose file and the service of a container; LookError where docker does not say."""
     container = _CONTAINER.search(read_process(system, pid).text("cgroup"))
     if not container:
-        raise LookError("its control group names no container of docker")
+        raise LookError("its control group names no docker container")
     done = system.run(["docker", "inspect", "--format", "{{json .Config.Labels}}", container[1]])
     try:
         labels = msgspec.json.decode(done.stdout or "{}", type=dict[str, str] | None) or {}
@@ -115,8 +128,8 @@ def read_composed(system: System, pid: int) -> Composed:
         raise LookError("docker does not show the labels of the container") from error
     file, service = (labels.get(label, "") for label in _LABELS)
     if done.status or not service or not file or "," in file:
-        raise LookError("docker names no single compose file of the container")
-    return Composed(file, service)
+        raise LookError("docker does not name one compose file for the container")
+    return ComposeService(file, service)
 
 
 def read_script(system: System, pid: int) -> str:
@@ -186,7 +199,6 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 
 
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
-    """The arguments of a container: its image names the program."""
     if container == "kubernetes":
         words = f"args: [{', '.join(map(yaml_quoted, shown[1:]))}]"
         text = "\n".join(filter(None, (words, pod_variables(environment))))
@@ -217,3 +229,93 @@ def _variables(environment: Environment, head: str, entry: Callable[[str, str], 
     given = [entry(name, value) for name, value in environment.items() if value is not None]
     away = [f"# without {name}" for name, value in environment.items() if value is None]
     return "\n".join([*([head, *given] if given else []), *away])
+
+
+def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
+    """The lines for the shells of a system; as they are where it is none of Windows."""
+    if system != WINDOWS:
+        return list(lines)
+    said = []
+    for line in lines:
+        # older PowerShells know no `&&`, so that each command gets a line of its own
+        shell = parse_line(line).place is Place.SHELL
+        said += [written for part in line.split(" && ") for written in _command(part)] if shell else [line]
+    return said
+
+
+def _command(text: str) -> list[str]:
+    for pattern, said in _FORMS:
+        if found := pattern.fullmatch(text):
+            return said(found)
+    return [_again(text)] if "'" in text else [text]
+
+
+def _export(found: re.Match[str]) -> list[str]:
+    value = _plain(found[2])
+    in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if is_plain_word(value) else []
+    return [_powershell(_set(found[1], found[2])), *in_cmd]
+
+
+def _with_variables(command: str) -> str:
+    found = _GIVEN.fullmatch(command)
+    if not found:
+        return _again(command)
+    pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
+    return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...] = (
+    (
+        re.compile(rf"unset ({_NAME})"),
+        lambda found: [_powershell(_remove_variables([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")],
+    ),
+    (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
+    (
+        re.compile(rf"env((?: -u {_NAME})+) (\S.*)"),
+        lambda found: [
+            _powershell(f"{_remove_variables(re.findall(rf'-u ({_NAME})', found[1]))}; {_with_variables(found[2])}")
+        ],
+    ),
+    (
+        # `curl` is another program in older PowerShells, and quotes inside an argument get lost on the way to it
+        re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"),
+        lambda found: [
+            _powershell(
+                f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
+                f"-Body {powershell_word(_plain(found[2]))}"
+            )
+        ],
+    ),
+    (_GIVEN, lambda found: [_powershell(_with_variables(found[0]))]),
+    (re.compile(r"sudo (\S.*)"), lambda found: [by_hand(f"in an administrator prompt: {found[1]}")]),
+)
+
+
+def _powershell(text: str) -> str:
+    return labelled_line(Place.POWERSHELL, text)
+
+
+def _remove_variables(names: Sequence[str]) -> str:
+    return f"Remove-Item {', '.join(f'Env:{name}' for name in names)}"
+
+
+def _set(name: str, value: str) -> str:
+    return f"$env:{name} = {powershell_text(_plain(value))}"
+
+
+def _plain(value: str) -> str:
+    words = _words(value)
+    return " ".join(words) if words else value
+
+
+def _again(command: str) -> str:
+    """A command line whose words are quoted as Windows reads them."""
+    words = _words(command)
+    return shell_joined(words, WINDOWS) if words else command
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []  # an unclosed quote

@@ -11,7 +11,7 @@ from threading import Thread
 from types import MappingProxyType
 
 from unslow.facts.errors import UserError, hint_for_extra
-from unslow.look.launch.started import Started, Waiting, ended_within, read_last_words, silent_for
+from unslow.look.launch.server import StartedServer, Waiting, ends_within, read_last_words, silent_for
 from unslow.look.system import System
 
 CONTEXT = 4096
@@ -20,7 +20,7 @@ START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 5.0
 
 
-class Engine(Started):
+class Engine(StartedServer):
     """A running engine."""
 
     def __init__(self, process: "subprocess.Popen[str]", folder: Path) -> None:
@@ -39,9 +39,9 @@ class Engine(Started):
         return self._process.pid
 
     def stop(self) -> None:
-        if not self.ended:
+        if not self.has_ended:
             self._process.terminate()
-        ended_within(self._process, STOP_TIMEOUT_S)
+        ends_within(self._process, STOP_TIMEOUT_S)
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
@@ -93,7 +93,7 @@ def start_engine(
 
 def _wait(system: System, engine: Engine, timeout_s: float, waiting: Waiting) -> None:
     for seconds in silent_for(system, lambda: engine.url and f"{engine.url}/health"):
-        if engine.ended or seconds > timeout_s:
-            what = "ended while it loaded the model" if engine.ended else f"took more than {seconds:.0f} s"
+        if engine.has_ended or seconds > timeout_s:
+            what = "ended while it loaded the model" if engine.has_ended else f"took more than {seconds:.0f} s"
             raise UserError(f"the embedded engine {what}: {read_last_words(system, engine.log_path)}")
         waiting(seconds)

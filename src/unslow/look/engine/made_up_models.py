@@ -67,7 +67,7 @@ class TensorPlan(NamedTuple):
     bytes: int
 
 
-class _Wanted(NamedTuple):
+class _TensorSpec(NamedTuple):
     name: str
     dimensions: tuple[int, ...]
     part: str = "main"  # Of the mix: main, more_bits or output; f32 is in no mix
@@ -85,7 +85,7 @@ class MadeUp(NamedTuple):
 
 
 def no_progress(_done: int, _total: int) -> None:
-    """Progress that nobody hears of."""
+    """Progress that is not shown."""
 
 
 def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
@@ -135,12 +135,12 @@ def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
         yield TensorPlan(wanted.name, wanted.dimensions, type_.ggml_type, type_.bytes_of(row) * math.prod(others))
 
 
-def _model(shape: MadeUpShape) -> Iterator[_Wanted]:
+def _model(shape: MadeUpShape) -> Iterator[_TensorSpec]:
     table = (shape.width, shape.vocabulary)
-    yield _Wanted("token_embd.weight", table, "output" if shape.tied else "main")
-    yield _Wanted("output_norm.weight", (shape.width,), "f32")
+    yield _TensorSpec("token_embd.weight", table, "output" if shape.tied else "main")
+    yield _TensorSpec("output_norm.weight", (shape.width,), "f32")
     if not shape.tied:
-        yield _Wanted("output.weight", table, "output")
+        yield _TensorSpec("output.weight", table, "output")
     eighth = shape.layers // 8
     for n in range(shape.layers):
         # Q4_K_M and Q5_K_M give more bits to both ends and to each third layer between (llama-quant.cpp)
@@ -150,23 +150,23 @@ def _model(shape: MadeUpShape) -> Iterator[_Wanted]:
             yield wanted._replace(name=f"blk.{n}.{wanted.name}.weight")
 
 
-def _layer(shape: MadeUpShape, part: str) -> Iterator[_Wanted]:
+def _layer(shape: MadeUpShape, part: str) -> Iterator[_TensorSpec]:
     width, queries, keys = shape.width, shape.heads * shape.head_length, shape.kv_heads * shape.head_length
-    yield _Wanted("attn_norm", (width,), "f32")
-    yield _Wanted("attn_q", (width, queries))
-    yield _Wanted("attn_k", (width, keys))
-    yield _Wanted("attn_v", (width, keys), part)
-    yield _Wanted("attn_output", (queries, width))
+    yield _TensorSpec("attn_norm", (width,), "f32")
+    yield _TensorSpec("attn_q", (width, queries))
+    yield _TensorSpec("attn_k", (width, keys))
+    yield _TensorSpec("attn_v", (width, keys), part)
+    yield _TensorSpec("attn_output", (queries, width))
     if shape.head_norms:
-        yield _Wanted("attn_q_norm", (shape.head_length,), "f32")
-        yield _Wanted("attn_k_norm", (shape.head_length,), "f32")
-    yield _Wanted("ffn_norm", (width,), "f32")
+        yield _TensorSpec("attn_q_norm", (shape.head_length,), "f32")
+        yield _TensorSpec("attn_k_norm", (shape.head_length,), "f32")
+    yield _TensorSpec("ffn_norm", (width,), "f32")
     if shape.experts:
-        yield _Wanted("ffn_gate_inp", (width, shape.experts), "f32")
+        yield _TensorSpec("ffn_gate_inp", (width, shape.experts), "f32")
     ending, experts = ("_exps", (shape.experts,)) if shape.experts else ("", ())
-    yield _Wanted(f"ffn_gate{ending}", (width, shape.feed_forward, *experts))
-    yield _Wanted(f"ffn_up{ending}", (width, shape.feed_forward, *experts))
-    yield _Wanted(f"ffn_down{ending}", (shape.feed_forward, width, *experts), part)
+    yield _TensorSpec(f"ffn_gate{ending}", (width, shape.feed_forward, *experts))
+    yield _TensorSpec(f"ffn_up{ending}", (width, shape.feed_forward, *experts))
+    yield _TensorSpec(f"ffn_down{ending}", (shape.feed_forward, width, *experts), part)
 
 
 def can_fill(quant: Quant) -> bool:
@@ -301,7 +301,7 @@ class ModelCache:
     def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
         if shape not in made_up_shapes():
-            raise UserError(f"no shape is called {shape}", f"there are {', '.join(made_up_shapes())}")
+            raise UserError(f"there is no shape {shape}", f"there are {', '.join(made_up_shapes())}")
         form = made_up_shapes()[shape]
         quant = quant or form.quant
         path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
@@ -309,7 +309,7 @@ class ModelCache:
             model = planned_model(form, quant, f"made-up {shape}")
         except KeyError:
             can = ", ".join(f.name for f, _ in file_types().values() if f.output)
-            raise UserError(f"can't make up a model in {quant}", f"there are {can}") from None
+            raise UserError(f"can't make a model in {quant}", f"there are {can}") from None
         try:
             start = b""
             if path.is_file() and path.stat().st_size == model.file_bytes:

@@ -30,8 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="unslow-engine", description=__doc__)
     parser.add_argument("--model", required=True)
     parser.add_argument("--context", type=int, default=4096)
-    parser.add_argument("--threads", type=int, help="default: what llama.cpp thinks best")
-    parser.add_argument("--threads-batch", type=int, help="for reading prompts; default: as many as for the answer")
+    parser.add_argument("--threads", type=int, help="default: llama.cpp's choice")
+    parser.add_argument("--threads-batch", type=int, help="for prefill; default: same as for decode")
     for name in ("--batch", "--ubatch", "--slots"):
         parser.add_argument(name, type=int)
     parser.add_argument("--port", type=int, default=0, help="0: the system chooses a free one")

@@ -4,7 +4,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from unslow.facts.values import Absence, Fact, reported
+from unslow.facts.values import Absence, Fact, reported_fact
 from unslow.look.system import LookError, System, read_text, try_look, unknown
 
 CPUINFO = "/proc/cpuinfo"
@@ -77,12 +77,12 @@ class Sensors:
         error = self._missing or LookError(f"{self.path or 'hwmon'} has no {' or '.join(names)}", Absence.NOT_FOUND)
         for path in (f"{self.path}/{name}" for name in names if self.has(name)):
             try:
-                return reported(round(read_number(self._system, path) * scale, 6), path)
+                return reported_fact(round(read_number(self._system, path) * scale, 6), path)
             except LookError as failure:
                 error = failure
         return unknown(error)
 
-    def labelled(self, label: str, suffix: str, scale: float) -> Fact[Any]:
+    def labelled_number(self, label: str, suffix: str, scale: float) -> Fact[Any]:
         stem = self.labels.get(label)
         return self.number((f"{stem}_{suffix}" if stem else f"{label} {suffix}",), scale)
 

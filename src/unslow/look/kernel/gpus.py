@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unslow.facts.machine import GpuProcess
-from unslow.facts.values import GIB, KIB, MIB, Fact, not_found, reported
+from unslow.facts.values import GIB, KIB, MIB, Fact, not_found, reported_fact
 from unslow.look.kernel import read_number, read_word
 from unslow.look.system import LookError, System, read_text, try_fact, try_look
 
@@ -99,7 +99,7 @@ def ask_clients(proc: str = "/proc") -> list[dict[str, Any]]:
         raise LookError(f"{proc}: {error.strerror or error}") from error
     found: list[dict[str, Any]] = []
     for pid in pids:
-        with suppress(OSError):  # it ended, or it belongs to somebody else
+        with suppress(OSError):  # it ended, or it belongs to another user
             found += _ask_process(Path(proc, str(pid)))
     return found[:_MOST_CLIENTS]
 
@@ -130,11 +130,11 @@ def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
     found = []
     for pid, of in held.items():
         sizes = {
-            "vram_bytes": reported(sum(client.vram_bytes for client in of), f"/proc/{pid}/fdinfo"),
-            "gtt_bytes": reported(sum(client.gtt_bytes for client in of), f"/proc/{pid}/fdinfo"),
-            "shared_bytes": reported(sum(client.system_bytes for client in of), f"/proc/{pid}/fdinfo"),
+            "vram_bytes": reported_fact(sum(client.vram_bytes for client in of), f"/proc/{pid}/fdinfo"),
+            "gtt_bytes": reported_fact(sum(client.gtt_bytes for client in of), f"/proc/{pid}/fdinfo"),
+            "shared_bytes": reported_fact(sum(client.system_bytes for client in of), f"/proc/{pid}/fdinfo"),
         }
-        name = reported(of[0].name, f"/proc/{pid}/comm") if of[0].name else not_found("it has no name")
+        name = reported_fact(of[0].name, f"/proc/{pid}/comm") if of[0].name else not_found("it has no name")
         found.append(GpuProcess(pid=pid, name=name, **sizes))
     return sorted(found, key=lambda process: (-process.vram_bytes.value_or(0), process.pid))
 
@@ -142,12 +142,12 @@ def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
 def read_amd_name(system: System, device: str, bus_id: str) -> Fact[Any]:
     """A Radeon's or Instinct's name."""
     with suppress(LookError):
-        return reported(read_word(system, f"{device}/product_name"), f"{device}/product_name")
+        return reported_fact(read_word(system, f"{device}/product_name"), f"{device}/product_name")
     for path in AMD_LISTS:
         with suppress(LookError):
             number, revision = read_word(system, f"{device}/device"), read_word(system, f"{device}/revision")
             if name := parse_amd_list(read_text(system, path), number, revision):
-                return reported(name, path)
+                return reported_fact(name, path)
     return read_lspci_name(system, bus_id)
 
 
@@ -164,11 +164,11 @@ def read_lspci_name(system: System, bus_id: str) -> Fact[Any]:
     try:
         match = _LSPCI.search(system.run(command).stdout)
     except LookError as error:
-        return not_found(f"no list of names here knows {bus_id} ({error.why})", "install pciutils, or run `lspci`")
+        return not_found(f"{bus_id} is in no list of device names ({error.why})", "install pciutils, or run `lspci`")
     if not match:
         return not_found(f"lspci has no name for {bus_id}", "lspci -nn")
     product = _BRACKETS.search(match[1])  # what stands in the last brackets, else all of it
-    return reported(product[1] if product else match[1], " ".join(command))
+    return reported_fact(product[1] if product else match[1], " ".join(command))
 
 
 def read_link(system: System, device: str) -> dict[str, Fact[Any]]:
@@ -177,7 +177,7 @@ def read_link(system: System, device: str) -> dict[str, Fact[Any]]:
 
     def read_width(path: str) -> Fact[Any]:
         lanes = read_number(system, path)
-        return reported(lanes, path) if 0 < lanes <= _WIDEST else not_found(f"{path} says {lanes}")
+        return reported_fact(lanes, path) if 0 < lanes <= _WIDEST else not_found(f"{path} says {lanes}")
 
     def read_generation(path: str) -> Fact[Any]:
         return parse_generation(read_word(system, path), path)
@@ -205,4 +205,4 @@ def parse_generation(text: str, source: str) -> Fact[Any]:
     """The generation of a speed such as "16.0 GT/s PCIe"."""
     match = _SPEED.search(text)
     generation = GENERATIONS.get(float(match[1])) if match else None
-    return reported(generation, source) if generation else not_found(f'{source} says "{text[:40]}"')
+    return reported_fact(generation, source) if generation else not_found(f'{source} says "{text[:40]}"')

@@ -74,7 +74,7 @@ def parse_bytes_by_node(text: str) -> dict[str, int]:
             for node, pages in _PAGES.findall(line):
                 held[node] = held.get(node, 0) + int(pages) * int(size[1]) * KIB
     if not held:
-        raise LookError("numa_maps tells of no page")
+        raise LookError("numa_maps lists no pages")
     return held
 
 

@@ -137,7 +137,7 @@ def read_own_pid(system: System) -> int:
     """The number of this process as /proc has it."""
     pid = parse_whole(read_text(system, "/proc/self/stat").partition(" ")[0])
     if pid is None:
-        raise LookError("/proc/self/stat: begins with no process number")
+        raise LookError("/proc/self/stat: does not start with a process id")
     return pid
 
 

@@ -11,11 +11,11 @@ from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
 from unslow.look.command_line import UNSET, without_words
 from unslow.look.gguf_server_flags import FLAGS as LLAMA
-from unslow.look.gguf_server_flags import spelled_flags as llama_flags
+from unslow.look.gguf_server_flags import find_flags as llama_flags
 from unslow.look.gguf_server_flags import without_secrets as llama_shown
-from unslow.look.runtimes._engine_flags import Flags
+from unslow.look.runtimes._given_settings import Flags
 from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
-from unslow.look.runtimes.koboldcpp.flags import spelled_flags as kobold_flags
+from unslow.look.runtimes.koboldcpp.flags import find_flags as kobold_flags
 from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
 from unslow.look.runtimes.mlx_lm import FLAGS as MLX
 from unslow.look.runtimes.sglang import FLAGS as SGLANG
@@ -73,7 +73,7 @@ class Command(NamedTuple):
 def parse_command(text: str) -> Command:
     """The words of a command line and the variables before them; UserError where it can't be started as it is."""
     if len(text) > LONGEST or "\0" in text:
-        raise UserError("that is no command line", f"it is longer than {LONGEST} characters, or has zero bytes")
+        raise UserError("that is not a command line", f"it is longer than {LONGEST} characters, or has zero bytes")
     try:
         words = [_at_home(word) for word in shlex.split(text.replace("\\\n", " "))]
     except ValueError as error:
@@ -86,10 +86,10 @@ def parse_command(text: str) -> Command:
         raise UserError("the command is empty", 'give it in quotes: --command "llama-server -m model.gguf"')
     if shell := next((word for word in words if word in _SHELL_WORDS), ""):
         hint = "leave it out; the output goes to a log that unslow reads"
-        raise UserError(f"the command has {shell!r}, which only a shell understands; none is used here", hint)
+        raise UserError(f"the command has {shell!r}, which needs a shell; unslow uses none", hint)
     if words[0].rpartition("/")[2] in _BOXES:
-        hint = "give the program itself, where it can be had outside"
-        raise UserError(f"{words[0]} starts a server elsewhere, where unslow could not end it again", hint)
+        hint = "give the program itself, not the tool that starts it"
+        raise UserError(f"{words[0]} starts a server elsewhere, where unslow can't stop it", hint)
     program_of(words)
     return Command(tuple(words), variables)
 
@@ -111,16 +111,16 @@ def found_file(command: Command) -> str:
     if os.sep in program:
         why = "can't be run" if os.path.exists(program) else "is not there"  # noqa: PTH110 (given as a word)
         raise UserError(f"{program} {why}", "give the path of the server's program")
-    raise UserError(f"{program} is not on the PATH", "give its whole path, or install it")
+    raise UserError(f"{program} is not on the PATH", "give its full path, or install it")
 
 
 def with_settings(command: Sequence[str], settings: Mapping[str, int | str]) -> list[str]:
     """The command line with these settings, spelled as its program spells them; UserError where it has no such one."""
     program, at = program_of(command)
-    names = {_spelled(program, setting)[0] for setting in settings}
+    names = {_spelling_of(program, setting)[0] for setting in settings}
     own = list(command[at:])
     kept = without_words(own, [(start, end) for name, start, end in program.places(own) if name in names])
-    words = [word for setting, value in settings.items() for word in (_spelled(program, setting)[1], str(value))]
+    words = [word for setting, value in settings.items() for word in (_spelling_of(program, setting)[1], str(value))]
     return [*command[:at], *kept, *words]
 
 
@@ -161,10 +161,10 @@ def program_of(command: Sequence[str]) -> tuple[Program, int]:
     known = ", ".join(program.name for program in PROGRAMS)
     hint = f"give the line that starts the server itself; known are the servers of {known}"
     line = " ".join(keyless_command(list(command)))[:200]
-    raise UserError(f"no server that can be started is in the command {line!r}", hint)
+    raise UserError(f"the command {line!r} starts no known server", hint)
 
 
-def _spelled(program: Program, setting: str) -> tuple[str, str]:
+def _spelling_of(program: Program, setting: str) -> tuple[str, str]:
     try:
         return program.spelled[setting]
     except KeyError:
@@ -172,26 +172,26 @@ def _spelled(program: Program, setting: str) -> tuple[str, str]:
         raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}") from None
 
 
-def _named(word: str) -> str:
+def _program_name(word: str) -> str:
     return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
 
 def _is_llama(words: Words) -> bool:
-    name, following = _named(words[0]), list(words[1:2])
+    name, following = _program_name(words[0]), list(words[1:2])
     old = name == "server" and any(word.endswith(".gguf") for word in words)
     return name.startswith("llama-server") or (name == "llama" and following in (["serve"], ["server"])) or old
 
 
 def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
-    return lambda words: (_named(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
+    return lambda words: (_program_name(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
 
 
 def _is_kobold(words: Words) -> bool:
-    return _named(words[0]).startswith("koboldcpp")
+    return _program_name(words[0]).startswith("koboldcpp")
 
 
 def _is_mlx(words: Words) -> bool:
-    name = _named(words[0])
+    name = _program_name(words[0])
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
@@ -213,17 +213,19 @@ def _program(
     )
 
 
-def _served(name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str) -> Program:
+def _engine_program(
+    name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str
+) -> Program:
     key = lambda words: flags.settings(words, {}).get("api_key", UNSET).value  # noqa: E731
     more = {"in_the_way": away, "shown": flags.without_secrets, "key": key}
-    return _program(name, starts, flags.spelled, flags.flags, names, **more)
+    return _program(name, starts, flags.find_flags, flags.flags, names, **more)
 
 
 PROGRAMS: tuple[Program, ...] = (
     _program("llama.cpp", _is_llama, llama_flags, LLAMA, _LLAMA, shown=llama_shown),
-    _served("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
-    _served("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
-    _served("TGI", lambda words: _named(words[0]) == "text-generation-launcher", TGI, _QUEUED),
-    _served("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
+    _engine_program("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
+    _engine_program("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
+    _engine_program("TGI", lambda words: _program_name(words[0]) == "text-generation-launcher", TGI, _QUEUED),
+    _engine_program("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
     _program("KoboldCpp", _is_kobold, kobold_flags, KOBOLD, _KOBOLD, health="/api/v1/model", shown=kobold_shown),
 )

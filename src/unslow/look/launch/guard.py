@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     if sys.platform == "linux":
         # orphans of the server become children of the guard, wherever they hide
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    server = _started(command, log)
+    server = _start_server(command, log)
     sys.stdout.write(f"{server.pid}\n")
     sys.stdout.flush()
     leaving = Event()
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     os._exit(0)
 
 
-def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
+def _start_server(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
     end_with_parent = None
     if sys.platform == "linux":  # what the server does before it becomes itself: should the guard be killed, it ends
         libc = ctypes.CDLL(None)

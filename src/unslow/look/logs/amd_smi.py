@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 from unslow.facts.machine import Gpu
-from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported
+from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
-from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "amd-smi"
-_WIDEST = 400  # characters of a line; what is longer is no table of these
+_WIDEST = 400  # characters of a line; a longer line is not a table row
 _DEEPEST = 8
 
 # `monitor`
@@ -119,7 +119,7 @@ def parse_monitor(text: str, source: str = SOURCE, first_line: int = 1) -> tuple
 def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs of the boxed table; none where the text is something else."""
     lines = [line for line in numbered_lines(text, source, first_line) if len(line.text) <= _WIDEST]
-    driver = next((reported(m[1], line.source) for line in lines if (m := _DRIVER.search(line.text))), NOT_LOOKED)
+    driver = next((reported_fact(m[1], line.source) for line in lines if (m := _DRIVER.search(line.text))), NOT_LOOKED)
     gpus = []
     for line, below in pairwise(lines):
         first, second = _FIRST.search(line.text), _SECOND.search(below.text)
@@ -130,7 +130,7 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
             name = not_found(f"{line.source} has only the number {first[2]}")
         facts: dict[str, Fact[Any]] = {
             "driver": driver,
-            "bus_id": reported(first[1].lower(), line.source),
+            "bus_id": reported_fact(first[1].lower(), line.source),
             "name": name,
             "memory_busy": parse_amount(first[3], "%", line.source),
             "busy": parse_amount(second[2], "%", below.source),
@@ -139,7 +139,7 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
             "processes": _processes(lines, int(second[1])),
         }
         if readings := _READINGS.search(first[4]):
-            limit = readings[3] if readings[3] != "0" else "N/A"  # where nobody can tell, it prints a limit of nothing
+            limit = readings[3] if readings[3] != "0" else "N/A"  # where unknown, it prints a limit of 0
             facts["temperature_c"] = parse_amount(readings[1], "C", line.source)
             facts["power_w"] = parse_amount(readings[2], "W", line.source)
             facts["power_limit_w"] = parse_amount(limit, "W", line.source)
@@ -147,16 +147,16 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     return tuple(gpus[:MOST_GPUS])
 
 
-def _processes(lines: list[Numbered], index: int) -> Fact[Any]:
+def _processes(lines: list[NumberedLine], index: int) -> Fact[Any]:
     start = next((n for n, line in enumerate(lines) if "VRAM_MEM" in line.text and "GTT_MEM" in line.text), None)
     if start is None:
         return NOT_LOOKED
     processes = [
-        gpu_process(int(found[2]), reported(found[3], line.source), parse_amount(found[5], "MB", line.source))
+        gpu_process(int(found[2]), reported_fact(found[3], line.source), parse_amount(found[5], "MB", line.source))
         for line in lines[start + 1 :]
         if (found := _PROCESS.search(line.text)) and int(found[1]) == index
     ]
-    return reported(processes, lines[start].source)
+    return reported_fact(processes, lines[start].source)
 
 
 def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -182,7 +182,6 @@ def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
 
 
 def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
-    """What a pair says, by its name and that of what it stands under."""
     if path in _AMOUNTS:
         name, unit = _AMOUNTS[path]
         return {name: parse_amount(value, unit, source)}
@@ -192,7 +191,7 @@ def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
         speed = _SPEED.search(value)
         generation = GENERATIONS.get(float(speed[1])) if speed else None
         unknown = not_supported(f'{source} says "{value[:40]}"')
-        return {_SPEEDS[path]: unknown if generation is None else reported(generation, source)}
+        return {_SPEEDS[path]: unknown if generation is None else reported_fact(generation, source)}
     if path == "POWER THROTTLE_STATUS" and value in ("THROTTLED", "UNTHROTTLED"):
-        return {"event_reasons": reported(["throttled"] if value == "THROTTLED" else [], source)}
+        return {"event_reasons": reported_fact(["throttled"] if value == "THROTTLED" else [], source)}
     return {}

@@ -10,11 +10,11 @@ import msgspec
 from unslow.facts.machine import Cpu, Machine, Memory, System
 from unslow.facts.masking import masked_command, masked_environment
 from unslow.facts.merge import overlaid
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import FACT_PATHS, Runtime, ServerProcess
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, KIB, MIB, NOT_LOOKED, Known, Unknown, reported
+from unslow.facts.values import GIB, KIB, MIB, NOT_LOOKED, Known, Unknown, reported_fact
 from unslow.look.kernel.processors import parse_cpu_list
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.text_blocks import facts_at_place
 
 # where a command ends, and what it asks the model
@@ -93,30 +93,30 @@ class CommandLines(NamedTuple):
     """The facts of a command, the program being its first word, and of an environment; sources are put in later."""
 
 
-def parse_commands(commands: CommandLines, text: Text) -> Seen:
+def parse_commands(commands: CommandLines, text: Text) -> LogFacts:
     """What one runtime was told by all commands and variables in a text; later ones are laid over earlier ones."""
     subject, lines = Subject(), 0
-    for line, first, end in _joined(text):
+    for line, first, end in _join_lines(text):
         environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
         words = _command_words(commands, line) if _FLAG.search(line) else []
         if len(words) < 2 and not environment:  # noqa: PLR2004 (a program and a flag)
             continue
-        said = facts_at_place(_known(commands.parse(words, environment)), text.where(first))
+        said = facts_at_place(_only_known(commands.parse(words, environment)), text.where(first))
         if _OWN_RUNNER.search(line):
             # What a server gives to the program that it starts is what it decided on, and not what anybody asked for
-            layers = said.runtime.gpu_layers_set
-            chosen = layers if isinstance(layers, Known) and layers.value >= 0 else said.runtime.gpu_layers
-            decided = msgspec.structs.replace(said.runtime, gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
+            layers = said.runtime.placement.gpu_layers_set
+            chosen = layers if isinstance(layers, Known) and layers.value >= 0 else said.runtime.placement.gpu_layers
+            decided = said.runtime.with_facts(gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
             said = msgspec.structs.replace(said, runtime=decided)
         subject = _over(subject, said, environment, text.where(first))
         lines += end - first
-    return Seen(subject=subject, lines=lines) if lines else Seen()
+    return LogFacts(subject=subject, lines=lines) if lines else LogFacts()
 
 
-def parse_commands_text(text: Text) -> Seen:
+def parse_commands_text(text: Text) -> LogFacts:
     """What holds for any runtime: variables of drivers, and the limits that a container was given."""
     subject, machine, lines, composing = Subject(), Machine(), 0, False
-    for line, first, _ in _joined(text):
+    for line, first, _ in _join_lines(text):
         where = text.where(first)
         environment = {k: v for k, v in _variables(line).items() if k.startswith(_GENERAL)}
         contained, quota = _CONTAINERS.search(line), _CPUS.search(line)
@@ -125,22 +125,24 @@ def parse_commands_text(text: Text) -> Seen:
         if contained or quota:
             chosen, limit = _CPU_SET.search(line), _LIMIT.search(line)
             cpus = parse_cpu_list(chosen[1]) if chosen else None
-            size = reported(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED
+            size = reported_fact(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED
             cpu = Cpu(
-                quota_cpus=reported(float(quota[1]), where) if quota else NOT_LOOKED,
-                allowed_cpus=reported(len(cpus), where) if cpus else NOT_LOOKED,
+                quota_cpus=reported_fact(float(quota[1]), where) if quota else NOT_LOOKED,
+                allowed_cpus=reported_fact(len(cpus), where) if cpus else NOT_LOOKED,
             )
             machine = overlaid(machine, Machine(cpu=cpu, memory=Memory(limit_bytes=size)))
         composing = composing or bool(_SERVICES.match(line))
         composed = composing and _IMAGE.match(line)
         if contained or composed:
-            name = Runtime(container=reported(contained[1] if contained else "docker compose", where))
+            name = Runtime(
+                process=ServerProcess(container=reported_fact(contained[1] if contained else "docker compose", where))
+            )
             subject = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, name))
         lines += bool(environment or contained or composed)
-    return Seen(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else Seen()
+    return LogFacts(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else LogFacts()
 
 
-def _joined(text: Text) -> Iterator[tuple[str, int, int]]:
+def _join_lines(text: Text) -> Iterator[tuple[str, int, int]]:
     """Each line with those it goes on in, by a mark at its end; the index of the first, and that behind the last."""
     index = 0
     while index < len(text.lines):
@@ -188,7 +190,6 @@ def _words(command: str) -> list[str]:
 
 
 def _variables(line: str) -> dict[str, str]:
-    """Variables as shells, services and compose files set them."""
     if "=" not in line and ":" not in line and "setx" not in line:
         return {}
     found = {name: value.strip("\"'") for name, value in _VARIABLE.findall(line)}
@@ -196,24 +197,24 @@ def _variables(line: str) -> dict[str, str]:
     return found or dict(_WINDOWS_VARIABLE.findall(line)) or dict(_LISTED_VARIABLE.findall(line))
 
 
-def _known(subject: Subject) -> Subject:
+def _only_known(subject: Subject) -> Subject:
     """Only what the command says: what it does not say may stand anywhere else."""
-    runtime, command = subject.runtime, subject.runtime.command
-    facts = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
+    runtime, command = subject.runtime, subject.runtime.process.command
+    facts = {name: runtime.fact(name) for name in FACT_PATHS}
     changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
     if isinstance(command, Known):
         whole = len(command.value) > 1 and bool(command.value[0])
         changes["command"] = (
-            reported(masked_command(runnable_command(command.value)), command.source) if whole else NOT_LOOKED
+            reported_fact(masked_command(runnable_command(command.value)), command.source) if whole else NOT_LOOKED
         )
-    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
+    return msgspec.structs.replace(subject, runtime=runtime.with_facts(**changes))
 
 
 def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:
     runtime = overlaid(base.runtime, said.runtime)
     if environment:
-        known = {**base.runtime.environment.value_or({}), **masked_environment(environment)}
-        runtime = msgspec.structs.replace(runtime, environment=reported(known, where))
+        known = {**base.runtime.process.environment.value_or({}), **masked_environment(environment)}
+        runtime = runtime.with_facts(environment=reported_fact(known, where))
     return Subject(runtime=runtime, model=overlaid(base.model, said.model))
 
 
@@ -248,7 +249,7 @@ def _end(command: Sequence[str]) -> int:
     return len(command)
 
 
-def parse_prompts_text(text: Text) -> Seen:
+def parse_prompts_text(text: Text) -> LogFacts:
     """The system of the first prompt at which a runtime was called; else of the first prompt, else of a path."""
     found: list[tuple[int, int, str]] = []  # how sure it is of the runtime, 0 being surest; the line; the system
     for index, line in enumerate(text.lines):
@@ -258,9 +259,9 @@ def parse_prompts_text(text: Text) -> Seen:
                 found.append((0 if runs_it else 1, index, system))
         found += [(2, index, system) for pattern, system in _PATHS if pattern.search(line)]
     if not found:
-        return Seen()
+        return LogFacts()
     _, index, system = min(found)
-    return Seen(machine=Machine(system=System(name=reported(system, text.where(index)))), lines=1)
+    return LogFacts(machine=Machine(system=System(name=reported_fact(system, text.where(index)))), lines=1)
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {"commands": parse_commands_text, "shell_prompts": parse_prompts_text}

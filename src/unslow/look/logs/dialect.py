@@ -3,8 +3,8 @@
 A *line dialect* is fed the lines that hold one of its needles, in order, and may never see the others: that is what
 lets a log of gigabytes stream in constant memory. A module offers it as `DIALECT`. A *text dialect* reads a table or a
 block whole, from a text of bounded size; a module offers it as `parse_text`, or several by their names as
-`TEXT_DIALECTS`. Both leave a `Seen`: facts, each with the file and line it comes from. Modules of `look.logs` are found
-by presence.
+`TEXT_DIALECTS`. Both leave a `LogFacts`: facts, each with the file and line it comes from. Modules of `look.logs`
+are found by presence.
 """
 
 import re
@@ -18,7 +18,7 @@ from unslow.facts.machine import Facts, Machine
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 
 R = TypeVar("R")
 Take = TypeVar("Take", bound=Callable[..., None])
@@ -26,7 +26,7 @@ Take = TypeVar("Take", bound=Callable[..., None])
 LONGEST_LINE = 8192  # No reader is shown more of a line than this; longer ones are cut around the needle
 
 
-class Seen(Facts, frozen=True, kw_only=True):
+class LogFacts(Facts, frozen=True, kw_only=True):
     """What one dialect made of a text; `lines` is how many lines it recognised."""
 
     machine: Machine = Machine()
@@ -44,10 +44,10 @@ class LineReader(Protocol):
         ...
 
     def skip(self, needle: str, count: int) -> None:
-        """So many more lines with this needle were there and are not shown, because they repeat what was."""
+        """`count` more lines with this needle are not shown, because they repeat earlier ones."""
         ...
 
-    def seen(self, source: str) -> Seen:
+    def log_facts(self, source: str) -> LogFacts:
         """What it all adds up to."""
         ...
 
@@ -75,12 +75,12 @@ class NamedReader:
     def skip(self, needle: str, count: int) -> None:
         """Lines that repeat others change little: a warning is known, and a median stays."""
 
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
+    def log_facts(self, source: str) -> LogFacts:  # noqa: ARG002 (every fact has its own line)
         """The runtime by its lines, its runs, and the machine as it saw it."""
         if not self.lines:
-            return Seen()
-        runtime = Runtime(name=reported(self.program, self.named), **self.facts)
-        return Seen(machine=self.machine(), subject=Subject(runtime=runtime, run=self.run()), lines=self.lines)
+            return LogFacts()
+        runtime = Runtime(name=reported_fact(self.program, self.named)).with_facts(**self.facts)
+        return LogFacts(machine=self.machine(), subject=Subject(runtime=runtime, run=self.run()), lines=self.lines)
 
     def machine(self) -> Machine:
         return Machine()
@@ -140,7 +140,7 @@ class Rules(list[Rule[R]]):
 
         @self(needles, pattern, own=own)
         def take(reading: Any, found: re.Match[str], where: str) -> None:
-            facts(reading)[fact] = reported(value(found[group]), where)
+            facts(reading)[fact] = reported_fact(value(found[group]), where)
 
     def note_value(self, fact: str, needle: str, pattern: str, *, value: Any, into: str = "facts") -> None:
         """A line that is there only where a fact has this value."""
@@ -166,10 +166,10 @@ class Text(NamedTuple):
     def where(self, index: int) -> str:
         return f"{self.source}:{self.number(index)}"
 
-    def joined(self) -> str:
+    def full_text(self) -> str:
         """The text as one string, for patterns that cross lines."""
         return "\n".join(self.lines)
 
 
-TextDialect = Callable[[Text], Seen]
-"""Reads blocks (tables, commands' outputs): what a text holds of them; an empty `Seen` where it holds none."""
+TextDialect = Callable[[Text], LogFacts]
+"""Reads blocks (tables, commands' outputs): what a text holds of them; an empty `LogFacts` where it holds none."""

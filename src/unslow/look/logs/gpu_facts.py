@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.merge import bounded_fact, overlaid
-from unslow.facts.values import Fact, Known, Unknown, failed, reported
+from unslow.facts.values import Fact, Known, Unknown, failed_fact, reported_fact
 
 MOST_GPUS = 64
 GPU_FACTS = tuple(name for name in Gpu.__struct_fields__ if name != "index")
@@ -31,7 +31,7 @@ _TYPES = get_type_hints(Gpu, include_extras=True)
 def gpu_of(index: int, vendor: str, source: str, facts: Mapping[str, Fact[Any]]) -> Gpu:
     """The GPU; a fact outside the bounds that its type declares becomes a failed look instead of a false number."""
     checked: dict[str, Any] = {name: bounded_fact(fact, _TYPES[name]) for name, fact in facts.items()}
-    maker = {"vendor": reported(vendor, source)} if vendor else {}
+    maker = {"vendor": reported_fact(vendor, source)} if vendor else {}
     return Gpu(index=index, **{**maker, **checked})
 
 
@@ -50,7 +50,7 @@ def with_free(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
     """The facts with what is free of the video memory, where total and used are known."""
     total, used = facts.get("vram_total_bytes"), facts.get("vram_used_bytes")
     if isinstance(total, Known) and isinstance(used, Known) and total.value >= used.value:
-        return {**facts, "vram_free_bytes": reported(total.value - used.value, f"{total.source}, {used.source}")}
+        return {**facts, "vram_free_bytes": reported_fact(total.value - used.value, f"{total.source}, {used.source}")}
     return facts
 
 
@@ -66,8 +66,10 @@ def reason_facts(names: list[str], source: str) -> dict[str, Fact[Any]]:
     """Both facts about event reasons, from their names."""
     bits = reason_bits(names)
     return {
-        "event_reasons": reported(names, source),
-        "event_reason_bits": failed(f"no bit is known for {names}") if bits is None else reported(bits, source),
+        "event_reasons": reported_fact(names, source),
+        "event_reason_bits": failed_fact(f"no bit is known for {names}")
+        if bits is None
+        else reported_fact(bits, source),
     }
 
 

@@ -11,7 +11,7 @@ import re
 from collections import deque
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import NOT_LOOKED, Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, reported_fact
 from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, NamedReader
 
@@ -46,16 +46,19 @@ class KoboldReader(NamedReader):
         if self._request(line, where):
             return True
         if found := _WELCOME.search(line):
-            self.__init__()  # type: ignore[misc]  # a server starts: what an earlier one did is no longer so
-            self.facts["version"] = reported(found[1], where)
+            self.__init__()  # type: ignore[misc]  # a server starts: what an earlier one did no longer holds
+            self.facts["version"] = reported_fact(found[1], where)
         elif found := _THREADS.search(line):
-            self.facts |= {"threads": reported(int(found[1]), where), "threads_batch": reported(int(found[2]), where)}
+            self.facts |= {
+                "threads": reported_fact(int(found[1]), where),
+                "threads_batch": reported_fact(int(found[2]), where),
+            }
         elif found := _LAYERS.search(line):
-            self.facts["gpu_layers_set"] = reported(int(found[1]), where)
+            self.facts["gpu_layers_set"] = reported_fact(int(found[1]), where)
         elif found := _BENCHMARK.search(line):
-            self._speeds[found[1]] = reported(float(found[2]), where)
+            self._speeds[found[1]] = reported_fact(float(found[2]), where)
         elif any(words in line for words in _REFUSALS):
-            self.facts["gpu_refused"] = reported(line.strip()[:200], where)
+            self.facts["gpu_refused"] = reported_fact(line.strip()[:200], where)
         else:
             return False
         return True
@@ -63,7 +66,7 @@ class KoboldReader(NamedReader):
     def run(self) -> Run:
         """Its requests as a measurement, else what a benchmark printed."""
         if self._requests:
-            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+            return run_of_completions(reported_fact(tuple(self._requests), self._requests_where), NOT_LOOKED)
         return Run(
             decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
             prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),
@@ -74,7 +77,7 @@ class KoboldReader(NamedReader):
         parts = {found[1]: found for found in _PART.finditer(line)} if context else {}
         if context is None or len(parts) < 2:  # noqa: PLR2004 (the prompt and the answer)
             return False
-        self.facts["context_length"] = reported(int(context[2]), where)
+        self.facts["context_length"] = reported_fact(int(context[2]), where)
         prompt, answer, amount = parts["Process"], parts["Generat"], _AMOUNT.search(line)
         read, generated = _tokens(prompt), int(amount[1]) if amount else _tokens(answer)
         if generated and read is not None and float(answer[3]) > 0:

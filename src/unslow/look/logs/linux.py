@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from unslow.facts.machine import Cpu, Machine, Memory, System
-from unslow.facts.values import GIB, KIB, MHZ, MIB, Bytes, Fact, estimated, not_found, reported
+from unslow.facts.values import GIB, KIB, MHZ, MIB, Bytes, Fact, estimated_fact, not_found, reported_fact
 from unslow.look.kernel import parse_whole
 from unslow.look.kernel.processors import parse_instruction_sets
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.text_blocks import block_text, spans_of
 
 T = TypeVar("T")
@@ -48,14 +48,14 @@ _GOES_ON = re.compile(r"[\w)]:\s")
 _LEAST_LINES = 2
 
 
-def parse_free_text(text: Text) -> Seen:
+def parse_free_text(text: Text) -> LogFacts:
     """The last table of `free` in a text."""
     for index in reversed(range(len(text.lines) - 1)):
         if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
             end = min(index + _LINES_OF_TABLE, len(text.lines))  # the text may end before the line of swap
             memory = parse_free("\n".join(text.lines[max(0, index - _LINES_BEFORE) : end]), text.where(index))
-            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, end),))
-    return Seen()
+            return LogFacts(machine=Machine(memory=memory), lines=3, spans=((index, end),))
+    return LogFacts()
 
 
 def parse_free(text: str, source: str = "free", unit_bytes: int | None = None) -> Memory:
@@ -80,14 +80,14 @@ def parse_free(text: str, source: str = "free", unit_bytes: int | None = None) -
         if size is None:
             return not_found(f"not in the table of {source}")
         if unit_bytes or not word.isdigit():
-            return reported(size, source)
-        return estimated(size, f"{source}, taken to be in units of {unit} bytes")
+            return reported_fact(size, source)
+        return estimated_fact(size, f"{source}, assumed to be in units of {unit} bytes")
 
     available = fact(memory.get("available", ""))
     parts = [_bytes(memory.get(name, "0"), unit) for name in ("free", "buffers", "cached")]
     if "available" not in memory and "free" in memory and None not in parts:
         # Before procps 3.3.10 there was no such column; what is free or cached comes closest
-        available = estimated(sum(part or 0 for part in parts), f"{source}: free + buffers + cached")
+        available = estimated_fact(sum(part or 0 for part in parts), f"{source}: free + buffers + cached")
     return Memory(
         total_bytes=fact(memory.get("total", "")),
         available_bytes=available,
@@ -105,13 +105,13 @@ def _bytes(word: str, unit_bytes: int) -> int | None:
     return int(float(match[1].replace(",", ".")) * unit)
 
 
-def parse_lscpu_text(text: Text) -> Seen:
+def parse_lscpu_text(text: Text) -> LogFacts:
     """The first output of lscpu in a text, or as much of it as was pasted."""
     spans = [span for span in spans_of(text, _STARTS, _GOES_ON) if span[1] - span[0] >= _LEAST_LINES]
     if not spans:
-        return Seen()
+        return LogFacts()
     machine = parse_lscpu_machine(block_text(text, spans[0]), text.where(spans[0][0]))
-    return Seen(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
+    return LogFacts(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
 
 
 def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
@@ -119,8 +119,8 @@ def parse_lscpu_machine(text: str, source: str = "lscpu") -> Machine:
     text = _first_output(text)
     return Machine(
         cpu=parse_lscpu(text, source),
-        memory=Memory(numa_nodes=_found(_NODES, text, source, int)),
-        system=System(hypervisor=_found(_HYPERVISOR, text, source, lambda name: name.strip(_EDGES))),
+        memory=Memory(numa_nodes=_match_fact(_NODES, text, source, int)),
+        system=System(hypervisor=_match_fact(_HYPERVISOR, text, source, lambda name: name.strip(_EDGES))),
     )
 
 
@@ -136,20 +136,22 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
     pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
     cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
     threads = [int(number) for number in _THREADS.findall(text)]
-    frequency = _found(_NOW_MHZ, text, source, _megahertz, "no clock in {}")
+    frequency = _match_fact(_NOW_MHZ, text, source, _megahertz, "no clock in {}")
     share, most = _SCALING.search(text), _MAX_MHZ.search(text)
     if share and most:  # newer versions print the mean over all CPUs as a percentage of the maximum
         hertz = int(share[1]) / 100 * float(most[1]) * MHZ
-        frequency = estimated(hertz, f"{source}: {share[1]} % of the maximum")
+        frequency = estimated_fact(hertz, f"{source}: {share[1]} % of the maximum")
     return Cpu(
-        model=reported(model, source) if model else not_found(f"no model name in {source}"),
-        sockets=not_found(f"{source} counts clusters") if several else _found(_SOCKETS, text, source, int),
-        physical_cores=reported(cores, source) if cores else not_found(f"no cores per socket in {source}"),
-        logical_cpus=_found(_LOGICAL, text, source, int),
-        threads_per_core=reported(max(threads), source) if threads else not_found(f"no threads per core in {source}"),
-        instruction_sets=_found(_FLAGS, text, source, parse_instruction_sets, "no CPU flags in {}"),
+        model=reported_fact(model, source) if model else not_found(f"no model name in {source}"),
+        sockets=not_found(f"{source} counts clusters") if several else _match_fact(_SOCKETS, text, source, int),
+        physical_cores=reported_fact(cores, source) if cores else not_found(f"no cores per socket in {source}"),
+        logical_cpus=_match_fact(_LOGICAL, text, source, int),
+        threads_per_core=reported_fact(max(threads), source)
+        if threads
+        else not_found(f"no threads per core in {source}"),
+        instruction_sets=_match_fact(_FLAGS, text, source, parse_instruction_sets, "no CPU flags in {}"),
         frequency_hz=frequency,
-        frequency_max_hz=_found(_MAX_MHZ, text, source, _megahertz, "no clock in {}"),
+        frequency_max_hz=_match_fact(_MAX_MHZ, text, source, _megahertz, "no clock in {}"),
     )
 
 
@@ -163,11 +165,11 @@ def _megahertz(text: str) -> float:
     return float(text) * MHZ
 
 
-def _found(
+def _match_fact(
     pattern: re.Pattern[str], text: str, source: str, value: Callable[[str], T], missing: str = "{} does not say"
 ) -> Fact[T]:
     match = pattern.search(text)
-    return reported(value(match[1]), source) if match else not_found(missing.format(source))
+    return reported_fact(value(match[1]), source) if match else not_found(missing.format(source))
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {"free": parse_free_text, "lscpu": parse_lscpu_text}

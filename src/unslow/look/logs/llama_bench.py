@@ -13,8 +13,8 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, estimated, reported
-from unslow.look.logs.dialect import Seen, Text
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, estimated_fact, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
 
 MOST_ROWS = 2000
@@ -84,17 +84,17 @@ class Row(NamedTuple):
     line: int
 
 
-def parse_text(text: Text) -> Seen:
+def parse_text(text: Text) -> LogFacts:
     """The last settings that were measured, their speeds, and what made a difference between rows."""
     rows = rows_of(text)
     if not rows:
-        return Seen()
+        return LogFacts()
     compared = comparisons_of(rows)
-    account = Account(comparisons=reported(compared, rows[0].where) if compared else NOT_LOOKED)
+    account = Account(comparisons=reported_fact(compared, rows[0].where) if compared else NOT_LOOKED)
     subject = Subject(runtime=runtime_of(rows[-1]), model=model_of(rows[-1]), run=run_of(rows), account=account)
     indexes = sorted({row.line for row in rows})
     spans = tuple((index, index + 1) for index in indexes)
-    return Seen(machine=machine_of(rows[-1]), subject=subject, lines=len(indexes), spans=spans)
+    return LogFacts(machine=machine_of(rows[-1]), subject=subject, lines=len(indexes), spans=spans)
 
 
 def rows_of(text: Text) -> list[Row]:
@@ -201,13 +201,13 @@ _FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def runtime_of(row: Row) -> Runtime:
     """What the row was measured with."""
-    facts: dict[str, Any] = {"name": reported("llama.cpp", row.where)}
+    facts: dict[str, Any] = {"name": reported_fact("llama.cpp", row.where)}
     for column, (fact, value) in _FACTS.items():
         if column in row.columns and (read := value(row.columns[column])) is not None:
-            facts[fact] = reported(read, row.where)
+            facts[fact] = reported_fact(read, row.where)
     if number := row.columns.get("build_number"):
-        facts["version"] = reported(f"b{number}-{row.columns.get('build_commit', '')}".rstrip("-"), row.where)
-    return Runtime(**facts)
+        facts["version"] = reported_fact(f"b{number}-{row.columns.get('build_commit', '')}".rstrip("-"), row.where)
+    return Runtime().with_facts(**facts)
 
 
 def model_of(row: Row) -> Model:
@@ -215,9 +215,9 @@ def model_of(row: Row) -> Model:
     name, quant = split_model(row.columns.get("model") or row.columns.get("model_type", ""))
     path = row.columns.get("model_filename", "")
     return Model(
-        name=reported(name, row.where) if name else NOT_LOOKED,
-        path=reported(path, row.where) if path else NOT_LOOKED,
-        quant=reported(parse_file_type(quant), row.where) if quant else NOT_LOOKED,
+        name=reported_fact(name, row.where) if name else NOT_LOOKED,
+        path=reported_fact(path, row.where) if path else NOT_LOOKED,
+        quant=reported_fact(parse_file_type(quant), row.where) if quant else NOT_LOOKED,
         weights_bytes=_amount(row, "model_size", "size", _SIZE),
         parameters=_amount(row, "model_n_params", "params", _PARAMETERS),
     )
@@ -231,9 +231,9 @@ def split_model(described: str) -> tuple[str, str]:
 
 def _amount(row: Row, exact: str, rounded: str, pattern: re.Pattern[str]) -> Fact[int]:
     if re.fullmatch(r"[0-9]{1,15}", row.columns.get(exact, "")):
-        return reported(int(row.columns[exact]), row.where)
+        return reported_fact(int(row.columns[exact]), row.where)
     found = pattern.search(row.columns.get(rounded, ""))
-    return estimated(round(float(found[1]) * _SCALES[found[2]]), row.where) if found else NOT_LOOKED
+    return estimated_fact(round(float(found[1]) * _SCALES[found[2]]), row.where) if found else NOT_LOOKED
 
 
 def run_of(rows: Sequence[Row]) -> Run:
@@ -241,11 +241,11 @@ def run_of(rows: Sequence[Row]) -> Run:
     facts: dict[str, Any] = {}
     if decode := [row for row in reversed(rows) if row.generated and not row.prompt]:
         row = min(decode, key=lambda row: row.depth)
-        facts["decode_tokens_per_s"] = reported(row.speed, row.where)
-        facts["depth_tokens"] = reported(row.depth + row.generated // 2, row.where)
+        facts["decode_tokens_per_s"] = reported_fact(row.speed, row.where)
+        facts["depth_tokens"] = reported_fact(row.depth + row.generated // 2, row.where)
     if prefill := [row for row in reversed(rows) if row.prompt and not row.generated]:
         row = min(prefill, key=lambda row: row.depth)
-        facts["prefill_tokens_per_s"] = reported(row.speed, row.where)
+        facts["prefill_tokens_per_s"] = reported_fact(row.speed, row.where)
     return Run(**facts)
 
 
@@ -253,13 +253,13 @@ def machine_of(row: Row) -> Machine:
     """JSON, CSV and SQL name the processor and the GPUs."""
     cpu, names = row.columns.get("cpu_info", ""), row.columns.get("gpu_info", "")
     gpus = tuple(
-        Gpu(index=index, name=reported(name.strip(), row.where))
+        Gpu(index=index, name=reported_fact(name.strip(), row.where))
         for index, name in enumerate(names.split(",")[:64])
         if name.strip()
     )
     return Machine(
-        cpu=Cpu(model=reported(cpu, row.where) if cpu else NOT_LOOKED),
-        gpus=reported(gpus, row.where) if gpus else NOT_LOOKED,
+        cpu=Cpu(model=reported_fact(cpu, row.where) if cpu else NOT_LOOKED),
+        gpus=reported_fact(gpus, row.where) if gpus else NOT_LOOKED,
     )
 
 

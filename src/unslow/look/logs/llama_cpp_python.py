@@ -7,8 +7,8 @@ from typing import Any
 from unslow.facts.model import Model
 from unslow.facts.runtime import ALL_LAYERS, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, reported
-from unslow.look.logs.dialect import Seen, Text
+from unslow.facts.values import NOT_LOOKED, Fact, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text
 
 _SETTING = re.compile(r"""(?<![\w.-])["']?(n_gpu_layers|n_ctx|n_threads|n_batch|n_ubatch|flash_attn|offload_kqv)["']?
                           \s{0,3}[=:]\s{0,3}(-?[0-9]{1,9}|True|False)(?![\w.])""", re.VERBOSE)  # fmt: skip
@@ -24,8 +24,8 @@ _FACTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def parse_text(text: Text) -> Seen:
-    """The last value of each setting; nothing where no line sets the layers or the file, which nobody else calls so."""
+def parse_text(text: Text) -> LogFacts:
+    """The last value of each setting; nothing where no line sets the layers or the file."""
     facts: dict[str, Any] = {}
     path: Fact[str] = NOT_LOOKED
     lines: set[int] = set()
@@ -36,15 +36,17 @@ def parse_text(text: Text) -> Seen:
         for name, written in _SETTING.findall(line):
             fact, value = _FACTS[name]
             if (known := value(written)) is not None:
-                facts[fact] = reported(known, where)
+                facts[fact] = reported_fact(known, where)
                 lines.add(index)
         if found := _PATH.search(line):
-            path = reported(found[1], where)
+            path = reported_fact(found[1], where)
             lines.add(index)
     if "gpu_layers_set" not in facts and path == NOT_LOOKED:
-        return Seen()
-    name = reported("llama.cpp", text.where(min(lines)))
-    return Seen(subject=Subject(runtime=Runtime(name=name, **facts), model=Model(path=path)), lines=len(lines))
+        return LogFacts()
+    name = reported_fact("llama.cpp", text.where(min(lines)))
+    return LogFacts(
+        subject=Subject(runtime=Runtime(name=name).with_facts(**facts), model=Model(path=path)), lines=len(lines)
+    )
 
 
 def _count(text: str) -> int | None:

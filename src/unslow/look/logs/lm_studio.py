@@ -4,7 +4,7 @@ import re
 
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import ALL_LAYERS
-from unslow.facts.values import estimated, reported
+from unslow.facts.values import estimated_fact, reported_fact
 from unslow.look.logs.dialect import LineDialect, NamedReader, Rules, needles_of
 
 RULES = Rules["LmStudioReader"]()
@@ -35,7 +35,7 @@ class LmStudioReader(NamedReader):
         return known
 
     def machine(self) -> Machine:
-        return Machine(gpus=reported(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
+        return Machine(gpus=reported_fact(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
 
 
 @RULES("[LM STUDIO SERVER]", r"\[LM STUDIO SERVER\] ")
@@ -56,8 +56,8 @@ for _fact, _label, _pattern, _read in (
 @RULES("Tensor Split: ", r"Tensor Split: \[([\d., ]{1,400})\]", own=False)
 def _split(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     shares = [float(part) for part in re.findall(_NUMBER, found[1])]
-    if any(shares):  # a single nought stands for no split at all
-        reader.facts["tensor_split"] = reported(shares, where)
+    if any(shares):  # a single zero stands for no split
+        reader.facts["tensor_split"] = reported_fact(shares, where)
 
 
 RULES.note("context_set", "Model load size estimate", r"context length '(\d{1,9})'", int)
@@ -65,7 +65,7 @@ RULES.note("context_set", "Model load size estimate", r"context length '(\d{1,9}
 
 @RULES("Total: ", rf"^\W*Total: {_GIGABYTES}\s*$", own=False)
 def _total(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["asked_bytes"] = estimated(round(float(found[1]) * _GB), where)
+    reader.facts["asked_bytes"] = estimated_fact(round(float(found[1]) * _GB), where)
 
 
 @RULES(
@@ -80,19 +80,19 @@ def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
         return
     reader.gpus[index] = Gpu(
         index=index,
-        name=reported(found[2].strip(), where),
-        vram_total_bytes=estimated(total, where),
-        vram_used_bytes=estimated(used, where),
-        vram_free_bytes=estimated(free, where),
+        name=reported_fact(found[2].strip(), where),
+        vram_total_bytes=estimated_fact(total, where),
+        vram_used_bytes=estimated_fact(used, where),
+        vram_free_bytes=estimated_fact(free, where),
     )
     reader.free_bytes[index] = free
-    reader.facts["available_bytes"] = estimated(sum(reader.free_bytes.values()), where)
+    reader.facts["available_bytes"] = estimated_fact(sum(reader.free_bytes.values()), where)
 
 
 @RULES("::load config: ", r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)", own=False)
 def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     said = {"slots": int(found[1]), "context_length": int(found[2]), "kv_unified": found[3] == "true"}
-    reader.facts |= {name: reported(value, where) for name, value in said.items()}
+    reader.facts |= {name: reported_fact(value, where) for name, value in said.items()}
 
 
 DIALECT = LineDialect(needles_of(RULES), LmStudioReader)

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
-from unslow.facts.merge import bounded
-from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Bytes, Fact, estimated, not_found, reported
+from unslow.facts.merge import bound_facts
+from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Bytes, Fact, estimated_fact, not_found, reported_fact
 from unslow.look.logs.dialect import TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of
 from unslow.look.logs.text_blocks import (
-    Labelled,
-    Numbered,
+    LabelledValues,
+    NumberedLine,
     block_form,
     machine_dialect,
     numbered_lines,
@@ -76,24 +76,24 @@ def parse_ioreg(text: str, source: str = "ioreg", first_line: int = 1) -> tuple[
     for line in numbered_lines(text, source, first_line):
         for name, (pattern, convert) in _FACTS.items():
             if match := pattern.search(line.text):
-                facts[name] = reported(convert(match[1]), line.source)
+                facts[name] = reported_fact(convert(match[1]), line.source)
                 place = place or line.source
-    return (gpu_of(0, "Apple", place, {**facts, "kind": reported("integrated", place)}),) if facts else ()
+    return (gpu_of(0, "Apple", place, {**facts, "kind": reported_fact("integrated", place)}),) if facts else ()
 
 
 def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int = 1) -> Machine:
     """The last sample in the text; facts stay unlooked-for where it is something else."""
-    rows = Labelled(numbered_lines(text, source, first_line), _ROW)
+    rows = LabelledValues(numbered_lines(text, source, first_line), _ROW)
     idle = _SHARE.match(rows.text("GPU idle residency"))
     busy = _either(rows, "residency", "%")
     if idle and idle[1]:
-        busy = reported(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
+        busy = reported_fact(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
     # The residency lists every step that the clock can take
     labels = ("GPU HW active residency", "GPU active residency")
     steps = [int(mhz) for mhz in _STEPS.findall(rows.text(*labels))]
     facts: dict[str, Fact[Any]] = {
         "clock_hz": _either(rows, "frequency", "MHz"),
-        "clock_max_hz": reported(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED,
+        "clock_max_hz": reported_fact(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED,
         "busy": busy,
         "power_w": rows.amount("GPU Power", "mW"),
         "temperature_c": rows.amount("GPU die temperature", "C"),
@@ -101,12 +101,14 @@ def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int 
     gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
     if any(fact != NOT_LOOKED for fact in facts.values()):
         where = next(where for label, (_, where) in rows.rows.items() if label.startswith("GPU"))
-        gpus = reported((gpu_of(0, "Apple", where, {**facts, "kind": reported("integrated", where)}),), source)
+        gpus = reported_fact(
+            (gpu_of(0, "Apple", where, {**facts, "kind": reported_fact("integrated", where)}),), source
+        )
     pressure, warm = rows.word("Current pressure level"), rows.amount("CPU die temperature", "C")
-    return bounded(Machine(cpu=Cpu(thermal_pressure=pressure, temperature_c=warm), gpus=gpus))
+    return bound_facts(Machine(cpu=Cpu(thermal_pressure=pressure, temperature_c=warm), gpus=gpus))
 
 
-def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
+def _either(rows: LabelledValues, what: str, unit: str) -> Fact[Any]:
     """MacOS 13 added the HW to the label."""
     old, new = f"GPU active {what}", f"GPU HW active {what}"
     return rows.amount(new if new in rows.rows else old, unit)
@@ -114,7 +116,7 @@ def _either(rows: Labelled, what: str, unit: str) -> Fact[Any]:
 
 def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Machine:
     """All that the lines say; facts stay unlooked-for where they say nothing."""
-    rows = Labelled(numbered_lines(text, source, first_line), _SYSCTL_ROW)
+    rows = LabelledValues(numbered_lines(text, source, first_line), _SYSCTL_ROW)
     swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
     sizes = _SWAP.search(swap)
     total = rows.amount("hw.memsize", "B")
@@ -122,7 +124,7 @@ def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Mach
     level, where = rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))
     if level:
         unknown = not_found(f"{where} has the level {level[:20]}")
-        pressure = reported(_LEVELS[level], where) if level in _LEVELS else unknown
+        pressure = reported_fact(_LEVELS[level], where) if level in _LEVELS else unknown
     machine = Machine(
         system=System(version=rows.word("kern.osproductversion"), kernel=rows.word("kern.osrelease")),
         cpu=Cpu(
@@ -140,24 +142,24 @@ def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Mach
             wired_limit_bytes=_wired_limit(rows, total),
         ),
     )
-    return bounded(machine)
+    return bound_facts(machine)
 
 
-def _wired_limit(rows: Labelled, total: Fact[Bytes]) -> Fact[Bytes]:
+def _wired_limit(rows: LabelledValues, total: Fact[Bytes]) -> Fact[Bytes]:
     """What the GPU may hold; a limit of 0 is macOS's own choice, which is known only roughly."""
     for key, unit in (("iogpu.wired_limit_mb", MIB), ("debug.iogpu.wired_limit", 1)):
         value, source = rows.rows.get(key, ("", ""))
         if re.fullmatch(r"[1-9]\d{0,14}", value):
-            return reported(int(value) * unit, source)
+            return reported_fact(int(value) * unit, source)
         if value == "0":
             break
     else:
         return NOT_LOOKED
     size = total.value_or(0)
     if size < KIB:
-        return not_found(f"{source} leaves it to macOS, and the size of memory is not known", "sysctl hw.memsize")
+        return not_found(f"{source} leaves it to macOS, and the memory size is unknown", "sysctl hw.memsize")
     share = (3, 4) if size >= _LARGE_BYTES else (2, 3)
-    return estimated(size * share[0] // share[1], f"{source}: macOS's default, {share[0]}/{share[1]} of memory")
+    return estimated_fact(size * share[0] // share[1], f"{source}: macOS's default, {share[0]}/{share[1]} of memory")
 
 
 def parse_system_profiler(text: str, source: str = "system_profiler", first_line: int = 1) -> Machine:
@@ -165,20 +167,20 @@ def parse_system_profiler(text: str, source: str = "system_profiler", first_line
     # Both lists count "Total Number of Cores": those of a GPU are not the processor's.
     blocks, rest = _gpu_blocks(list(numbered_lines(text, source, first_line)))
     gpus = tuple(_gpu(index, block) for index, block in enumerate(blocks))
-    rows = Labelled(rest, _PAIR)
+    rows = LabelledValues(rest, _PAIR)
     cpu = Cpu(model=rows.word("Chip", "Processor Name"))
     cores = _CORES.match(rows.text("Total Number of Cores"))
     if cpu.model != NOT_LOOKED and cores:
         where = rows.source("Total Number of Cores")
-        every, performance, efficiency = (reported(int(n), where) if n else NOT_LOOKED for n in cores.groups())
+        every, performance, efficiency = (reported_fact(int(n), where) if n else NOT_LOOKED for n in cores.groups())
         cpu = Cpu(model=cpu.model, physical_cores=every, performance_cores=performance, efficiency_cores=efficiency)
     machine = Machine(
         system=System(version=rows.word("System Version"), kernel=rows.word("Kernel Version")),
         cpu=cpu,
         memory=Memory(total_bytes=rows.amount("Memory", "GB")),
-        gpus=reported(gpus, blocks[0][0].source) if gpus else NOT_LOOKED,
+        gpus=reported_fact(gpus, blocks[0][0].source) if gpus else NOT_LOOKED,
     )
-    return bounded(machine)
+    return bound_facts(machine)
 
 
 def parse_system_profiler_gpus(text: str, source: str = "system_profiler", first_line: int = 1) -> tuple[Gpu, ...]:
@@ -187,10 +189,10 @@ def parse_system_profiler_gpus(text: str, source: str = "system_profiler", first
     return tuple(_gpu(index, block) for index, block in enumerate(blocks))
 
 
-def _gpu_blocks(lines: list[Numbered]) -> tuple[list[list[Numbered]], list[Numbered]]:
+def _gpu_blocks(lines: list[NumberedLine]) -> tuple[list[list[NumberedLine]], list[NumberedLine]]:
     """The lines of each GPU, from its chipset to the next one or to the list of the hardware; and all other lines."""
-    blocks: list[list[Numbered]] = []
-    rest: list[Numbered] = []
+    blocks: list[list[NumberedLine]] = []
+    rest: list[NumberedLine] = []
     inside = False
     for line in lines:
         if _GPU in line.text:
@@ -202,21 +204,21 @@ def _gpu_blocks(lines: list[Numbered]) -> tuple[list[list[Numbered]], list[Numbe
     return blocks[:MOST_GPUS], rest
 
 
-def _gpu(index: int, lines: list[Numbered]) -> Gpu:
-    rows, source = Labelled(lines, _PAIR), lines[0].source
+def _gpu(index: int, lines: list[NumberedLine]) -> Gpu:
+    rows, source = LabelledValues(lines, _PAIR), lines[0].source
     text = f"{rows.text('Vendor')} {rows.text('Chipset Model')}"
     maker = next((vendor for sign, vendor in _VENDORS if re.search(rf"\b{sign}\b", text, re.IGNORECASE)), "")
     built_in = maker == "Apple" or "built-in" in rows.text("Bus").casefold()
     facts: dict[str, Fact[Any]] = {
         "name": rows.word("Chipset Model"),
-        "kind": reported("integrated" if built_in else "discrete", source),
+        "kind": reported_fact("integrated" if built_in else "discrete", source),
         "cores": rows.amount("Total Number of Cores", ""),
         "vram_total_bytes": rows.amount("VRAM (Total)", "GB"),
     }
     labels = ("Metal Support", "Metal Family", "Metal")
     metal = _METAL.search(rows.text(*labels))
     if metal:
-        facts["architecture"] = reported(metal[0], rows.source(*labels))
+        facts["architecture"] = reported_fact(metal[0], rows.source(*labels))
     return gpu_of(index, maker, source, facts)
 
 
@@ -229,16 +231,16 @@ def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Me
         if page := _PAGE.search(line.text):
             page_bytes = int(page[1])
         if whole := _TOTAL.search(line.text):
-            total = reported(int(whole[1]), line.source)
+            total = reported_fact(int(whole[1]), line.source)
         if row := _VM_STAT_ROW.search(line.text):
             counts[row[1]] = (int(row[2]), line.source)
-    pages = {name: reported(count * page_bytes, where) for name, (count, where) in counts.items() if page_bytes}
+    pages = {name: reported_fact(count * page_bytes, where) for name, (count, where) in counts.items() if page_bytes}
     # What can be had without swapping: free pages, and those that only cache something
     unused = [pages[name] for name in ("Pages free", "Pages inactive", "Pages speculative") if name in pages]
     available: Fact[Bytes] = NOT_LOOKED
     if len(unused) == 3:  # noqa: PLR2004 (all of them)
         size = sum(fact.value for fact in unused)
-        available = estimated(size, f"{unused[0].source}: pages free + inactive + speculative")
+        available = estimated_fact(size, f"{unused[0].source}: pages free + inactive + speculative")
     compressed = pages.get("Pages occupied by compressor", pages.get("Pages used by compressor", NOT_LOOKED))
     memory = Memory(
         total_bytes=total,
@@ -248,7 +250,7 @@ def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Me
         swapped_in_bytes=pages.get("Swapins", NOT_LOOKED),
         swapped_out_bytes=pages.get("Swapouts", NOT_LOOKED),
     )
-    return bounded(memory)
+    return bound_facts(memory)
 
 
 TEXT_DIALECTS: dict[str, TextDialect] = {

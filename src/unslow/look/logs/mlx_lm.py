@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from statistics import median
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import NOT_LOOKED, estimated, reported
+from unslow.facts.values import NOT_LOOKED, estimated_fact, reported_fact
 from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, NamedReader
 
@@ -52,7 +52,7 @@ class MlxReader(NamedReader):
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
         elif self.named and (found := _MEMORY.search(line)):  # others print such a line, too
-            self.facts["resident_bytes"] = reported(round(float(found[1]) * 1e9), where)
+            self.facts["resident_bytes"] = reported_fact(round(float(found[1]) * 1e9), where)
         else:
             return False
         return True
@@ -63,9 +63,9 @@ class MlxReader(NamedReader):
 
     def run(self) -> Run:
         if self._requests:
-            return run_of_completions(reported(tuple(self._requests), self._requests_where), NOT_LOOKED)
+            return run_of_completions(reported_fact(tuple(self._requests), self._requests_where), NOT_LOOKED)
         if self._rates:
-            return Run(prefill_tokens_per_s=estimated(median(self._rates), self._rates_where))
+            return Run(prefill_tokens_per_s=estimated_fact(median(self._rates), self._rates_where))
         return Run()
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:

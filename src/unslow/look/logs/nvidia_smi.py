@@ -4,9 +4,9 @@ import re
 from typing import Any, NamedTuple
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine, System
-from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, first_known, reported_fact
 from unslow.look.logs import nvidia_smi_rows as values
-from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts, reason_name
 from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu, quantity_in
 from unslow.look.logs.text_blocks import block_text, facts_at_place, spans_of
@@ -103,7 +103,7 @@ class Entry(NamedTuple):
     value: str
 
 
-def parse_text(text: Text) -> Seen:
+def parse_text(text: Text) -> LogFacts:
     """The GPUs of every output of nvidia-smi in a text, whatever stands around it."""
     spans = sorted(span for form in _FORMS for span in spans_of(text, *form))
     found = []
@@ -112,12 +112,13 @@ def parse_text(text: Text) -> Seen:
         if gpus:
             found.append((span, tuple(facts_at_place(gpu, text.where(span[0])) for gpu in gpus)))
     if not found:
-        return Seen()
+        return LogFacts()
     gpus, where = by_index(*(gpus for _, gpus in found)), text.where(found[0][0][0])
     on_windows = any(_ON_WINDOWS.search(block_text(text, span)) for span, _ in found)
-    return Seen(
+    return LogFacts(
         machine=Machine(
-            gpus=reported(gpus, where), system=System(name=reported("Windows", where)) if on_windows else System()
+            gpus=reported_fact(gpus, where),
+            system=System(name=reported_fact("Windows", where)) if on_windows else System(),
         ),
         lines=sum(end - first for (first, end), _ in found),
         spans=tuple(span for span, _ in found),
@@ -133,7 +134,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
     """The GPUs of the table; none where the text is something else."""
     lines = values.plain_lines(text)
-    driver = next((reported(m[1], TABLE_SOURCE) for m in map(_TABLE_DRIVER.search, lines) if m), NOT_LOOKED)
+    driver = next((reported_fact(m[1], TABLE_SOURCE) for m in map(_TABLE_DRIVER.search, lines) if m), NOT_LOOKED)
     start = next((n for n, line in enumerate(lines) if "| Processes:" in line), None)
     processes: dict[int, list[GpuProcess]] = {}
     for line in lines[start + 1 :] if start is not None else ():
@@ -152,14 +153,13 @@ def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
                     "bus_id": values.parse_bus_id(second, TABLE_SOURCE),
                     **_table_facts(lines[number + 1 : number + 3]),
                     "driver": driver,
-                    "processes": NOT_LOOKED if start is None else reported(processes.get(index, []), TABLE_SOURCE),
+                    "processes": NOT_LOOKED if start is None else reported_fact(processes.get(index, []), TABLE_SOURCE),
                 }
                 gpus.append(gpu_of(index, "NVIDIA", TABLE_SOURCE, facts))
     return tuple(gpus)
 
 
 def _table_facts(lines: list[str]) -> dict[str, Fact[Any]]:
-    """Facts of the second line of a GPU, and of the third where MIG has one."""
     facts: dict[str, Fact[Any]] = {}
     for place, line in enumerate(lines):
         match place, _cells(line):
@@ -185,7 +185,7 @@ def parse_nvidia_smi_q(text: str) -> tuple[Gpu, ...]:
     """The GPUs in the order of the text; none where it is something else."""
     lines = values.plain_lines(text)
     driver = next((m[1] for m in map(_DRIVER.search, lines) if m), None)
-    version = reported(driver, Q_SOURCE) if driver else NOT_LOOKED
+    version = reported_fact(driver, Q_SOURCE) if driver else NOT_LOOKED
     heads = [(number, match) for number, line in enumerate(lines) if (match := _GPU.search(line))][:_MOST_GPUS]
     ends = [number for number, _ in heads[1:]] + [len(lines)]
     gpus = []
@@ -216,7 +216,7 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
     for which in ("slowdown", "shutdown"):
         below = values.parse_quantity(texts.get(("temperature", f"gpu {which} t.limit temp"), ""), "C", Q_SOURCE)
         if isinstance(now, Known) and isinstance(margin, Known) and isinstance(below, Known):
-            facts[f"temperature_{which}_c"] = estimated(now.value + margin.value - below.value, Q_SOURCE)
+            facts[f"temperature_{which}_c"] = estimated_fact(now.value + margin.value - below.value, Q_SOURCE)
     facts |= {"driver": driver, "bus_id": values.parse_bus_id(address, Q_SOURCE), "processes": _processes(entries)}
     return gpu_of(index, "NVIDIA", Q_SOURCE, facts)
 
@@ -252,4 +252,4 @@ def _processes(entries: list[Entry]) -> Fact[Any]:
         if pid is not None:
             size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
             processes.append(gpu_process(pid, values.parse_word(texts.get("name", ""), Q_SOURCE), size))
-    return reported(processes, Q_SOURCE)
+    return reported_fact(processes, Q_SOURCE)

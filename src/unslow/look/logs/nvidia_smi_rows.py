@@ -21,11 +21,11 @@ from unslow.facts.values import (
     Fact,
     Known,
     Unknown,
-    failed,
+    failed_fact,
     first_known,
     not_found,
     not_supported,
-    reported,
+    reported_fact,
 )
 from unslow.look.logs.gpu_facts import gpu_of, gpu_process, reason_facts, reason_names
 
@@ -102,7 +102,7 @@ def parse_absence(text: str, source: str) -> Unknown | None:
     if words.casefold() in _NOT_SUPPORTED:
         return not_supported(f'{source} says "{words}"')
     if words.casefold() in _FAILED or not words:
-        return failed(f'{source} says "{words}"')
+        return failed_fact(f'{source} says "{words}"')
     return None
 
 
@@ -112,10 +112,10 @@ def parse_quantity(text: str, unit: str, source: str) -> Fact[Any]:
         return missing
     match = _NUMBER.search(text)
     if not match:
-        return failed(f'{source} says "{text.strip()[:40]}", which is no number')
+        return failed_fact(f'{source} says "{text.strip()[:40]}", which is not a number')
     scale = UNITS.get(match[2] or unit, UNITS[unit])
     value = round(float(match[1]) * scale, 6)
-    return reported(int(value) if value.is_integer() else value, source)
+    return reported_fact(int(value) if value.is_integer() else value, source)
 
 
 def quantity_in(unit: str) -> _Read:
@@ -130,7 +130,7 @@ def parse_process_id(text: str) -> int | None:
 
 def parse_word(text: str, source: str) -> Fact[Any]:
     """The text itself."""
-    return parse_absence(text, source) or reported(text.strip(), source)
+    return parse_absence(text, source) or reported_fact(text.strip(), source)
 
 
 def parse_enabled(text: str, source: str) -> Fact[Any]:
@@ -138,16 +138,18 @@ def parse_enabled(text: str, source: str) -> Fact[Any]:
     if missing := parse_absence(text, source):
         return missing
     state = {"enabled": True, "on": True, "disabled": False, "off": False}.get(text.strip().casefold())
-    return failed(f'{source} says "{text.strip()[:40]}"') if state is None else reported(state, source)
+    return failed_fact(f'{source} says "{text.strip()[:40]}"') if state is None else reported_fact(state, source)
 
 
 def parse_bus_id(text: str, source: str) -> Fact[Any]:
     """A PCI address in the spelling of /sys/bus/pci/devices; NVIDIA writes the domain with eight digits."""
     match = _BUS_ID.search(text)
     if not match:
-        return parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no PCI address')
+        return parse_absence(text, source) or failed_fact(
+            f'{source} says "{text.strip()[:40]}", which is not a PCI address'
+        )
     domain, bus, device, function = match.groups()
-    return reported(f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower(), source)
+    return reported_fact(f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower(), source)
 
 
 # How to read each fact, and the columns that hold it, the best one first.
@@ -201,7 +203,7 @@ def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
         size = parse_quantity(row.get("used_gpu_memory", row.get("used_memory", "")), "MiB", APPS_SOURCE)
         name = parse_word(row.get("process_name", ""), APPS_SOURCE)
         processes.append(gpu_process(int(row["pid"]), name, size))
-    return reported(processes, APPS_SOURCE)
+    return reported_fact(processes, APPS_SOURCE)
 
 
 def parse_rows(text: str) -> list[Row]:
@@ -222,7 +224,7 @@ def parse_rows(text: str) -> list[Row]:
 
 
 def _header(line: str) -> tuple[str, list[str]] | None:
-    """What stands before the header in its line, and the column names; None where the line is no header."""
+    """What stands before the header in its line, and the column names; None where the line is not a header."""
     fields = [_UNIT.sub("", field.strip()) for field in line.split(",")]
     fields[0] = fields[0].rpartition(" ")[2]
     known = _KNOWN.intersection(fields)
@@ -291,7 +293,7 @@ def rows_by_gpu(rows: Sequence[Row]) -> dict[int, list[Row]]:
 
 
 def row_fact(row: Mapping[str, str], name: str, source: str) -> Fact[Any]:
-    """One fact of a row; "nobody looked" where it has no column for it."""
+    """One fact of a row; "not looked at" where it has no column for it."""
     read, columns = _FACTS[name]
     return first_known(*(read(row[column], source) for column in columns if column in row))
 
@@ -302,7 +304,9 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
     if text is not None:
         match = _BITS.fullmatch(text.strip())
         if not match:
-            why = parse_absence(text, source) or failed(f'{source} says "{text.strip()[:40]}", which is no bit mask')
+            why = parse_absence(text, source) or failed_fact(
+                f'{source} says "{text.strip()[:40]}", which is not a bit mask'
+            )
             return {"event_reasons": why, "event_reason_bits": why}
         return reason_facts(reason_names(int(match[1], 16)), source)
     single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
@@ -312,10 +316,12 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
 
 def summarise_series(rows: Sequence[Row], source: str = GPU_SOURCE) -> tuple[GpuUnderLoad, ...]:
     """Each GPU over its loaded rows."""
-    return tuple(_summary(index, _loaded(of_gpu, source), source) for index, of_gpu in rows_by_gpu(rows).items())
+    return tuple(
+        _summary(index, _rows_under_load(of_gpu, source), source) for index, of_gpu in rows_by_gpu(rows).items()
+    )
 
 
-def _loaded(rows: list[Row], source: str) -> list[Row]:
+def _rows_under_load(rows: list[Row], source: str) -> list[Row]:
     """The rows while memory in use was near its maximum; without that column, all of them."""
     used = [row_fact(row, "vram_used_bytes", source).value_or(None) for row in rows]
     most = max((bytes_ for bytes_ in used if bytes_ is not None), default=None)
@@ -326,13 +332,13 @@ def _loaded(rows: list[Row], source: str) -> list[Row]:
 
 
 def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
-    def combined(facts: list[Fact[Any]], combine: Callable[[list[Any]], Any]) -> Fact[Any]:
+    def combine_known(facts: list[Fact[Any]], combine: Callable[[list[Any]], Any]) -> Fact[Any]:
         """The known values as one; where none is known, why the last one is not."""
         known = [fact.value for fact in facts if isinstance(fact, Known)]
-        return reported(combine(known), source) if known else facts[-1] if facts else NOT_LOOKED
+        return reported_fact(combine(known), source) if known else facts[-1] if facts else NOT_LOOKED
 
     def over(name: str, combine: Callable[[list[Any]], Any]) -> Fact[Any]:
-        return combined([row_fact(row, name, source) for row in rows], combine)
+        return combine_known([row_fact(row, name, source) for row in rows], combine)
 
     # Every reason that was ever set while the GPU worked; the idle rows between say nothing about the load
     working = [row for row in rows if row_fact(row, "busy", source).value_or(1) > 0]
@@ -344,7 +350,7 @@ def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
         "temperature_max_c": over("temperature_c", max),
         "power_max_w": over("power_w", max),
         "vram_used_max_bytes": over("vram_used_bytes", max),
-        "event_reasons": combined(reasons, lambda lists: list(dict.fromkeys(chain.from_iterable(lists)))),
+        "event_reasons": combine_known(reasons, lambda lists: list(dict.fromkeys(chain.from_iterable(lists)))),
         "pcie_generation_max_seen": over("pcie_generation", max),
         "pcie_width_max_seen": over("pcie_width", max),
     }

@@ -9,8 +9,8 @@ from unslow.facts.model import Model
 from unslow.facts.run import Completion, Run
 from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.ollama.state import DURATION, parse_seconds, parse_size_bytes
 from unslow.look.logs.ollama_options import option_facts
 from unslow.look.logs.text_blocks import Places
@@ -68,12 +68,12 @@ class RunBlock(NamedTuple):
     span: tuple[int, int]
 
     def rate(self, name: str) -> float:
-        """Tokens in a second: of the count where there is one, else as printed; nought where there is neither."""
+        """Tokens in a second: of the count where there is one, else as printed; zero where there is neither."""
         count, took = self.values.get(f"{name}_count", 0), self.values.get(f"{name}_s", 0)
         return count / took if count and took else self.values.get(f"{name}_rate", 0)
 
 
-def parse_ps_text(text: Text) -> Seen:
+def parse_ps_text(text: Text) -> LogFacts:
     """The table, the JSON of /api/ps or the phrase; of several models the one with least on the GPU, which is slowest.
 
     The column PROCESSOR compares planned bytes: it does not tell where anything is computed. Before 0.9.6 there was no
@@ -81,10 +81,10 @@ def parse_ps_text(text: Text) -> Seen:
     """
     places = Places(text)
     if rows := parse_ps_table(places) or parse_ps_json(places):
-        slowest = min(rows, key=lambda row: row.runtime.vram_share.value_or(1.0))
+        slowest = min(rows, key=lambda row: row.runtime.memory.vram_share.value_or(1.0))
         spans = tuple(places.span(found) for found, _ in islice(places.find(_ROW), MOST_ROWS))
-        return Seen(subject=slowest, lines=len(rows), spans=spans)
-    return _parse_ps_phrase(places) if "%" in places.joined else Seen()
+        return LogFacts(subject=slowest, lines=len(rows), spans=spans)
+    return _parse_ps_phrase(places) if "%" in places.joined else LogFacts()
 
 
 def parse_ps_table(places: Places) -> list[Subject]:
@@ -94,13 +94,13 @@ def parse_ps_table(places: Places) -> list[Subject]:
         name, _, size_text, _, side, cpu, gpu, _, context, until = found.groups()
         share, size = _gpu_share(side, cpu, gpu), parse_size_bytes(size_text)
         model = _loaded_model(
-            reported(name, where),
-            failed(f"{where} does not say"),
-            vram_share=None if share is None else reported(share, where),
-            size_bytes=None if size is None else reported(size, where),
-            size_vram_bytes=None if size is None or share is None else estimated(round(size * share), where),
-            context_per_slot=reported(int(context), where) if context else None,
-            keep_alive_s=reported(-1.0, where) if until in ("Forever", "Never") else None,
+            reported_fact(name, where),
+            failed_fact(f"{where} does not say"),
+            vram_share=None if share is None else reported_fact(share, where),
+            size_bytes=None if size is None else reported_fact(size, where),
+            size_vram_bytes=None if size is None or share is None else estimated_fact(round(size * share), where),
+            context_per_slot=reported_fact(int(context), where) if context else None,
+            keep_alive_s=reported_fact(-1.0, where) if until in ("Forever", "Never") else None,
         )
         rows.append(model)
     return rows
@@ -114,16 +114,16 @@ def parse_ps_json(places: Places) -> list[Subject]:
     for found, where in places.find(_FIELD):
         if found[1] == "name" or not models:
             models.append({})
-        models[-1].setdefault(found[1], reported(found[2] or found[3], where))
+        models[-1].setdefault(found[1], reported_fact(found[2] or found[3], where))
     rows = []
     for fields in [model for model in models[:MOST_ROWS] if "size_vram" in model]:
-        counts = {n: reported(int(f.value), f.source) for n, f in fields.items() if f.value.isdecimal()}
+        counts = {n: reported_fact(int(f.value), f.source) for n, f in fields.items() if f.value.isdecimal()}
         size, vram = counts.get("size"), counts.get("size_vram")
         whole, part = size.value if size else 0, vram.value if vram else 0
         model = _loaded_model(
-            fields.get("name") or failed("/api/ps does not tell its name"),
-            fields.get("quantization_level") or failed("/api/ps does not tell its quantization_level"),
-            vram_share=estimated(part / whole, fields["size_vram"].source) if whole and part <= whole else None,
+            fields.get("name") or failed_fact("/api/ps does not say its name"),
+            fields.get("quantization_level") or failed_fact("/api/ps does not say its quantization_level"),
+            vram_share=estimated_fact(part / whole, fields["size_vram"].source) if whole and part <= whole else None,
             size_bytes=size,
             size_vram_bytes=vram,
             context_per_slot=counts.get("context_length"),
@@ -133,16 +133,15 @@ def parse_ps_json(places: Places) -> list[Subject]:
 
 
 def _loaded_model(name: Fact[str], quant: Fact[str], **facts: Known[Any] | None) -> Subject:
-    """One loaded model, by Ollama's own account."""
     known: dict[str, Any] = {fact: value for fact, value in facts.items() if value is not None}
     source = next(fact.source for fact in (name, *known.values(), quant) if isinstance(fact, Known))
     if context := facts["context_per_slot"]:  # unless a log or a command says otherwise there is one slot
-        known["context_length"] = estimated(context.value, f"{context.source}: for one request")
-    runtime = Runtime(name=reported("Ollama", source), state=reported("loaded", source), **known)
+        known["context_length"] = estimated_fact(context.value, f"{context.source}: for one request")
+    runtime = Runtime(name=reported_fact("Ollama", source), state=reported_fact("loaded", source)).with_facts(**known)
     return Subject(runtime=runtime, model=Model(name=name, quant=quant))
 
 
-def _parse_ps_phrase(places: Places) -> Seen:
+def _parse_ps_phrase(places: Places) -> LogFacts:
     """`68%/32% CPU/GPU` alone; "100% CPU" could be a load, unless the command is named nearby."""
     shares: list[tuple[float, int | None, str]] = []
     for found, where in islice(places.find(_PHRASE), 100):
@@ -154,17 +153,19 @@ def _parse_ps_phrase(places: Places) -> Seen:
         before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
         shares.append((share, parse_size_bytes(before[1]) if before else None, where))
     if not shares:
-        return Seen()
+        return LogFacts()
     share, size, where = min(shares, key=lambda each: each[0])
     sizes: dict[str, Any] = {}
     if size is not None:
-        sizes = {"size_bytes": reported(size, where), "size_vram_bytes": estimated(round(size * share), where)}
-    runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where), **sizes)
-    return Seen(subject=Subject(runtime=runtime), lines=1)
+        sizes = {
+            "size_bytes": reported_fact(size, where),
+            "size_vram_bytes": estimated_fact(round(size * share), where),
+        }
+    runtime = Runtime(name=reported_fact("Ollama", where)).with_facts(vram_share=reported_fact(share, where), **sizes)
+    return LogFacts(subject=Subject(runtime=runtime), lines=1)
 
 
 def _gpu_share(side: str | None, cpu: str | None, gpu: str | None) -> float | None:
-    """The GPU's part: all or nothing, or one of two parts that make a whole."""
     if side:
         return 1.0 if side == "GPU" else 0.0
     if cpu is None or gpu is None or int(cpu) + int(gpu) != _ALL:
@@ -172,7 +173,7 @@ def _gpu_share(side: str | None, cpu: str | None, gpu: str | None) -> float | No
     return int(gpu) / _ALL
 
 
-def parse_run_text(text: Text) -> Seen:
+def parse_run_text(text: Text) -> LogFacts:
     """Every block of counts and durations in a text: those of `--verbose`, or the end of an answer of the API.
 
     The count of the prompt holds the tokens that were cached and the duration does not: a rate made of the two is too
@@ -182,17 +183,17 @@ def parse_run_text(text: Text) -> Seen:
     timed = {"eval_s", "eval_rate", "prompt_eval_s", "prompt_eval_rate"}
     blocks = [block for pattern in (_VERBOSE, _JSON) for block in _blocks(places, pattern) if timed & set(block.values)]
     if not blocks:
-        return Seen()
-    facts: dict[str, Any] = {"name": reported("Ollama", blocks[0].where)}
+        return LogFacts()
+    facts: dict[str, Any] = {"name": reported_fact("Ollama", blocks[0].where)}
     loads = [
-        PastLoad(seconds=reported(block.values["load_s"], block.where), source=block.where)
+        PastLoad(seconds=reported_fact(block.values["load_s"], block.where), source=block.where)
         for block in blocks
         if block.values.get("load_s", 0) > LOADED_AGAIN_S
     ]
     if loads:
-        facts["loads"] = reported(loads, loads[0].source)
-    return Seen(
-        subject=Subject(runtime=Runtime(**facts), run=_run(blocks)),
+        facts["loads"] = reported_fact(loads, loads[0].source)
+    return LogFacts(
+        subject=Subject(runtime=Runtime().with_facts(**facts), run=_run(blocks)),
         lines=sum(len(block.values) for block in blocks),
         spans=tuple(block.span for block in blocks),
     )
@@ -239,29 +240,31 @@ def _run(blocks: list[RunBlock]) -> Run:
         if block.values.get("eval_count") and block.values.get("eval_s")
     )
     decode = [rate for block in blocks if (rate := block.rate("eval"))]
-    prefill: Fact[float] = not_found(f"{first} has no rate of the prompt")
+    prefill: Fact[float] = not_found(f"{first} has no prefill rate")
     if rated := [block for block in blocks if block.rate("prompt_eval")]:
         longest = max(rated, key=lambda block: block.values.get("prompt_eval_s", 0))
-        prefill = estimated(longest.rate("prompt_eval"), f"{longest.where}: counts cached tokens too")
+        prefill = estimated_fact(longest.rate("prompt_eval"), f"{longest.where}: counts cached tokens too")
     loads = [block.values["load_s"] for block in blocks if "load_s" in block.values]
     totals = tuple(block.values["total_s"] for block in blocks if "total_s" in block.values)
     return Run(
-        completions=reported(completions, last) if completions else not_found(f"{last} has no counts"),
-        decode_tokens_per_s=reported(statistics.median(decode), last)
+        completions=reported_fact(completions, last) if completions else not_found(f"{last} has no counts"),
+        decode_tokens_per_s=reported_fact(statistics.median(decode), last)
         if decode
-        else not_found(f"{first} has no rate of generation"),
+        else not_found(f"{first} has no decode rate"),
         prefill_tokens_per_s=prefill,
-        load_s=reported(max(loads), last) if loads else not_found(f"{last} times no load"),
-        request_s=reported(totals, last) if totals else not_found(f"{first} has no totals"),
+        load_s=reported_fact(max(loads), last) if loads else not_found(f"{last} times no load"),
+        request_s=reported_fact(totals, last) if totals else not_found(f"{first} has no totals"),
     )
 
 
-def parse_show_text(text: Text) -> Seen:
+def parse_show_text(text: Text) -> LogFacts:
     """The model and its parameters, and the version of the server; that of the client counts where it is alone."""
     places = Places(text)
     if "version is" not in places.joined and "quantization" not in places.joined:
-        return Seen()
-    versions = (reported(found[1].rstrip("."), where) for p in (_VERSION, _CLIENT) for found, where in places.find(p))
+        return LogFacts()
+    versions = (
+        reported_fact(found[1].rstrip("."), where) for p in (_VERSION, _CLIENT) for found, where in places.find(p)
+    )
     version = next(versions, None)
     runtime: dict[str, Any] = {"version": version} if version else {}
     model: dict[str, Any] = {}
@@ -273,24 +276,24 @@ def parse_show_text(text: Text) -> Seen:
         runtime |= option_facts(dict(re.findall(r"(\w{2,30})[^\S\n]+(\S+)", found[1])), where)
         spans.append(places.span(found))
     if not runtime and not model:
-        return Seen()
+        return LogFacts()
     source = next(iter((*runtime.values(), *model.values()))).source
-    subject = Subject(runtime=Runtime(name=reported("Ollama", source), **runtime), model=Model(**model))
-    return Seen(subject=subject, lines=len(runtime) + len(model), spans=tuple(spans))
+    subject = Subject(runtime=Runtime(name=reported_fact("Ollama", source)).with_facts(**runtime), model=Model(**model))
+    return LogFacts(subject=subject, lines=len(runtime) + len(model), spans=tuple(spans))
 
 
 def _shown_model(box: str, where: str) -> dict[str, Any]:
     entries: dict[str, str] = dict(_ENTRY.findall(box))
     facts: dict[str, Any] = {}
     if kind := entries.get("architecture", entries.get("arch")):
-        facts["architecture"] = reported(kind, where)
+        facts["architecture"] = reported_fact(kind, where)
     if "quantization" in entries and entries["quantization"] != "unknown":
-        facts["quant"] = reported(entries["quantization"], where)
+        facts["quant"] = reported_fact(entries["quantization"], where)
     if size := _PARAMETERS.fullmatch(entries.get("parameters", "")):
-        facts["parameters"] = estimated(round(float(size[1]) * _POWERS[size[2]]), where)
+        facts["parameters"] = estimated_fact(round(float(size[1]) * _POWERS[size[2]]), where)
     for name, fact in (("context length", "context_trained"), ("embedding length", "width")):
         if re.fullmatch(r"\d{1,9}", entries.get(name, "")):
-            facts[fact] = reported(int(entries[name]), where)
+            facts[fact] = reported_fact(int(entries[name]), where)
     return facts
 
 

@@ -11,8 +11,8 @@ from unslow.facts.masking import masked_environment
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, estimated, not_found, reported
-from unslow.look.logs.dialect import Seen, Text
+from unslow.facts.values import Known, estimated_fact, not_found, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.ollama.server_lines import keep_alive_s, variable_facts
 from unslow.look.logs.text_blocks import Places
 
@@ -29,7 +29,7 @@ _VARIABLE = re.compile(
 _RUN = re.compile(
     r"\bollama run((?: --?[a-z-]{2,20}(?:[ =](?:true|false|[\d.]+\w?))?){0,5}) ([\w./-]{2,120}(?::[\w.-]{1,60})?)"
 )
-# What is no name of a model behind `ollama run`
+# What is not a model name behind `ollama run`
 _NO_MODEL = frozenset(
     ["the", "a", "it", "on", "in", "and", "is", "or", "to", "with", "command", "model", "prompt", "fails", "works"]
 )
@@ -45,7 +45,7 @@ _COUNTS = {
 }
 
 
-def parse_text(text: Text) -> Seen:
+def parse_text(text: Text) -> LogFacts:
     """What was asked for; a line of the server's own log says it in its own words and is left to that dialect."""
     places = Places(text)
     facts: dict[str, Any] = {}
@@ -62,18 +62,20 @@ def parse_text(text: Text) -> Seen:
     if variables:
         pairs = masked_environment({name: value for name, (value, _) in variables.items()})
         where = next(iter(variables.values()))[1]
-        facts = {"environment": reported(pairs, where), **asked_facts(pairs, where), **facts}
+        facts = {"environment": reported_fact(pairs, where), **asked_facts(pairs, where), **facts}
         lines += len(variables)
     runs = ((found[2], where) for found, where in places.find(_RUN) if found[2] not in _NO_MODEL)
     run = next(runs, None)
-    model: dict[str, Any] = {"name": reported(run[0].rstrip(".,:"), run[1])} if run else {}
+    model: dict[str, Any] = {"name": reported_fact(run[0].rstrip(".,:"), run[1])} if run else {}
     if not facts and not model:
-        return Seen()
+        return LogFacts()
     own = any(name.startswith("OLLAMA_") for name in variables)  # others take the variables of llama.cpp too
     if own or model or {"gpu_layers_set", "context_set"} & set(facts):
         known = [fact.source for fact in (*facts.values(), *model.values()) if isinstance(fact, Known)]
-        facts["name"] = reported("Ollama", known[0] if known else text.where(0))
-    return Seen(subject=Subject(runtime=Runtime(**facts), model=Model(**model)), lines=lines + len(model))
+        facts["name"] = reported_fact("Ollama", known[0] if known else text.where(0))
+    return LogFacts(
+        subject=Subject(runtime=Runtime().with_facts(**facts), model=Model(**model)), lines=lines + len(model)
+    )
 
 
 def option_facts(options: dict[str, str], where: str) -> dict[str, Any]:
@@ -84,16 +86,16 @@ def option_facts(options: dict[str, str], where: str) -> dict[str, Any]:
         source = f"{where}: {name} {value}"
         if name in _COUNTS and number is not None:
             chosen = number > 0 or (number == 0 and name in ("main_gpu", "top_k"))
-            facts[_COUNTS[name]] = reported(number, source) if chosen else not_found(f"{source}: Ollama chooses")
+            facts[_COUNTS[name]] = reported_fact(number, source) if chosen else not_found(f"{source}: Ollama chooses")
             if name == "num_ctx" and number > 0:
-                facts["context_length"] = estimated(number, f"{source}: for one request")
+                facts["context_length"] = estimated_fact(number, f"{source}: for one request")
         elif name == "num_gpu" and number is not None:
-            layers = reported(number, source) if number >= 0 else not_found(f"{source}: Ollama chooses")
+            layers = reported_fact(number, source) if number >= 0 else not_found(f"{source}: Ollama chooses")
             facts["gpu_layers_set"] = layers
         elif name == "use_mmap" and value in ("true", "false"):
-            facts["load_mode"] = reported("mmap" if value == "true" else "none", source)
+            facts["load_mode"] = reported_fact("mmap" if value == "true" else "none", source)
         elif name == "keep_alive" and (alive := keep_alive_s(value)) is not None:
-            facts["keep_alive_s"] = reported(alive, source)
+            facts["keep_alive_s"] = reported_fact(alive, source)
     return facts
 
 
@@ -102,10 +104,10 @@ def asked_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
     facts = variable_facts(variables, where)
     flash = variables.get("OLLAMA_FLASH_ATTENTION", "").lower()
     if flash in _FALSE:
-        facts["flash_attention"] = reported(value=False, source=f"{where}: OLLAMA_FLASH_ATTENTION={flash}")
+        facts["flash_attention"] = reported_fact(value=False, source=f"{where}: OLLAMA_FLASH_ATTENTION={flash}")
     elif flash in _TRUE:
-        facts["flash_attention"] = estimated(value=True, source=f"{where}: asked for by OLLAMA_FLASH_ATTENTION")
+        facts["flash_attention"] = estimated_fact(value=True, source=f"{where}: asked for by OLLAMA_FLASH_ATTENTION")
     if re.fullmatch(r"(?:f|bf)?q?\d{1,2}(?:_\d)?", kind := variables.get("OLLAMA_KV_CACHE_TYPE", "").lower()):
-        asked = estimated(kind, f"{where}: asked for by OLLAMA_KV_CACHE_TYPE")
+        asked = estimated_fact(kind, f"{where}: asked for by OLLAMA_KV_CACHE_TYPE")
         facts |= {"kv_type_k": asked, "kv_type_v": asked}
     return facts

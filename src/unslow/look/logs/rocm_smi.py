@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported
+from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
-from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "rocm-smi"
 _LARGEST = 1024**2
@@ -129,7 +129,7 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
                 name: parse_amount(row[column], unit, line.source) for name, (column, unit) in _TABLE_AMOUNTS.items()
             }
             facts["performance_state"] = parse_word(row["perf"], line.source)
-            # The table has a percentage and no size: bytes can't be had from it.
+            # The table has a percentage and no size: it gives no bytes.
             why = f"{line.source} says {row['vram'][:10]} of an unnamed total"
             facts["vram_used_bytes"] = not_supported(why, "rocm-smi --showmeminfo all")
             gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, facts)
@@ -202,13 +202,13 @@ def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     gpus = []
     for index in sorted(entries)[:MOST_GPUS]:
         facts = facts_of_entries(entries[index])
-        facts |= {name: reported(mhz * MHZ, where) for name, (mhz, where) in steps.get(index, {}).items()}
+        facts |= {name: reported_fact(mhz * MHZ, where) for name, (mhz, where) in steps.get(index, {}).items()}
         if facts:
             gpus.append(gpu_of(index, "AMD", entries[index][0].source, with_free(facts)))
     return (_with_processes(gpus[0], lines),) if len(gpus) == 1 else tuple(gpus)
 
 
-def _with_processes(gpu: Gpu, lines: list[Numbered]) -> Gpu:
+def _with_processes(gpu: Gpu, lines: list[NumberedLine]) -> Gpu:
     """The only GPU with the processes of the table, which does not say on which GPU each of them is."""
     start = next((n for n, line in enumerate(lines) if "PROCESS NAME" in line.text and "VRAM USED" in line.text), None)
     if start is None or isinstance(gpu.processes, Known):
@@ -218,9 +218,9 @@ def _with_processes(gpu: Gpu, lines: list[Numbered]) -> Gpu:
         match = _PROCESS.search(line.text)
         if not match:
             break
-        size = reported(int(match[4]), line.source)
-        found.append(gpu_process(int(match[1]), reported(match[2], line.source), size))
-    return msgspec.structs.replace(gpu, processes=reported(found, lines[start].source))
+        size = reported_fact(int(match[4]), line.source)
+        found.append(gpu_process(int(match[1]), reported_fact(match[2], line.source), size))
+    return msgspec.structs.replace(gpu, processes=reported_fact(found, lines[start].source))
 
 
 def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
@@ -243,11 +243,11 @@ def _facts(entry: Entry) -> dict[str, Fact[Any]]:
         return {_WORDS[key]: not_found(why) if number else parse_word(value, entry.source)}
     if key.startswith(tuple(_CLOCKS)):
         clock = _CLOCK.search(value)
-        return {_CLOCKS[key[:10]]: reported(int(clock[1]) * MHZ, entry.source)} if clock else {}
+        return {_CLOCKS[key[:10]]: reported_fact(int(clock[1]) * MHZ, entry.source)} if clock else {}
     if key.startswith("pcie clock"):
         return link_facts(value, entry.source)
     if key == "pci bus" and (bus := _BUS.search(value)):
-        return {"bus_id": reported(bus[0].lower(), entry.source)}
+        return {"bus_id": reported_fact(bus[0].lower(), entry.source)}
     return {}
 
 
@@ -257,5 +257,5 @@ def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
     if not match:
         return {}
     generation = GENERATIONS.get(float(match[1]))
-    facts: dict[str, Fact[Any]] = {"pcie_width": reported(int(match[2]), source)}
-    return facts | ({"pcie_generation": reported(generation, source)} if generation else {})
+    facts: dict[str, Fact[Any]] = {"pcie_width": reported_fact(int(match[2]), source)}
+    return facts | ({"pcie_generation": reported_fact(generation, source)} if generation else {})

@@ -9,8 +9,8 @@ from typing import Any
 from unslow.facts.model import Model
 from unslow.facts.runtime import AllocationFailure, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, NOT_LOOKED, estimated, reported
-from unslow.look.logs.dialect import LineDialect, Rule, Rules, Seen, needles_of
+from unslow.facts.values import GIB, NOT_LOOKED, estimated_fact, reported_fact
+from unslow.look.logs.dialect import LineDialect, LogFacts, Rule, Rules, needles_of
 from unslow.look.logs.serving_state import MOST_BYTES, MOST_COUNT, Reading, parse_size
 
 CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
@@ -64,39 +64,39 @@ class RuleReader:
     def skip(self, needle: str, count: int) -> None:
         """Lines that are left out say what others say; how often is not added up here."""
 
-    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has the line it stands in)
+    def log_facts(self, source: str) -> LogFacts:  # noqa: ARG002 (every fact has the line it stands in)
         """The last process of the log; `alone` says whether lines that others write too are enough to speak."""
         if not self._lines or not (self._alone or self._reading.named):
-            return Seen()
+            return LogFacts()
         subject = subject_of(self._reading, self._name)
-        return Seen(subject=subject, lines=self._lines) if subject != Subject() else Seen()
+        return LogFacts(subject=subject, lines=self._lines) if subject != Subject() else LogFacts()
 
 
 def subject_of(reading: Reading, name: str) -> Subject:
     """What the lines add up to."""
     facts: dict[str, Any] = {**reading.facts}
     if rates := reading.steady_rates or reading.rates:
-        source = f"{reading.rates_where}: tokens a second of one request, the middle of {len(rates)} lines"
-        facts["decode_tokens_per_s"] = estimated(median(rates), source)
+        source = f"{reading.rates_where}: tok/s of one request, median of {len(rates)} lines"
+        facts["decode_tokens_per_s"] = estimated_fact(median(rates), source)
     if moment := reading.fullest:
         work = {"running_requests": moment.running, "deferred_requests": moment.waiting, "kv_usage": moment.usage}
-        facts |= {name: reported(value, moment.where) for name, value in work.items() if value is not None}
+        facts |= {name: reported_fact(value, moment.where) for name, value in work.items() if value is not None}
     if buffers := list(reading.buffers.values()):
-        facts["buffers"] = reported([buffer for buffer, _ in buffers], buffers[0][1])
+        facts["buffers"] = reported_fact([buffer for buffer, _ in buffers], buffers[0][1])
     if caches := [(buffer.bytes, where) for buffer, where in buffers if buffer.kind == "kv"]:
-        facts["kv_bytes"] = reported(min(sum(size for size, _ in caches), MOST_BYTES), caches[0][1])
+        facts["kv_bytes"] = reported_fact(min(sum(size for size, _ in caches), MOST_BYTES), caches[0][1])
     if devices := list(reading.devices.values()):
-        facts["devices"] = reported([device for device, _ in devices], devices[0][1])
+        facts["devices"] = reported_fact([device for device, _ in devices], devices[0][1])
     if "preemptions" in reading.counted:
-        facts["preemptions"] = reported(*reading.counted["preemptions"])
+        facts["preemptions"] = reported_fact(*reading.counted["preemptions"])
     # The share of prompt tokens that came from the cache, where every line counts both
     prompt, where = reading.counted.get("prompt_tokens", (0, ""))
     if prompt:
         cached, _ = reading.counted.get("cached_tokens", (0, ""))
-        facts["prefix_hit_rate"] = estimated(cached / prompt, f"{where} and on")
+        facts["prefix_hit_rate"] = estimated_fact(cached / prompt, f"{where} and on")
     if reading.warnings:
-        facts["warnings"] = reported(list(reading.warnings.values()), reading.warnings_where)
-    runtime = Runtime(name=reported(name, reading.named) if reading.named else NOT_LOOKED, **facts)
+        facts["warnings"] = reported_fact(list(reading.warnings.values()), reading.warnings_where)
+    runtime = Runtime(name=reported_fact(name, reading.named) if reading.named else NOT_LOOKED).with_facts(**facts)
     return Subject(runtime=runtime, model=Model(**reading.model))
 
 
@@ -174,9 +174,9 @@ def note_settings(reading: Reading, text: str, where: str) -> None:
 def note_model(reading: Reading, name: str, where: str) -> None:
     """A model by its folder, or by its name in a hub."""
     folder = name.startswith("/")
-    reading.model.setdefault("name", reported(name.rstrip("/").rpartition("/")[2] if folder else name, where))
+    reading.model.setdefault("name", reported_fact(name.rstrip("/").rpartition("/")[2] if folder else name, where))
     if folder:
-        reading.model.setdefault("path", reported(name, where))
+        reading.model.setdefault("path", reported_fact(name, where))
 
 
 def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
@@ -192,7 +192,7 @@ def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
     own=False,
 )
 def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
-    asked = reported(parse_size(found[2], found[3]), where) if found[2] else NOT_LOOKED
+    asked = reported_fact(parse_size(found[2], found[3]), where) if found[2] else NOT_LOOKED
     device = f"GPU {found[4]}" if found[4] else "GPU"
     failure = AllocationFailure(device=device, what="unknown", asked_bytes=asked, message=found[0])
     reading.fail(found[0], where, failure)
@@ -203,8 +203,8 @@ def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     r"(?:can run with \w{1,40}, however )?(?:you specified )?quantization=(\w{1,40}) explicitly[^\n]{0,120}",
     own=False,
 )
-def _forced(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A slow kernel runs because somebody named it."""
+def _forced_kernel(reading: Reading, found: re.Match[str], where: str) -> None:
+    """A slow kernel runs because it was requested by name."""
     reading.note("kernel", found[1], where)
     _not_optimised(reading, found, where)
 
@@ -239,11 +239,11 @@ TORCH_RULES.note("weights_type", "Casting torch.", r"Casting torch\.\w{1,20} to 
 )
 @TORCH_RULES('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} ', own=False)
 def _ignore(_reading: Reading, _found: re.Match[str], _where: str) -> None:
-    """A line that tells nothing here; but it is no prose."""
+    """A line that says nothing here, but is not prose."""
 
 
 @TORCH_RULES(_COMPLAINTS, "|".join(map(re.escape, _COMPLAINTS)), own=False)
-def _warned(reading: Reading, found: re.Match[str], where: str) -> None:
+def _speed_warning(reading: Reading, found: re.Match[str], where: str) -> None:
     """A sentence about speed, from where the message starts: before it stand its time and its place in the source."""
     line, at = found.string, found.start()
     start = max(line.rfind("] ", 0, at) + 2 if "] " in line[:at] else 0, at - 200)

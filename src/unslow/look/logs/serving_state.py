@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
-from unslow.facts.values import GIB, MIB, Known, estimated, reported
+from unslow.facts.values import GIB, MIB, Known, estimated_fact, reported_fact
 
 MOST_COUNT = 2**53
 MOST_BYTES = 2**60
@@ -52,23 +52,23 @@ class Reading:
     """The first line that only this program writes."""
 
     def start(self) -> None:
-        """A process starts: what an earlier one did before is no longer so."""
+        """A process starts: what an earlier one did no longer holds."""
         if self.worked:
             vars(self).update(vars(Reading(named=self.named)))
 
     def note(self, name: str, value: Any, where: str) -> None:
         """The runtime says a fact."""
-        self.facts[name] = reported(value, where)
+        self.facts[name] = reported_fact(value, where)
 
     def guess(self, name: str, value: Any, where: str) -> None:
         """A fact that follows from a line, unless one says it outright."""
-        self.facts.setdefault(name, estimated(value, where))
+        self.facts.setdefault(name, estimated_fact(value, where))
 
     def count(self, name: str, more: int, where: str) -> None:
         before, first = self.counted.get(name, (0, where))
         self.counted[name] = (min(before + more, MOST_COUNT), first)
 
-    def allocated(self, buffer: Buffer, where: str) -> None:
+    def add_buffer(self, buffer: Buffer, where: str) -> None:
         """Memory of one kind on one device; said again, the later size counts."""
         if len(self.buffers) < _KEPT_DEVICES or (buffer.device, buffer.kind) in self.buffers:
             self.buffers[buffer.device, buffer.kind] = (buffer, where)
@@ -87,11 +87,11 @@ class Reading:
     def fail(self, text: str, where: str, failure: AllocationFailure | None = None) -> None:
         """The program could not start; the first reason is the root, what follows only repeats it."""
         self.worked = True
-        self.facts.setdefault("state", reported("failed", where))
-        self.facts.setdefault("load_error", reported(masked_text(text)[:_LONGEST_TEXT], where))
+        self.facts.setdefault("state", reported_fact("failed", where))
+        self.facts.setdefault("load_error", reported_fact(masked_text(text)[:_LONGEST_TEXT], where))
         known = self.facts.get("allocation_failure")
         if failure and (known is None or not isinstance(known.value.asked_bytes, Known)):
-            self.facts["allocation_failure"] = reported(failure, where)
+            self.facts["allocation_failure"] = reported_fact(failure, where)
 
     def works(self, moment: Moment) -> None:
         """One line about the work; of many, the one with the fullest cache is kept, and every speed."""

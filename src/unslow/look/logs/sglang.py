@@ -47,7 +47,6 @@ def _decode(reading: Reading, found: re.Match[str], where: str) -> None:
 
 @RULES("Prefill batch", r"Prefill batch[.,] ")
 def _prefill(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Prompts that are read; what was cached of them is known to the token."""
     reading.works(_moment(found.string, where)._replace(tokens_per_s=None))
     new, cached = _NEW.search(found.string), _CACHED.search(found.string)
     if new and cached and (tokens := int(new[1]) + int(cached[1])):
@@ -75,7 +74,7 @@ def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
 def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("weights_type", found[1], where)
     if found[2]:
-        reading.allocated(Buffer(device=_device(found), kind="model", bytes=parse_size(found[2]), on_gpu=True), where)
+        reading.add_buffer(Buffer(device=_device(found), kind="model", bytes=parse_size(found[2]), on_gpu=True), where)
 
 
 @RULES(
@@ -88,7 +87,7 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     device, both = _device(found), parse_size(found[2]) + (parse_size(found[3]) if found[3] else 0)
     known = reading.buffers.get((device, "kv"))
     if known is None or known[0].bytes < both:
-        reading.allocated(Buffer(device=device, kind="kv", bytes=both, on_gpu=True), where)
+        reading.add_buffer(Buffer(device=device, kind="kv", bytes=both, on_gpu=True), where)
         reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 
@@ -100,7 +99,7 @@ for _fact in ("kv_type_k", "kv_type_v"):
     ("Retract requests", "ecode out of memory happened"),
     r"(?:Retract requests|ecode out of memory happened)\.?(?: #retracted_reqs: (\d{1,9}))?",
 )
-def _retracted(reading: Reading, found: re.Match[str], where: str) -> None:
+def _retractions(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.count("preemptions", parse_whole_number(found[1]) if found[1] else 1, where)
     reading.warn(found[0], where)
 

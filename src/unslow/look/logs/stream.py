@@ -82,7 +82,7 @@ class _Block:
     recognised: set[int] = field(default_factory=set)
 
     def forward(self) -> Iterator[tuple[int, str]]:
-        """The lines that nobody recognised, with their numbers, each made when asked for: there may be millions."""
+        """The lines that no dialect recognised, with their numbers, each made when asked for: there may be millions."""
         start, number, end = 0, self.first, len(self.data)
         while start < end:
             stop = self.data.find(b"\n", start)
@@ -149,7 +149,7 @@ class LogStream:
         head, tail = self._head, list(self._tail)
         if tail and tail[0].first == head[-1].first + head[-1].data.count(b"\n"):  # no gap between them
             head, tail = head + tail, []
-        return [text for part in (head, tail) if part for text in _unrecognised(part, self.source)]
+        return [text for part in (head, tail) if part for text in _unrecognised_lines(part, self.source)]
 
     def _sample(self, found: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
         """The first and last places of each needle; the readers are told how many lie between."""
@@ -191,7 +191,7 @@ def _cut(block: _Block, wanted: list[tuple[int, int]]) -> Iterator[tuple[str, in
         yield decoded_line(clean_line(data[start:end])), number, needles
 
 
-def _unrecognised(part: list[_Block], source: str) -> list[Text]:
+def _unrecognised_lines(part: list[_Block], source: str) -> list[Text]:
     """The lines of a run of blocks; of very many short ones, those of its start and those of its end."""
     forward = (line for block in part for line in block.forward())
     if sum(block.data.count(b"\n") + 1 for block in part) <= MOST_LINES_KEPT:
@@ -255,7 +255,7 @@ def is_text(start: bytes) -> bool:
 
 
 def _encoding(start: bytes) -> str:
-    """The 16-bit encoding of a text by its mark, or by every second byte being nought; empty for any other."""
+    """The 16-bit encoding of a text by its mark, or by every second byte being zero; empty for any other."""
     if mark := _SIXTEEN_BITS.get(start[:2]):
         return mark
     low, high = start[1:_LOOKED_AT:2], start[0:_LOOKED_AT:2]

@@ -10,8 +10,8 @@ import msgspec
 
 from unslow.facts.machine import Facts, Gpu, Machine
 from unslow.facts.merge import overlaid
-from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not_supported, reported
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not_supported, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.gpu_facts import by_index
 
 F = TypeVar("F", bound=Facts)
@@ -19,7 +19,7 @@ T = TypeVar("T")
 Span = tuple[int, int]
 Form = tuple[re.Pattern[str], re.Pattern[str]]
 _MOST_BLANK = 2
-_CLOSED = _MOST_BLANK + 1  # So many blank lines end a block
+_CLOSED = _MOST_BLANK + 1  # This many blank lines end a block
 _MOST_BLOCKS = 64  # a log that samples for hours repeats itself; the last ones count
 _MOST_BEFORE = 2000
 _LONGEST_LINE = 4096
@@ -35,7 +35,7 @@ _SIZES = {"b": 1, "kb": KIB, "kib": KIB, "mb": MIB, "mib": MIB, "gb": GIB, "gib"
 _SCALES = {"": 1, "%": 0.01, "c": 1, "w": 1, "mw": 1e-3, "mhz": MHZ, "ghz": 1e3 * MHZ, "hz": 1, "x": 1, **_SIZES}
 
 
-class Numbered(NamedTuple):
+class NumberedLine(NamedTuple):
     """A line without colours, and where it stands: `NAME:LINE`."""
 
     source: str
@@ -47,20 +47,20 @@ def block_form(starts: str, goes_on: str) -> Form:
     return re.compile(starts), re.compile(goes_on)
 
 
-def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> Seen:
+def seen_gpus(text: Text, forms: Sequence[Form], parse: Callable[[str, str, int], tuple[Gpu, ...]]) -> LogFacts:
     """The GPUs of all blocks, by index."""
     found = _parsed_blocks(text, forms, parse, ())
     if not found:
-        return Seen()
-    gpus = reported(by_index(*found.values()), text.where(next(iter(found))[0]))
-    return Seen(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
+        return LogFacts()
+    gpus = reported_fact(by_index(*found.values()), text.where(next(iter(found))[0]))
+    return LogFacts(machine=Machine(gpus=gpus), lines=sum(end - first for first, end in found), spans=tuple(found))
 
 
 def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], Machine]) -> TextDialect:
     """The machine as all blocks that look so show it; the last one counts."""
     forms = (block_form(starts, goes_on),)
 
-    def read(text: Text) -> Seen:
+    def read(text: Text) -> LogFacts:
         found = _parsed_blocks(text, forms, parse, Machine())
         machine = Machine()
         gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
@@ -68,7 +68,7 @@ def machine_dialect(starts: str, goes_on: str, parse: Callable[[str, str, int], 
             machine = overlaid(machine, Machine(system=said.system, cpu=said.cpu, memory=said.memory))
             gpus = said.gpus if said.gpus != NOT_LOOKED else gpus
         machine = overlaid(machine, Machine(gpus=gpus))
-        return Seen(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
+        return LogFacts(machine=machine, lines=sum(end - first for first, end in found), spans=tuple(found))
 
     return read
 
@@ -105,18 +105,18 @@ def block_text(text: Text, span: Span) -> str:
 
 def facts_at_place(facts: F, where: str) -> F:
     """The facts, each from this place instead of from the tool that it names."""
-    changes = {name: _placed(getattr(facts, name), where) for name in facts.__struct_fields__}
+    changes = {name: _with_source(getattr(facts, name), where) for name in facts.__struct_fields__}
     return msgspec.structs.replace(facts, **changes)
 
 
-def _placed(value: Any, where: str) -> Any:
+def _with_source(value: Any, where: str) -> Any:
     match value:
         case Known():
-            return Known(_placed(value.value, where), value.origin, where)
+            return Known(_with_source(value.value, where), value.origin, where)
         case Facts():
             return facts_at_place(value, where)
         case tuple() | list():
-            return type(value)(_placed(each, where) for each in value)
+            return type(value)(_with_source(each, where) for each in value)
         case _:
             return value
 
@@ -126,7 +126,7 @@ class Places:
 
     def __init__(self, text: Text) -> None:
         self.text = text
-        self.joined = text.joined()
+        self.joined = text.full_text()
         self._starts = list(accumulate((len(line) + 1 for line in text.lines), initial=0))
 
     def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:
@@ -154,16 +154,16 @@ class Places:
         return max(0, bisect_right(self._starts, at) - 1)
 
 
-def numbered_lines(text: str, source: str, first_line: int = 1) -> Iterator[Numbered]:
+def numbered_lines(text: str, source: str, first_line: int = 1) -> Iterator[NumberedLine]:
     """Every line; none is so long that it could keep a pattern busy."""
     for number, line in enumerate(text.split("\n"), first_line):
-        yield Numbered(f"{source}:{number}", _ESCAPE.sub("", line[:_LONGEST_LINE]).rstrip())
+        yield NumberedLine(f"{source}:{number}", _ESCAPE.sub("", line[:_LONGEST_LINE]).rstrip())
 
 
-class Labelled:
+class LabelledValues:
     """The last value of each label; `pattern` has the label and the value as its two groups."""
 
-    def __init__(self, lines: Iterable[Numbered], pattern: re.Pattern[str]) -> None:
+    def __init__(self, lines: Iterable[NumberedLine], pattern: re.Pattern[str]) -> None:
         found = ((line.source, pattern.search(line.text)) for line in lines)
         self.rows = {match[1]: (match[2].strip(), source) for source, match in found if match}
 
@@ -175,11 +175,11 @@ class Labelled:
         return next((self.rows[label][1] for label in labels if label in self.rows), "")
 
     def word(self, *labels: str) -> Fact[Any]:
-        """The value as a fact; "nobody looked" where no label is there."""
+        """The value as a fact; "not looked at" where no label is there."""
         return parse_word(self.text(*labels), self.source(*labels)) if self.source(*labels) else NOT_LOOKED
 
     def amount(self, label: str, unit: str) -> Fact[Any]:
-        """The value as a number in SI; "nobody looked" where the label is not there."""
+        """The value as a number in SI; "not looked at" where the label is not there."""
         return parse_amount(self.text(label), unit, self.source(label)) if label in self.rows else NOT_LOOKED
 
 
@@ -192,10 +192,10 @@ def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
     if written and written in _SCALES and (written in _SIZES) == (name in _SIZES):
         name = written
     value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
-    return reported(round(value) if name in _SIZES or value.is_integer() else value, source)
+    return reported_fact(round(value) if name in _SIZES or value.is_integer() else value, source)
 
 
 def parse_word(text: str, source: str) -> Fact[Any]:
     """The text itself, or that the tool has none."""
     plain = text.strip()
-    return not_supported(f'{source} says "{plain}"') if plain.casefold() in _NOTHING else reported(plain, source)
+    return not_supported(f'{source} says "{plain}"') if plain.casefold() in _NOTHING else reported_fact(plain, source)

@@ -21,7 +21,6 @@ _COUNTS = {
 
 @RULES('time_per_token="', r'time_per_token="(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"')
 def _request(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Time for each token of one answer, its first one among them."""
     seconds = float(found[1]) * _SECONDS[found[2]]
     if 0 < seconds < _LONGEST_TOKEN_S:
         reading.works(Moment(where=where, tokens_per_s=1 / seconds))

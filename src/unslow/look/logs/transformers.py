@@ -6,7 +6,7 @@ not fit; `model.hf_device_map` prints as `{'model.embed_tokens': 0, 'model.layer
 
 import re
 
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.logs.dialect import LineDialect, NamedReader
 
 _MOST_WARNINGS = 8
@@ -23,13 +23,13 @@ class TransformersReader(NamedReader):
 
     def recognise(self, line: str, where: str) -> bool:
         if any(words in line for words in _COMPLAINTS):
-            warnings = self.facts.setdefault("warnings", reported([], where)).value
+            warnings = self.facts.setdefault("warnings", reported_fact([], where)).value
             if len(warnings) < _MOST_WARNINGS:
                 warnings.append(line.strip()[:200])
         elif places := {int(number): device for number, _, device in _MAPPED.findall(line)}:
             # The layers by their devices; a number is that of a GPU
             on_gpu = sum(device not in ("cpu", "disk") for device in places.values())
-            self.facts |= {"gpu_layers": reported(on_gpu, where), "layers": reported(len(places), where)}
+            self.facts |= {"gpu_layers": reported_fact(on_gpu, where), "layers": reported_fact(len(places), where)}
         else:
             return False
         return True

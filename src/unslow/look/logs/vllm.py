@@ -8,7 +8,7 @@ from functools import partial
 
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
-from unslow.facts.values import NOT_LOOKED, reported
+from unslow.facts.values import NOT_LOOKED, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.serving_rules import gpu_of_worker, note_model, note_settings, serving_dialect
 from unslow.look.logs.serving_state import (
@@ -39,7 +39,6 @@ _CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix c
 
 @RULES("LLM engine", r"Initializing an? (?:V\d )?LLM engine(?: \(v([^)\s]{1,40})\))? with config: ?(.{0,8000})")
 def _engine(reading: Reading, found: re.Match[str], where: str) -> None:
-    """The one line that holds the whole configuration."""
     reading.start()
     if found[1]:
         reading.note("version", found[1], where)
@@ -111,7 +110,6 @@ RULES.note(
     own=False,
 )
 def _line(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Any line of its log is no prose; one of a warning is kept."""
     if found[1] == "WARNING" and found[2]:
         reading.warn(found[2], where)
 
@@ -127,7 +125,7 @@ RULES.note_value("eager", "raph capturing finished", "raph capturing finished in
 )
 def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
     buffer = Buffer(device=_device(found), kind="model", bytes=parse_size(found[1], found[2]), on_gpu=True)
-    reading.allocated(buffer, where)
+    reading.add_buffer(buffer, where)
 
 
 @RULES(
@@ -136,12 +134,12 @@ def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
 )
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     size = parse_size(found[1] or found[2])
-    reading.allocated(Buffer(device=_device(found), kind="kv", bytes=size, on_gpu=True), where)
+    reading.add_buffer(Buffer(device=_device(found), kind="kv", bytes=size, on_gpu=True), where)
 
 
 @RULES("GiB for KV cache on node", rf"set \({_AMOUNT}/[\d.]{{1,15}}\) GiB for KV cache on node (\d{{1,3}})")
 def _host_cache(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.allocated(Buffer(device=f"CPU{found[2]}", kind="kv", bytes=parse_size(found[1]), on_gpu=False), where)
+    reading.add_buffer(Buffer(device=f"CPU{found[2]}", kind="kv", bytes=parse_size(found[1]), on_gpu=False), where)
 
 
 RULES.note("kv_capacity_tokens", "KV cache size", rf"\b[CGX]PU KV cache size: {NUMBER} tokens", parse_whole_number)
@@ -162,7 +160,7 @@ def _blocks(reading: Reading, found: re.Match[str], where: str) -> None:
 @RULES("Free memory on device", rf"Free memory on device ?(\w{{1,20}}:\d{{1,3}})? ?\({_AMOUNT}/{_AMOUNT} GiB\)")
 def _free(reading: Reading, found: re.Match[str], where: str) -> None:
     name = found[1] or _device(found)
-    free, total = reported(parse_size(found[2]), where), reported(parse_size(found[3]), where)
+    free, total = reported_fact(parse_size(found[2]), where), reported_fact(parse_size(found[3]), where)
     reading.device(SeenDevice(name=name, free_bytes=free, total_bytes=total), where)
 
 
@@ -177,7 +175,7 @@ for _needle, _pattern in (
 @RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
 def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
     """The older way to say it: all memory, the share of it, the weights, the rest."""
-    reading.device(SeenDevice(name=_device(found), total_bytes=reported(parse_size(found[1]), where)), where)
+    reading.device(SeenDevice(name=_device(found), total_bytes=reported_fact(parse_size(found[1]), where)), where)
 
 
 @RULES(
@@ -193,7 +191,7 @@ def _moment(reading: Reading, found: re.Match[str], where: str) -> None:
     line = found.string
     waiting = [n for n in (_number(_WAITING, line), _number(_SWAPPED, line)) if n is not None]
     running = _number(_RUNNING, line)
-    # How full the cache is; the highest of several figures, where somebody tells how it rose
+    # How full the cache is; the highest of several figures, where a text says how it rose
     # on GPUs the other figure is about room for swapped requests
     part = _USAGE.search(line) or _HOST_USAGE.search(line)
     shares = [parse_share(text) for text in _PERCENT.findall(part[1])] if part else []
@@ -226,7 +224,7 @@ def _preempted_since(reading: Reading, found: re.Match[str], where: str) -> None
     "is preempted by",
     rf"equence group \S{{1,60}} is preempted by[^\n]{{0,400}}?(?:total_num_cumulative_preemption={NUMBER}|$)",
 )
-def _preempted(reading: Reading, found: re.Match[str], where: str) -> None:
+def _preemptions(reading: Reading, found: re.Match[str], where: str) -> None:
     """The first engine warns at every fiftieth and gives the sum."""
     reading.worked = True
     total = parse_whole_number(found[1]) if found[1] else reading.counted.get("preemptions", (0, ""))[0] + 1
@@ -244,7 +242,10 @@ RULES.note("draft_acceptance", "Speculative metrics:", r"Draft acceptance rate: 
 def _cache_failure(reading: Reading, found: re.Match[str], where: str, asked: int | None = None) -> None:
     text = masked_text(found.string[found.start() :])[:240]
     failure = AllocationFailure(
-        device="GPU", what="kv_cache", asked_bytes=NOT_LOOKED if asked is None else reported(asked, where), message=text
+        device="GPU",
+        what="kv_cache",
+        asked_bytes=NOT_LOOKED if asked is None else reported_fact(asked, where),
+        message=text,
     )
     reading.fail(text, where, failure)
 

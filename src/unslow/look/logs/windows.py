@@ -11,12 +11,12 @@ import msgspec
 
 from unslow.facts.machine import Cpu, Disk, Gpu, GpuProcess, Machine, Memory
 from unslow.facts.machine import System as SystemFacts
-from unslow.facts.merge import bounded
-from unslow.facts.values import KIB, MIB, NOT_LOOKED, Fact, Known, estimated, not_supported, reported
-from unslow.look.logs.dialect import Seen, Text, TextDialect
+from unslow.facts.merge import bound_facts
+from unslow.facts.values import KIB, MIB, NOT_LOOKED, Fact, Known, estimated_fact, not_supported, reported_fact
+from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.gpu_facts import MOST_GPUS, gpu_of, with_free
-from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, seen_gpus
-from unslow.look.system import Finished, System, try_look
+from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, seen_gpus
+from unslow.look.system import FinishedCommand, System, try_look
 
 OBJECTS_SOURCE = "Get-CimInstance"
 COUNTERS_SOURCE = "performance counters"
@@ -69,7 +69,7 @@ _TYPED = re.compile(
     r"(?:(?:rais|ris|grow|go)\w{1,4} )?(?:from \d[\d.]{0,5}(?: ?GB)? to )?(\d{1,4}(?:[.,]\d{1,2})?) ?(GB)(?!\s*/)",
     re.IGNORECASE,
 )
-"""The figure of the page in a line of somebody's own."""
+"""The figure of the page in a line of prose."""
 _NONE_OF_ITS_OWN = re.compile(r"Dedicated GPU memory\s*$", re.IGNORECASE)
 _BEGIN = re.compile(r"(?<!\S)(?:GPU|NPU) ?(\d{1,2})?\s*:?$")
 _NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
@@ -87,7 +87,7 @@ class CounterReading(NamedTuple):
     size: int
 
 
-def read_windows_objects(system: System, objects: str) -> Finished | None:
+def read_windows_objects(system: System, objects: str) -> FinishedCommand | None:
     """What Windows prints of them; None on another system, LookError where it does not answer."""
     if try_look(None, system.ask, "sys.platform", lambda: sys.platform) != "win32":
         return None
@@ -101,8 +101,8 @@ def powershell_command(objects: str) -> tuple[str, ...]:
 
 
 def parse_objects(text: str) -> Machine:
-    """The machine; facts stay unlooked-for where the text is no such JSON."""
-    answer = _decoded(text)
+    """The machine; facts stay unknown where the text is not such JSON."""
+    answer = _decode_object(text)
     kinds = {name: list(object_entries(answer.get(name))) for name in ("os", "cpu", "ram", "page", "disk", "part")}
     os = kinds["os"][:1]
     sockets, modules = kinds["cpu"], kinds["ram"]
@@ -111,12 +111,12 @@ def parse_objects(text: str) -> Machine:
     name = names.pop() if len(names) == 1 else ""
     kind: Fact[str] = NOT_LOOKED
     if name and speeds:  # all modules run at the speed of the slowest
-        kind = estimated(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory")
+        kind = estimated_fact(f"{name}-{min(speeds)}", f"{OBJECTS_SOURCE} Win32_PhysicalMemory")
     machine = Machine(
         system=SystemFacts(name=_word(os, "Caption"), version=_word(os, "Version")),
         cpu=Cpu(
             model=_word(sockets, "Name"),
-            sockets=reported(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
+            sockets=reported_fact(len(sockets), OBJECTS_SOURCE) if sockets else NOT_LOOKED,
             physical_cores=_sum(sockets, "NumberOfCores", 1),
             logical_cpus=_sum(sockets, "NumberOfLogicalProcessors", 1),
         ),
@@ -129,10 +129,10 @@ def parse_objects(text: str) -> Machine:
         ),
         disks=_disks(kinds["disk"], kinds["part"]),
     )
-    return bounded(machine)
+    return bound_facts(machine)
 
 
-def _decoded(text: str) -> dict[str, Any]:
+def _decode_object(text: str) -> dict[str, Any]:
     try:
         answer = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
@@ -153,12 +153,14 @@ def whole_number(value: Any) -> int | None:
 
 def _word(objects: list[dict[str, Any]], name: str) -> Fact[Any]:
     value = objects[0].get(name) if objects else None
-    return reported(value.strip()[:200], OBJECTS_SOURCE) if isinstance(value, str) and value.strip() else NOT_LOOKED
+    return (
+        reported_fact(value.strip()[:200], OBJECTS_SOURCE) if isinstance(value, str) and value.strip() else NOT_LOOKED
+    )
 
 
 def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
     numbers = [number for entry in objects if (number := whole_number(entry.get(name))) is not None]
-    return reported(sum(numbers) * unit, OBJECTS_SOURCE) if numbers else NOT_LOOKED
+    return reported_fact(sum(numbers) * unit, OBJECTS_SOURCE) if numbers else NOT_LOOKED
 
 
 def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Disk, ...]:
@@ -173,18 +175,18 @@ def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Di
             kind = "nvme"
         else:
             kind = "ssd" if bus in ("sata", "11") and medium in ("ssd", "4") else "other"
-        kinds[str(disk.get("DeviceId"))] = reported(kind, _DISKS)
+        kinds[str(disk.get("DeviceId"))] = reported_fact(kind, _DISKS)
     drives = [(str(part.get("Drive", "")).upper(), str(part.get("DiskNumber"))) for part in parts[:_MOST_DISKS]]
     return tuple(
-        Disk(path=f"{drive}:\\", kind=kinds[number], device=reported(f"disk {number}", _DISKS))
+        Disk(path=f"{drive}:\\", kind=kinds[number], device=reported_fact(f"disk {number}", _DISKS))
         for drive, number in drives
         if number in kinds and len(drive) == 1 and drive.isascii() and drive.isalpha()
     )
 
 
 def parse_adapters(text: str) -> tuple[Gpu, ...]:
-    """The adapters that hold memory, with name and sizes where DirectX lists them; none where it is no such JSON."""
-    answer = _decoded(text)
+    """The adapters that hold memory, with name and sizes where DirectX lists them; none where it is not such JSON."""
+    answer = _decode_object(text)
     readings = [*_readings(answer.get("adapters")), *_readings(answer.get("processes"))]
     listed = {}
     for entry in object_entries(answer.get("directx")):
@@ -195,7 +197,9 @@ def parse_adapters(text: str) -> tuple[Gpu, ...]:
     named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(answer.get("names")))
     programs = {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
     held = facts_by_adapter(readings).items()
-    return tuple(_named(index, facts, listed.get(luid, {}), programs) for index, (luid, facts) in enumerate(held))
+    return tuple(
+        _gpu_with_names(index, facts, listed.get(luid, {}), programs) for index, (luid, facts) in enumerate(held)
+    )
 
 
 def _readings(value: Any) -> Iterator[CounterReading]:
@@ -208,21 +212,21 @@ def _readings(value: Any) -> Iterator[CounterReading]:
                 yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
 
 
-def _named(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
+def _gpu_with_names(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
     if isinstance(running := facts.get("processes"), Known):
         processes = [
-            msgspec.structs.replace(process, name=reported(programs[process.pid], "Get-Process"))
+            msgspec.structs.replace(process, name=reported_fact(programs[process.pid], "Get-Process"))
             if process.pid in programs
             else process
             for process in running.value
         ]
-        facts["processes"] = reported(processes, running.source)
+        facts["processes"] = reported_fact(processes, running.source)
     name = entry.get("Description")
     if isinstance(name, str) and name:
-        facts["name"] = reported(name[:_LONGEST_NAME], DIRECTX)
+        facts["name"] = reported_fact(name[:_LONGEST_NAME], DIRECTX)
     for key, fact in (("DedicatedVideoMemory", "vram_total_bytes"), ("SharedSystemMemory", "shared_total_bytes")):
         if (size := whole_number(entry.get(key))) is not None:
-            facts[fact] = reported(size, DIRECTX)
+            facts[fact] = reported_fact(size, DIRECTX)
     return gpu_of(index, _ADAPTER_VENDORS.get(whole_number(entry.get("VendorId")) or 0, ""), DIRECTX, with_free(facts))
 
 
@@ -231,19 +235,19 @@ def facts_by_adapter(readings: Sequence[CounterReading]) -> dict[str, dict[str, 
     adapters: dict[str, dict[str, Fact[Any]]] = {}
     for reading in readings:
         if not _PID.match(reading.instance):
-            adapters.setdefault(reading.instance, {})[reading.kind] = reported(reading.size, reading.source)
+            adapters.setdefault(reading.instance, {})[reading.kind] = reported_fact(reading.size, reading.source)
     holding = [(luid, facts) for luid, facts in adapters.items() if any(fact.value_or(0) for fact in facts.values())]
     for luid, facts in holding:
         own = [(pid, r) for r in readings if (pid := _PID.match(r.instance)) and r.instance.endswith(luid)]
         held: dict[int, dict[str, Fact[Any]]] = {}
         for pid, reading in own:
             name = "vram_bytes" if reading.kind == "vram_used_bytes" else "shared_bytes"
-            held.setdefault(int(pid[1]), {})[name] = reported(reading.size, reading.source)
+            held.setdefault(int(pid[1]), {})[name] = reported_fact(reading.size, reading.source)
         busy = [
             GpuProcess(pid=pid, **sizes) for pid, sizes in held.items() if any(f.value_or(0) for f in sizes.values())
         ]
         if own:
-            facts["processes"] = reported(busy[:_MOST_PROCESSES], own[0][1].source)
+            facts["processes"] = reported_fact(busy[:_MOST_PROCESSES], own[0][1].source)
     return dict(holding[:MOST_GPUS])
 
 
@@ -258,7 +262,6 @@ def parse_counted_gpus(text: str, source: str = COUNTERS_SOURCE, first_line: int
 
 
 def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
-    """A line of quoted counters, then lines of quoted values."""
     paths: list[str] = []
     for line in numbered_lines(text.replace("\r", ""), source, first_line):
         start = line.text.find('"')
@@ -273,7 +276,6 @@ def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterRea
 
 
 def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
-    """A path that ends in a colon, and its value on the next line."""
     path: re.Match[str] | None = None
     for line in numbered_lines(text, source, first_line):
         match = _PATH.search(line.text)
@@ -298,7 +300,7 @@ def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
     return CounterReading(source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(digits))
 
 
-def parse_task_manager_text(text: Text) -> Seen:
+def parse_task_manager_text(text: Text) -> LogFacts:
     """The GPUs of every page of the Task Manager in a text; people type such lines amid their own words."""
     return msgspec.structs.replace(seen_gpus(text, _FORMS, parse_task_manager), spans=())
 
@@ -323,8 +325,7 @@ def parse_task_manager(text: str, source: str = "Task Manager", first_line: int 
     return tuple(gpus)
 
 
-def _page_facts(line: Numbered) -> dict[str, Fact[Any]]:
-    """What a line of a page says."""
+def _page_facts(line: NumberedLine) -> dict[str, Fact[Any]]:
     facts: dict[str, Fact[Any]] = {}
     for pattern, kind in ((_DEDICATED, "vram"), (_SHARED, "shared")):
         if sizes := pattern.search(line.text):
@@ -334,16 +335,16 @@ def _page_facts(line: Numbered) -> dict[str, Fact[Any]]:
         facts.setdefault("shared_used_bytes", parse_amount(f"{told[1]} {told[2]}", "GB", line.source))
     if _NONE_OF_ITS_OWN.search(line.text):
         none = not_supported(f"{line.source}: it has no memory of its own")
-        facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported("integrated", line.source)}
+        facts |= {"vram_used_bytes": none, "vram_total_bytes": none, "kind": reported_fact("integrated", line.source)}
     if name := _NAME.search(line.text):
-        facts["name"] = reported(name[1].strip(), line.source)
-        facts["vendor"] = reported({"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2]), line.source)
+        facts["name"] = reported_fact(name[1].strip(), line.source)
+        facts["vendor"] = reported_fact({"GeForce": "NVIDIA", "Radeon": "AMD"}.get(name[2], name[2]), line.source)
     if driver := _DRIVER.search(line.text):
-        facts["driver"] = reported(driver[1], line.source)
+        facts["driver"] = reported_fact(driver[1], line.source)
     if use := _USE.search(line.text):
         facts["busy"] = parse_amount(use[1], "%", line.source)
     if place := _PLACE.search(line.text):
-        facts["bus_id"] = reported(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
+        facts["bus_id"] = reported_fact(f"0000:{int(place[1]):02x}:{int(place[2]):02x}.{place[3]}", line.source)
     return facts
 
 

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from unslow.facts.machine import Gpu
-from unslow.facts.values import Fact, reported
+from unslow.facts.values import Fact, reported_fact
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of
-from unslow.look.logs.text_blocks import Numbered, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "xpu-smi"
 
@@ -53,7 +53,7 @@ def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     return by_index(tuple(gpus[index] for index in sorted(gpus)), _of_boxes(lines))
 
 
-def _of_boxes(lines: Iterable[Numbered]) -> tuple[Gpu, ...]:
+def _of_boxes(lines: Iterable[NumberedLine]) -> tuple[Gpu, ...]:
     """The GPUs of `discovery`, whose left cell is the number, and of `stats`, which has it in its first row."""
     facts: dict[int, dict[str, Fact[Any]]] = {}
     sources: dict[int, str] = {}
@@ -79,7 +79,7 @@ def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
     if key in _WORDS:
         return {_WORDS[key]: parse_word(value, source)}
     bus = _BUS.search(value) if key == "PCI BDF Address" else None
-    return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
+    return {"bus_id": reported_fact(bus[0].lower(), source)} if bus else {}
 
 
 parse_text = partial(

@@ -152,12 +152,12 @@ def parse_config(data: bytes, source: str) -> Config:
 
 def _trimmed_object(value: dict[str, Any], depth: int) -> Config:
     kept = [(key, v) for key, v in value.items() if key not in _LISTS_OF_NAMES and len(key) <= LONGEST_TEXT]
-    trimmed = ((key, _trimmed(v, depth - 1)) for key, v in kept[:MOST_KEYS])
+    trimmed = ((key, _trim(v, depth - 1)) for key, v in kept[:MOST_KEYS])
     return {key: v for key, v in trimmed if v is not ...}
 
 
-def _trimmed(value: Any, depth: int) -> Any:
-    """The value without what nobody needs; an ellipsis where that is all of it."""
+def _trim(value: Any, depth: int) -> Any:
+    """The value without what is not needed; an ellipsis where nothing is left."""
     match value:
         case None | bool():
             return value
@@ -168,7 +168,7 @@ def _trimmed(value: Any, depth: int) -> Any:
         case dict() if depth > 0:
             return _trimmed_object(value, depth)
         case list() if depth > 0 and len(value) <= LONGEST_LIST:
-            items = [_trimmed(v, depth - 1) for v in value]
+            items = [_trim(v, depth - 1) for v in value]
             return ... if ... in items else items
         case _:
             return ...
@@ -194,7 +194,7 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
     shape["tied"] = text.get("tie_word_embeddings") is not False  # Transformers 4 leaves out what is true
     if isinstance(text.get("model_type"), str):
         shape["model_type"] = text["model_type"]
-    types = layer_types(text, _whole(shape, "layers"))
+    types = layer_types(text, _count_of(shape, "layers"))
     if types:
         shape["layer_types"] = types
     if not any(kind.startswith("sliding") for kind in types):
@@ -241,19 +241,19 @@ def _is_count(value: Any) -> bool:
 
 
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
-    heads, width = _whole(shape, "heads"), _whole(shape, "width")
+    heads, width = _count_of(shape, "heads"), _count_of(shape, "width")
     if heads:
         shape.setdefault("kv_heads", heads)
         if text.get("multi_query") is True and not text.get("new_decoder_architecture"):
             shape["kv_heads"] = 1  # Falcon and StarCoder, whatever number stands beside it
-    nope, rope = _whole(shape, "qk_nope_head_dim"), _whole(shape, "qk_rope_head_dim")
+    nope, rope = _count_of(shape, "qk_nope_head_dim"), _count_of(shape, "qk_rope_head_dim")
     if "kv_lora_rank" in shape and nope + rope:
         shape["head_dim"] = nope + rope
     elif heads and width and not shape.get("head_dim"):
         shape["head_dim"] = width // heads
     if "intermediate" not in shape and text.get("model_type") in _FOUR_WIDTHS and width:
         shape["intermediate"] = 4 * width
-    if _whole(shape, "experts") and not shape.get("expert_intermediate") and "intermediate" in shape:
+    if _count_of(shape, "experts") and not shape.get("expert_intermediate") and "intermediate" in shape:
         shape["expert_intermediate"] = shape["intermediate"]
 
 
@@ -261,23 +261,23 @@ def layer_types(text: _Config, layers: int) -> list[str]:
     """One word for each layer; none where the config does not tell the number of layers."""
     if not 0 < layers <= MOST_LAYERS:
         return []
-    for dialect in (_listed, _by_number, _chunked, _windowed):
+    for dialect in (_listed_kinds, _by_number, _chunked_kinds, _windowed_kinds):
         if types := dialect(text, layers):
             return types
     return [_ALIKE.get(str(text.get("model_type")), FULL)] * layers
 
 
-def _listed(text: _Config, layers: int) -> list[str]:
+def _listed_kinds(text: _Config, layers: int) -> list[str]:
     """By words, or by letters: Nemotron-H's `M-M*-`, EXAONE 4's `LLLG`."""
     names = {**_WORDS, "attention": SLIDING} if _count(text, "attention_window_size") else _WORDS  # RecurrentGemma
     for key in ("layer_types", "layers_block_type", "block_types"):
         words = text.get(key)
         if isinstance(words, list) and words and _is_words(words):
-            return _repeated([names.get(str(w), str(w)) for w in words], layers)
+            return _repeat_kinds([names.get(str(w), str(w)) for w in words], layers)
     for key in ("hybrid_override_pattern", "sliding_window_pattern"):
         letters = text.get(key)
         if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
-            return _repeated([_LETTERS[c] for c in letters], layers)
+            return _repeat_kinds([_LETTERS[c] for c in letters], layers)
     return []
 
 
@@ -285,7 +285,7 @@ def _is_words(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))
 
 
-def _repeated(words: Sequence[str], layers: int) -> list[str]:
+def _repeat_kinds(words: Sequence[str], layers: int) -> list[str]:
     return [words[n % len(words)] for n in range(layers)]
 
 
@@ -312,7 +312,7 @@ def _by_number(text: _Config, layers: int) -> list[str]:
     return []
 
 
-def _chunked(text: _Config, layers: int) -> list[str]:
+def _chunked_kinds(text: _Config, layers: int) -> list[str]:
     """Llama 4: layers with rotary positions attend within a chunk."""
     if not _count(text, "attention_chunk_size"):
         return []
@@ -323,7 +323,7 @@ def _chunked(text: _Config, layers: int) -> list[str]:
     return _split(layers, lambda n: (n + 1) % period == 0, FULL, CHUNKED) if period else []
 
 
-def _windowed(text: _Config, layers: int) -> list[str]:
+def _windowed_kinds(text: _Config, layers: int) -> list[str]:
     """A window in all layers, in all but the last of each period, or from one layer on."""
     window = _count(text, "sliding_window") or _count(text, "sliding_window_size")
     if not window or text.get("use_sliding_window") is False:
@@ -346,7 +346,7 @@ def _count(text: _Config, key: str) -> int:
 
 def shape_of_config(numbers: Numbers) -> HfShape:
     """The shape; what the config is silent about is taken to be absent."""
-    of = partial(_whole, numbers)
+    of = partial(_count_of, numbers)
     family = str(numbers.get("model_type", ""))
     latent = of("kv_lora_rank")
     expert = of("expert_intermediate") if of("experts") else 0
@@ -390,7 +390,7 @@ def _recurrent_sizes(of: Callable[[str], int]) -> dict[str, Any]:
     return {"state": state, "convolution": channels, "convolution_length": kernel, "recurrent_parameters": weights}
 
 
-def _whole(numbers: Numbers, name: str) -> int:
+def _count_of(numbers: Numbers, name: str) -> int:
     value = numbers.get(name, 0)
     return value if isinstance(value, int) else 0
 
@@ -430,14 +430,14 @@ def _bits_and_name(method: str, declared: Config) -> tuple[int, str]:
         widths = (("FP4", 4), ("W4", 4), ("INT4", 4), ("FP8", 8), ("W8", 8))
         return next((bits for word, bits in widths if word in algorithm), 0), algorithm or "ModelOpt"
     if method == "compressed-tensors":
-        return _compressed(declared)
+        return _compressed_bits(declared)
     # GPTQ, AWQ, AutoRound, HQQ and others that give their bits as such
     bits = _number(declared, "bits") or _number(declared, "w_bit") or _number(declared, "nbits")
     title = _TITLES.get(method, method)
     return bits, f"{title} {bits}-bit" if bits else title
 
 
-def _compressed(declared: Config) -> tuple[int, str]:
+def _compressed_bits(declared: Config) -> tuple[int, str]:
     """compressed-tensors: the groups' weights, where all have the same bits, and the activations with them."""
     widths = {_number(weights, "num_bits") for weights, _ in _groups(declared)}
     bits = widths.pop() if len(widths) == 1 else 0

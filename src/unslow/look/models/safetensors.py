@@ -14,7 +14,7 @@ from unslow.catalog.weight_parts import Role, parts_of_shape, plain_storage, sto
 from unslow.facts.errors import UserError
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model, Tensor
-from unslow.facts.values import Fact, estimated, not_found, reported
+from unslow.facts.values import Fact, estimated_fact, not_found, reported_fact
 from unslow.look.models import named_failures, opened_file
 from unslow.look.models.hf_config import (
     Config,
@@ -26,7 +26,7 @@ from unslow.look.models.hf_config import (
     read_config,
     shape_of_config,
 )
-from unslow.look.system import LookError, System, converted, try_look
+from unslow.look.system import LookError, System, convert_answer, try_look
 
 MOST_HEADER_BYTES = 16 * 1024**2  # the largest models have under a megabyte in each of their files
 MOST_TENSORS_IN_FILE = 65_536
@@ -190,7 +190,7 @@ def read_config_alone(system: System, folder: str) -> Config:
 def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
     """The model that these files make up; `path` names it."""
     raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
-    checkpoint = converted(raw, Checkpoint, f"{path}: the recorded headers do not fit")
+    checkpoint = convert_answer(raw, Checkpoint, f"{path}: the recorded headers are not valid")
     return msgspec.structs.replace(checkpoint, config=config)
 
 
@@ -200,18 +200,18 @@ def _files(system: System, folder: str, names: Sequence[str], name: str) -> tupl
         return [name], set()
     stem = stem_of(name) if name else main_set(names)
     if f"{stem}{INDEX_SUFFIX}" in names:
-        return _indexed(system, f"{folder}/{stem}{INDEX_SUFFIX}")
+        return _read_index(system, f"{folder}/{stem}{INDEX_SUFFIX}")
     return checkpoint_sets(names).get(stem, [name]), set()
 
 
-def _indexed(system: System, path: str) -> tuple[list[str], set[str]]:
+def _read_index(system: System, path: str) -> tuple[list[str], set[str]]:
     text = system.read_bytes(path, MOST_INDEX_BYTES)
     if text.count(b'"') > _INDEX_QUOTES * MOST_TENSORS:  # before anything is made of it
         raise LookError(f"its index has more than {MOST_TENSORS} tensors")
     try:
         index = msgspec.json.decode(text, type=_Index)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LookError(f"its index is not as safetensors has it: {str(error)[:120]}") from error
+        raise LookError(f"its index is not in the safetensors format: {str(error)[:120]}") from error
     files = sorted(set(index.weight_map.values()))
     if not files or len(files) > MOST_PARTS or any("/" in f or "\\" in f or not f.endswith(SUFFIX) for f in files):
         raise LookError("its index names files that can't be parts of a model")
@@ -304,9 +304,9 @@ def read_header(file: BinaryIO, size: int) -> Header:
     if size < _LENGTH_BYTES + 2:
         raise LookError(f"is not a safetensors file: it has {size} bytes")
     if length > MOST_HEADER_BYTES:
-        raise LookError(f"speaks of a header of {length} bytes; this program reads up to {MOST_HEADER_BYTES}")
+        raise LookError(f"declares a header of {length} bytes; this program reads up to {MOST_HEADER_BYTES}")
     if _LENGTH_BYTES + length > size:
-        raise LookError(f"is cut short: its header has {length} bytes, the file {size} in all")
+        raise LookError(f"is truncated: its header has {length} bytes, the file {size} in all")
     return parse_header(file.read(length), size - _LENGTH_BYTES - length)
 
 
@@ -322,18 +322,20 @@ def parse_header(text: bytes, data_bytes: int) -> Header:
         infos = [(name, _INFO.decode(raw)) for name, raw in entries.items()]
         texts = _TEXTS.decode(notes) if notes is not None else {}
     except _JSON as error:
-        raise LookError(f"has a header that is not as safetensors has it: {str(error)[:120]}") from error
+        raise LookError(f"has a header that is not in the safetensors format: {str(error)[:120]}") from error
     short = [(k, v) for k, v in texts.items() if len(k) <= LONGEST_NAME and len(v) <= LONGEST_NOTE]
-    return Header(list(_placed(infos, data_bytes)), dict(short[:MOST_NOTES]))
+    return Header(list(_tensors_in_order(infos, data_bytes)), dict(short[:MOST_NOTES]))
 
 
-def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
+def _tensors_in_order(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]:
     """The tensors in the order of their places, which must fill the data without a gap."""
     end = 0
     for name, info in sorted(infos, key=lambda item: item[1].data_offsets):
         start, stop = info.data_offsets
         if start != end or stop < start:
-            raise LookError(f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was due")
+            raise LookError(
+                f"has a tensor at the wrong place: {name[:64]} at {start} to {stop}, where {end} was expected"
+            )
         # The tensor, of the size that its type and shape give; a type that is not known here is believed
         size = stop - start
         if len(name) > LONGEST_NAME:
@@ -344,7 +346,7 @@ def _placed(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterator[Tensor]
         yield Tensor(name, info.dtype, tuple(reversed(info.shape)), size)
         end = stop
     if end > data_bytes:
-        raise LookError(f"is cut short: {end} bytes of tensors are due and {data_bytes} are there")
+        raise LookError(f"is truncated: it should hold {end} bytes of tensors and holds {data_bytes}")
     if end < data_bytes:
         raise LookError(f"has {data_bytes - end} bytes that belong to no tensor")
 
@@ -359,14 +361,16 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     families = (checkpoint.config.get("model_type"), shape.get("model_type"))  # of the whole, else of its language part
     family = next((word for word in families if isinstance(word, str) and word), "")
     return Model(
-        name=reported(name, f"{config}: _name_or_path") if name else not_found(f"{config} has no name"),
-        path=reported(checkpoint.path, source),
-        architecture=reported(family, f"{config}: model_type") if family else not_found(f"{config} has no model_type"),
+        name=reported_fact(name, f"{config}: _name_or_path") if name else not_found(f"{config} has no name"),
+        path=reported_fact(checkpoint.path, source),
+        architecture=reported_fact(family, f"{config}: model_type")
+        if family
+        else not_found(f"{config} has no model_type"),
         quant=_quant(checkpoint, source),
         value_length=_count(shape, "v_head_dim" if "kv_lora_rank" in shape else "head_dim", config),
         **{fact: _count(shape, name, config) for fact, name in _NUMBERS.items()},
         **{fact: _count(shape, name, config, absent=0) for fact, name in _OF_EXPERTS.items()},
-        made_up=reported(False, source),  # noqa: FBT003 (a fact, not a flag)
+        made_up=reported_fact(False, source),  # noqa: FBT003 (a fact, not a flag)
         **_sizes(checkpoint, f"{source}: tensors"),
     )
 
@@ -377,7 +381,7 @@ def config_facts(config: Config, source: str) -> Model:
     shape, quant = shape_of_config(hf_shape(config)), named_quant(config)
     bare = f"{source}: holds no safetensors files"
     if not shape.layers or not shape.width or not shape.heads:
-        missing = not_found(f"{bare}, and its config.json does not tell its layers and heads")
+        missing = not_found(f"{bare}, and its config.json does not give its layers and heads")
         return overlaid(told, Model(weights_bytes=missing))
     try:
         parts = parts_of_shape(shape, storage_of_quant(quant))
@@ -396,24 +400,24 @@ def config_facts(config: Config, source: str) -> Model:
         "output_bytes": output or table,
         "output_tied": shape.tied,
     }
-    return overlaid(told, Model(**{name: estimated(n, f"{source}: config.json") for name, n in numbers.items()}))
+    return overlaid(told, Model(**{name: estimated_fact(n, f"{source}: config.json") for name, n in numbers.items()}))
 
 
 def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
     if checkpoint.quantization:
-        return reported(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
+        return reported_fact(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
     if not checkpoint.tensors:
         return not_found(f"{source} has no tensors")
-    return estimated(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
+    return estimated_fact(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
 
 
 def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:
     value = shape.get(name)
     if isinstance(value, int):
-        return reported(value, f"{source}: {name}")
+        return reported_fact(value, f"{source}: {name}")
     if absent is not None and shape:
-        return reported(absent, f"{source}: no {name}")
-    return not_found(f"{source} does not tell {name}")
+        return reported_fact(absent, f"{source}: no {name}")
+    return not_found(f"{source} does not give {name}")
 
 
 def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
@@ -423,12 +427,14 @@ def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
     count = checkpoint.parameters
     table, output = _bytes_of(checkpoint, _TOKEN_TABLE), _bytes_of(checkpoint, _OUTPUT)
     return {
-        "parameters": not_found(f"{source}: packed, nothing tells how") if count is None else reported(count, source),
-        "weights_bytes": reported(checkpoint.weights_bytes, source),
-        "expert_bytes": reported(_bytes_of(checkpoint, _EXPERT), source),
-        "token_table_bytes": reported(table, source),
-        "output_bytes": reported(output or table, source),
-        "output_tied": reported(not output, source),
+        "parameters": not_found(f"{source}: packed in an unknown way")
+        if count is None
+        else reported_fact(count, source),
+        "weights_bytes": reported_fact(checkpoint.weights_bytes, source),
+        "expert_bytes": reported_fact(_bytes_of(checkpoint, _EXPERT), source),
+        "token_table_bytes": reported_fact(table, source),
+        "output_bytes": reported_fact(output or table, source),
+        "output_tied": reported_fact(not output, source),
     }
 
 

@@ -2,8 +2,9 @@
 
 A probe is a module with `read(system) -> Machine`: it fills in the facts that its source knows and leaves the others
 alone. `read_*` touches the system, `parse_*` is pure. Modules are found by presence; each one fails alone and is
-timed. A probe with `TURN = 1` looks after those without: it came later, and recordings made before it hold the answers
-of the clock in the order of the others; NVIDIA's GPUs stay the first of the list, too.
+timed. A probe of other systems than Linux names them in `SYSTEMS` and is skipped on Linux. A probe with `TURN = 1` runs
+after those without: it came later, and recordings made before it hold the answers of the clock in the order of the
+others; NVIDIA's GPUs stay the first of the list, too.
 """
 
 import importlib
@@ -12,6 +13,7 @@ import pkgutil
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import ProbeOutcome
+from unslow.facts.values import Known
 from unslow.look.system import LookError, System
 
 
@@ -20,6 +22,8 @@ def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
     machine, outcomes = Machine(), []
     modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
     for name in sorted(modules, key=lambda name: (getattr(modules[name], "TURN", 0), name)):
+        if "Linux" not in getattr(modules[name], "SYSTEMS", ("Linux",)) and _is_linux(machine):
+            continue
         start, error = system.clock(), ""
         try:
             machine = overlaid(machine, modules[name].read(system))
@@ -29,3 +33,8 @@ def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
             error = f"{type(bug).__name__}: {bug}"
         outcomes.append(ProbeOutcome(name=name, seconds=round(system.clock() - start, 4), error=error))
     return machine, tuple(outcomes)
+
+
+def _is_linux(machine: Machine) -> bool:
+    kernel = machine.system.kernel
+    return isinstance(kernel, Known) and kernel.source.startswith("/proc/")

@@ -14,7 +14,7 @@ import msgspec
 from unslow.catalog.hardware_families import find_gpu_family
 from unslow.facts.machine import Gpu, GpuProcess, Machine
 from unslow.facts.machine import System as SystemFacts
-from unslow.facts.values import MHZ, Fact, Known, estimated, first_known, not_found, not_supported, reported
+from unslow.facts.values import MHZ, Fact, Known, estimated_fact, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel import MICRO, MILLI, Sensors, parse_numbers, read_number, read_sensors, read_word
 from unslow.look.kernel.gpus import (
     DRM,
@@ -81,14 +81,14 @@ def read(system: System) -> Machine:
         gpus = read_gpus_without_driver(system)
     if not gpus:
         return Machine()
-    return Machine(gpus=reported(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
+    return Machine(gpus=reported_fact(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
 
 
 def _read_kfd_access(system: System) -> Fact[Any]:
     """Asked without opening the file, which would make this program a client of the GPU."""
     match system.ask(f"access {KFD_DEVICE}", _ask_access):
         case {"exists": True, "allowed": bool(allowed)}:
-            return reported(allowed, KFD_DEVICE)
+            return reported_fact(allowed, KFD_DEVICE)
     how = "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
     return not_found(f"{KFD_DEVICE} is not there", how)
 
@@ -135,7 +135,7 @@ def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
     for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
         if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
             why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
-            facts = {"vendor": reported("AMD", PCI_DEVICES), "bus_id": reported(bus_id, PCI_DEVICES)}
+            facts = {"vendor": reported_fact("AMD", PCI_DEVICES), "bus_id": reported_fact(bus_id, PCI_DEVICES)}
             name = read_lspci_name(system, bus_id)
             gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
     return tuple(gpus)
@@ -154,7 +154,7 @@ def read_card(
     sensors = read_sensors(system, card.device)
 
     def read_figure(file: str, convert: Callable[[int], float]) -> Fact[Any]:
-        return reported(convert(read_number(system, f"{card.device}/{file}")), f"{card.device}/{file}")
+        return reported_fact(convert(read_number(system, f"{card.device}/{file}")), f"{card.device}/{file}")
 
     facts = {fact: try_fact(read_figure, *how) for fact, how in _FILES.items()}
     name = read_amd_name(system, card.device, card.bus_id)
@@ -163,8 +163,12 @@ def read_card(
         "name": name,
         "kind": kind,
         "driver": _read_driver(system, card),
-        "bus_id": reported(card.bus_id, f"{card.device}/uevent") if card.bus_id else not_found("it is no PCI device"),
-        "architecture": reported(node.architecture, node.source) if node else not_found("KFD does not list this GPU"),
+        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent")
+        if card.bus_id
+        else not_found("it is not a PCI device"),
+        "architecture": reported_fact(node.architecture, node.source)
+        if node
+        else not_found("KFD does not list this GPU"),
         "processes": _read_processes(system, card, node, clients),
     }
     # Newer cards have the power of the moment in place of the average
@@ -187,13 +191,13 @@ def _kind(sensors: Sensors, name: Fact[Any]) -> Fact[Any]:
     Where it shows neither, as in many containers, the name tells.
     """
     if "vddnb" in sensors.labels:
-        return reported("integrated", f"{sensors.path}: vddnb")
+        return reported_fact("integrated", f"{sensors.path}: vddnb")
     if sensors.has("power1_cap"):
-        return reported("discrete", f"{sensors.path}: power1_cap and no vddnb")
+        return reported_fact("discrete", f"{sensors.path}: power1_cap and no vddnb")
     family = find_gpu_family(name.value_or(""))
     if family and family.unified and isinstance(name, Known):
-        return estimated("integrated", f"{name.source}: {name.value}")
-    return not_found("the sensors do not tell a card from a part of the processor")
+        return estimated_fact("integrated", f"{name.source}: {name.value}")
+    return not_found("the sensors do not distinguish a card from an integrated GPU")
 
 
 def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
@@ -205,23 +209,23 @@ def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
     if isinstance(processes := facts["processes"], Known):
         held = [(process, _sum(process.vram_bytes, process.gtt_bytes)) for process in processes.value]
         whole = [msgspec.structs.replace(process, vram_bytes=size) for process, size in held]
-        sums["processes"] = reported(whole, processes.source)
+        sums["processes"] = reported_fact(whole, processes.source)
     return facts | sums
 
 
 def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
     if not isinstance(own, Known) or not isinstance(lent, Known):
         return own
-    return reported(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
+    return reported_fact(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
 
 
 def _read_driver(system: System, card: Card) -> Fact[Any]:
     path = f"/sys/module/{card.driver}/version"
     try:
-        return reported(f"{card.driver} {read_word(system, path)}", path)
+        return reported_fact(f"{card.driver} {read_word(system, path)}", path)
     except LookError:
         source = f"{card.device}/uevent"
-        return reported(card.driver, source) if card.driver else not_found(f"{source} names no driver")
+        return reported_fact(card.driver, source) if card.driver else not_found(f"{source} names no driver")
 
 
 def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fact[Any]]:
@@ -229,11 +233,11 @@ def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fac
     memory, memory_max = _read_steps(system, f"{device}/pp_dpm_mclk")
     level = f"{device}/power_dpm_force_performance_level"
     return {
-        "clock_hz": first_known(sensors.labelled("sclk", "input", 1), core),
+        "clock_hz": first_known(sensors.labelled_number("sclk", "input", 1), core),
         "clock_max_hz": core_max,
-        "memory_clock_hz": first_known(sensors.labelled("mclk", "input", 1), memory),
+        "memory_clock_hz": first_known(sensors.labelled_number("mclk", "input", 1), memory),
         "memory_clock_max_hz": memory_max,
-        "performance_state": try_fact(lambda: reported(read_word(system, level), level)),
+        "performance_state": try_fact(lambda: reported_fact(read_word(system, level), level)),
     }
 
 
@@ -247,28 +251,28 @@ def _read_steps(system: System, path: str) -> tuple[Fact[Any], Fact[Any]]:
 def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
     """The clock now and the highest one, from lines `1: 2482Mhz *`."""
     steps = [(int(mhz) * MHZ, bool(star)) for mhz, star in _STEP.findall(text)]
-    now = next((reported(hertz, source) for hertz, star in steps if star), not_found(f"{source} marks no step"))
-    most = reported(max(hertz for hertz, _ in steps), source) if steps else not_found(f"{source} lists no steps")
+    now = next((reported_fact(hertz, source) for hertz, star in steps if star), not_found(f"{source} marks no step"))
+    most = reported_fact(max(hertz for hertz, _ in steps), source) if steps else not_found(f"{source} lists no steps")
     return now, most
 
 
 def _temperatures(sensors: Sensors) -> dict[str, Fact[Any]]:
     """Of the edge of the chip; the margin is that of the sensor which is nearest to its limit."""
-    edge = sensors.labelled("edge", "input", MILLI)
+    edge = sensors.labelled_number("edge", "input", MILLI)
     margins = {}
     for label in ("edge", "junction", "mem"):
-        now, limit = sensors.labelled(label, "input", MILLI), sensors.labelled(label, "crit", MILLI)
+        now, limit = sensors.labelled_number(label, "input", MILLI), sensors.labelled_number(label, "crit", MILLI)
         if isinstance(now, Known) and isinstance(limit, Known):
             margins[label] = limit.value - now.value
     margin: Fact[Any] = not_supported("no sensor has a limit")
     if margins:
         nearest = min(margins, key=lambda label: margins[label])
-        margin = estimated(margins[nearest], f"{sensors.path}: {nearest} crit - input")
+        margin = estimated_fact(margins[nearest], f"{sensors.path}: {nearest} crit - input")
     return {
-        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled("junction", "input", MILLI),
-        "memory_temperature_c": sensors.labelled("mem", "input", MILLI),
-        "temperature_slowdown_c": sensors.labelled("edge", "crit", MILLI),
-        "temperature_shutdown_c": sensors.labelled("edge", "emergency", MILLI),
+        "temperature_c": edge if isinstance(edge, Known) else sensors.labelled_number("junction", "input", MILLI),
+        "memory_temperature_c": sensors.labelled_number("mem", "input", MILLI),
+        "temperature_slowdown_c": sensors.labelled_number("edge", "crit", MILLI),
+        "temperature_shutdown_c": sensors.labelled_number("edge", "emergency", MILLI),
         "temperature_margin_c": margin,
     }
 
@@ -285,5 +289,5 @@ def _read_processes(
         held = try_look(0, read_number, system, path)
         process = found.get(pid, GpuProcess(pid=pid))
         if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
-            found[pid] = msgspec.structs.replace(process, vram_bytes=reported(held, f"{KFD_TOPOLOGY}/proc"))
-    return reported(list(found.values()), CLIENTS)
+            found[pid] = msgspec.structs.replace(process, vram_bytes=reported_fact(held, f"{KFD_TOPOLOGY}/proc"))
+    return reported_fact(list(found.values()), CLIENTS)

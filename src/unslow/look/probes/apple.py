@@ -9,13 +9,14 @@ import msgspec
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.merge import overlaid
-from unslow.facts.values import NOT_LOOKED, Fact, Known, not_supported, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, not_supported, reported_fact
 from unslow.look.logs import macos
 from unslow.look.logs.gpu_facts import by_index, gpu_of, with_free
 from unslow.look.system import LookError, System, read_text, try_look
 
 T = TypeVar("T")
 
+SYSTEMS = ("macOS",)
 TURN = 1  # see the probes' own page
 VERSION = "/System/Library/CoreServices/SystemVersion.plist"
 SYSCTL = ("sysctl", *macos.SYSCTL_KEYS)
@@ -25,7 +26,7 @@ IOREG = ("ioreg", "-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
 POWER = ("powermetrics", "-n", "1", "-i", "200", "--samplers", "gpu_power,thermal")
 _SLOW_S = 15.0  # system_profiler takes seconds on a busy Mac
 _PRODUCT = re.compile(r"<key>ProductVersion</key>\s*<string>([\d.]{1,20})</string>")
-_ROOT_ONLY = not_supported("only root may ask powermetrics", f"sudo {' '.join(POWER)}")
+_ROOT_ONLY = not_supported("powermetrics needs root", f"sudo {' '.join(POWER)}")
 
 
 def read(system: System) -> Machine:
@@ -34,31 +35,30 @@ def read(system: System) -> Machine:
         version = _PRODUCT.search(read_text(system, VERSION))
     except LookError:
         return Machine()
-    machine = _said(system, SYSCTL, macos.parse_sysctl, Machine())
-    paged = _said(system, VM_STAT, macos.parse_vm_stat, Memory())
-    power = _said(system, POWER, macos.parse_powermetrics, Machine())
-    name: Fact[str] = reported(f"macOS {version[1]}", VERSION) if version else NOT_LOOKED
+    machine = _read_output(system, SYSCTL, macos.parse_sysctl, Machine())
+    paged = _read_output(system, VM_STAT, macos.parse_vm_stat, Memory())
+    power = _read_output(system, POWER, macos.parse_powermetrics, Machine())
+    name: Fact[str] = reported_fact(f"macOS {version[1]}", VERSION) if version else NOT_LOOKED
     pressure = power.cpu.thermal_pressure
     thermal = Cpu(thermal_pressure=_ROOT_ONLY if pressure == NOT_LOOKED else pressure)
     machine = overlaid(machine, Machine(memory=paged, cpu=thermal, system=SystemFacts(name=name)))
     return msgspec.structs.replace(machine, gpus=_read_gpus(system, machine.memory, power))
 
 
-def _said(system: System, command: tuple[str, ...], parse: Callable[[str, str], T], otherwise: T) -> T:
+def _read_output(system: System, command: tuple[str, ...], parse: Callable[[str, str], T], otherwise: T) -> T:
     done = try_look(None, system.run, command, timeout_s=_SLOW_S)
     return parse(done.stdout, " ".join(command[:2])) if done else otherwise
 
 
 def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu, ...]]:
-    """The GPUs as the profiler lists them; a Mac's own one with what else is known of it."""
     none: tuple[Gpu, ...] = ()
-    listed = _said(system, PROFILER, macos.parse_system_profiler_gpus, none)
-    seen = _said(system, IOREG, macos.parse_ioreg, none)
+    listed = _read_output(system, PROFILER, macos.parse_system_profiler_gpus, none)
+    seen = _read_output(system, IOREG, macos.parse_ioreg, none)
     own = tuple(gpu for gpu in listed if gpu.vendor.value_or("") == "Apple")
     others = tuple(gpu for gpu in listed if gpu.vendor.value_or("") != "Apple")
     found = by_index(own, seen, power.gpus.value_or(())) if own or seen else ()
     gpus = (*(_with_memory(gpu, memory) for gpu in found), *others)
-    return reported(gpus, " ".join(PROFILER)) if gpus else NOT_LOOKED
+    return reported_fact(gpus, " ".join(PROFILER)) if gpus else NOT_LOOKED
 
 
 def _with_memory(gpu: Gpu, memory: Memory) -> Gpu:

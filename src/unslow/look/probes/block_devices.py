@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from unslow.facts.machine import Disk, Machine
-from unslow.facts.values import NOT_LOOKED, Absence, Bytes, Fact, estimated, failed, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Bytes, Fact, estimated_fact, failed_fact, not_found, reported_fact
 from unslow.look.kernel import is_there, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, mount_of, parse_mounts
 from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
@@ -53,7 +53,7 @@ def read_disk(system: System, path: str, table: str = MOUNT_TABLE) -> Disk:
     """
     own = table == MOUNT_TABLE
     real = _read_real_path(system, path) if own else path
-    free = try_fact(_read_free, system, real) if own else not_found("the path is that of another process")
+    free = try_fact(_read_free, system, real) if own else not_found("the path belongs to another process")
     why = not_found(f"{table} has nothing for {real}")
     try:
         mount = mount_of(real, parse_mounts(read_text(system, table, MOUNT_TABLE_LIMIT_BYTES)))
@@ -62,7 +62,7 @@ def read_disk(system: System, path: str, table: str = MOUNT_TABLE) -> Disk:
     if not mount:
         return Disk(path=path, kind=why, device=why, filesystem=why, free_bytes=free)
     kind, device = _read_kind_and_device(system, mount)
-    filesystem = reported(mount.filesystem, table)
+    filesystem = reported_fact(mount.filesystem, table)
     return Disk(path=path, kind=kind, device=device, filesystem=filesystem, free_bytes=free)
 
 
@@ -89,7 +89,9 @@ def _read_free(system: System, path: str) -> Fact[Bytes]:
         return answer.f_bavail * answer.f_frsize  # what a user who is not root may still write
 
     free = system.ask(f"statvfs {path}", ask)
-    return reported(free, "statvfs") if isinstance(free, int) and free >= 0 else failed("statvfs gave no number")
+    return (
+        reported_fact(free, "statvfs") if isinstance(free, int) and free >= 0 else failed_fact("statvfs gave no number")
+    )
 
 
 def parse_kind(filesystem: str) -> Kind | None:
@@ -101,20 +103,20 @@ def parse_kind(filesystem: str) -> Kind | None:
 
 def _read_kind_and_device(system: System, mount: Mount) -> tuple[Fact[Kind], Fact[str]]:
     if by_filesystem := parse_kind(mount.filesystem):
-        return reported(by_filesystem, MOUNT_TABLE), reported(mount.source, MOUNT_TABLE)
+        return reported_fact(by_filesystem, MOUNT_TABLE), reported_fact(mount.source, MOUNT_TABLE)
     device: Fact[str] = NOT_LOOKED
     try:
         name = _read_device(system, mount)
-        device = reported(f"/dev/{name}", MOUNT_TABLE)
+        device = reported_fact(f"/dev/{name}", MOUNT_TABLE)
         kinds = {_read_disk_kind(system, metal) for metal in _read_metal(system, name)}
-        return reported(min(kinds, key=_SLOWEST_FIRST.index), f"{BLOCK}/{name}"), device
+        return reported_fact(min(kinds, key=_SLOWEST_FIRST.index), f"{BLOCK}/{name}"), device
     except LookError as error:
         device = unknown(error) if device is NOT_LOOKED else device
         # A container or a pool hides its disk, but not those of the machine
         disks = [n for n in try_look([], system.list_dir, "/sys/block")[:MOST_DEVICES] if not n.startswith(_NO_DISKS)]
         all_kinds = {try_look(None, _read_disk_kind, system, disk) for disk in disks} - {None}
         only = all_kinds.pop() if len(all_kinds) == 1 else None
-        return estimated(only, "/sys/block: all disks are of this kind") if only else unknown(error), device
+        return estimated_fact(only, "/sys/block: all disks are of this kind") if only else unknown(error), device
 
 
 def _read_device(system: System, mount: Mount) -> str:
@@ -138,7 +140,7 @@ def _read_metal(system: System, device: str) -> set[str]:
         seen.add(name)
         left += below
     if not metal:
-        raise LookError(f"{BLOCK}/{device}: made of devices that are made of it")
+        raise LookError(f"{BLOCK}/{device}: its devices form a loop")
     return metal
 
 

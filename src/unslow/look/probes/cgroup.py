@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unslow.facts.machine import Cpu, Machine, Memory
 from unslow.facts.merge import overlaid
-from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
+from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported_fact
 from unslow.look.kernel import parse_numbers, parse_whole, read_number, read_word
 from unslow.look.kernel.processes import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
 from unslow.look.kernel.processors import parse_cpu_list
@@ -38,7 +38,9 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
         allowed = parse_allowed_cpus(read_text(system, path))
         # The affinity mask also names CPUs that the machine could have and has not, so only those online count
         allowed &= parse_cpu_list(try_look("", read_text, system, ONLINE)) or allowed
-        count: Fact[Count] = reported(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
+        count: Fact[Count] = (
+            reported_fact(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
+        )
     except LookError as error:
         count = unknown(error)
     cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
@@ -61,7 +63,7 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
     except LookError as error:
         why = unknown(error)
         throttling = Cpu(throttled_s=why, throttled_periods=why, periods=why)
-    return overlaid(Cpu(quota_cpus=reported(*min(quotas)) if quotas else NO_QUOTA), throttling)
+    return overlaid(Cpu(quota_cpus=reported_fact(*min(quotas)) if quotas else NO_QUOTA), throttling)
 
 
 def read_group(system: System, pid: int | str, controller: str) -> Group:
@@ -121,9 +123,9 @@ def parse_throttling(text: str, source: str) -> Cpu:
         why = not_found(f"{source} counts no throttling")
         return Cpu(throttled_s=why, throttled_periods=why, periods=why)
     return Cpu(
-        throttled_s=reported(lost_s, source),
-        throttled_periods=reported(numbers["nr_throttled"], source),
-        periods=reported(numbers["nr_periods"], source),
+        throttled_s=reported_fact(lost_s, source),
+        throttled_periods=reported_fact(numbers["nr_throttled"], source),
+        periods=reported_fact(numbers["nr_periods"], source),
     )
 
 
@@ -138,4 +140,4 @@ def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
     paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
     sizes = ((parse_whole(look_if_there("", read_word, system, path)), path) for path in paths)
     limits = [(size, path) for size, path in sizes if size is not None and size < NO_LIMIT_FROM_BYTES]
-    return reported(*min(limits)) if limits else not_found("no memory limit set")
+    return reported_fact(*min(limits)) if limits else not_found("no memory limit set")

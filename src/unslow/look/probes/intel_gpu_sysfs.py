@@ -5,7 +5,7 @@ from typing import Any
 
 from unslow.facts.machine import Gpu, GpuProcess, Machine
 from unslow.facts.merge import overlaid
-from unslow.facts.values import MHZ, Fact, Known, estimated, measured, not_found, not_supported, reported
+from unslow.facts.values import MHZ, Fact, Known, estimated_fact, measured_fact, not_found, not_supported, reported_fact
 from unslow.look.kernel import MICRO, MILLI, Sensors, read_number, read_sensors, read_word
 from unslow.look.kernel.gpus import DRM, Card, processes_of, read_cards, read_clients, read_link, read_lspci_name
 from unslow.look.kernel.gpus import FDINFO as CLIENTS
@@ -39,28 +39,30 @@ def read(system: System) -> Machine:
                 said = xpu_smi.parse_gpus(done.stdout, "xpu-smi discovery")
                 if said and said[0].bus_id.value_or("") == bus_id:
                     gpus[index] = overlaid(said[0], gpu)
-    return Machine(gpus=reported(tuple(gpus), DRM))
+    return Machine(gpus=reported_fact(tuple(gpus), DRM))
 
 
 def _read_gpu(system: System, index: int, card: Card) -> Gpu:
     built_in = card.bus_id == BUILT_IN
     sensors = read_sensors(system, card.device)
-    package = sensors.labelled("pkg", "input", MILLI)
+    package = sensors.labelled_number("pkg", "input", MILLI)
     facts: dict[str, Fact[Any]] = {
         "name": read_lspci_name(system, card.bus_id),
-        "kind": reported("integrated" if built_in else "discrete", f"{card.device}/uevent"),
-        "driver": reported(card.driver, f"{card.device}/uevent") if card.driver else not_found("no driver is named"),
-        "bus_id": reported(card.bus_id, f"{card.device}/uevent"),
+        "kind": reported_fact("integrated" if built_in else "discrete", f"{card.device}/uevent"),
+        "driver": reported_fact(card.driver, f"{card.device}/uevent")
+        if card.driver
+        else not_found("no driver is named"),
+        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent"),
         "clock_hz": _first_number(system, card, CLOCKS, MHZ),
         "clock_max_hz": _first_number(system, card, _MOST, MHZ),
         "event_reasons": _read_reasons(system, card),
         "power_w": _read_power(system, sensors),
         "power_limit_w": sensors.number(("power1_max", "power2_max"), MICRO),
         "temperature_c": package if isinstance(package, Known) else sensors.number(_TEMPERATURES, MILLI),
-        "memory_temperature_c": sensors.labelled("vram", "input", MILLI),
+        "memory_temperature_c": sensors.labelled_number("vram", "input", MILLI),
     }
     try:
-        processes: Fact[list[GpuProcess]] = reported(processes_of(read_clients(system), card.bus_id), CLIENTS)
+        processes: Fact[list[GpuProcess]] = reported_fact(processes_of(read_clients(system), card.bus_id), CLIENTS)
     except LookError as error:
         processes = unknown(error, "run as root to see the processes of other users")
     facts["processes"] = processes
@@ -69,7 +71,7 @@ def _read_gpu(system: System, index: int, card: Card) -> Gpu:
         facts |= {"vram_total_bytes": why, "vram_used_bytes": why}
     else:
         held = sum(process.vram_bytes.value_or(0) for process in processes.value_or([]))
-        used = estimated(held, f"{CLIENTS}: the sum over the processes that this user may see")
+        used = estimated_fact(held, f"{CLIENTS}: the sum over the processes that this user may see")
         memory = {"vram_used_bytes": used if isinstance(processes, Known) else processes}
         facts |= with_free({"vram_total_bytes": _first_number(system, card, _SIZES, 1), **memory})
         facts |= read_link(system, card.device)
@@ -77,17 +79,15 @@ def _read_gpu(system: System, index: int, card: Card) -> Gpu:
 
 
 def _first_number(system: System, card: Card, files: tuple[str, ...], scale: int) -> Fact[Any]:
-    """The first of these files that holds a number; each driver and version has its own."""
     for path in (f"{card.path}/{file}" for file in files):
         try:
-            return reported(read_number(system, path) * scale, path)
+            return reported_fact(read_number(system, path) * scale, path)
         except LookError:
             continue
     return not_found(f"{card.path} has none of {', '.join(files)}")
 
 
 def _read_reasons(system: System, card: Card) -> Fact[Any]:
-    """Why the clock is held down, in Intel's words, such as "thermal" or "pl1"."""
     for folder, prefix in REASONS:
         path = f"{card.path}/{folder}"
         try:
@@ -100,8 +100,8 @@ def _read_reasons(system: System, card: Card) -> Fact[Any]:
                 if read_word(system, f"{path}/{name}") == "1":
                     reasons.append(name.removeprefix(prefix))
         if names:
-            return reported(reasons, path)
-    return not_supported("this driver does not tell why it holds the clock down")
+            return reported_fact(reasons, path)
+    return not_supported("this driver does not say why it limits the clock")
 
 
 def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
@@ -114,4 +114,4 @@ def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
     second, seconds = sensors.number(("energy1_input", "energy2_input"), MICRO), system.clock() - start
     if not isinstance(second, Known) or seconds <= 0 or second.value < first.value:
         return not_found(f"{first.source} did not grow")
-    return measured(round((second.value - first.value) / seconds, 3), f"{first.source} over {WINDOW_S:g} s")
+    return measured_fact(round((second.value - first.value) / seconds, 3), f"{first.source} over {WINDOW_S:g} s")

@@ -17,10 +17,10 @@ from unslow.facts.values import (
     Fact,
     Known,
     Unknown,
-    failed,
+    failed_fact,
     not_found,
     not_supported,
-    reported,
+    reported_fact,
 )
 from unslow.look.logs import nvidia_smi_rows
 from unslow.look.logs.gpu_facts import gpu_of, gpu_process, gpu_without_facts, reason_names
@@ -52,7 +52,7 @@ _VERSION = re.compile(r"\b(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)\b")
 
 Nvml = Any  # The module pynvml, or a stand-in for it
 
-# Bounds for a library that answers nonsense; a DGX has 16 GPUs, and nobody reads a list of a thousand processes.
+# Bounds for a library that answers nonsense; a DGX has 16 GPUs, and a list of a thousand processes helps no reader.
 MOST_GPUS = 64
 MOST_PROCESSES = 1024
 
@@ -65,11 +65,11 @@ def read(system: System) -> Machine:
     why = "NVML lists no GPU"
     try:
         if gpus := parse_nvml(system.ask("nvml", _ask_nvml)):
-            return Machine(gpus=reported(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
+            return Machine(gpus=reported_fact(tuple(_with_names(system, gpu) for gpu in gpus), SOURCE))
     except LookError as no_nvml:
         why = no_nvml.why
     try:
-        return Machine(gpus=reported(read_nvidia_smi(system), SMI))
+        return Machine(gpus=reported_fact(read_nvidia_smi(system), SMI))
     except LookError:
         return Machine(gpus=try_fact(read_gpus_without_driver, system, why))
 
@@ -98,14 +98,13 @@ def read_nvidia_smi(system: System) -> tuple[Gpu, ...]:
 
 
 def _with_names(system: System, gpu: Gpu) -> Gpu:
-    """The GPU with the kernel's names of processes for which the driver had none."""
     if not isinstance(gpu.processes, Known):
         return gpu
     named = []
     for process in gpu.processes.value:
         path = f"/proc/{process.pid}/comm"
         name = None if isinstance(process.name, Known) else try_look(None, read_text, system, path)
-        fact = process.name if name is None else reported(name.strip(), path)
+        fact = process.name if name is None else reported_fact(name.strip(), path)
         named.append(msgspec.structs.replace(process, name=fact))
     return msgspec.structs.replace(gpu, processes=msgspec.structs.replace(gpu.processes, value=named))
 
@@ -116,7 +115,7 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
     if text is not None:  # else no module is loaded
         match = _VERSION.search(text)
         version = match[1] if match else "of unknown version"
-    silent = failed(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
+    silent = failed_fact(f"driver {version} is loaded, but {why_no_driver}", "run `nvidia-smi`")
     addresses = []
     for address in look_if_there([], system.list_dir, PCI_DEVICES)[:_MOST_DEVICES]:
         vendor = try_look("", read_text, system, f"{PCI_DEVICES}/{address}/vendor").strip().lower()
@@ -127,14 +126,14 @@ def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[G
         return silent
     gpus = []
     for index, address in enumerate(addresses):
-        known = {"vendor": reported("NVIDIA", PCI_DEVICES), "bus_id": reported(address, PCI_DEVICES)}
+        known = {"vendor": reported_fact("NVIDIA", PCI_DEVICES), "bus_id": reported_fact(address, PCI_DEVICES)}
         if version:
-            gpus.append(gpu_without_facts(index, silent, **known, driver=reported(version, MODULE_VERSION)))
+            gpus.append(gpu_without_facts(index, silent, **known, driver=reported_fact(version, MODULE_VERSION)))
             continue
         holder = try_look("", system.read_link, f"{PCI_DEVICES}/{address}/driver").rpartition("/")[2]
         why = f"driver not loaded: {holder} holds the device" if holder else "driver not loaded"
         gpus.append(gpu_without_facts(index, not_found(why, "install NVIDIA's driver and restart"), **known))
-    return reported(tuple(gpus), PCI_DEVICES)
+    return reported_fact(tuple(gpus), PCI_DEVICES)
 
 
 def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
@@ -144,7 +143,7 @@ def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
     driver, gpus = _fact(raw.get("driver"), str), []
     for index, answers in enumerate(raw["gpus"]):
         if isinstance(answers, dict) and "error" in answers:
-            vendor = reported("NVIDIA", SOURCE)
+            vendor = reported_fact("NVIDIA", SOURCE)
             gpus.append(gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver))
         elif isinstance(answers, dict):
             facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
@@ -161,8 +160,8 @@ def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:
     try:
         value = convert(answer)
     except (ArithmeticError, LookupError, TypeError, ValueError):
-        return failed(f"{SOURCE} answered {str(answer)[:40]}")
-    return value if isinstance(value, Known | Unknown) else reported(value, SOURCE)
+        return failed_fact(f"{SOURCE} answered {str(answer)[:40]}")
+    return value if isinstance(value, Known | Unknown) else reported_fact(value, SOURCE)
 
 
 def _unknown(error: Any) -> Unknown:
@@ -171,7 +170,7 @@ def _unknown(error: Any) -> Unknown:
     if kind in _NO_SUCH_QUESTION:
         return not_supported(f"{SOURCE}: {words or kind}")
     hint = "ask as root" if kind == "NVMLError_NoPermission" else ""
-    return failed(f"{SOURCE}: {words or kind}", hint)
+    return failed_fact(f"{SOURCE}: {words or kind}", hint)
 
 
 def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
@@ -179,7 +178,7 @@ def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
     answer = answers.get("nvlinks_active")
     refused = str(answer.get("error", "")) if isinstance(answer, dict) else ""
     if refused.startswith(_NO_SUCH_LINK):
-        return reported(0, f"{SOURCE}: NVLink is not supported")
+        return reported_fact(0, f"{SOURCE}: NVLink is not supported")
     return _fact(answer, _as_it_is)
 
 
@@ -197,9 +196,9 @@ def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
     processes = []
     for pid, size in sorted(used.items()):
         name = _fact(names.get(str(pid)), str) if isinstance(names, dict) else NOT_LOOKED
-        unknown_size = not_supported("this driver model (WDDM) does not tell memory by process")
-        processes.append(gpu_process(pid, name, unknown_size if size is None else reported(size, SOURCE)))
-    return reported(processes, SOURCE)
+        unknown_size = not_supported("this driver model (WDDM) does not report memory per process")
+        processes.append(gpu_process(pid, name, unknown_size if size is None else reported_fact(size, SOURCE)))
+    return reported_fact(processes, SOURCE)
 
 
 def _scaled(scale: float) -> Callable[[Any], Any]:
@@ -232,7 +231,7 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "memory_clock_max_hz": ("memory_clock_max_mhz", _scaled(MHZ)),
     "performance_state": (
         "performance_state",
-        lambda number: f"P{number:d}" if number != _PSTATE_UNKNOWN else not_found("the driver does not know it"),
+        lambda number: f"P{number:d}" if number != _PSTATE_UNKNOWN else not_found("the driver does not report it"),
     ),
     "power_w": ("power_mw", lambda milliwatts: milliwatts / 1000),
     "power_limit_w": ("power_limit_mw", lambda milliwatts: milliwatts / 1000),

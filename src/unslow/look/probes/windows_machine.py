@@ -1,11 +1,12 @@
 """Processors, memory and disks of a Windows machine, where there is no /proc to read."""
 
 from unslow.facts.machine import Machine
-from unslow.look.logs.windows import parse_objects, powershell_command, read_windows_objects
+from unslow.look.logs.windows import parse_objects, read_windows_objects
 from unslow.look.system import LookError, System
 
+SYSTEMS = ("Windows",)
 TURN = 1  # see the probes' own page
-_OBJECTS = (
+OBJECTS = (
     "@{os=@(Get-CimInstance Win32_OperatingSystem|"
     "Select-Object Caption,Version,TotalVisibleMemorySize,FreePhysicalMemory);"
     "cpu=@(Get-CimInstance Win32_Processor|Select-Object Name,NumberOfCores,NumberOfLogicalProcessors);"
@@ -15,15 +16,14 @@ _OBJECTS = (
     "part=@(Get-Partition -ErrorAction SilentlyContinue|Where-Object DriveLetter|"
     "Select-Object @{n='Drive';e={[string]$_.DriveLetter}},DiskNumber)}"
 )
-COMMAND = powershell_command(_OBJECTS)
 
 
 def read(system: System) -> Machine:
-    """What Windows says of itself; nothing at all on another system."""
-    done = read_windows_objects(system, _OBJECTS)
+    """What Windows says of itself."""
+    done = read_windows_objects(system, OBJECTS)
     if done is None:
         return Machine()
     machine = parse_objects(done.stdout)
     if machine == Machine():
-        raise LookError(f"Windows says nothing of itself: {done.stderr.strip()[:200]}")
+        raise LookError(f"Windows returned nothing: {done.stderr.strip()[:200]}")
     return machine

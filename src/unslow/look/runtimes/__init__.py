@@ -1,14 +1,15 @@
-"""One module for each runtime with all of it: found, read, told, measured, and its one writer of commands.
+"""One module per runtime: how it is found, read, configured and measured, and the one writer of its commands.
 
-A runtime is a module (or a package) that offers what `Looker` lists; one whose command lines people paste also offers
-`COMMANDS`, one with its own way to be asked for a completion `ask`, one that gives the probabilities of a given text
-`score`. A short one is one file, of which `tgi` is the one to learn from; a longer one is a package of `server` (how it
-is found and read), `api` and `log` (what it answers and writes), `flags` (its settings as facts), `commands` (the one
-writer) and `bench` (how it is measured and scored), as many of these as it needs.
+A runtime is a module (or a package) that offers what `Looker` lists and `commands_for`, in a package within its module
+`commands`, which is loaded when a command is written. One whose command lines people paste also offers `COMMANDS`, one
+with its own way to be asked for a completion `ask`, one that gives the probabilities of a given text `score`. A short
+one is one file, of which `tgi` is the one to learn from; a longer one is a package of `server` (how it is found and
+read), `api` and `log` (what it answers and writes), `flags` (its settings as facts), `commands` (the one writer) and
+`bench` (how it is measured and scored), as many of these as it needs.
 
 Modules are found by presence and never import one another: what two share is below, or in modules with an underscore:
-`_gguf_*` of whatever runs a llama-server, `_engine_*` of serving engines. A module that can't be loaded, or lacks
-something, costs itself and no other.
+`_gguf_*` for anything that runs a llama-server, `_engine_*` for serving engines. A module that fails to load, or lacks
+something, costs only itself.
 """
 
 import importlib
@@ -16,6 +17,7 @@ import pkgutil
 import re
 from collections.abc import Sequence
 from functools import cache
+from types import ModuleType
 from typing import NamedTuple, Protocol, cast
 
 from unslow.facts.commands import Commands
@@ -24,19 +26,21 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
 from unslow.look.logs.commands import CommandLines
-from unslow.look.processes import Process
+from unslow.look.processes import Process, ProcessSigns
 from unslow.look.system import System
 
 
 class Looker(Protocol):
-    """What a runtime module offers. Everything but `commands_for` may raise LookError."""
+    """What a runtime module offers. Every function may raise LookError."""
 
     NAME: str
     """What `Runtime.name` holds for it, such as "vLLM"."""
     PORTS: tuple[int, ...]
     """Where it listens unless it is told otherwise; asked only where something listens there."""
     RANK: int
-    """Who is asked first at a URL: 0 answers as nobody else does, 9 answers as many do."""
+    """Who is asked first at a URL: 0 answers as no other does, 9 answers as many do."""
+    PROCESSES: ProcessSigns
+    """How its processes look; `find` is called only where one looks so."""
 
     def find(self, processes: Sequence[Process]) -> list[Process]:
         """The processes that this runtime speaks for; children that belong to one of them are left out."""
@@ -50,15 +54,19 @@ class Looker(Protocol):
         """The same by a URL alone; None where something else answers there. Reads only: no model is loaded."""
         ...
 
+
+class Writer(Protocol):
+    """The one writer of a runtime's commands, for every verb."""
+
     def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
-        """The changes as the lines that a user copies: the one writer of this runtime's commands, for every verb."""
+        """The changes as the lines that a user copies."""
         ...
 
 
-OFFERED = ("NAME", "PORTS", "RANK", "find", "read", "read_url", "commands_for")
+OFFERED = ("NAME", "PORTS", "RANK", "PROCESSES", "find", "read", "read_url")
 
 
-class Loaded(NamedTuple):
+class LoadedRuntimes(NamedTuple):
     """The runtimes that can be asked, and why others can't, by the name of their module."""
 
     lookers: tuple[Looker, ...]
@@ -71,7 +79,7 @@ def names() -> list[str]:
 
 
 @cache
-def loaded() -> Loaded:
+def load_runtimes() -> LoadedRuntimes:
     """Every runtime, in the order in which they are asked at a URL."""
     good, broken = [], {}
     for name in names():
@@ -80,7 +88,7 @@ def loaded() -> Loaded:
             broken[name] = found
         else:
             good.append(found)
-    return Loaded(tuple(sorted(good, key=lambda module: (module.RANK, module.NAME))), broken)
+    return LoadedRuntimes(tuple(sorted(good, key=lambda module: (module.RANK, module.NAME))), broken)
 
 
 def _load(name: str) -> Looker | str:
@@ -94,7 +102,19 @@ def _load(name: str) -> Looker | str:
 
 def lookers() -> tuple[Looker, ...]:
     """Every runtime that can be asked, in the order in which they are asked at a URL."""
-    return loaded().lookers
+    return load_runtimes().lookers
+
+
+def find_servers(looker: Looker, processes: Sequence[Process]) -> list[Process]:
+    """The processes that a runtime speaks for."""
+    return looker.find(processes) if looker.PROCESSES.occur_in(processes) else []
+
+
+def writer_of(looker: Looker) -> Writer:
+    """The writer of a runtime's commands: its module `commands`, or the runtime itself where that is one file."""
+    module = cast("ModuleType", looker)
+    of_package = hasattr(module, "__path__")
+    return cast("Writer", importlib.import_module(f"{module.__name__}.commands") if of_package else module)
 
 
 def looker_named(name: str) -> Looker | None:

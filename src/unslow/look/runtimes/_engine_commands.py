@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, Program, Turn, Wanted, Words
-from unslow.look.runtimes._engine_flags import Flags, config_path
+from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, ChangeRequest, Program, Turn, Words
+from unslow.look.runtimes._given_settings import Flags, config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
 """A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
 SHORTEST_CONTEXT = 4096
-NO_GPUS = "over how many GPUs is not known"
+NO_GPUS = "the number of GPUs is unknown"
 
 
 def program_of(
@@ -27,7 +27,7 @@ def program_of(
     """The writer of an engine's command lines; without `has_model` a flag names the model."""
 
     def removal(names: Sequence[str], command: Sequence[str]) -> str:
-        """What to leave out, where nobody knows whether it was put in: the flag, or its line of a file."""
+        """What to leave out, where it is unknown whether it was set: the flag, or its line of a file."""
         flag, file = flags.flags[names[0]].spellings[0], config_path(command)
         if file:
             return f"in {file}: remove {flag.lstrip('-')}"
@@ -37,17 +37,17 @@ def program_of(
         return [v for setting in names for v in flags.flags[setting].variables if v in environment]
 
     has_model = has_model or (lambda command: "model" in flags.settings(command, {}))
-    return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
+    return Program(name, turns, flags.find_flags, flags.without_secrets, bare, no_model, has_model, removal, variables)
 
 
 def number(name: str, flag: str) -> Turn:
     """A flag that takes a whole number; the reader chooses where none is known."""
 
-    def turn(value: Setting, _wanted: Wanted) -> Answer:
+    def turn(value: Setting, _wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words((name,), (flag, PLACE), missing=NO_NUMBER)
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        return Words((name,), (flag, str(value))) if whole else f"{value!r} is no value of {flag}"
+        return Words((name,), (flag, str(value))) if whole else f"{value!r} is not a value of {flag}"
 
     return turn
 
@@ -55,11 +55,11 @@ def number(name: str, flag: str) -> Turn:
 def share(flag: str, *names: str) -> Turn:
     """A flag that takes a share from 0 to 1."""
 
-    def turn(value: Setting, _wanted: Wanted) -> Answer:
+    def turn(value: Setting, _wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words(names, (flag, PLACE), missing=NO_NUMBER)
         is_share = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
-        return Words(names, (flag, f"{value:g}")) if is_share else f"{value!r} is no share"
+        return Words(names, (flag, f"{value:g}")) if is_share else f"{value!r} is not between 0 and 1"
 
     return turn
 
@@ -67,11 +67,11 @@ def share(flag: str, *names: str) -> Turn:
 def cache_type(flag: str, words: Mapping[str, str], engine: str) -> Turn:
     """The type of the KV cache, by the engine's word for each that it has."""
 
-    def turn(value: Setting, _wanted: Wanted) -> Answer:
+    def turn(value: Setting, _wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words(("kv_type",))
         known = str(value) in words
-        return Words(("kv_type",), (flag, words[str(value)])) if known else f"{engine} has no cache of {value}"
+        return Words(("kv_type",), (flag, words[str(value)])) if known else f"{engine} has no {value} KV cache"
 
     return turn
 
@@ -88,16 +88,16 @@ def switched_off_by(name: str, flag: str) -> Turn:
 
 def gpus_in_use(runtime: Runtime) -> int:
     """Over how many GPUs the model is spread now."""
-    return runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
+    return runtime.placement.tensor_parallel.value_or(1) * runtime.placement.pipeline_parallel.value_or(1)
 
 
-def visible_device(value: Setting, _wanted: Wanted) -> Answer:
+def visible_device(value: Setting, _wanted: ChangeRequest) -> Answer:
     """CUDA1 is GPU 1, and 1,2 are two of them; a product's name has other figures."""
     named = re.fullmatch(r"[A-Za-z]*(\d{1,3}(?:,\d{1,3}){0,63})", str(value))
-    missing = "" if named else f"{value!r} names no device"
+    missing = "" if named else f"{value!r} is not a device"
     return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
 
 
-def unthinking(_value: Setting, _wanted: Wanted) -> Answer:
+def unthinking(_value: Setting, _wanted: ChangeRequest) -> Answer:
     """Of a model that reasons: the client switches it off."""
     return Advice([labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')])

@@ -10,18 +10,22 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, not_found, not_supported, reported
+from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, not_found, not_supported, reported_fact
 from unslow.look.command_line import COMMAND, UNSET, Setting
 from unslow.look.logs.dialect import LineDialect
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint, read_config_alone
-from unslow.look.openai_api import Server
+from unslow.look.openai_api import OK, Server
 from unslow.look.processes import Process, outermost, words_of
-from unslow.look.runtimes._engine_flags import Flags
-from unslow.look.runtimes._process import process_facts
+from unslow.look.running_server import process_facts
+from unslow.look.runtimes._given_settings import Flags
+from unslow.look.server_answers import Metrics, parse_metrics, value_at
 from unslow.look.system import LookError, System, read_text, try_look, unknown
 from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host
 
+_UNKNOWN_ADDRESS = (400, 404, 405, 501)
+_MOST_GIBIBYTES = 2**30
+_LONGEST_TEXT = 200
 HEAD_BYTES = 4 * 1024**2
 TAIL_BYTES = 2 * 1024**2
 _TOLD_BY_ANSWERS = ("state", "busy_slots", "running_requests", "deferred_requests", "kv_usage")
@@ -29,6 +33,79 @@ _NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
 _CACHES = {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": "/hub", "HOME": "/.cache/huggingface/hub"}
 """Below which variable a process keeps what it downloads, in the order in which they are tried."""
 _REVISION_BYTES = 256
+
+
+def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
+    """The JSON of the first address that the server knows, and which; None where it knows none.
+
+    LookError where nothing answers, or where a key is wanted.
+    """
+    for path in paths:
+        answer = server.ask(path)
+        if answer.status in _UNKNOWN_ADDRESS:
+            continue
+        if answer.status != OK:
+            server.json(path)  # raises, with the reason
+        try:
+            return answer.json(), path
+        except LookError:
+            continue
+    return None
+
+
+def metrics_of(server: Server, prefix: str) -> Metrics | None:
+    """The metrics of this prefix; None where the server has none."""
+    metrics = parse_metrics(try_look("", server.text, "/metrics"), f"{server.url}/metrics", prefix)
+    return metrics if metrics.samples else None
+
+
+class Place(NamedTuple):
+    """A fact, where it lies, and what kind it must be; a kind gives None for any other."""
+
+    fact: str
+    path: tuple[str, ...]
+    kind: Callable[[Any], Any]
+
+
+def facts_at(data: Any, places: Sequence[Place], source: str) -> dict[str, Known[Any]]:
+    """The facts that are there; the first place of a fact counts."""
+    facts: dict[str, Known[Any]] = {}
+    for fact, path, kind in places:
+        value = kind(value_at(data, *path))
+        if value is not None:
+            facts.setdefault(fact, reported_fact(value, f"{source}: {'.'.join(path)}"))
+    return facts
+
+
+def count(value: Any) -> int | None:
+    """A whole number above zero."""
+    return value if type(value) is int and 0 < value < LARGEST_COUNT else None
+
+
+def share(value: Any) -> float | None:
+    """A share of one."""
+    return float(value) if type(value) in (int, float) and 0 < value <= 1 else None
+
+
+def truth(value: Any) -> bool | None:
+    """On or off."""
+    return value if isinstance(value, bool) else None
+
+
+def untruth(value: Any) -> bool | None:
+    """Off where it is on, as of `disable_something`."""
+    return not value if isinstance(value, bool) else None
+
+
+def text(value: Any) -> str | None:
+    """A word that chooses something."""
+    chosen = isinstance(value, str) and value not in ("", "auto")
+    return value[:_LONGEST_TEXT].removeprefix("torch.") if chosen else None
+
+
+def gibibytes(value: Any) -> int | None:
+    """A size in GiB, in bytes."""
+    return round(value * GIB) if type(value) in (int, float) and 0 <= value < _MOST_GIBIBYTES else None
 
 
 class RequestedSettings(Protocol):
@@ -74,10 +151,10 @@ class Engine(NamedTuple):
         except LookError as error:
             why = unknown(error)
         unanswered: dict[str, Any] = dict.fromkeys(_TOLD_BY_ANSWERS, why)
-        http = http or Subject(runtime=Runtime(**unanswered))
+        http = http or Subject(runtime=Runtime().with_facts(**unanswered))
         path, log = read_own_log(process, self.dialect, self.how_to_log)
         runtime = overlaid(self.told(settings, complete=self.marked_variables), log.runtime)
-        name = reported(self.name, f"/proc/{process.pid}/cmdline")
+        name = reported_fact(self.name, f"/proc/{process.pid}/cmdline")
         shown = process_facts(process, name, self.flags.without_secrets, url, path)
         runtime = overlaid(overlaid(runtime, http.runtime), shown)
         written = settings.get("model", UNSET).value
@@ -99,10 +176,8 @@ def parse_command(
 ) -> Subject:
     """What a command line asks for, whoever pasted it."""
     settings = flags.settings(command, environment)
-    runtime = msgspec.structs.replace(
-        told(settings, complete=False),
-        name=reported(name, COMMAND),
-        command=reported(flags.without_secrets(command), COMMAND),
+    runtime = told(settings, complete=False).with_facts(
+        name=reported_fact(name, COMMAND), command=reported_fact(flags.without_secrets(command), COMMAND)
     )
     return Subject(runtime=runtime, model=model_of_name(settings.get("model", UNSET).value, COMMAND))
 
@@ -116,14 +191,14 @@ def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
     if not is_port(chosen.value):
         return not_supported(f"{chosen.source}: {chosen.value[:40]!r} is not a port", "give the URL")
     scheme = "https" if "certificate" in settings else "http"
-    return reported(
+    return reported_fact(
         f"{scheme}://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{chosen.value}", chosen.source
     )
 
 
 def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:
     """The log that the process writes, and what it tells; the reason where none can be read."""
-    why: Unknown = not_found("the server writes to no file", how_to_get)
+    why: Unknown = not_found("the server writes no log file", how_to_get)
     for path in process.outputs():
         for root in process.roots():
             try:
@@ -139,24 +214,24 @@ def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tup
                 stream.source, stream.newlines = source, 0
                 for block in whole_line_blocks([part]):
                     stream.feed(block)
-            return reported(path, f"/proc/{process.pid}/fd"), stream.readers["log"].seen(name).subject
+            return reported_fact(path, f"/proc/{process.pid}/fd"), stream.readers["log"].log_facts(name).subject
     return why, Subject()
 
 
 def model_of_name(written: str, source: str) -> Model:
-    """A model as somebody wrote it: the last part of a folder is its name."""
+    """A model as it was written: the last part of a folder is its name."""
     if not written:
         return Model()
     folder = written.startswith(("/", "./", "~"))
     name = written.rstrip("/").rpartition("/")[2] if folder else written
-    return Model(name=reported(name, source), path=reported(written, source) if folder else Model().path)
+    return Model(name=reported_fact(name, source), path=reported_fact(written, source) if folder else Model().path)
 
 
 def with_files(
     system: System, model: Model, written: str, environment: Mapping[str, str], roots: Sequence[str]
 ) -> Model:
     """The headers of its files have the last word on the model; a container has a root of its own."""
-    why = not_found("the server does not say where its model lies")
+    why = not_found("the server does not say where its model is")
     for root in roots:
         for folder in _folders(system, written, environment, root):
             try:
@@ -168,7 +243,7 @@ def with_files(
             except LookError as error:
                 why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
                 continue
-            return overlaid(read, Model(name=model.name, path=reported(folder, "its files")))
+            return overlaid(read, Model(name=model.name, path=reported_fact(folder, "its files")))
     missing: Fact[int] = model.weights_bytes if isinstance(model.weights_bytes, Known) else why
     return overlaid(model, Model(weights_bytes=missing))
 

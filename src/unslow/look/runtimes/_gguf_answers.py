@@ -11,19 +11,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Context, History, KvCache, Runtime, Sampling, Scheduling
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import (
     Absence,
     Fact,
     Known,
     Unknown,
-    estimated,
-    failed,
+    estimated_fact,
+    failed_fact,
     first_known,
     not_found,
     not_supported,
-    reported,
+    reported_fact,
 )
 from unslow.look import server_answers
 from unslow.look.logs.llama_cpp.start_lines import parse_file_type
@@ -31,11 +31,11 @@ from unslow.look.openai_api import LOCKED, OK, Server
 from unslow.look.server_answers import Metrics, count_fact, missing_field, text_fact
 from unslow.look.system import LookError, System, unknown
 
-LOADING = failed("the model is still loading", "ask again once it is loaded")
-KEY_REFUSED = failed("the server refuses the key that was given", "give the right one with --api-key")
+LOADING = failed_fact("the model is still loading", "ask again once it is loaded")
+KEY_REFUSED = failed_fact("the server refuses the key that was given", "give the right one with --api-key")
 _REASONS = {
-    401: failed("the server wants an API key", "give the key"),
-    403: failed("the server refuses this key", "give the right key"),
+    401: failed_fact("the server wants an API key", "give the key"),
+    403: failed_fact("the server refuses this key", "give the right key"),
     404: not_found("the server does not know this address"),
     501: not_supported("switched off in this server", "start llama-server with --metrics and without --no-slots"),
     503: LOADING,
@@ -63,7 +63,7 @@ def read_answers(system: System, url: str, api_key: str = "", query: str = "") -
     server = Server(system, url, api_key)
     health = _ask(server, "/health")
     if isinstance(health, Unknown) and health not in (*_REASONS.values(), KEY_REFUSED):
-        return Answers(health, health, health, health, health)  # nobody there: one wait is enough
+        return Answers(health, health, health, health, health)  # nothing there: one wait is enough
     props = _ask(server, f"/props{query}")
     models = _ask(server, "/v1/models")
     if isinstance(props, dict) and props.get("is_sleeping") is True:
@@ -71,7 +71,7 @@ def read_answers(system: System, url: str, api_key: str = "", query: str = "") -
         quiet = Unknown("the server sleeps, and asking would wake it", absence=Absence.NOT_LOOKED)
         return Answers(health, props, models, quiet, quiet)
     if is_router(props):
-        quiet = not_supported("this is a router: its models run in servers of their own")
+        quiet = not_supported("this is a router: each model runs in its own server")
         return Answers(health, props, models, quiet, quiet)
     slots = _ask(server, f"/slots{query}")
     # reading /metrics resets the gauges that other scrapers average; counters, which are used here, are not touched
@@ -90,7 +90,7 @@ def _ask(server: Server, path: str, *, text: bool = False) -> Any:
         if answer.status in LOCKED and server.api_key:
             return KEY_REFUSED
         if answer.status != OK:
-            return _REASONS.get(answer.status, failed(f"{path} answered {answer.status}"))
+            return _REASONS.get(answer.status, failed_fact(f"{path} answered {answer.status}"))
         return answer.body.decode("utf-8", "replace") if text else answer.json()
     except LookError as error:
         return unknown(error)
@@ -100,7 +100,7 @@ def http_subject(answers: Answers, url: Fact[str]) -> Subject:
     """What a server's answers tell."""
     names = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
     subject = subject_of(answers, {name: url.value_or("") + path for name, path in names.items()})
-    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(subject.runtime, url=url))
+    return msgspec.structs.replace(subject, runtime=subject.runtime.with_facts(url=url))
 
 
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
@@ -109,16 +109,17 @@ def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
     props, listed = told.runtime, parse_models(answers.models, source["models"])
     slots = parse_slots(answers.slots, source["slots"])
     metrics = parse_metrics(answers.metrics, source["metrics"])
-    longest = [fact for fact in (metrics.longest_sequence, slots.longest_sequence) if isinstance(fact, Known)]
-    runtime = msgspec.structs.replace(
-        metrics,
+    longest = [
+        fact for fact in (metrics.history.longest_sequence, slots.history.longest_sequence) if isinstance(fact, Known)
+    ]
+    runtime = metrics.with_facts(
         name=props.name,
         version=props.version,
         state=first_known(props.state, parse_health(answers.health, source["health"])),
-        slots=first_known(props.slots, slots.slots),
-        context_per_slot=first_known(props.context_per_slot, slots.context_per_slot),
-        busy_slots=first_known(slots.busy_slots, metrics.busy_slots),
-        longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.longest_sequence,
+        slots=first_known(props.scheduling.slots, slots.scheduling.slots),
+        context_per_slot=first_known(props.context.per_slot, slots.context.per_slot),
+        busy_slots=first_known(slots.scheduling.busy_slots, metrics.scheduling.busy_slots),
+        longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.history.longest_sequence,
     )
     model = msgspec.structs.replace(
         listed,
@@ -132,18 +133,23 @@ def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
 def parse_health(health: Any, source: str) -> Fact[Any]:
     """Loaded or loading; an answer of another kind tells nothing of the model."""
     if isinstance(health, Unknown):
-        return reported("loading", source) if health == LOADING else health
+        return reported_fact("loading", source) if health == LOADING else health
     status = text_fact(health, source, "status")
-    return reported("loaded", source) if status.value_or("") == "ok" else failed(f"{source} did not say that it is ok")
+    return (
+        reported_fact("loaded", source) if status.value_or("") == "ok" else failed_fact(f"{source} did not report ok")
+    )
 
 
 def parse_props(props: Any, source: str) -> Subject:
     """Slots, context of each, build and model file."""
     if is_router(props):
-        why = not_supported(
-            "this is a router: its models run in servers of their own", "look at the server of one model"
+        why = not_supported("this is a router: each model runs in its own server", "look at the server of one model")
+        runtime = Runtime(
+            name=reported_fact("llama.cpp", source),
+            scheduling=Scheduling(slots=why),
+            context=Context(per_slot=why),
+            state=why,
         )
-        runtime = Runtime(name=reported("llama.cpp", source), slots=why, context_per_slot=why, state=why)
         return Subject(runtime=runtime, model=Model(path=why, name=why))
     path = text_fact(props, source, "model_path")
     quant = text_fact(props, source, "model_ftype")
@@ -152,19 +158,19 @@ def parse_props(props: Any, source: str) -> Subject:
     state: Fact[Any] = name
     if isinstance(props, dict) and "default_generation_settings" in props:
         # a server that knows its settings has loaded its model, or has put it away for now
-        name = reported("llama.cpp", source)
-        state = reported("asleep" if props.get("is_sleeping") is True else "loaded", source)
+        name = reported_fact("llama.cpp", source)
+        state = reported_fact("asleep" if props.get("is_sleeping") is True else "loaded", source)
     runtime = Runtime(
         name=name,
         version=text_fact(props, source, "build_info"),
         state=state,
-        slots=count_fact(props, source, "total_slots"),
-        context_per_slot=count_fact(props, source, "default_generation_settings", "n_ctx"),
+        scheduling=Scheduling(slots=count_fact(props, source, "total_slots")),
+        context=Context(per_slot=count_fact(props, source, "default_generation_settings", "n_ctx")),
     )
     model = Model(
         path=path,
-        name=reported(PurePath(alias.value).name, source) if isinstance(alias, Known) else alias,
-        quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
+        name=reported_fact(PurePath(alias.value).name, source) if isinstance(alias, Known) else alias,
+        quant=reported_fact(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
     )
     return Subject(runtime=runtime, model=model)
 
@@ -174,7 +180,7 @@ def parse_models(models: Any, source: str) -> Model:
     quant = text_fact(models, source, "data", 0, "meta", "ftype")
     return Model(
         name=text_fact(models, source, "data", 0, "id"),
-        quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
+        quant=reported_fact(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
         parameters=count_fact(models, source, "data", 0, "meta", "n_params"),
         weights_bytes=count_fact(models, source, "data", 0, "meta", "size"),
         context_trained=count_fact(models, source, "data", 0, "meta", "n_ctx_train"),
@@ -187,13 +193,19 @@ def parse_slots(slots: Any, source: str) -> Runtime:
     """How many slots there are, how many work, and the longest sequence they hold."""
     if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
         why = missing_field(slots, source, "a list of slots")
-        return Runtime(slots=why, busy_slots=why, longest_sequence=why, context_per_slot=why)
+        return Runtime(
+            scheduling=Scheduling(slots=why, busy_slots=why),
+            history=History(longest_sequence=why),
+            context=Context(per_slot=why),
+        )
     lengths = [count_fact(slot, source, "n_prompt_tokens").value_or(0) for slot in slots]
     return Runtime(
-        slots=reported(len(slots), source),
-        busy_slots=reported(sum(slot.get("is_processing") is True for slot in slots), source),
-        longest_sequence=reported(max(lengths, default=0), source),
-        context_per_slot=count_fact(slots, source, 0, "n_ctx"),
+        scheduling=Scheduling(
+            slots=reported_fact(len(slots), source),
+            busy_slots=reported_fact(sum(slot.get("is_processing") is True for slot in slots), source),
+        ),
+        history=History(longest_sequence=reported_fact(max(lengths, default=0), source)),
+        context=Context(per_slot=count_fact(slots, source, 0, "n_ctx")),
     )
 
 
@@ -203,27 +215,31 @@ def parse_metrics(text: Any, source: str) -> Runtime:
     Its gauges are averages between two readers and tell little; counters tell the same to everybody.
     """
     if not isinstance(text, str):
-        why = text if isinstance(text, Unknown) else failed(f"{source} holds no metrics")
+        why = text if isinstance(text, Unknown) else failed_fact(f"{source} holds no metrics")
         untold: dict[str, Any] = dict.fromkeys(_METRICS_FACTS, why)
-        return Runtime(**untold)
+        return Runtime().with_facts(**untold)
     metrics = server_answers.parse_metrics(text, source, _METRICS_PREFIX)
     cached, computed = (metrics.total(f"{_METRICS_PREFIX}prompt_tokens_{part}total") for part in ("cached_", ""))
     prompts = cached.value_or(0.0) + computed.value_or(0.0)
     hits: Fact[float] = not_found(f"{metrics.source} has counted too few prompt_tokens_cached_total")
     if isinstance(cached, Known) and prompts >= ENOUGH_TOKENS:  # older builds don't count it
-        hits = estimated(cached.value / prompts, cached.source)
+        hits = estimated_fact(cached.value / prompts, cached.source)
     drafted, accepted = (f"{_METRICS_PREFIX}spec_decode_num_{name}_tokens_total" for name in ("draft", "accepted"))
     acceptance = metrics.ratio(accepted, drafted, ENOUGH_TOKENS)
     if acceptance.value_or(0.0) > 1:
         acceptance = not_found(f"{metrics.source} has accepted more than was drafted")
     return Runtime(
-        busy_slots=metrics.whole(f"{_METRICS_PREFIX}requests_processing"),
-        deferred_requests=metrics.whole(f"{_METRICS_PREFIX}requests_deferred"),
-        longest_sequence=metrics.whole(f"{_METRICS_PREFIX}n_tokens_max"),
-        decode_tokens_per_s=_rate(metrics, "tokens_predicted_total", "tokens_predicted_seconds_total"),
-        prefill_tokens_per_s=_rate(metrics, "prompt_tokens_total", "prompt_seconds_total"),
-        prefix_hit_rate=hits,
-        draft_acceptance=acceptance,
+        scheduling=Scheduling(
+            busy_slots=metrics.integer(f"{_METRICS_PREFIX}requests_processing"),
+            deferred_requests=metrics.integer(f"{_METRICS_PREFIX}requests_deferred"),
+        ),
+        history=History(
+            longest_sequence=metrics.integer(f"{_METRICS_PREFIX}n_tokens_max"),
+            decode_tokens_per_s=_rate(metrics, "tokens_predicted_total", "tokens_predicted_seconds_total"),
+            prefill_tokens_per_s=_rate(metrics, "prompt_tokens_total", "prompt_seconds_total"),
+        ),
+        cache=KvCache(prefix_hit_rate=hits),
+        sampling=Sampling(draft_acceptance=acceptance),
     )
 
 

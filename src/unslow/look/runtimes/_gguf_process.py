@@ -8,22 +8,22 @@ import msgspec
 
 from unslow.facts.model import Model
 from unslow.facts.runtime import PastLoad
-from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.facts.values import Fact, Known, Unknown, failed_fact, not_found, reported_fact
 from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
 from unslow.look.processes import Process, ancestors, is_file_path, read_process, words_of
-from unslow.look.runtimes._process import read_in_roots
+from unslow.look.running_server import read_in_roots
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.http import is_port, reachable_host
 from unslow.look.system.recorded import UNRECORDED
 
 # which process it is
-_NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
+NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
 _INTERPRETERS = ("python", "pypy", "node", "bun", "ruby", "java", "dotnet", "sh", "bash", "uv")
 _OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
 _OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
-"""In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
+"""In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by another program."""
 
 # where it listens
 SWAP = "llama-swap"
@@ -56,7 +56,7 @@ def find_servers(processes: Sequence[Process]) -> list[Process]:
 
 def is_server(process: Process) -> bool:
     """Whether a process serves with llama.cpp; a zombie has a name and no command line."""
-    if not process.name.startswith(_NAMES):
+    if not process.name.startswith(NAMES):
         return False
     command = process.command()
     if isinstance(command, Unknown) and command.why.endswith("is empty"):
@@ -101,7 +101,7 @@ def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
     scheme = "https" if "certificate" in settings else "http"
     prefix = settings.get("api_prefix", UNSET).value.strip("/")
     url = f"{scheme}://{reachable_host(host)}:{port}"
-    return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
+    return reported_fact(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
 
 
 def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
@@ -113,14 +113,14 @@ def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
             attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
             listen = command[flags[-1] + 1] if flags else attached[-1] if attached else ":8080"
             host, _, port = listen.rpartition(":")
-            return reported(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
+            return reported_fact(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
             url = url_of(server_settings(parent)).value_or("an unknown address")
-            return reported(f"router at {url}", f"/proc/{parent.pid}")
+            return reported_fact(f"router at {url}", f"/proc/{parent.pid}")
     port = environment.value_or({}).get(ROUTER_PORT, "")
     if re.fullmatch(r"\d{1,5}", port):
-        return reported(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
-    return not_found("nothing stands before it")
+        return reported_fact(f"router at http://127.0.0.1:{port}", f"environment: {ROUTER_PORT}")
+    return not_found("no proxy in front")
 
 
 def parents_of(process: Process) -> Iterator[Process]:
@@ -136,10 +136,12 @@ def parents_of(process: Process) -> Iterator[Process]:
 def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
     """A path as the process means it."""
     if path.startswith("/"):
-        return reported(path, "command line")
+        return reported_fact(path, "command line")
     if isinstance(folder, Unknown):
-        return failed(f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get)
-    return reported(f"{folder.value.rstrip('/')}/{path}", folder.source)
+        return failed_fact(
+            f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get
+        )
+    return reported_fact(f"{folder.value.rstrip('/')}/{path}", folder.source)
 
 
 def read_api_key(process: Process) -> str:
@@ -188,7 +190,7 @@ def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]
     for path in dict.fromkeys([*([told] if is_file_path(told) else []), *process.outputs()]):
         for root in process.roots():
             try:
-                return reported(path, f"/proc/{process.pid}"), read_log(process.system, root + path)
+                return reported_fact(path, f"/proc/{process.pid}"), read_log(process.system, root + path)
             except LookError as error:
                 why = unknown(error, why.how_to_get)
     return why, LlamaLog()
@@ -220,8 +222,8 @@ def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fac
         log = parse_log(lines_of(text, port), name)
         if not log.recognised_lines:
             return None
-        runtime = msgspec.structs.replace(log.runtime, loads=reported(parse_loads(text, name), path))
-        return reported(path, f"/proc/{router.pid}"), msgspec.structs.replace(log, runtime=runtime)
+        runtime = log.runtime.with_facts(loads=reported_fact(parse_loads(text, name), path))
+        return reported_fact(path, f"/proc/{router.pid}"), msgspec.structs.replace(log, runtime=runtime)
     return None
 
 
@@ -229,7 +231,7 @@ def parse_loads(text: str, source: str) -> list[PastLoad]:
     """Every server that the router started, in their order, each with its model."""
     own = ((f"{source}:{n}", line) for n, line in enumerate(text.split("\n"), 1) if not _PASSED_ON.match(line))
     found = ((where, started[1]) for where, line in own if (started := _STARTED.search(line[:_LONGEST_LINE])))
-    return [PastLoad(model=reported(name, where), source=where) for where, name in found][-MOST_LOADS:]
+    return [PastLoad(model=reported_fact(name, where), source=where) for where, name in found][-MOST_LOADS:]
 
 
 def lines_of(text: str, port: str) -> list[str]:

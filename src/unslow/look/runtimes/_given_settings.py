@@ -1,15 +1,30 @@
-"""The settings of a program as facts: those that were given, and what it means that nobody gave one."""
+"""The settings of a program as facts: those that were given, and what a missing one means."""
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from unslow.facts.values import GIB, LARGEST_COUNT, MIB, Absence, Fact, Known, estimated, failed, not_found, reported
-from unslow.look.command_line import Setting
+from unslow.facts.values import (
+    GIB,
+    LARGEST_COUNT,
+    MIB,
+    Absence,
+    Fact,
+    Known,
+    estimated_fact,
+    failed_fact,
+    not_found,
+    reported_fact,
+)
+from unslow.look.command_line import COMMAND, ENVIRONMENT, GivenFlag, Setting, with_secrets_hidden
 from unslow.look.gguf_server_flags import OFF, ON
+from unslow.look.processes import Process
+from unslow.look.running_server import read_in_roots
+from unslow.look.system import read_text
 
 T = TypeVar("T")
 _MOST_DIGITS = 12
@@ -19,6 +34,10 @@ _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G
 _SHARE, _SIZE = re.compile(r"0?\.\d{1,9}|1(?:\.0{0,9})?"), re.compile(r"\d{1,7}(?:\.\d{1,9})?")
 _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
+_LONGEST_VALUE = 4096
+_LARGEST_CONFIG_BYTES = 64 * 1024
+_MOST_CONFIG_LINES = 500
+_CONFIG_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
 
 
 class Spellings(Protocol):
@@ -37,33 +56,33 @@ class GivenSettings(NamedTuple):
     complete: bool
 
     def missing(self, name: str, default: Any = None) -> Fact[Any]:
-        """What it means that nobody gave a setting."""
+        """What a missing setting means."""
         flag = self.flags[name].spellings[0]
         if not self.complete:
-            return failed(f"{flag} is not on the command line, and the environment could not be read")
+            return failed_fact(f"{flag} is not on the command line, and the environment could not be read")
         if default is not None:
-            return estimated(default, f"default of {self.program}: no {flag}")
+            return estimated_fact(default, f"default of {self.program}: no {flag}")
         return not_found(f"{flag} was not given")
 
-    def whole(self, name: str, default: int | None = None) -> Fact[int]:
+    def integer(self, name: str, default: int | None = None) -> Fact[int]:
         """Any whole number."""
-        return self._parsed(name, whole_number, "a number", default)
+        return self._parse_setting(name, whole_number, "a number", default)
 
     def natural(self, name: str, default: int | None = None, *, least: int = 0) -> Fact[int]:
         """A whole number; less than `least` leaves the choice to the program."""
-        fact = self.whole(name, default)
+        fact = self.integer(name, default)
         return self._free(self.settings[name]) if isinstance(fact, Known) and fact.value < least else fact
 
     def positive(self, name: str, default: int | None = None) -> Fact[int]:
-        """A whole number; nought and less leave the choice to the program."""
+        """A whole number; zero and less leave the choice to the program."""
         return self.natural(name, default, least=1)
 
     def number(self, name: str, default: int | None = None) -> Fact[int]:
-        """A count, such as 8192, 8k or 8K; nought, less, and `auto` leave the choice to the program."""
+        """A count, such as 8192, 8k or 8K; zero, less, and `auto` leave the choice to the program."""
         setting = self.settings.get(name)
         if setting and (setting.value.lower() in _FREE or setting.value.startswith("-")):
             return self._free(setting)
-        fact = self._parsed(name, human_count, "a number", default)
+        fact = self._parse_setting(name, human_count, "a number", default)
         return self._free(setting) if setting and fact.value_or(None) == 0 else fact
 
     def numbers(self, name: str) -> Fact[list[float]]:
@@ -75,23 +94,25 @@ class GivenSettings(NamedTuple):
         except ValueError:
             found = [math.nan]
         sane = all(0 <= part < 1e9 for part in found)  # noqa: PLR2004 (a share, however it is written)
-        return reported(found, setting.source) if sane else failed(f"{setting.source}: not a list of numbers")
+        return reported_fact(found, setting.source) if sane else failed_fact(f"{setting.source}: not a list of numbers")
 
     def truth(self, name: str, *, default: bool | None = None) -> Fact[bool]:
         """On or off; any other word leaves the choice to the program."""
         if not (setting := self.settings.get(name)):
             return self.missing(name, default)
-        return reported(setting.value in ON, setting.source) if setting.value in (*ON, *OFF) else self._free(setting)
+        return (
+            reported_fact(setting.value in ON, setting.source) if setting.value in (*ON, *OFF) else self._free(setting)
+        )
 
     def untruth(self, name: str, *, default: bool) -> Fact[bool]:
         """Off where the flag is given, as of `--disable-something`."""
         fact = self.truth(name)
-        return reported(not fact.value, fact.source) if isinstance(fact, Known) else self.missing(name, default)
+        return reported_fact(not fact.value, fact.source) if isinstance(fact, Known) else self.missing(name, default)
 
     def text(self, name: str, default: str | None = None) -> Fact[str]:
         """As it was written."""
         setting = self.settings.get(name)
-        return reported(setting.value, setting.source) if setting else self.missing(name, default)
+        return reported_fact(setting.value, setting.source) if setting else self.missing(name, default)
 
     def word(self, name: str) -> Fact[str]:
         """As it was written; `auto` leaves the choice to the program."""
@@ -100,7 +121,7 @@ class GivenSettings(NamedTuple):
 
     def share(self, name: str, default: float | None = None) -> Fact[float]:
         """A share of one."""
-        return self._parsed(name, lambda t: float(t) if _SHARE.fullmatch(t) else None, "a share of one", default)
+        return self._parse_setting(name, lambda t: float(t) if _SHARE.fullmatch(t) else None, "a share of one", default)
 
     def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
         """A size given in GiB, in bytes."""
@@ -108,17 +129,17 @@ class GivenSettings(NamedTuple):
         def parse(text: str) -> int | None:
             return min(round(float(text) * GIB), _MOST_BYTES) if _SIZE.fullmatch(text) else None
 
-        return self._parsed(name, parse, "a size", default)
+        return self._parse_setting(name, parse, "a size", default)
 
     def mebibytes(self, name: str) -> Fact[int]:
-        """A size given in MiB, in bytes: the largest where each device has its own; less than nought has no end."""
+        """A size given in MiB, in bytes: the largest where each device has its own; a negative one means no limit."""
         if not (setting := self.settings.get(name)):
             return self.missing(name)
         known = [n for part in setting.value.split(",", _MOST_PARTS) if (n := whole_number(part)) is not None]
         if not known:
-            return failed(f"{setting.source}: not a size in MiB")
+            return failed_fact(f"{setting.source}: not a size in MiB")
         limit = max(known)
-        return reported(limit * MIB, setting.source) if limit >= 0 else not_found(f"{setting.source}: no limit")
+        return reported_fact(limit * MIB, setting.source) if limit >= 0 else not_found(f"{setting.source}: no limit")
 
     def within(self, name: str, *keys: str) -> Fact[Any]:
         """The first of these keys in a setting that is a JSON object."""
@@ -127,17 +148,19 @@ class GivenSettings(NamedTuple):
         try:
             data = msgspec.json.decode(setting.value, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            return failed(f"{setting.source}: not a JSON object")
+            return failed_fact(f"{setting.source}: not a JSON object")
         found = next((data[key] for key in keys if isinstance(data.get(key), str | int)), None)
-        return not_found(f"{setting.source} has no {keys[0]}") if found is None else reported(found, setting.source)
+        return (
+            not_found(f"{setting.source} has no {keys[0]}") if found is None else reported_fact(found, setting.source)
+        )
 
-    def _parsed(self, name: str, parse: Callable[[str], T | None], kind: str, default: T | None) -> Fact[T]:
+    def _parse_setting(self, name: str, parse: Callable[[str], T | None], kind: str, default: T | None) -> Fact[T]:
         setting = self.settings.get(name)
         if setting is None:
             return self.missing(name, default)
         value = parse(setting.value)
-        wrong = failed(f"{setting.source}: {setting.value[:40]!r} is not {kind}")
-        return wrong if value is None else reported(value, setting.source)
+        wrong = failed_fact(f"{setting.source}: {setting.value[:40]!r} is not {kind}")
+        return wrong if value is None else reported_fact(value, setting.source)
 
     def _free(self, setting: Setting) -> Fact[Any]:
         return not_found(f"{setting.source} lets {self.program} choose")
@@ -161,3 +184,144 @@ def human_count(text: str) -> int | None:
         return None
     value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
     return int(value) if value < LARGEST_COUNT else None
+
+
+_SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
+    "context_set": ("context", GivenSettings.number),
+    "kv_type_k": ("kv_type", GivenSettings.word),
+    "kv_type_v": ("kv_type", GivenSettings.word),
+    "gpu_memory_fraction": ("memory_fraction", GivenSettings.share),
+    "cpu_offload_bytes": ("cpu_offload", partial(GivenSettings.gibibytes, default=0)),
+    "max_sequences": ("sequences", GivenSettings.number),
+    "max_batched_tokens": ("batched_tokens", GivenSettings.number),
+    "tensor_parallel": ("tensor_parallel", partial(GivenSettings.number, default=1)),
+    "pipeline_parallel": ("pipeline_parallel", partial(GivenSettings.number, default=1)),
+    "device_set": ("device", GivenSettings.word),
+    "quantization": ("quantization", GivenSettings.word),
+    "weights_type": ("dtype", GivenSettings.word),
+    "draft_tokens": ("draft_tokens", GivenSettings.number),
+}
+"""The settings that serving engines have alike: the fact, the name of the setting, and how its value is read."""
+
+
+class Flag(NamedTuple):
+    """How a setting is spelled; a switch takes no value, and `--no-` before its name turns it off."""
+
+    spellings: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+    switch: bool = False
+    secret: bool = False
+    several: bool = False  # Whether it takes all words up to the next flag; the first of them is its value
+
+
+def switch(*spellings: str) -> Flag:
+    """A flag without a value."""
+    return Flag(spellings, switch=True)
+
+
+class Flags:
+    """Every flag of one program.
+
+    A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
+    """
+
+    def __init__(self, flags: Mapping[str, Flag]) -> None:
+        self.flags = flags
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, tuple[str, bool]]:
+        found = {word: (name, True) for name, flag in self.flags.items() for word in flag.spellings}
+        switches = ((n, w) for n, flag in self.flags.items() if flag.switch for w in flag.spellings)
+        return found | {f"--no-{word[2:]}": (name, False) for name, word in switches if word.startswith("--")}
+
+    def spellings(self) -> frozenset[str]:
+        """Every word that is a flag."""
+        return frozenset(self._by_spelling)
+
+    def find_flags(self, command: Sequence[str]) -> list[GivenFlag]:
+        """The known flags of a command line, in order."""
+        found, at = [], 1
+        while at < len(command):
+            word, equals, attached = command[at].partition("=")
+            name, on = self._by_spelling.get(word.replace("_", "-") if word[:2] == "--" else word, ("", True))
+            if not name:
+                at += 1
+                continue
+            flag, end = self.flags[name], at + 1
+            if flag.switch:
+                value = "true" if (attached.lower() not in ("false", "0")) is on else "false"
+            elif equals:
+                value = attached
+            else:
+                value = command[end] if end < len(command) else ""
+                end = min(at + 2, len(command))
+                while flag.several and end < len(command) and not command[end].startswith("-"):
+                    end += 1
+            found.append(GivenFlag(name, at, end, value[:_LONGEST_VALUE]))
+            at = end
+        return found
+
+    def settings(self, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
+        """Every setting that was given, by name."""
+        variables = ((name, v) for name, flag in self.flags.items() for v in flag.variables if v in environment)
+        given = {name: Setting(environment[v][:_LONGEST_VALUE], f"{ENVIRONMENT}: {v}") for name, v in variables}
+        for name, start, end, value in self.find_flags(command):
+            secret = self.flags[name].secret
+            given[name] = Setting(value, COMMAND if secret else f"{COMMAND}: {' '.join(command[start:end])[:300]}")
+        return given
+
+    def without_secrets(self, command: Sequence[str]) -> list[str]:
+        """The command line as anybody may see it."""
+        secrets = ((flag.start, flag.end) for flag in self.find_flags(command) if self.flags[flag.name].secret)
+        return with_secrets_hidden(command, secrets)
+
+    def positional(self, command: Sequence[str]) -> Iterator[str]:
+        """The words after the program that are neither a flag nor the value of a known one."""
+        taken = {at for _, start, end, _ in self.find_flags(command) for at in range(start, end)}
+        for at, word in enumerate(command):
+            unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
+            if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
+                yield word
+
+
+def shared_settings(given: GivenSettings) -> dict[str, Any]:
+    """The facts of those that the program has."""
+    return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}
+
+
+def config_path(command: Sequence[str]) -> str:
+    """The file of settings that `--config` names; empty where a command line names none."""
+    for at, word in enumerate(command):
+        if word == "--config":
+            return command[at + 1] if at + 1 < len(command) else ""
+        if word.startswith("--config="):
+            return word.partition("=")[2]
+    return ""
+
+
+def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
+    """The settings in the file, by name; None where it can't be read."""
+    text = read_in_roots(
+        process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_CONFIG_BYTES)
+    )
+    return None if text is None else parse_config(text, flags, path)
+
+
+def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
+    """The settings in the text of such a file, flags as YAML, one `name: value` a line; other lines are left out.
+
+    A flag on the command line beats the file; a switch that is false there is not given at all.
+    """
+    given: dict[str, Setting] = {}
+    name = path.rpartition("/")[2]
+    for line in text.split("\n", _MOST_CONFIG_LINES)[:_MOST_CONFIG_LINES]:
+        found = _CONFIG_LINE.fullmatch(line.rstrip())
+        if not found:
+            continue
+        written = (found[2] or "").strip("\"'")
+        flag = [] if written.lower() in ("", "false") else [f"--{found[1].replace('_', '-')}"]
+        words = [*flag, *([written] if flag and written.lower() != "true" else [])]
+        for setting, (value, _) in flags.settings(["", *words], {}).items():
+            secret = flags.flags[setting].secret
+            given[setting] = Setting(value, name if secret else f"{name}: {line.strip()[:300]}")
+    return given

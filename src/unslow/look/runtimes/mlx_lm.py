@@ -8,6 +8,7 @@ once.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,22 +18,33 @@ from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Build, Context, Runtime, Scheduling, ServerProcess
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
+from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import COMMAND, UNSET, Setting
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, Advice, Answer, Program, Turn, Wanted, Words, advice
+from unslow.look.command_writer import (
+    DRAFT_PLACE,
+    NO_DRAFT,
+    Advice,
+    Answer,
+    ChangeRequest,
+    Program,
+    Turn,
+    Words,
+    advice,
+)
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
-from unslow.look.processes import Process, words_of
-from unslow.look.runtimes._engine_flags import Flag, Flags
-from unslow.look.runtimes._process import process_facts, read_in_roots, resident_bytes
+from unslow.look.processes import Process, ProcessSigns, words_of
+from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
+from unslow.look.runtimes._given_settings import Flag, Flags
 from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
 NAME = "MLX-LM"
 PORTS = (8080,)
 RANK = 8  # by what it does not say
+PROCESSES = ProcessSigns(("python", "mlx_lm", "mlx-lm", "Python"), "mlx.lm")
 DEFAULT_PORT = "8080"
 HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 FLAGS = Flags(
@@ -56,7 +68,9 @@ _USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _LOG_BYTES = 1 << 20
-_UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
+_UNTOLD = not_supported(
+    "MLX-LM's server does not report it", "time one response: `mlx_lm.generate --model MODEL -p hello`"
+)
 _WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
 
 
@@ -87,22 +101,26 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         http = _subject(Server(process.system, url, api_key))
         http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
     except LookError as error:
-        http = Subject(runtime=Runtime(state=failed(error.why)))
+        http = Subject(runtime=Runtime(state=failed_fact(error.why)))
     longest: Fact[int] = _UNTOLD
     for path in process.outputs():
         log = try_look(None, process.system.read_head, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
         # its log has a line for every request
         if log is not None and len(log) < _LOG_BYTES and b'"POST /' not in log:
-            longest = reported(0, path)
+            longest = reported_fact(0, path)
             break
-    shown = process_facts(process, reported(NAME, f"/proc/{process.pid}/cmdline"), list, reported(url, COMMAND))
-    shown = msgspec.structs.replace(shown, resident_bytes=resident_bytes(process), longest_sequence=longest)
+    shown = process_facts(
+        process, reported_fact(NAME, f"/proc/{process.pid}/cmdline"), list, reported_fact(url, COMMAND)
+    )
+    shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=longest)
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("model", UNSET).value
-    model = overlaid(http.model, _described(process, name)) if name else http.model
+    model = overlaid(http.model, _read_model(process, name)) if name else http.model
     # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
     state = (
-        reported("loaded", given["model"].source) if name and isinstance(http.runtime.name, Known) else runtime.state
+        reported_fact("loaded", given["model"].source)
+        if name and isinstance(http.runtime.name, Known)
+        else runtime.state
     )
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
 
@@ -132,32 +150,31 @@ def _subject(server: Server) -> Subject | None:
     died = answer.status == OK and not answer.body.strip()
     if nowhere.status == OK or nowhere.body.strip() != b"Not Found" or not (died or own):
         return None
-    return described(parse_model_list(models, f"{server.url}{MODELS}") or [], server.url)
+    return subject_of_models(parse_model_list(models, f"{server.url}{MODELS}") or [], server.url)
 
 
-def described(models: list[ListedModel], url: str) -> Subject:
+def subject_of_models(models: list[ListedModel], url: str) -> Subject:
     """What the answers tell."""
     source = f"{url}{MODELS}"
     alone = len(models) == 1
     which = not_supported(_WHICH, "run unslow beside the server, or start it with --model")
     runtime = Runtime(
-        state=estimated("loaded", f"{source}: the only model") if alone else which,
-        name=estimated(NAME, f"the shape of {url}{HEALTH} and {source}"),
-        url=reported(url, "given"),
+        state=estimated_fact("loaded", f"{source}: the only model") if alone else which,
+        name=estimated_fact(NAME, f"the shape of {url}{HEALTH} and {source}"),
+        process=ServerProcess(url=reported_fact(url, "given")),
         version=_UNTOLD,
-        busy_slots=_UNTOLD,
-        running_requests=_UNTOLD,
-        context_length=not_supported("MLX-LM's cache grows with the conversation: no length is set"),
-        backends=estimated(["MLX"], "the engine of MLX-LM"),
+        scheduling=Scheduling(busy_slots=_UNTOLD, running_requests=_UNTOLD),
+        context=Context(length=not_supported("MLX-LM's cache grows with the conversation: no length is set")),
+        build=Build(backends=estimated_fact(["MLX"], "the engine of MLX-LM")),
     )
     return Subject(
-        runtime=runtime, model=Model(name=estimated(models[0].name, f"{source}: the only one") if alone else which)
+        runtime=runtime, model=Model(name=estimated_fact(models[0].name, f"{source}: the only one") if alone else which)
     )
 
 
-def _described(process: Process, name: str) -> Model:
+def _read_model(process: Process, name: str) -> Model:
     """The model by the files in its folder; its name is the one it was given, since any other could load another."""
-    named = reported(name, "command line: --model")
+    named = reported_fact(name, "command line: --model")
     if not name.startswith("/"):
         return Model(name=named)  # one of the Hugging Face hub
     system, roots = process.system, process.roots()
@@ -167,7 +184,7 @@ def _described(process: Process, name: str) -> Model:
 
 def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     """What the server was told; the defaults are those of mlx_lm/server.py."""
-    # Whether prompts of other conversations are kept; nought keeps none
+    # Whether prompts of other conversations are kept; zero keeps none
     size = _count(given, "prompts", _USUAL_PROMPTS)
     caches = Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
     cache_bytes: Fact[int] = not_found("--prompt-cache-bytes was not given: the cache has no limit in bytes")
@@ -175,7 +192,7 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
         found = _SIZE.fullmatch(limit.value.strip())
         amount = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
         sane = amount < _MOST_BYTES
-        cache_bytes = reported(amount, limit.source) if sane else failed(f"{limit.source}: not a size")
+        cache_bytes = reported_fact(amount, limit.source) if sane else failed_fact(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "sequences", 32),
         "batch": _count(given, "batched_tokens", 2048),
@@ -183,38 +200,37 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
         "prompt_cache": caches,
     }
     if "draft_model" not in given:
-        return Runtime(speculative=not_found("--draft-model was not given"), **facts)
+        return Runtime().with_facts(speculative=not_found("--draft-model was not given"), **facts)
     draft = given["draft_model"]
     tokens = _count(given, "draft_tokens", 3)
-    return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
+    return Runtime().with_facts(speculative=reported_fact(draft.value, draft.source), draft_tokens=tokens, **facts)
 
 
 def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
     if name not in given:
-        return estimated(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
+        return estimated_fact(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
     value, source = given[name]
     sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
-    return reported(int(value), source) if sane else failed(f"{source}: not a number")
+    return reported_fact(int(value), source) if sane else failed_fact(f"{source}: not a number")
 
 
-def _value_of(name: str) -> Turn:
-    flag = FLAGS.flags[name].spellings[0]
-    return lambda value, _wanted: Words((name,), () if value is None else (flag, str(value)))
+def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Answer:
+    return Words((name,), () if value is None else (FLAGS.flags[name].spellings[0], str(value)))
 
 
-def _prompt_cache(value: KnobSetting, wanted: Wanted) -> Answer:
+def _prompt_cache(value: KnobSetting, wanted: ChangeRequest) -> Answer:
     size = (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value
-    return _value_of("prompts")(size, wanted)
+    return _value_of("prompts", size, wanted)
 
 
-def _drafting(value: KnobSetting, _wanted: Wanted) -> Answer:
+def _drafting(value: KnobSetting, _wanted: ChangeRequest) -> Answer:
     words = ("--draft-model", str(value)) if value and value != "none" else ()
     return Words(("draft_model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.PARALLEL: _value_of("sequences"),
-    Knob.BATCH: _value_of("batched_tokens"),
+    Knob.PARALLEL: partial(_value_of, "sequences"),
+    Knob.BATCH: partial(_value_of, "batched_tokens"),
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: _prompt_cache,
     Knob.QUANT: lambda value, _wanted: Advice(
@@ -225,13 +241,13 @@ _TURNS: Mapping[Knob, Turn] = {
 _PROGRAM = Program(
     NAME,
     _TURNS,
-    FLAGS.spelled,
+    FLAGS.find_flags,
     list,
     bare=lambda at_hand: [
         at_hand.program or "mlx_lm.server",
         *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model MODEL` into the line: which model it is, is not known",
+    no_model="put `--model MODEL` into the line: the model is unknown",
     has_model=lambda command: "model" in FLAGS.settings(command, {}),
     removal=lambda names, command: "" if command else f"remove {FLAGS.flags[names[0]].spellings[0]}",
 )

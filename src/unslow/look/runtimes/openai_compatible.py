@@ -15,7 +15,7 @@ from unslow.facts.knob import Change
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Absence, Amount, Unknown, estimated, not_supported, reported
+from unslow.facts.values import Absence, Amount, Unknown, estimated_fact, not_supported, reported_fact
 from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
 from unslow.look.openai_api import (
     LOCKED,
@@ -32,7 +32,7 @@ from unslow.look.openai_api import (
     parse_usage,
     parse_words,
 )
-from unslow.look.processes import Process
+from unslow.look.processes import Process, ProcessSigns
 from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
 from unslow.look.server_answers import value_at
 from unslow.look.system import ExchangeError, Line, LookError, System
@@ -40,6 +40,7 @@ from unslow.look.system import ExchangeError, Line, LookError, System
 NAME = "OpenAI-compatible"
 PORTS: tuple[int, ...] = ()
 RANK = 9
+PROCESSES = ProcessSigns(())  # any program can be such a server
 CLOCK, CLOCK_AND_CHUNKS = "client clock", "client clock, one token for each piece of the stream"
 SERVER_CLOCK = "server timings"
 _UNTOLD = (
@@ -97,20 +98,20 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 def _subject(url: str, models: list[ListedModel]) -> Subject:
     source = f"{url}/v1/models"
-    facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's interface does not tell it", _HOW))
+    facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's API does not report it", _HOW))
     owners = {model.owner.lower() for model in models}
-    facts["name"] = reported(next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME), source)
-    facts["url"] = reported(url, "given")
+    facts["name"] = reported_fact(next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME), source)
+    facts["url"] = reported_fact(url, "given")
     if len(models) != 1:  # a list of one is taken for what is loaded; a longer one is what could be
         shown = ", ".join(model.name for model in models[:_SHOWN_MODELS])
         more = f" and {len(models) - _SHOWN_MODELS} more" if len(models) > _SHOWN_MODELS else ""
         which = not_supported(f"the server lists {shown}{more}, and does not say which of them is loaded", _HOW)
         which = which if models else Unknown("the server lists no model", "load one")
-        return Subject(runtime=Runtime(state=which, context_length=which, **facts), model=Model(name=which))
-    facts["state"] = estimated("loaded", f"{source}: the only model")
+        return Subject(runtime=Runtime(state=which).with_facts(context_length=which, **facts), model=Model(name=which))
+    facts["state"] = estimated_fact("loaded", f"{source}: the only model")
     return Subject(
-        runtime=Runtime(context_length=models[0].context_length, **facts),
-        model=Model(name=reported(models[0].name, source), path=models[0].root),
+        runtime=Runtime().with_facts(context_length=models[0].context_length, **facts),
+        model=Model(name=reported_fact(models[0].name, source), path=models[0].root),
     )
 
 
@@ -146,7 +147,7 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
         return reply_of(usage, extras, question, heard, heard.last_s, shown=shown)
     answer, total_s = read_whole_answer(server, path, body, question)
     words = parse_words(answer)
-    heard.whole(words.text if words and not words.is_thought else "")
+    heard.set_text(words.text if words and not words.is_thought else "")
     usage, extras = parse_usage(answer) or Usage(), parse_server_times(answer) or ServerTimes()
     return reply_of(usage, extras, question, heard, total_s, shown=shown)
 
@@ -185,13 +186,13 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
         if words is None:
             continue
         if words.is_thought:
-            heard.thought(seconds)
+            heard.add_thought(seconds)
         else:
             heard.piece(seconds, words.text)
     if not heard.arrivals:
-        raise LookError("the server answered without a word")
+        raise LookError("the server answered with nothing")
     if not ended:
-        raise ExchangeError("broke_off", "the answer ended without an end: did it break off?")
+        raise ExchangeError("broke_off", "the response ended without an end marker: did it break off?")
     return usage, extras
 
 
@@ -202,7 +203,7 @@ def reply_of(
     counted = extras.generated_tokens or usage.generated_tokens
     generated = counted or len(heard.arrivals)
     if not generated:
-        raise LookError("the server does not count its tokens, and the answer came in one piece")
+        raise LookError("the server does not count its tokens, and the response came in one piece")
     cached = extras.cached_tokens if extras.cached_tokens is not None else usage.cached_tokens
     computed = max(0, (usage.prompt_tokens or 0) - cached) if extras.prompt_tokens is None else extras.prompt_tokens
     clock = SERVER_CLOCK if extras.decode_s else CLOCK if counted else CLOCK_AND_CHUNKS

@@ -11,29 +11,17 @@ from typing import Any
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
-from unslow.facts.merge import bounded, overlaid
+from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.runtime import Buffer, Context, History, KvCache, Runtime, Scheduling
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, estimated, not_found, not_supported, reported
+from unslow.facts.values import Known, estimated_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, advice
+from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
-from unslow.look.processes import Process
-from unslow.look.runtimes._engine_answers import (
-    Place,
-    answer_if_offered,
-    count,
-    facts_at,
-    gibibytes,
-    metrics_of,
-    share,
-    text,
-    truth,
-    untruth,
-)
+from unslow.look.processes import Process, ProcessSigns
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
@@ -49,14 +37,30 @@ from unslow.look.runtimes._engine_commands import (
     visible_device,
 )
 from unslow.look.runtimes._engine_commands import share as share_flag
-from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
-from unslow.look.runtimes._engine_server import Engine, find_servers, model_of_name, parse_command, url_of
-from unslow.look.runtimes._given_settings import GivenSettings
+from unslow.look.runtimes._engine_server import (
+    Engine,
+    Place,
+    answer_if_offered,
+    count,
+    facts_at,
+    find_servers,
+    gibibytes,
+    metrics_of,
+    model_of_name,
+    parse_command,
+    share,
+    text,
+    truth,
+    untruth,
+    url_of,
+)
+from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, shared_settings, switch
 from unslow.look.server_answers import Metrics, value_at
 
 NAME = "SGLang"
 PORTS = (30000,)
 RANK = 2
+PROCESSES = ProcessSigns(("sglang", "python", "pt_main_thread"), "sglang")
 LOG = "start it with its output in a file (`… > sglang.log 2>&1`), or give a log to `unslow triage`"
 _ENOUGH_TOKENS = 50
 FLAGS = Flags(
@@ -153,7 +157,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "speculative": given.word("speculative"),
         "metrics_endpoint": given.truth("metrics", default=False),
     }
-    return Runtime(**facts)
+    return Runtime().with_facts(**facts)
 
 
 COMMANDS = CommandLines(
@@ -165,7 +169,7 @@ COMMANDS = CommandLines(
 
 
 def read_answers(server: Server) -> Subject | None:
-    """The facts of all answers together; None where it is not SGLang, LookError where nobody answers."""
+    """The facts of all answers together; None where it is not SGLang, LookError where nothing answers."""
     answer = answer_if_offered(server, "/server_info", "/get_server_info")
     if answer is None or (
         value_at(answer[0], "max_total_num_tokens") is None and value_at(answer[0], "tp_size") is None
@@ -183,42 +187,45 @@ def read_answers(server: Server) -> Subject | None:
     facts: dict[str, Any] = {**facts_at(info, _PLACES, source)}
     facts["buffers"] = not_found(f"{source} does not say what is allocated", LOG)
     if buffers:
-        facts["buffers"] = reported(buffers, f"{source}: memory_usage")
-    runtime = Runtime(
-        name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
+        facts["buffers"] = reported_fact(buffers, f"{source}: memory_usage")
+    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
+        url=reported_fact(server.url, "given"), **facts
     )
     if models:
-        runtime = overlaid(runtime, Runtime(context_length=models[0].context_length))
-    whole = overlaid(runtime, _counted(metrics_of(server, "sglang:")))
+        runtime = overlaid(runtime, Runtime(context=Context(length=models[0].context_length)))
+    whole = overlaid(runtime, _runtime_of_metrics(metrics_of(server, "sglang:")))
     written = text(value_at(info, "model_path")) or ""
     name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
-    known = Model(name=reported(name, source)) if name else Model()
-    return bounded(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
+    known = Model(name=reported_fact(name, source)) if name else Model()
+    return bound_facts(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
 
 
-def _counted(metrics: Metrics | None) -> Runtime:
+def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
     """Every rank counts the same requests, so the first of several is enough."""
     if metrics is None:
         why = not_supported("SGLang offers no metrics", "start SGLang with --enable-metrics")
         facts: dict[str, Any] = dict.fromkeys(
             ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate"), why
         )
-        return Runtime(**facts)
+        return Runtime().with_facts(**facts)
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
-    running = one.whole("sglang:num_running_reqs")
+    running = one.integer("sglang:num_running_reqs")
     # tokens a second of one request, while some run; else by the mean time between tokens so far
     means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
     decode, rate = one.rate(*means, least=_ENOUGH_TOKENS), one.total("sglang:gen_throughput")
     if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
-        decode = estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
+        decode = estimated_fact(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
     return Runtime(
-        running_requests=running,
-        busy_slots=running,
-        deferred_requests=one.whole("sglang:num_queue_reqs"),
-        kv_usage=one.largest_share("sglang:token_usage"),
-        prefix_hit_rate=one.largest_share("sglang:cache_hit_rate"),
-        preemptions=one.whole("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
-        decode_tokens_per_s=decode,
+        scheduling=Scheduling(
+            running_requests=running,
+            busy_slots=running,
+            deferred_requests=one.integer("sglang:num_queue_reqs"),
+            preemptions=one.integer("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
+        ),
+        cache=KvCache(
+            usage=one.largest_share("sglang:token_usage"), prefix_hit_rate=one.largest_share("sglang:cache_hit_rate")
+        ),
+        history=History(decode_tokens_per_s=decode),
     )
 
 
@@ -227,8 +234,8 @@ read, read_url = ENGINE.read, ENGINE.read_url
 _share = share_flag("--mem-fraction-static", "memory_fraction")
 
 
-def _split(value: KnobSetting, wanted: Wanted) -> Answer:
-    """Every layer on so many GPUs, or with `layer` whole layers on each of those that are in use."""
+def _split(value: KnobSetting, wanted: ChangeRequest) -> Answer:
+    """Every layer on that many GPUs, or with `layer` whole layers on each of those that are in use."""
     names = ("tensor_parallel", "pipeline_parallel")
     if value is None:
         return Words(names)
@@ -241,8 +248,11 @@ def _split(value: KnobSetting, wanted: Wanted) -> Answer:
     return Words(names, (flag, count), missing=NO_GPUS if count == PLACE else "")
 
 
-def _capacity(_value: KnobSetting, wanted: Wanted) -> Answer:
-    fraction, shorter = wanted.runtime.gpu_memory_fraction.value_or(0.0), wanted.runtime.context_length.value_or(0) // 2
+def _capacity(_value: KnobSetting, wanted: ChangeRequest) -> Answer:
+    fraction, shorter = (
+        wanted.runtime.memory.gpu_memory_fraction.value_or(0.0),
+        wanted.runtime.context.length.value_or(0) // 2,
+    )
     more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
     return Advice(
         [
@@ -250,7 +260,7 @@ def _capacity(_value: KnobSetting, wanted: Wanted) -> Answer:
             "--kv-cache-dtype fp8_e5m2",
             *([f"--context-length {shorter}"] if shorter >= SHORTEST_CONTEXT else []),
         ],
-        "how much more it needs is not known",
+        "how much more it needs is unknown",
     )
 
 
@@ -285,6 +295,6 @@ _PROGRAM = program_of(
         *(at_hand.program or "python3", "-m", "sglang.launch_server"),
         *(["--model-path", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model-path MODEL` into the line: which model it is, is not known",
+    no_model="put `--model-path MODEL` into the line: the model is unknown",
 )
 commands_for = _PROGRAM.commands_for

@@ -12,18 +12,17 @@ from typing import Any
 from unslow.facts import knob
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
-from unslow.facts.merge import bounded, overlaid
+from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.run import Run
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import History, Runtime, Scheduling
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, not_found, not_supported, reported
+from unslow.facts.values import Known, not_found, not_supported, reported_fact
 from unslow.look.command_line import Setting
-from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, advice
+from unslow.look.command_writer import PLACE, Answer, ChangeRequest, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
-from unslow.look.processes import Process
-from unslow.look.runtimes._engine_answers import Place, answer_if_offered, count, facts_at, metrics_of, text
+from unslow.look.processes import Process, ProcessSigns
 from unslow.look.runtimes._engine_commands import (
     NO_GPUS,
     cache_type,
@@ -33,42 +32,52 @@ from unslow.look.runtimes._engine_commands import (
     share,
     visible_device,
 )
-from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings
-from unslow.look.runtimes._engine_server import Engine, find_servers, model_of_name, parse_command, url_of
-from unslow.look.runtimes._given_settings import GivenSettings
+from unslow.look.runtimes._engine_server import (
+    Engine,
+    Place,
+    answer_if_offered,
+    count,
+    facts_at,
+    find_servers,
+    metrics_of,
+    model_of_name,
+    parse_command,
+    text,
+    url_of,
+)
+from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, shared_settings
 from unslow.look.server_answers import value_at
 
 NAME = "TGI"
 PORTS = (3000,)
 RANK = 2
+PROCESSES = ProcessSigns(("text-generation", "python"), "text-generation")
 _LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
 _ENOUGH_REQUESTS = 3
-
-
-def _flag(name: str, *, secret: bool = False) -> Flag:
-    return Flag((f"--{name}",), (name.replace("-", "_").upper(),), secret=secret)
-
-
+_SPELLED_ALIKE = {
+    "model": "model-id",
+    "context": "max-total-tokens",
+    "sequences": "max-concurrent-requests",
+    "batched_tokens": "max-batch-prefill-tokens",
+    "batch_total": "max-batch-total-tokens",
+    "memory_fraction": "cuda-memory-fraction",
+    "graphs": "cuda-graphs",
+    "quantization": "quantize",
+    "dtype": "dtype",
+    "kv_type": "kv-cache-dtype",
+    "shards": "num-shard",
+    "draft_tokens": "speculate",
+}
+"""Settings whose environment variable is the flag in capitals."""
 FLAGS = Flags(
     {
         "host": Flag(("--hostname",)),
         "port": Flag(("--port", "-p"), ("PORT",)),
-        "api_key": _flag("api-key", secret=True),
-        "model": _flag("model-id"),
-        "context": _flag("max-total-tokens"),
+        "api_key": Flag(("--api-key",), ("API_KEY",), secret=True),
         "input": Flag(("--max-input-tokens", "--max-input-length"), ("MAX_INPUT_TOKENS", "MAX_INPUT_LENGTH")),
-        "sequences": _flag("max-concurrent-requests"),
-        "batched_tokens": _flag("max-batch-prefill-tokens"),
-        "batch_total": _flag("max-batch-total-tokens"),
-        "memory_fraction": _flag("cuda-memory-fraction"),
-        "graphs": _flag("cuda-graphs"),
-        "quantization": _flag("quantize"),
-        "dtype": _flag("dtype"),
-        "kv_type": _flag("kv-cache-dtype"),
-        "shards": _flag("num-shard"),
-        "draft_tokens": _flag("speculate"),
         "attention": Flag((), ("ATTENTION",)),
         "prefix_cache": Flag((), ("PREFIX_CACHING", "USE_PREFIX_CACHING")),
+        **{name: Flag((f"--{f}",), (f.replace("-", "_").upper(),)) for name, f in _SPELLED_ALIKE.items()},
     }
 )
 SHARED = frozenset({"--hostname", "--port", "-p", "--api-key", "--dtype", "--kv-cache-dtype", "--model-id"})
@@ -104,7 +113,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     given = GivenSettings(NAME, FLAGS.flags, settings, complete)
     # A list of batch sizes to capture graphs for; `0` is none
     sizes = given.word("graphs")
-    eager = reported(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
+    eager = reported_fact(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes
     facts: dict[str, Any] = {
         **shared_settings(given),
         "gpu_memory_fraction": given.share("memory_fraction", default=1.0),
@@ -113,13 +122,13 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "eager": eager,
         "tensor_parallel": given.number("shards"),
         "attention": not_found("no variable sets the attention"),
-        "prompt_cache": not_found("no variable sets the cache of prefixes"),
+        "prompt_cache": not_found("no variable sets prefix caching"),
     }
     if kernel := settings.get("attention"):
-        facts["attention"] = reported(kernel.value, kernel.source)
+        facts["attention"] = reported_fact(kernel.value, kernel.source)
     if cached := settings.get("prefix_cache"):
-        facts["prompt_cache"] = reported(cached.value.lower() in ("1", "true"), cached.source)
-    return Runtime(**facts)
+        facts["prompt_cache"] = reported_fact(cached.value.lower() in ("1", "true"), cached.source)
+    return Runtime().with_facts(**facts)
 
 
 COMMANDS = CommandLines(
@@ -133,30 +142,32 @@ COMMANDS = CommandLines(
 
 
 def read_answers(server: Server) -> Subject | None:
-    """The facts of all answers together; None where it is not TGI, LookError where nobody answers."""
+    """The facts of all answers together; None where it is not TGI, LookError where nothing answers."""
     answer = answer_if_offered(server, "/info")
     info = answer[0] if answer else None
     if text(value_at(info, "model_id")) is None or count(value_at(info, "max_concurrent_requests")) is None:
         return None
     source = f"{server.url}/info"
-    why = not_supported("TGI does not say it over HTTP", _LOG)
+    why = not_supported("TGI does not report it over HTTP", _LOG)
     facts: dict[str, Any] = {**dict.fromkeys(_UNTOLD, why), **facts_at(info, _PLACES, source)}
-    runtime = Runtime(
-        name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
+    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
+        url=reported_fact(server.url, "given"), **facts
     )
     metrics = metrics_of(server, "tgi_")
     model = model_of_name(text(value_at(info, "model_id")) or "", source)
     if metrics is None:
         return Subject(runtime=runtime, model=model)
-    busy = metrics.whole("tgi_batch_current_size")
+    busy = metrics.integer("tgi_batch_current_size")
     # By the mean time for each token, the first of every answer among them
     counted = Runtime(
-        busy_slots=busy,
-        running_requests=busy,
-        deferred_requests=metrics.whole("tgi_queue_size"),
-        decode_tokens_per_s=metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS),
+        scheduling=Scheduling(
+            busy_slots=busy, running_requests=busy, deferred_requests=metrics.integer("tgi_queue_size")
+        ),
+        history=History(
+            decode_tokens_per_s=metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS)
+        ),
     )
-    return bounded(
+    return bound_facts(
         Subject(
             runtime=overlaid(runtime, counted),
             model=model,
@@ -179,7 +190,7 @@ ENGINE = Engine(
 read, read_url = ENGINE.read, ENGINE.read_url
 
 
-def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
+def _split(value: knob.Setting, _wanted: ChangeRequest) -> Answer:
     """Only every layer on all GPUs: one for none, else what the reader has."""
     if value is None:
         return Words(("shards",))
@@ -199,8 +210,8 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.CAPACITY: advice("--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"),
     Knob.DEVICE: visible_device,
     Knob.QUANT: advice(by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")),
-    Knob.QUANT_KERNEL: advice(by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")),
-    Knob.VERSION: advice(by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")),
+    Knob.QUANT_KERNEL: advice(by_hand("serve the same checkpoint with vLLM: TGI is in maintenance mode")),
+    Knob.VERSION: advice(by_hand("serve the model with vLLM, SGLang or llama.cpp: TGI is in maintenance mode")),
 }
 _PROGRAM = program_of(
     NAME,
@@ -210,6 +221,6 @@ _PROGRAM = program_of(
         "text-generation-launcher",
         *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model-id MODEL` into the line: which model it is, is not known",
+    no_model="put `--model-id MODEL` into the line: the model is unknown",
 )
 commands_for = _PROGRAM.commands_for

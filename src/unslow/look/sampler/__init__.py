@@ -54,7 +54,7 @@ class ScheduledThread(Thread):
         with suppress(RuntimeError):
             super().start()
 
-    def ended(self, timeout_s: float) -> bool:
+    def wait_for_end(self, timeout_s: float) -> bool:
         """Wait for its end; whether it has come."""
         if self.ident is not None:
             self.join(timeout_s)
@@ -153,7 +153,7 @@ class Sampler:
         self._stopping.set()
         with self._lock:
             beats, live = self._beats, self._live
-        ended = [beat.ended(JOIN_S) for beat in beats]
+        ended = [beat.wait_for_end(JOIN_S) for beat in beats]
         if live is not None and self._stopped_s == inf:
             self._stopped_s = live.clock()
         if all(ended):
@@ -172,9 +172,9 @@ class Sampler:
         """Count what was seen in this span to its phase."""
         self._book.note(span)
 
-    def seen(self, since_s: float, until_s: float | None = None) -> dict[str, float]:
+    def means_between(self, since_s: float, until_s: float | None = None) -> dict[str, float]:
         """Means of all columns in a stretch of time, maxima of some; columns without a value there are left out."""
-        return self._book.seen(since_s, inf if until_s is None else until_s)
+        return self._book.means_between(since_s, inf if until_s is None else until_s)
 
     def telemetry(self) -> Telemetry:
         book, seconds = self._book, max(0.0, min(self.clock(), self._stopped_s) - self._started_s)
@@ -192,7 +192,7 @@ class Sampler:
         )
 
     def recent(self, seconds: float) -> Telemetry:
-        """The last so many seconds alone, by phase: of a watching that goes on, what is long past says nothing."""
+        """The last seconds alone, by phase: in a long session, old samples say nothing."""
         phases = self._book.phases_since(self.clock() - seconds)
         return Telemetry(
             seconds=min(seconds, max(0.0, self.clock() - self._started_s)),

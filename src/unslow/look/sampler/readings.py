@@ -11,7 +11,7 @@ SELDOM_S = 0.5
 data gone from the caches, and costs ten times what one in a row does. A rate loses nothing by it."""
 CORE = "core"  # How the columns of single cores start: they are in the series, and in no summary
 
-MOST_ROUNDS = 100  # However slow a reading is, and however often it failed: it gets its turn every so many rounds
+MOST_ROUNDS = 100  # However slow a reading is, and however often it failed: it gets its turn every this many rounds
 _WORDS = 200
 _LARGEST = 1e18
 _STEADY = 0.8  # weight of the former cost: one reading that was interrupted must not make it rare
@@ -70,7 +70,7 @@ class Rate:
         return grown / seconds if seconds > 0 and grown >= 0 else nan
 
 
-class Paced:
+class PacedReading:
     """A reading and its pace: one that costs twice the allowance is read every other round."""
 
     def __init__(self, reading: Reading, at: int, period_s: float) -> None:
@@ -81,7 +81,7 @@ class Paced:
         self.due = 0
         self.failures = 0
 
-    def paid(self, number: int, cost_s: float, allowance_s: float) -> None:
+    def note_cost(self, number: int, cost_s: float, allowance_s: float) -> None:
         """Note what it cost this time, and when it is due again."""
         self.failures = 0
         clipped = min(cost_s, _OUTLIER * self.cost_s) if self.cost_s > 0 else cost_s
@@ -89,7 +89,7 @@ class Paced:
         rounds = max(self.least, ceil(self.cost_s / allowance_s))
         self.due = number - number % self.least + min(MOST_ROUNDS, rounds)  # those of one pace stay together
 
-    def failed(self, number: int) -> None:
+    def note_failure(self, number: int) -> None:
         """Wait longer each time before it is tried again."""
         self.failures += 1
         self.due = number + min(MOST_ROUNDS, 2 ** min(self.failures, 10))
@@ -112,10 +112,10 @@ class Reader:
     ) -> None:
         self.name = name
         self.columns = tuple(column for reading in readings for column in reading.flat_columns)
-        self.paced: list[Paced] = []
+        self.paced: list[PacedReading] = []
         for reading in readings:
             at = sum(len(p.reading.columns) for p in self.paced)
-            self.paced.append(Paced(reading, at, period_s))
+            self.paced.append(PacedReading(reading, at, period_s))
         self.unread: dict[str, str] = {}
         self.busy_since: float | None = None
         self._clock, self._cost_clock, self._allowance_s = clock, cost_clock, share * period_s
@@ -137,12 +137,12 @@ class Reader:
                 self._values[paced.place] = [value if -_LARGEST < value < _LARGEST else nan for value in values]
             except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
                 self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
-                paced.failed(number)
+                paced.note_failure(number)
                 before = self._cost_clock()
             else:
                 after = self._cost_clock()
                 self.unread.pop(name, None)
-                paced.paid(number, after - before, self._allowance_s)
+                paced.note_cost(number, after - before, self._allowance_s)
                 before = after
         self.busy_since = None
 

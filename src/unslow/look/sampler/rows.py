@@ -60,7 +60,7 @@ class Block:
         """The rows from the first to the one after the last whose moment lies in there, ends included."""
         return bisect_left(self.seconds, start_s), bisect_right(self.seconds, end_s)
 
-    def thinned(self, by: int, masks: frozenset[int]) -> "Block":
+    def thin(self, by: int, masks: frozenset[int]) -> "Block":
         """One row for each `by`: means, but for columns that are masks; there a bit is set where it ever was."""
         thin = Block(len(self.columns))
         for at in range(0, len(self), by):
@@ -89,11 +89,11 @@ class Tally:
             if len(seen) < _MOST_MASKS:
                 seen.update(known_values(block.columns[place][start:end]))
 
-    def joined(self, other: "Tally") -> "Tally":
+    def join(self, other: "Tally") -> "Tally":
         """Both together; the other one is the later."""
         both = Tally((), frozenset())
         both.samples = self.samples + other.samples
-        both.running = {place: running.joined(other.running[place]) for place, running in self.running.items()}
+        both.running = {place: running.join(other.running[place]) for place, running in self.running.items()}
         both.masks = {place: seen + other.masks[place] for place, seen in self.masks.items()}
         return both
 
@@ -116,7 +116,7 @@ class Running:
             self.low, self.high = min(self.low, low), max(self.high, high)
             self.last = there[-1]
 
-    def joined(self, other: "Running") -> "Running":
+    def join(self, other: "Running") -> "Running":
         """Both together; the other one is the later."""
         both = Running()
         both.count, both.total = self.count + other.count, self.total + other.total
@@ -172,13 +172,13 @@ class SampledRows:
         found = []
         for phase in get_args(Phase):
             with self._lock:
-                tally = idle if phase == _IDLE else self._tallies[phase].joined(self._new_tally())
+                tally = idle if phase == _IDLE else self._tallies[phase].join(self._new_tally())
                 seconds = idle_s if phase == _IDLE else self._lasted[phase].seconds
             if tally.samples or seconds:
                 found.append(phase_telemetry(phase, seconds, tally, self.columns, self.devices))
         return tuple(found)
 
-    def seen(self, start_s: float, end_s: float) -> dict[str, float]:
+    def means_between(self, start_s: float, end_s: float) -> dict[str, float]:
         """Means by column in a stretch of time, maxima that matter with `_max` at the end, and shares of reasons."""
         tally = self._new_tally()
         for block in self._blocks():
@@ -213,7 +213,7 @@ class SampledRows:
             if tally.samples
         )
 
-    def held(self) -> list[tuple[Block, int]]:
+    def blocks_with_rows(self) -> list[tuple[Block, int]]:
         """Every block that is still there, oldest first, and how many rows of it are whole: more may be coming."""
         with self._lock:
             return [(block, len(block)) for block in self._series.blocks() if len(block)]
@@ -238,7 +238,7 @@ class SampledRows:
         return Tally(self._summed, self._masks)
 
     def _add_idle(self, block: Block) -> None:
-        """What nobody has claimed within the hour was idle; called with the lock held."""
+        """What was not claimed within the hour was idle; called with the lock held."""
         for first, last in _runs(block, 0, len(block), ALL_PHASES):
             self._tallies[_IDLE].add(block, first, last)
 
@@ -252,7 +252,7 @@ class SampledRows:
                 for first, last in _runs(block, 0, len(block), ALL_PHASES):
                     fresh.add(block, first, last)
         with self._lock:
-            idle = self._tallies[_IDLE].joined(fresh)
+            idle = self._tallies[_IDLE].join(fresh)
             every_s = (self.last_s - self.first_s) / (self.samples - 1) if self.samples > 1 else 0.0
         return idle, idle.samples * every_s
 
@@ -289,7 +289,7 @@ class Series:
         if number == 0:
             self._on_old(old)
         if number + 1 < LEVELS:
-            thin, last = old.thinned(THINNER, self._masks), self._levels[number + 1][-1]
+            thin, last = old.thin(THINNER, self._masks), self._levels[number + 1][-1]
             for at, seconds in enumerate(thin.seconds):
                 last.add(seconds, [column[at] for column in thin.columns], thin.phases[at])
             if len(last) >= BLOCK_ROWS:
@@ -358,7 +358,6 @@ def reason_shares(device: Device, bits: Counter[float]) -> dict[str, float]:
 
 
 def _runs(block: Block, start: int, end: int, bits: int) -> Iterator[tuple[int, int]]:
-    """The stretches of rows between `start` and `end` in which none of the bits is set."""
     first = start
     for at in range(start, end):
         if block.phases[at] & bits:

@@ -5,9 +5,9 @@ from itertools import groupby
 from math import inf
 from typing import Any, NamedTuple, get_args
 
-from unslow.facts.merge import bounded
+from unslow.facts.merge import bound_facts
 from unslow.facts.run import GpuUnderLoad, Phase, PhaseTelemetry, ReasonSeen, Span, Stat, Telemetry, Timeline, TrackSeen
-from unslow.facts.values import Fact, Fraction, measured, not_found, reported
+from unslow.facts.values import Fact, Fraction, measured_fact, not_found, reported_fact
 from unslow.look.sampler.readings import REASON_BITS, Device
 from unslow.look.sampler.rows import Block, SampledRows, known_values
 
@@ -15,7 +15,7 @@ UNDER_LOAD = "sampled while generating"
 MEANT_SHARE = 0.2
 """Of the samples in which a reason must be set to count as one. A GPU that works touches its power limit now and then
 without losing anything: clocks that were halved in fewer samples than these cost less than a tenth of the speed, which
-is no slowness. Heat and power that do hold a GPU back are set nearly all the time, or at least every other sample."""
+is not slowness. Heat and power that do hold a GPU back are set nearly all the time, or at least every other sample."""
 
 _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
     "busy": ("busy", lambda stat: stat.mean),
@@ -82,7 +82,7 @@ def timeline_of(book: SampledRows) -> Timeline | None:
 
 def _slices(book: SampledRows, columns: int, width_s: float) -> list[_Slice]:
     found = []
-    for block, rows in book.held():
+    for block, rows in book.blocks_with_rows():
         first = 0
         while first < rows:
             column = min(columns - 1, int((block.seconds[first] - book.first_s) / width_s))
@@ -110,7 +110,9 @@ def _means(slices: Sequence[_Slice], at: int, columns: int) -> tuple[float | Non
 
 def _spans(book: SampledRows, phase: Phase, close_s: float) -> list[Span]:
     from_s, to_s, found = book.first_s, book.last_s, []
-    for start, end, _ in _joined([_Stretch(start, end, end - start) for start, end in book.pieces(phase)], close_s):
+    for start, end, _ in _join_stretches(
+        [_Stretch(start, end, end - start) for start, end in book.pieces(phase)], close_s
+    ):
         if end > from_s and start < to_s:
             start_s, end_s = max(start, from_s) - from_s, min(end, to_s) - from_s
             found.append(Span(phase=phase, start_s=round(start_s, 3), end_s=round(end_s, 3)))
@@ -125,7 +127,7 @@ def reasons_seen(book: SampledRows, width_s: float) -> tuple[ReasonSeen, ...]:
     """
     found = {(d.number, name): stretches for d in book.devices for name, stretches in _of_device(book, d).items()}
     close_s, whole_s = width_s / 2, book.last_s - book.first_s
-    while len(every := [(key, one) for key in found for one in _joined(found[key], close_s)]) > MOST_REASONS:
+    while len(every := [(key, one) for key in found for one in _join_stretches(found[key], close_s)]) > MOST_REASONS:
         if close_s > whole_s:  # each is one stretch by now
             break
         close_s *= 2
@@ -146,7 +148,7 @@ def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
         for name in named[bits]:
             found.setdefault(name, []).append(_Stretch(start_s, end_s, end_s - start_s))
     # Those that were no mere touch: long enough, or set again and again
-    joined = {name: _joined(stretches, FLICKER_S) for name, stretches in found.items()}
+    joined = {name: _join_stretches(stretches, FLICKER_S) for name, stretches in found.items()}
     return {
         name: [one for one in every if one.set_s >= max(SHORTEST_S, MEANT_SHARE * (one.end_s - one.start_s))]
         for name, every in joined.items()
@@ -156,7 +158,7 @@ def _of_device(book: SampledRows, device: Device) -> dict[str, list[_Stretch]]:
 def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
     """Stretches of one value, each up to the sample after it."""
     start_s, bits = book.first_s, 0
-    for block, rows in book.held():
+    for block, rows in book.blocks_with_rows():
         first = 0
         for value, group in groupby(block.columns[at][:rows]):
             if value == value and int(value) != bits:  # noqa: PLR0124 (what was not read is as before)
@@ -166,7 +168,7 @@ def _runs(book: SampledRows, at: int) -> Iterator[tuple[float, float, int]]:
     yield start_s, book.last_s, bits
 
 
-def _joined(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
+def _join_stretches(stretches: Sequence[_Stretch], close_s: float) -> list[_Stretch]:
     found: list[_Stretch] = []
     for one in stretches:
         if found and one.start_s - found[-1].end_s < close_s:
@@ -184,13 +186,13 @@ def under_load(telemetry: Telemetry) -> tuple[GpuUnderLoad, ...]:
             facts: dict[str, Any] = {}
             for fact, (name, value) in _FACTS.items():
                 stat = gpu.figures.get(name)
-                why = f"the driver did not tell {name} while generating"
-                facts[fact] = reported(value(stat), UNDER_LOAD) if stat else not_found(why)
+                why = f"the driver did not report {name} during decode"
+                facts[fact] = reported_fact(value(stat), UNDER_LOAD) if stat else not_found(why)
             told = "clock_hz" in gpu.figures or gpu.reasons
             meant = [name for name, share in gpu.reasons.items() if share >= MEANT_SHARE]
-            reasons = reported(meant, UNDER_LOAD) if told else not_found("the driver tells no reasons")
+            reasons = reported_fact(meant, UNDER_LOAD) if told else not_found("the driver reports no reasons")
             seen = GpuUnderLoad(index=gpu.index, samples=decode.samples, event_reasons=reasons, **facts)
-            found.append(bounded(seen))
+            found.append(bound_facts(seen))
     return tuple(found)
 
 
@@ -199,8 +201,8 @@ def throttled_fraction(telemetry: Telemetry) -> Fact[Fraction]:
     decode = decode_phase(telemetry)
     share = decode.host.get("cpu_throttled_share") if decode else None
     if share is None:
-        return not_found(telemetry.unread.get("quota", "no period of a CPU quota ended meanwhile"))
-    return measured(min(1.0, max(0.0, share.mean)), f"cpu.stat, {UNDER_LOAD}")
+        return not_found(telemetry.unread.get("quota", "no CPU quota period ended during the run"))
+    return measured_fact(min(1.0, max(0.0, share.mean)), f"cpu.stat, {UNDER_LOAD}")
 
 
 def decode_phase(telemetry: Telemetry) -> PhaseTelemetry | None:

@@ -1,9 +1,23 @@
 """What this program keeps of its own on a machine: benchmarks and calibrations, in the user's data folder."""
 
+import hashlib
 import os
+import re
 import sys
+import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, parse_calibration
+from unslow.facts.errors import UserError
+from unslow.facts.stored_json import dump_stored
+from unslow.look.system import LookError, System, try_look
+
+MOST_FILES = 256
+_NAME = re.compile(r"calibration-[a-z0-9_]{1,40}-[0-9a-f]{12}\.json")
+_HINT = "set UNSLOW_DATA_DIR to a folder that you can write to"
 
 
 def data_folder(
@@ -18,3 +32,73 @@ def data_folder(
     if platform == "win32":
         return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow"
     return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "unslow"
+
+
+class StoredCalibration(NamedTuple):
+    """A calibration and its file; a file that can't be read has the reason in its place."""
+
+    path: str
+    calibration: Calibration | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class CalibrationStore:
+    """A folder of calibrations; other files in it are left alone."""
+
+    folder: Path
+
+    def read_all(self, system: System) -> list[StoredCalibration]:
+        """Every calibration, newest first, and every file that should be one and is not."""
+        names = [name for name in try_look([], system.list_dir, str(self.folder)) if _NAME.fullmatch(name)]
+        found = []
+        for path in (str(self.folder / name) for name in names[:MOST_FILES]):
+            try:
+                found.append(StoredCalibration(path, parse_calibration(system.read_bytes(path, LARGEST_BYTES), path)))
+            except LookError as error:
+                found.append(StoredCalibration(path, None, error.why))
+            except UserError as error:
+                found.append(StoredCalibration(path, None, error.message))
+        return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
+
+    def save(self, calibration: Calibration) -> Path:
+        """Write it in the place of an older one of the same kind, whole or not at all."""
+        path = self.folder / calibration_file_name(calibration)
+        part = ""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(dump_stored(calibration) + b"\n")
+            os.replace(part, path)  # noqa: PTH105 (both are names here)
+        except OSError as error:
+            if part:
+                Path(part).unlink(missing_ok=True)
+            raise UserError(f"can't write {path}: {error.strerror or error}", _HINT) from error
+        return path
+
+    def forget(self, path: str) -> None:
+        try:
+            (self.folder / Path(path).name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(f"can't remove {path}: {error.strerror or error}", "remove it by hand") from error
+
+
+def read_calibrations(system: System, store: CalibrationStore | None = None) -> list[Calibration]:
+    """The calibrations that can be used, newest first; broken files are passed over (`unslow calibrate --list`)."""
+    stored = (store or default_store()).read_all(system)
+    return [one.calibration for one in stored if one.calibration]
+
+
+def default_store() -> CalibrationStore:
+    """The user's own, where the platform keeps data."""
+    return CalibrationStore(data_folder() / "calibrations")
+
+
+def calibration_file_name(calibration: Calibration) -> str:
+    """One name for each machine, engine, device and number of threads; a newer version of an engine takes its place."""
+    mark = calibration.machine
+    key = [mark.cpu, mark.cores, mark.memory_bytes, mark.gpus, calibration.device, calibration.threads]
+    model = calibration.scale.model if calibration.scale else ""
+    engine = re.sub(r"[^a-z0-9]+", "_", calibration.engine.lower())[:40].strip("_") or "engine"
+    return f"calibration-{engine}-{hashlib.sha256(repr([*key, model]).encode()).hexdigest()[:12]}.json"

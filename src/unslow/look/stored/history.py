@@ -55,13 +55,13 @@ MIGRATIONS = (
 BUSY_S = 20.0
 _STEPS, _MOST_STEPS = 1_000_000, 300
 """A query of this program needs thousands of steps; one that a tampered file makes endless is broken off."""
-_DATABASE_HINT = "set UNSLOW_DATA_DIR to another folder, or move that file away; it is left as it is"
+_DATABASE_HINT = "set UNSLOW_DATA_DIR to another folder, or move that file away; it is not changed"
 
 _REASONS = {
-    "SQLITE_NOTADB": "it is no database",
+    "SQLITE_NOTADB": "it is not a database",
     "SQLITE_CORRUPT": "it is damaged",
     "SQLITE_BUSY": f"another program has held it for {BUSY_S:.0f} s",
-    "SQLITE_INTERRUPT": "reading it does not come to an end",
+    "SQLITE_INTERRUPT": "reading it does not end",
 }
 
 FILE_NAME = "benchmarks.sqlite3"
@@ -159,7 +159,7 @@ class History:
 
         With `like`, LAST counts only those of its machine, runtime, model and protocol, and never that one itself.
         """
-        return self._read(self._meant(word.strip(), like).id)
+        return self._read(self._find_entry(word.strip(), like).id)
 
     def latest(self, like: Bench | None = None) -> Bench | None:
         """The newest one; with `like`, of its machine, runtime, model and protocol, and not that one itself."""
@@ -173,14 +173,14 @@ class History:
 
     def forget(self, word: str) -> list[Entry]:
         """Remove the one that is meant, or those with that label; what was removed."""
-        gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST) or [self._meant(word.strip())]
+        gone = self._entries(_Where("label = ? AND label != ''", (word,)), MOST) or [self._find_entry(word.strip())]
         with writing_database(self.path) as connection:
             for entry in gone:
                 connection.execute("DELETE FROM benches WHERE id = ?", (entry.id,))
                 connection.execute("DELETE FROM pieces WHERE bench = ?", (entry.id,))
         return gone
 
-    def _meant(self, word: str, like: Bench | None = None) -> Entry:
+    def _find_entry(self, word: str, like: Bench | None = None) -> Entry:
         if last := _LAST.fullmatch(word):
             back = int(last[1] or 0)
             found = self._entries(_alike(like), back + 1)
@@ -215,17 +215,17 @@ class History:
             row = connection.execute(query, (bench_id,)).fetchone() if connection else None
             if connection is None or row is None:
                 raise UserError(f"{where} is gone", _STORE_HINT)
-            bench = parse_bench(_inflated(row[0], where), where)
+            bench = parse_bench(_inflate(row[0], where), where)
             if not row[1]:
                 return bench
             query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
             bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
         for (body,) in bodies:  # where one can't be read, the others still can
             with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-                good.append(msgspec.json.decode(_inflated(body, "a piece"), type=Piece))
+                good.append(msgspec.json.decode(_inflate(body, "a piece"), type=Piece))
         lost = len(bodies) - len(good)
         notes = ["it broke off; what had been answered by then was kept"]
-        notes += [f"{lost} of {len(bodies)} pieces of it can't be read"] if lost else []
+        notes += [f"{lost} of {len(bodies)} pieces can't be read"] if lost else []
         return msgspec.structs.replace(
             bench,
             passes=(*bench.passes, *(one for piece in good for one in piece.passes)),
@@ -252,16 +252,16 @@ def _alike(like: Bench | None) -> _Where:
 def machine_key(bench: Bench) -> str:
     """One for each machine; how much memory it has is left out, as a virtual one's may vary."""
     mark = bench.machine
-    return _hashed([mark.cpu, mark.cores, sorted(mark.gpus)])
+    return _hash_of([mark.cpu, mark.cores, sorted(mark.gpus)])
 
 
 def setup_key(bench: Bench) -> str:
     """One for each machine, runtime, model and settings; not their versions, since that is what one compares across."""
     settings = sorted(pair for pair in bench.settings.items() if not pair[0].endswith(_VERSIONS))
-    return _hashed([machine_key(bench), bench.runtime, bench.model, bench.model_bytes, settings])
+    return _hash_of([machine_key(bench), bench.runtime, bench.model, bench.model_bytes, settings])
 
 
-def _hashed(value: object) -> str:
+def _hash_of(value: object) -> str:
     return hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()[:24]
 
 
@@ -304,7 +304,7 @@ def this_process() -> str:
     return f"{os.getpid()}@{platform.node()}"
 
 
-def _inflated(body: object, where: str) -> bytes:
+def _inflate(body: object, where: str) -> bytes:
     if not isinstance(body, bytes):
         raise UserError(f"{where} is damaged: it holds no bytes", _HINT)
     inflater = zlib.decompressobj()
@@ -320,13 +320,13 @@ def _inflated(body: object, where: str) -> bytes:
 @contextmanager
 def reading_database(path: Path) -> Iterator[sqlite3.Connection | None]:
     """The file to read from, even where nothing can be written; None where there is none yet."""
-    with _told(path, "read"):
+    with _user_errors(path, "read"):
         if not path.exists() or not path.stat().st_size:
             yield None
             return
         # Where the file can be written, whoever reads it takes back what a killed process left half done
         mode = "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else "ro"
-        with closing(_opened(path, mode)) as connection:
+        with closing(_open_database(path, mode)) as connection:
             if _version(connection, path) < len(MIGRATIONS):
                 with writing_database(path):
                     pass
@@ -340,11 +340,11 @@ def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
     The journal of SQLite is the plain one, not the write-ahead log: that needs memory shared between processes, which a
     home on a network lacks, and a folder that can be written even to read. Writes here are small and rare.
     """
-    with _told(path, "write"):
+    with _user_errors(path, "write"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):  # only its owner may read it; SQLite gives its companions the same rights
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        with closing(_opened(path, "rw")) as connection:
+        with closing(_open_database(path, "rw")) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 # Bring the tables to this version; whoever holds the lock looks again, as another may have been faster
@@ -364,7 +364,7 @@ def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
+def _user_errors(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -373,10 +373,10 @@ def _told(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
     except UnicodeEncodeError as error:
-        raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
+        raise UserError(f"can't {what} the history {path}: a value is not text", "give it as UTF-8") from error
 
 
-def _opened(path: Path, mode: str) -> sqlite3.Connection:
+def _open_database(path: Path, mode: str) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(address, timeout=BUSY_S, isolation_level=None, uri=True, check_same_thread=False)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_BENCH_BYTES)

@@ -23,6 +23,7 @@ HTTP_TIMEOUT_S = 3.0
 STREAM_TIMEOUT_S = 120.0
 SILENCE_S = 45.0
 """A server that says nothing for so long is not going to: slow ones take seconds for a token, not minutes."""
+LATE, STOPPED = "the time for measuring was over", "it was stopped"  # why a closing system answers no more
 if sys.platform == "win32":
     READ_FLAGS = os.O_RDONLY | os.O_BINARY
 else:
@@ -44,7 +45,7 @@ ExchangeFailure = Literal["refused", "silent", "broke_off", "error"]
 
 
 class ExchangeError(LookError):
-    """A server that did not answer, or not whole: nobody there, silent for too long, hung up, or anything else."""
+    """A server that did not answer, or not completely: refused, silent, hung up, or anything else."""
 
     def __init__(
         self, kind: ExchangeFailure, why: str, absence: Absence = Absence.FAILED, how_to_get: str = ""
@@ -56,6 +57,11 @@ class ExchangeError(LookError):
 def unknown(error: LookError, how_to_get: str = "") -> Unknown:
     """The failed look as a fact."""
     return Unknown(error.why, how_to_get or error.how_to_get, error.absence)
+
+
+def was_closed(error: LookError) -> bool:
+    """Whether the exchange ended because time was up or the user stopped it, not because of the server."""
+    return error.why in (LATE, STOPPED)
 
 
 def try_look(otherwise: D, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | D:
@@ -84,7 +90,7 @@ def try_fact(ask: Callable[P, Fact[T]], *args: P.args, **kwargs: P.kwargs) -> Fa
         return unknown(error)
 
 
-def converted(value: Any, kind: type[T], what: str = "the recording does not fit") -> T:
+def convert_answer(value: Any, kind: type[T], what: str = "the recording is not valid") -> T:
     """An answer as `kind`; LookError where it is something else, as a recording edited by hand can hold anything."""
     try:
         return msgspec.convert(value, kind)
@@ -92,7 +98,7 @@ def converted(value: Any, kind: type[T], what: str = "the recording does not fit
         raise LookError(f"{what}: {error}") from error
 
 
-class Finished(msgspec.Struct, frozen=True):
+class FinishedCommand(msgspec.Struct, frozen=True):
     """A command that ended by itself."""
 
     status: int
@@ -140,7 +146,7 @@ class System(Protocol):
     def read_link(self, path: str) -> str:
         """Where a link leads."""
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> FinishedCommand:
         """Run a read-only command to its end."""
 
     def request(
@@ -174,7 +180,7 @@ class System(Protocol):
         """The machine itself, unrecorded, for whoever looks many times a second; LookError in a recording."""
 
 
-class Followed(Protocol):
+class OpenFile(Protocol):
     """A file that stays open: each call is what it holds now; LookError once it can't be read any more."""
 
     def __call__(self) -> bytes: ...
@@ -184,9 +190,9 @@ class Followed(Protocol):
 
 
 class Live(System, Protocol):
-    """What a recording can't give: its answers are written down nowhere, only what somebody makes of them is."""
+    """What a recording can't give: its answers are written down nowhere, only what is made of them is."""
 
-    def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> Followed:
+    def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> OpenFile:
         """The file for reading its first `limit` bytes again and again; LookError where it can't be opened."""
 
     def cpu_s(self) -> float:

@@ -27,6 +27,7 @@ Opened = Callable[[socket.socket], None]
 """Is told of the socket of an exchange, on which another thread may end the waiting with `shut`."""
 
 LOCAL_HOST = "127.0.0.1"
+NOTHING_LISTENS, LATE = "nothing listens there", "did not answer in time"  # recordings hold these words, too
 _EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
 _LARGEST_PORT = 2**16 - 1
 
@@ -139,7 +140,7 @@ class Connection:
         self._late.daemon = True
         self._late.start()
         try:
-            connection = self._connected(deadline, silence_s)
+            connection = self._connect(deadline, silence_s)
             connection.request(method, path or "/", body, dict(headers))
             self._response = response = connection.getresponse()
             time_left(deadline, self._named)  # headers that were cut off read as if they had ended
@@ -152,13 +153,13 @@ class Connection:
             raise
         return Response(self, response, self._named, deadline)
 
-    def _connected(self, deadline: float, silence_s: float) -> http.client.HTTPConnection:
+    def _connect(self, deadline: float, silence_s: float) -> http.client.HTTPConnection:
         if self._kept is None:
             try:
                 connection = http.client.HTTPConnection(self._host, self._port)
             except (http.client.HTTPException, ValueError) as error:
                 raise LookError(f"{self._named!r} is not a URL that can be asked: {error}") from error
-            connection.sock = self._reached(deadline, silence_s)
+            connection.sock = self._open_socket(deadline, silence_s)
             if self._tls is not None:
                 connection.default_port = http.client.HTTPS_PORT  # which is then left out of the header Host
             self._opened(connection.sock)
@@ -167,7 +168,7 @@ class Connection:
             self._socket.settimeout(min(silence_s, time_left(deadline, self._named)))
         return self._kept
 
-    def _reached(self, deadline: float, silence_s: float) -> socket.socket:
+    def _open_socket(self, deadline: float, silence_s: float) -> socket.socket:
         failure = OSError("has no address")
         for address in self._addresses():
             try:
@@ -238,16 +239,16 @@ class Response:
     def body(self, most: int, *, unpack: bool = False) -> bytes:
         """All of it, after which the connection can be used again; `unpack` for those who asked for gzip."""
         try:
-            data = self._whole(most, self.header("Content-Encoding").strip().lower() if unpack else "")
+            data = self._read_body(most, self.header("Content-Encoding").strip().lower() if unpack else "")
         except BaseException:
             self.close()
             raise
         self._connection.rest(server_closes=self._response.will_close)
         return data
 
-    def _whole(self, most: int, packing: str) -> bytes:
+    def _read_body(self, most: int, packing: str) -> bytes:
         if packing not in ("", "identity", "gzip", "x-gzip"):
-            raise LookError(f"{self._named} packs its answers as {packing[:20]!r}, which was not asked for")
+            raise LookError(f"{self._named} compresses its responses as {packing[:20]!r}, which was not requested")
         unpacker = zlib.decompressobj(_GZIP) if "gzip" in packing else None
         data = bytearray()
         try:
@@ -278,7 +279,7 @@ def time_left(deadline: float, url: str) -> float:
     """Seconds to the deadline; LookError once there are none."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise ExchangeError("silent", f"{url} did not answer in time")
+        raise ExchangeError("silent", f"{url} {LATE}")
     return left
 
 
@@ -286,18 +287,18 @@ def look_error(url: str, error: Exception) -> LookError:
     """What an exception of the standard library means."""
     why, hint = f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}", ""
     if isinstance(error, TimeoutError):
-        return ExchangeError("silent", f"{url} did not answer in time")
+        return ExchangeError("silent", f"{url} {LATE}")
     if isinstance(error, ConnectionRefusedError):
-        return ExchangeError("refused", f"{url}: nothing listens there", Absence.NOT_FOUND)
+        return ExchangeError("refused", f"{url}: {NOTHING_LISTENS}", Absence.NOT_FOUND)
     if isinstance(error, http.client.IncompleteRead | ConnectionError | http.client.RemoteDisconnected):
         return ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
     if isinstance(error, ssl.SSLCertVerificationError):
         why = f"{url}: its certificate is not trusted: {error.verify_message}"
         hint = "name the authority's file in SSL_CERT_FILE"
     elif isinstance(error, ssl.SSLError):  # before the first word; by far most servers of models speak plain HTTP
-        why, hint = f"{url}: it does not speak TLS", f"try http://{url.partition('://')[2]}"
+        why, hint = f"{url}: it does not use TLS", f"try http://{url.partition('://')[2]}"
     elif isinstance(error, socket.gaierror):
-        why, hint = f"{url}: no host is called {split_url(url)[1]!r}", "is the name right, and is there a network?"
+        why, hint = f"{url}: there is no host {split_url(url)[1]!r}", "is the name right, and is there a network?"
     return LookError(why, how_to_get=hint)
 
 
@@ -309,7 +310,7 @@ def check_host(url: str, named_hosts: frozenset[str]) -> None:
 
 
 def split_url(url: str) -> tuple[str, str, int | None, str]:
-    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
+    """Scheme, host, port and path with query; LookError where it is not an http:// or https:// URL."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -22,19 +22,19 @@ from unslow.look.system import (
     FILE_LIMIT_BYTES,
     FOLLOW_LIMIT_BYTES,
     HTTP_TIMEOUT_S,
+    LATE,
     READ_FLAGS,
     SILENCE_S,
+    STOPPED,
     STREAM_TIMEOUT_S,
     Answer,
-    Finished,
+    FinishedCommand,
     Headers,
     Line,
     LookError,
     http,
 )
 
-LATE = "the time for measuring was over"
-STOPPED = "it was stopped"
 _LEAST_S = 0.05
 
 
@@ -72,7 +72,7 @@ class LiveSystem:
             is_open_file = ":[" in target and not target.startswith("/")  # "socket:[39229]": no path to follow
             return target if is_open_file else os.path.realpath(path, strict=True)
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> FinishedCommand:
         environment = {**os.environ, "LC_ALL": "C"}
         try:
             done = subprocess.run(
@@ -83,14 +83,14 @@ class LiveSystem:
         except OSError as error:
             raise _look_error(command[0], error) from error
         out, err = (s[:COMMAND_LIMIT_BYTES].decode("utf-8", "replace") for s in (done.stdout, done.stderr))
-        return Finished(done.returncode, out, err)
+        return FinishedCommand(done.returncode, out, err)
 
     def request(
         self, method: str, url: str, body: Any = None, headers: Headers = None, timeout_s: float = HTTP_TIMEOUT_S
     ) -> Answer:
         allowed_s = self._allowed_s(timeout_s)
         http.check_host(url, self._named_hosts)
-        return http.request(method, url, body, headers or {}, allowed_s, self._opened)
+        return http.request(method, url, body, headers or {}, allowed_s, self._note_socket)
 
     def stream(
         self,
@@ -102,17 +102,15 @@ class LiveSystem:
     ) -> Iterator[Line]:
         allowed_s = self._allowed_s(timeout_s), self._allowed_s(silence_s)
         http.check_host(url, self._named_hosts)
-        return self._heard(http.stream(url, body, headers or {}, *allowed_s, opened=self._opened))
+        return self._listen(http.stream(url, body, headers or {}, *allowed_s, opened=self._note_socket))
 
     def _allowed_s(self, seconds: float) -> float:
-        """How long an exchange may take that was given so much; LookError where there may be none."""
         return seconds
 
-    def _opened(self, connection: socket.socket) -> None:
+    def _note_socket(self, connection: socket.socket) -> None:
         """An exchange begins on this socket; LookError where it may not any more."""
 
-    def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
-        """What whoever listens gets of the lines of a stream."""
+    def _listen(self, lines: Iterator[Line]) -> Iterator[Line]:
         return lines
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
@@ -169,7 +167,6 @@ class FollowedFile:
 
 @contextmanager
 def _system_errors(what: str) -> Iterator[None]:
-    """Whatever the system refuses meanwhile is a LookError."""
     try:
         yield
     except OSError as error:
@@ -205,7 +202,7 @@ class ClosingSystem(LiveSystem):
         self._was_cut = False
 
     def close_in(self, seconds: float) -> None:
-        """Answer nothing after so many seconds."""
+        """Answer nothing after this many seconds."""
         self._closes_at = time.monotonic() + seconds
 
     @property
@@ -229,7 +226,7 @@ class ClosingSystem(LiveSystem):
             raise KeyboardInterrupt
 
     def stop_from_afar(self) -> None:
-        """Close now, asked by another thread: nobody waits on for a server that reads a long prompt."""
+        """Close now, asked by another thread: no thread keeps waiting for a server in a long prefill."""
         self._stops = max(1, self._stops)
         if self.concluding:
             return
@@ -245,7 +242,7 @@ class ClosingSystem(LiveSystem):
             self._check_cut()
             raise
 
-    def _opened(self, connection: socket.socket) -> None:
+    def _note_socket(self, connection: socket.socket) -> None:
         with self._lock:
             self._sockets = frozenset({connection, *(one for one in self._sockets if one.fileno() >= 0)})
         self._check()  # who was asked to stop just before did not know this socket
@@ -254,13 +251,13 @@ class ClosingSystem(LiveSystem):
         self._check()
         return min(seconds, self._left_s())
 
-    def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
+    def _listen(self, lines: Iterator[Line]) -> Iterator[Line]:
         if threading.current_thread() is not self._owner:
             yield from self._while_open(lines, lambda: next(lines, None))
             return
         self._listening += 1
         try:
-            yield from self._while_open(lines, lambda: self._awaited(lines))
+            yield from self._while_open(lines, lambda: self._await_line(lines))
         finally:
             self._listening -= 1
 
@@ -274,11 +271,11 @@ class ClosingSystem(LiveSystem):
             self._check()  # one that was cut off for the hour is late, not silent
             raise
         finally:
-            # End the exchange now: a server answers until nobody listens, and an error may keep the lines for long
+            # End the exchange now: a server answers until the connection closes, and an error may hold the lines
             if isinstance(lines, Generator):
                 lines.close()
 
-    def _awaited(self, lines: Iterator[Line]) -> Line | None:
+    def _await_line(self, lines: Iterator[Line]) -> Line | None:
         """The next line; being stopped while waiting for it closes the door."""
         try:
             self._waiting = True
@@ -297,18 +294,13 @@ class ClosingSystem(LiveSystem):
         return max(_LEAST_S, self._closes_at - time.monotonic())
 
     def _check_cut(self) -> None:
-        """What was cut off from afar is no answer, and not the server's fault."""
+        """What was cut off from another thread is not an answer, and not the server's fault."""
         if self._was_cut:
             self._check()
 
     def _check(self) -> None:
-        # what concludes is the owner's thread: whatever others still ask of a server is for nobody
+        # what concludes is the owner's thread: what other threads still ask of a server is discarded
         if self.is_stopped and not (self.concluding and threading.current_thread() is self._owner):
             raise LookError(STOPPED, Absence.NOT_LOOKED)
         if self.is_late:
             raise LookError(LATE, Absence.NOT_LOOKED, "give it more time with --thorough")
-
-
-def was_closed(error: LookError) -> bool:
-    """Whether it was the door that ended an exchange, and not the server."""
-    return error.why in (LATE, STOPPED)

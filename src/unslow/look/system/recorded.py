@@ -25,17 +25,17 @@ from unslow.look.system import (
     Answer,
     ExchangeError,
     ExchangeFailure,
-    Finished,
+    FinishedCommand,
     Line,
     Live,
     LookError,
     System,
-    converted,
+    convert_answer,
 )
 
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
 _MOST_SOCKETS = 100_000
-_SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
+_SHORT = 200  # an error message; anything longer that is not JSON might hold a prompt
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class RecordedSystem:
         return entry.answer
 
     def _bytes(self, question: str) -> bytes:
-        return converted(self._next(question), str).encode("utf-8", "surrogateescape")
+        return convert_answer(self._next(question), str).encode("utf-8", "surrogateescape")
 
     def read_bytes(self, path: str, *_given: Any, **_named: Any) -> bytes:
         return self._bytes(f"file {path}")
@@ -115,16 +115,16 @@ class RecordedSystem:
         return self._bytes(f"tail {path}")
 
     def list_dir(self, path: str) -> list[str]:
-        return converted(self._next(f"folder {path}"), list[str])
+        return convert_answer(self._next(f"folder {path}"), list[str])
 
     def read_link(self, path: str) -> str:
-        return converted(self._next(f"link {path}"), str)
+        return convert_answer(self._next(f"link {path}"), str)
 
-    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> Finished:
-        return converted(self._next(f"command {' '.join(command)}"), Finished)
+    def run(self, command: Sequence[str], *_given: Any, **_named: Any) -> FinishedCommand:
+        return convert_answer(self._next(f"command {' '.join(command)}"), FinishedCommand)
 
     def request(self, method: str, url: str, *_given: Any, **_named: Any) -> Answer:
-        status, text, content_type = converted(self._next(f"http {method} {url}"), tuple[int, str, str])
+        status, text, content_type = convert_answer(self._next(f"http {method} {url}"), tuple[int, str, str])
         return Answer(status, text.encode(), content_type)
 
     def stream(self, url: str, *_given: Any, **_named: Any) -> Iterator[Line]:
@@ -138,7 +138,7 @@ class RecordedSystem:
         return self._next(f"ask {name}")
 
     def now(self) -> str:
-        return converted(self._next("now"), str)
+        return convert_answer(self._next("now"), str)
 
     def clock(self) -> float:
         with self._lock:
@@ -146,7 +146,7 @@ class RecordedSystem:
                 raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
             place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
             self._at = max(self._at, self._clock[place][0])
-            self._seconds = max(self._seconds, converted(self._clock[place][1].answer, float))
+            self._seconds = max(self._seconds, convert_answer(self._clock[place][1].answer, float))
             return self._seconds
 
     def sleep(self, seconds: float) -> None:
@@ -171,13 +171,13 @@ def read_entries(path: Path) -> Iterator[Entry]:
 def unpacked_stream(answer: Any) -> list[tuple[float, str]]:
     """The lines again, also those of a recording that has them as they are."""
     if not isinstance(answer, str):
-        return converted(answer or [], list[tuple[float, str]])
+        return convert_answer(answer or [], list[tuple[float, str]])
     try:
         unpacking = zlib.decompressobj()
         text = unpacking.decompress(base64.b64decode(answer, validate=True), LARGEST_STREAM_BYTES)
         return msgspec.json.decode(text, type=list[tuple[float, str]])
     except (binascii.Error, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LookError(f"the recording does not fit: {error}") from error
+        raise LookError(f"the recording is not valid: {error}") from error
 
 
 class Recorder:
@@ -196,7 +196,7 @@ class Recorder:
             self._file.close()
 
     def _write(self, entry: Entry) -> None:
-        text = self._hushed(msgspec.json.encode(entry).decode()).encode()
+        text = self._without_secrets(msgspec.json.encode(entry).decode()).encode()
         with self._lock:
             if self._file.closed:
                 return
@@ -206,14 +206,14 @@ class Recorder:
                 self._last[entry.question] = hash(text)
             self._file.write(text + b"\n")
 
-    def _hushed(self, text: str) -> str:
+    def _without_secrets(self, text: str) -> str:
         return without_keys(text, *self._secrets) if self._secrets else text
 
     def _keep(self, question: str, get: Callable[[], T], form: Callable[[T], Any] = lambda x: x) -> T:
         try:
             answer = get()
         except LookError as error:
-            self._write(_failed(masked_text(question), error))
+            self._write(_failed_entry(masked_text(question), error))
             raise
         self._write(Entry(masked_text(question), form(answer)))
         return answer
@@ -226,7 +226,7 @@ class Recorder:
         return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), masked_bytes)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        # The first line of the end was cut, and may be the rest of a prompt that can't be told as one
+        # The first line of the end was cut, and may be the rest of a prompt
         def form(data: bytes) -> str:
             return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
 
@@ -238,8 +238,8 @@ class Recorder:
     def read_link(self, path: str) -> str:
         return self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text)
 
-    def run(self, command: Sequence[str], *given: Any, **named: Any) -> Finished:
-        def form(done: Finished) -> Any:
+    def run(self, command: Sequence[str], *given: Any, **named: Any) -> FinishedCommand:
+        def form(done: FinishedCommand) -> Any:
             return {"status": done.status, "stdout": masked_text(done.stdout), "stderr": masked_text(done.stderr)}
 
         return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, *given, **named), form)
@@ -258,12 +258,12 @@ class Recorder:
             for seconds, text in self._system.stream(url, *given, **named):
                 line = Line(round(seconds, 6), text)  # a microsecond is enough, and as much as is written down
                 kept = masked_text(line.text, RULES_WITHOUT_PROMPTS)  # an answer to what unslow itself made up
-                lines.append((line.seconds, self._hushed(kept)))
+                lines.append((line.seconds, self._without_secrets(kept)))
                 yield line
         except LookError as error:
-            entry = _failed(f"stream {url}", error)
+            entry = _failed_entry(f"stream {url}", error)
             raise
-        finally:  # also where nobody wanted to hear the rest; hundreds of lines that differ in a word each
+        finally:  # also where the rest was not read; hundreds of lines that differ in a word each
             packed = base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
             self._write(msgspec.structs.replace(entry, answer=packed))
 
@@ -284,13 +284,13 @@ class Recorder:
         return self._system.live()
 
 
-def _failed(question: str, error: LookError) -> Entry:
+def _failed_entry(question: str, error: LookError) -> Entry:
     kind = error.kind if isinstance(error, ExchangeError) else None
     return Entry(question, error=masked_text(error.why), absence=error.absence, kind=kind)
 
 
 def masked_bytes(data: bytes) -> str:
-    """What a file holds, without what is nobody's business."""
+    """What a file holds, without private data."""
     return masked_text(data.decode("utf-8", "replace"))
 
 
@@ -329,7 +329,7 @@ def _variables(data: bytes) -> str:
 
 
 def _listeners(data: bytes) -> str:
-    """The table of sockets without the connections: with whom this machine talks is nobody's business."""
+    """The table of sockets without the connections: the peers of this machine are private."""
     head, *rows = data.decode("utf-8", "replace").splitlines()[:_MOST_SOCKETS] or [""]
     return "\n".join([head, *(row for row in rows if row.split()[3:4] == ["0A"])]) + "\n"
 

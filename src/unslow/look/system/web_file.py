@@ -26,16 +26,16 @@ _WHOLE, _RANGE = 200, 206
 _REDIRECTS = (301, 302, 303, 307, 308)
 _SILENCE_S = 15.0
 _REFUSALS = {
-    200: "sends the whole file where a part of it was asked for",
+    200: "sends the whole file although a part was requested",
     401: "answers 401: it asks for a login, and this program never sends one",
-    403: "answers 403: it lets nobody in without a login, or not any more",
+    403: "answers 403: it needs a login, or access was removed",
     404: "answers 404: not there",
     416: "answers 416: the file is shorter than its header says",
 }
 
 
 class WebFile:
-    """Bytes of the file at a URL in the order in which they lie, for so many seconds in all."""
+    """Bytes of the file at a URL in order, within a limit of seconds."""
 
     def __init__(self, url: str, timeout_s: float) -> None:
         self.size: int | None = None
@@ -81,7 +81,7 @@ class WebFile:
         headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
         self._answer = answer = self._route.get(headers, self._deadline)  # from here on it is closed with the file
         if answer.header("Content-Encoding") not in ("", "identity"):
-            raise LookError("sends the file in a packed form, which was not asked for")
+            raise LookError("sends the file compressed, which was not requested")
         if answer.status == _RANGE:
             self._end = self._checked_end(answer.header("Content-Range"), last)
         elif answer.status == _WHOLE and self._place == 0:
@@ -100,7 +100,7 @@ class WebFile:
         if found[3] != "*":
             size = int(found[3])
             if size <= int(found[2]) or self.size not in (None, size):
-                raise LookError(f"says that the file has {size} bytes, which can't be")
+                raise LookError(f"reports a file size of {size} bytes, which is not possible")
             self.size = size
         return int(found[2]) + 1
 
@@ -141,7 +141,7 @@ class Route:
         self._redirects_left -= 1
         if self._redirects_left < 0:
             raise LookError(f"redirects more than {MOST_REDIRECTS} times")
-        self.url = redirected(self.url, location)
+        self.url = redirect_target(self.url, location)
 
 
 def is_inside(found: Iterable[Address]) -> bool:
@@ -149,8 +149,8 @@ def is_inside(found: Iterable[Address]) -> bool:
     return any(a.is_multicast or not a.is_global for a in found)
 
 
-def redirected(url: str, location: str | None) -> str:
-    """The URL that an answer sends to; LookError where that is no web address, or no longer an encrypted one."""
+def redirect_target(url: str, location: str | None) -> str:
+    """The URL that an answer sends to; LookError where that is not a web address, or no longer an encrypted one."""
     if not location:
         raise LookError("redirects to nowhere")
     try:

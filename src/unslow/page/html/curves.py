@@ -15,7 +15,7 @@ from unslow.page.html.figure import (
     quantity,
     round_ticks,
     side_axis,
-    tokens,
+    token_count,
 )
 from unslow.page.html.markup import Markup
 from unslow.page.html.svg import (
@@ -23,28 +23,28 @@ from unslow.page.html.svg import (
     LINE,
     Box,
     Drawing,
+    LabelSpace,
     Linear,
     Log,
-    Room,
+    clamp,
     doublings,
     marker,
     number,
     polyline,
-    sane,
-    top,
+    round_top,
     width,
 )
 from unslow.page.view import CurvePoint, CurveView
 from unslow.show.units import amount
 
-FEET = {"depth": "tokens in the context", "users": "users at once"}
-_TITLES = {"depth": "Speed by depth of the context", "users": "Speed by users at once"}
+FEET = {"depth": "tokens in context", "users": "concurrent users"}
+_TITLES = {"depth": "Speed by context depth", "users": "Speed by concurrent users"}
 _METRICS = {
-    "decode_tokens_per_s": "tokens per second",
-    "together_tokens_per_s": "tokens per second, all users together",
-    "prefill_tokens_per_s": "tokens of the prompt per second",
-    "client_decode_tokens_per_s": "tokens per second at the client",
-    "time_to_first_token_s": "time to the first token",
+    "decode_tokens_per_s": "decode, tok/s",
+    "together_tokens_per_s": "decode, tok/s, all users combined",
+    "prefill_tokens_per_s": "prefill, tok/s",
+    "client_decode_tokens_per_s": "decode at the client, tok/s",
+    "time_to_first_token_s": "time to first token",
 }
 MOST_POINTS = 200  # More can't be told apart
 _SMALLEST = 1e-6  # What is less is as good as nothing, and has no place on a scale of doublings
@@ -53,7 +53,7 @@ _STEP = 9.0  # Units between two spots of a line that words keep off
 
 @dataclass(frozen=True, slots=True)
 class _Across:
-    """Doublings are equally long; nothing at all, which has no logarithm, stands apart at the left."""
+    """A log scale; zero stands apart at the left."""
 
     scale: Log
     nothing: float
@@ -68,19 +68,19 @@ class _Plot:
     across: _Across
     up: Linear
     unit: Quantity
-    room: Room
+    room: LabelSpace
 
 
 def render_curve(part: CurveView, number: int) -> Markup:
     """The verdict as a sentence, the curve, and its numbers."""
     title = _TITLES[part.axis]
     said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
-    points = sorted(part.points, key=lambda point: sane(point.at))[:MOST_POINTS]
-    columns = (FEET[part.axis], "measured", "interval", "predicted", "its interval", "note")
+    points = sorted(part.points, key=lambda point: clamp(point.at))[:MOST_POINTS]
+    columns = (FEET[part.axis], "measured", "measured interval", "predicted", "predicted interval", "note")
     when = f", measured {part.measured_at}" if part.measured_at else ""
     rows = [
         (
-            f"{sane(point.at):,.0f}",
+            f"{clamp(point.at):,.0f}",
             _ends(part.metric, point.measured),
             _ends(part.metric, point.low, point.high),
             _ends(part.metric, point.predicted),
@@ -92,13 +92,13 @@ def render_curve(part: CurveView, number: int) -> Markup:
     keys = []
     if any(p.measured is not None for p in points):
         whiskers = any(p.low is not None for p in points)
-        keys.append(Key(_line_sign("measured", "round"), "measured, with its interval" if whiskers else "measured"))
+        keys.append(Key(_line_sign("measured", "round"), "measured, with interval" if whiskers else "measured"))
     if any(p.predicted is not None for p in points):
         keys.append(Key(_line_sign("predicted", "diamond"), "predicted"))
     if any(p.predicted_low is not None for p in points):
         sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
-        keys.append(Key(sign, "interval of the prediction"))
-    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(curve_drawn, part=part, points=points)
+        keys.append(Key(sign, "prediction interval"))
+    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(draw_curve, part=part, points=points)
     return figure(f"{part.axis}-{number}", title, said, draw, keys, tables, FORMATS[1:])
 
 
@@ -108,22 +108,22 @@ def _line_sign(name: str, shape: str) -> Markup:
 
 
 def _ends(metric: str, *ends: float | None) -> str:
-    return "-" if None in ends else " to ".join(amount(metric, sane(end)) for end in ends if end is not None)
+    return "-" if None in ends else " to ".join(amount(metric, clamp(end)) for end in ends if end is not None)
 
 
-def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
+def draw_curve(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
     """All of it, the words last, where nothing else is."""
     if not points:
-        drawing.words(0, LINE, "nothing was measured or predicted", class_="quiet")
+        drawing.words(0, LINE, "nothing measured or predicted", class_="quiet")
         drawing.height = 2 * LINE
         return
     plot = _plot(drawing, part, points)
     _band(drawing, plot, points)
     if part.knee is not None and part.knee > 0:
-        x = plot.across.at(sane(part.knee))
+        x = plot.across.at(clamp(part.knee))
         drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
         plot.room.take(Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
-        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(sane(part.knee))}", "middle", "strong")
+        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(clamp(part.knee))}", "middle", "strong")
     _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
@@ -133,7 +133,7 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
         for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
             if value is not None:
                 y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
-                said = f"{where}: {amount(part.metric, sane(value))} {name}{note}"
+                said = f"{where}: {amount(part.metric, clamp(value))} {name}{note}"
                 drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
                 plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
     # Numbers where there is room: of all that was measured, and of the ends of the prediction
@@ -147,17 +147,17 @@ def curve_drawn(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint])
 
 def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
     ends = [(p.measured, p.low, p.high, p.predicted, p.predicted_low, p.predicted_high) for p in points]
-    most = max((sane(value) for values in ends for value in values if value is not None), default=0.0)
+    most = max((clamp(value) for values in ends for value in values if value is not None), default=0.0)
     unit = quantity(part.metric, most)
-    end = top(most * 1.02 / unit.by, 5) * unit.by
+    end = round_top(most * 1.02 / unit.by, 5) * unit.by
     steps = round_ticks(0, end, 5, unit)
-    left = margin(unit.bare(step) for step in steps)
+    left = margin(unit.number(step) for step in steps)
     head = LINE + (20 if part.knee else 8)
     area = Box(left, head, drawing.format.width - 14, head + (200 if drawing.format.is_narrow else 250))
     up = Linear(0, end, area.bottom, area.top)
     drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
-    side_axis(drawing, area, up.at, steps, unit.bare)
-    above = [max(sane(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
+    side_axis(drawing, area, up.at, steps, unit.number)
+    above = [max(clamp(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
     least, greatest = min(above), max(above)
     if greatest < least * 2:  # a single place stands in the middle
         least, greatest = least / 2, greatest * 2
@@ -166,13 +166,13 @@ def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _P
     across, places = _Across(scale, area.left + 12), doublings(least * 0.93, greatest * 1.07, drawing.format.ticks)
     places = (0.0, *places) if has_nothing else places
     drawing.height = foot_axis(drawing, area, across.at, places, place_words(part.axis), FEET[part.axis])
-    room = Room(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
+    room = LabelSpace(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
 
 
 def place_words(axis: str) -> Callable[[float], str]:
     """How a place on the axis is written."""
-    return tokens if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return token_count if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
@@ -190,7 +190,6 @@ def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
 
 
 def _line(drawing: Drawing, plot: _Plot, name: str, values: Sequence[tuple[float, float | None]]) -> None:
-    """Through all places that have a value; words keep off it."""
     there = [(plot.across.at(at), plot.up.at(value)) for at, value in values if value is not None]
     if there:
         drawing.path(polyline(there), f"line {name}")
@@ -211,8 +210,8 @@ def _whisker(drawing: Drawing, plot: _Plot, point: CurvePoint) -> None:
 
 
 def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
-    """A number above the point and its interval, below, else beside: where there is room, the nearest first."""
-    said, x = plot.unit.bare(value), plot.across.at(point.at)
+    """The number above, below or beside the point: the nearest free place."""
+    said, x = plot.unit.number(value), plot.across.at(point.at)
     wide = width(said, bold=True) + 2
     ends = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
     rows = [row for far in (4, 9, 15, 22) for row in (min(ends) - far - LINE, max(ends) + far)]

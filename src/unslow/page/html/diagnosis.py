@@ -9,30 +9,40 @@ from unslow.page.html.markup import (
     VERDICTS,
     Markup,
     badge,
+    button_words,
     command,
-    joined,
+    join_markup,
     lines_to_copy,
-    pressed,
     sentence,
     tag,
     text,
 )
-from unslow.show.labels import label, price_of, promised, subject_title, worded_value
-from unslow.show.units import rate
-from unslow.think.judge.chains import chains_of
-from unslow.think.report import ChecklistItem, Contradicted, Evidence, Finding, Fix, RuledOut, SubjectReport, Untold
+from unslow.show.units import cause_cost_text, fix_effect, label, rate, subject_title, value_text
+from unslow.think.judge.verdict import chains_of
+from unslow.think.report import (
+    ChecklistItem,
+    ContradictionShown,
+    Evidence,
+    Finding,
+    Fix,
+    RuledOut,
+    SubjectReport,
+    Untold,
+)
 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
-_NEXT = re.compile(r"(?:^|\s)(?P<name>First|To find out): (?P<what>.+)$", re.DOTALL)
+_NEXT = re.compile(r"(?:^|\s)(?P<name>First|Fix|To find out): (?P<what>.+)$", re.DOTALL)
 """What to do, which a summary ends with."""
+_EXPECTED = re.compile(r"\breach about \d|\babout [\d,.]+ is normal\.$")
+"""The sentence after the measured speed that says what to hold it against."""
 _NOTHING_FOUND = {
-    "normal": "Nothing is wrong: it is as fast as this hardware allows.",
-    "slow": "It is slower than it should be, and no cause is proven yet. Below is what would settle it.",
-    "failed": "Why it fails is not proven yet. Below is what would settle it.",
-    "cannot_tell": "No cause is proven yet. Below is what would settle it.",
+    "normal": "Nothing is wrong: it runs as fast as this hardware allows.",
+    "slow": "It is slower than it should be, but no cause is proven yet. See below for what would settle it.",
+    "failed": "The cause of the failure is not proven yet. See below for what would settle it.",
+    "cannot_tell": "No cause is proven yet. See below for what would settle it.",
 }
-_MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Not known: ")}
-_NO_GPU = "there is no GPU"  # As the judge says it: five such answers are one
+_MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Unknown: ")}
+_NO_GPU = ("there is no GPU", "no GPU")  # As the judge says it: five such answers are one
 
 
 def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
@@ -40,10 +50,12 @@ def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, st
     told, then = subject.summary, NOTHING
     if (found := _NEXT.search(told)) and found.start():  # what to do next: it is what most came for
         name, what = found["name"], found["what"]
-        said = what if name == "First" else pressed(what, buttons) or what
-        then = tag("p", tag("b", f"{'Do this first' if name == 'First' else name}: "), text(said), class_="next")
+        said = button_words(what, buttons) or what if name == "To find out" else what
+        then = tag("p", tag("b", f"{'Fix' if name == 'First' else name}: "), text(said), class_="next")
         told = told[: found.start()]
-    first, *rest = _SENTENCES.split(told, maxsplit=1)
+    first, *rest = _SENTENCES.split(told, maxsplit=2)
+    if rest and _EXPECTED.search(rest[0]):
+        first, *rest = f"{first} {rest[0]}", *rest[1:]
     sign, title = VERDICTS[subject.verdict], f"verdict-{number}-title"
     speed, figure = subject.measured.get("decode_tokens_per_s"), NOTHING
     if speed is not None:
@@ -53,7 +65,7 @@ def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, st
         "section",
         tag("p", badge(sign), " ", tag("span", subject_title(subject), class_="subject"), class_="kicker"),
         tag("div", figure, tag("h2", text(first), id=title), class_="headline"),
-        tag("p", text(rest[0]), class_="lead") if rest else NOTHING,
+        tag("p", text(" ".join(rest)), class_="lead") if rest else NOTHING,
         then,
         tag("p", subject.url, process, class_="quiet") if subject.url else NOTHING,
         id=f"verdict-{number}",
@@ -71,7 +83,7 @@ def findings(subject: SubjectReport) -> Markup:
         return tag("p", _NOTHING_FOUND[subject.verdict])
     items = []
     for number, chain in enumerate(chains, 1):
-        root, price = chain.root, price_of(number, chain.root, subject)
+        root, price = chain.root, cause_cost_text(number, chain.root, subject)
         items.append(tag(
             "li",
             tag("h4", tag("span", str(number), class_="number", aria_hidden="true"), root.title),
@@ -80,83 +92,85 @@ def findings(subject: SubjectReport) -> Markup:
             _fixes(root.fixes),
             _evidence(root),
             tag("ul", *map(_link, chain.after), class_="links") if chain.after else NOTHING,
-            tag("p", text(f"{root.confidence:.0%} sure. More: `unslow explain {root.cause}`"), class_="quiet"),
+            tag("p", text(f"Confidence {root.confidence:.0%}. More: `unslow explain {root.cause}`"), class_="quiet"),
         ))  # fmt: skip
     return tag("ol", *items, class_="findings")
 
 
 def _link(finding: Finding) -> Markup:
-    """What follows from the cause: its own fixes are other ways out."""
-    head = joined([tag("b", f"Hence: {finding.title[:1].lower()}{finding.title[1:]}. "), sentence(finding.because)])
+    head = join_markup(
+        [tag("b", f"Consequence: {finding.title[:1].lower()}{finding.title[1:]}. "), sentence(finding.because)]
+    )
     return tag("li", tag("p", head), _fixes(finding.fixes, "Or"), _evidence(finding))
 
 
 def _fixes(fixes: tuple[Fix, ...], name: str = "Fix") -> Markup:
     parts = []
     for number, fix in enumerate(fixes):
-        then = promised(fix.predicted)
+        then = fix_effect(fix.predicted)
         gives = tag("span", tag("span", "→", aria_hidden="true"), f" {then}", class_="promise") if then else NOTHING
         what = text(fix.why or fix.knob.replace("_", " "))
         said = tag("p", tag("b", "Or " if number else f"{name} "), what, " ", gives)
-        risk = tag("p", tag("b", "Careful: "), sentence(fix.risk), class_="risk") if fix.risk else NOTHING
+        risk = tag("p", tag("b", "Risk: "), sentence(fix.risk), class_="risk") if fix.risk else NOTHING
         parts.append(tag("div", said, risk, lines_to_copy(fix.commands), class_="fix"))
-    return joined(parts)
+    return join_markup(parts)
 
 
 def _evidence(finding: Finding) -> Markup:
     rows = []
     for item in finding.evidence:
-        value = tag("span", worded_value(item.fact, item.value), class_="fact")
+        value = tag("span", value_text(item.fact, item.value), class_="fact")
         against = f" ({item.reference})" if item.reference else ""
         origin = tag("span", f"{item.origin}: {item.source}", class_="source")
         rows.append(tag("div", tag("dt", label(item.fact)), tag("dd", value, against, " ", origin)))
     return tag("dl", *rows, class_="evidence") if rows else NOTHING
 
 
-def untold(subject: SubjectReport, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
+def undetermined_causes(subject: SubjectReport, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
     """The commands, or the buttons, that would settle most first, then every cause that is open."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
     others = [item for item in subject.cannot_tell if not item.suspected]
     questions = []
     for question in subject.ask_next:
-        button = pressed(question.command, buttons)
+        button = button_words(question.command, buttons)
         how = tag("p", sentence(button)) if button else command(question.command)
         questions.append(tag("div", tag("p", sentence(question.why)), how, class_="fix"))
     head = tag("h4", "Suspected, not proven") if suspected else NOTHING
-    rest = folded(f"{_many(others)} could not be judged", _causes(others, buttons)) if others else NOTHING
-    return joined([*questions, head, _causes(suspected, buttons), rest])
+    rest = details(f"{_many(others)} undetermined", _causes(others, buttons)) if others else NOTHING
+    return join_markup([*questions, head, _causes(suspected, buttons), rest])
 
 
-def ruled_out(items: Sequence[RuledOut]) -> Markup:
+def ruled_out_causes(items: Sequence[RuledOut]) -> Markup:
     """Every cause that is not there, folded away."""
     rows = [tag("div", tag("dt", _cause(item.cause)), tag("dd", sentence(item.because))) for item in items]
-    is_ = "is" if len(items) == 1 else "are"
-    return folded(f"{_many(items)} {is_} ruled out", tag("dl", *rows, class_="causes"))
+    return details(f"{_many(items)} ruled out", tag("dl", *rows, class_="causes"))
 
 
-def contradictions(items: Sequence[Contradicted]) -> Markup:
+def contradictions(items: Sequence[ContradictionShown]) -> Markup:
     """Sources that can't all be right."""
-    rows = [joined([tag("b", f"{i.about}: "), sentence("; ".join(i.says)), " ", sentence(i.meaning)]) for i in items]
+    rows = [
+        join_markup([tag("b", f"{i.about}: "), sentence("; ".join(i.says)), " ", sentence(i.meaning)]) for i in items
+    ]
     return tag("ul", *(tag("li", row) for row in rows))
 
 
-def understood(items: Sequence[Evidence]) -> Markup:
+def text_facts(items: Sequence[Evidence]) -> Markup:
     """What a text was understood to say."""
     rows = []
     for item in items:
-        source = tag("span", f"{item.source}{', in words' if item.origin == 'told' else ''}", class_="source")
-        said = tag("dd", worded_value(item.fact, item.value), " ", source)
+        source = tag("span", f"{item.source}{', from prose' if item.origin == 'told' else ''}", class_="source")
+        said = tag("dd", value_text(item.fact, item.value), " ", source)
         rows.append(tag("div", tag("dt", label(item.fact)), said))
-    return folded("What was understood", tag("dl", *rows, class_="evidence"))
+    return details("Facts read from the text", tag("dl", *rows, class_="evidence"))
 
 
 def checklist(items: Sequence[ChecklistItem]) -> Markup:
     """Every question with its answer; a mark says it to the eye, a word to the ear."""
-    without_gpu = [item for item in items if item.because == _NO_GPU]
+    without_gpu = [item for item in items if item.because in _NO_GPU]
     rows = [_row(*_MARKS[i.state], i.item, i.because, i.state) for i in items if i not in without_gpu]
     if without_gpu:
-        many = f"{len(without_gpu)} questions" if len(without_gpu) > 1 else "A question"
-        rows.append(_row("–", "", f"{many} about the GPU", "there is none", "plain"))
+        many = f"{len(without_gpu)} GPU questions" if len(without_gpu) > 1 else "1 GPU question"
+        rows.append(_row("–", "", many, "not applicable: no GPU", "plain"))
     return tag("ul", *rows, class_="checklist")
 
 
@@ -170,7 +184,7 @@ def _causes(items: Sequence[Untold], buttons: Mapping[str, str]) -> Markup:
     rows = []
     for item in items:
         lacks = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
-        way = pressed(item.how_to_get, buttons) or item.how_to_get
+        way = button_words(item.how_to_get, buttons) or item.how_to_get
         how = tag("p", "To find out: ", text(way)) if way else NOTHING
         said = tag("dd", tag("p", sentence(f"{item.because}{lacks}")), how)
         rows.append(tag("div", tag("dt", _cause(item.cause)), said))
@@ -185,6 +199,6 @@ def _cause(name: str) -> str:
     return name.replace("_", " ")
 
 
-def folded(title: str, content: Markup) -> Markup:
+def details(title: str, content: Markup) -> Markup:
     """Something that is there for whoever wants it."""
     return tag("details", tag("summary", title), content)

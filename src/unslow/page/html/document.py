@@ -18,9 +18,9 @@ from unslow.page.html.diagnosis import (
     contradictions,
     findings,
     render_verdict,
-    ruled_out,
-    understood,
-    untold,
+    ruled_out_causes,
+    text_facts,
+    undetermined_causes,
 )
 from unslow.page.html.markup import (
     MASKED,
@@ -30,10 +30,10 @@ from unslow.page.html.markup import (
     Markup,
     Offer,
     badge,
+    button_words,
     buttons_of,
     command,
-    joined,
-    pressed,
+    join_markup,
     run_bar,
     run_buttons,
     sentence,
@@ -46,11 +46,10 @@ from unslow.page.html.speed import budgets, render_change, speeds
 from unslow.page.html.timeline import render_timeline
 from unslow.page.speeds import speed_row
 from unslow.page.view import SubjectView, View
-from unslow.show.clean import cleaned, safe
-from unslow.show.labels import device_name, label, worded_value
-from unslow.show.units import rate
-from unslow.think.case.prediction import DECODE, PREFILL
-from unslow.think.judge.expected import FIRST_TOKEN
+from unslow.show.console import clean_report, safe_text
+from unslow.show.units import device_name, label, rate, value_text
+from unslow.think.case.speed import DECODE, PREFILL
+from unslow.think.judge.findings import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
 
 _POLICY = (
@@ -59,7 +58,7 @@ _POLICY = (
 )
 _CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
 _BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
-_PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "from RAM"}
+_PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "RAM bandwidth"}
 _COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
 
 
@@ -78,7 +77,7 @@ class Tab(NamedTuple):
     current: bool = False
 
 
-class Shown(NamedTuple):
+class ShownSubject(NamedTuple):
     """A subject with its report and its numbers."""
 
     report: SubjectReport
@@ -92,7 +91,7 @@ class Panel(NamedTuple):
 
     title: str
     short: str
-    content: Callable[[Shown], Markup]
+    content: Callable[[ShownSubject], Markup]
     wide: bool = False
 
 
@@ -105,38 +104,40 @@ def document(
     tabs: tuple[Tab, ...] = (),
 ) -> str:
     """The whole page: that of a server, or without `serving` a file that asks nobody."""
-    view = cleaned(view)
-    subjects = [_shown(view, number) for number in range(len(view.report.subjects))]
+    view = clean_report(view)
+    subjects = [_shown_subject(view, number) for number in range(len(view.report.subjects))]
     if serving:
         alone = len(subjects) == 1
         subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
     else:
-        subjects = [_answered(shown) for shown in subjects]
+        subjects = [_drop_unanswered_sliders(shown) for shown in subjects]
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
     if not subjects:
-        parts += [tag("p", "Nothing was found to diagnose.", class_="empty"), run_buttons(offers, 0)]
+        parts += [tag("p", "Nothing found to diagnose.", class_="empty"), run_buttons(offers, 0)]
     masked = (
-        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
+        MASKED
+        if view.masked
+        else "It may contain names, paths and addresses from this machine: check it before sharing."
     )
     foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
     facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
     day, _, clock = view.taken_at.partition("T")
     moment = f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
     machine = tag("p", " · ".join(part for part in (*facts, moment) if part), class_="quiet")
-    name = safe(title) or _title(subjects)
-    return framed(name, joined([*parts, foot]), head=machine, serving=serving, tabs=tabs)
+    name = safe_text(title) or _title(subjects)
+    return frame_page(name, join_markup([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
 def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
     if not 0 <= number < len(view.report.subjects):
-        raise UserError(f"there is no subject {number}", f"there are {len(view.report.subjects)}, counted from 0")
+        raise UserError(f"no subject {number}", f"there are {len(view.report.subjects)}, numbered from 0")
     if name not in PANEL_NAMES:
-        raise UserError(f"there is no panel {name[:60]!r}", "see the view for those that there are")
-    report, drawn, *_ = _shown(view, number)
+        raise UserError(f"no panel {name[:60]!r}", f"panels: {', '.join(PANEL_NAMES)}")
+    report, drawn, *_ = _shown_subject(view, number)
     buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
-    shown = Shown(cleaned(report), cleaned(drawn), number, buttons)
-    return _verdict(shown) if name == "verdict" else section(shown, name)
+    shown = ShownSubject(clean_report(report), clean_report(drawn), number, buttons)
+    return render_verdict(shown.report, number, buttons) if name == "verdict" else section(shown, name)
 
 
 def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
@@ -155,14 +156,14 @@ def render_html(report: Report, *, width: int, color: bool, everything: bool) ->
     )  # fmt: skip
 
 
-def _shown(view: View, number: int) -> Shown:
+def _shown_subject(view: View, number: int) -> ShownSubject:
     drawn = next((s for s in view.subjects if s.number == number), SubjectView(number=number))
-    return Shown(view.report.subjects[number], drawn, number)
+    return ShownSubject(view.report.subjects[number], drawn, number)
 
 
-def _title(subjects: list[Shown]) -> str:
+def _title(subjects: list[ShownSubject]) -> str:
     if len(subjects) != 1:
-        return "unslow: what runs here" if subjects else "unslow"
+        return "unslow: running models" if subjects else "unslow"
     report = subjects[0].report
     device = device_name(report)
     return f"unslow: {report.model}{f' on {device}' if device else ''}"
@@ -172,11 +173,10 @@ def _fact(key: str, value: str | float) -> str:
     if isinstance(value, str):
         names = value.replace("(R)", "").replace("(TM)", "").split(", ")
         return ", ".join(f"{many} x {name}" if many > 1 else name for name, many in Counter(names).items())
-    return f"{worded_value(key, value)} {_PLACES.get(key) or label(key)}"
+    return f"{value_text(key, value)} {_PLACES.get(key) or label(key)}"
 
 
-def _switch(subjects: list[Shown]) -> Markup:
-    """Where there are several subjects, a way to each."""
+def _switch(subjects: list[ShownSubject]) -> Markup:
     if len(subjects) < 2:  # noqa: PLR2004 (one needs no way)
         return NOTHING
     items = []
@@ -188,10 +188,10 @@ def _switch(subjects: list[Shown]) -> Markup:
         place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
         where = tag("span", f" {place}", class_="quiet") if place else NOTHING
         items.append(tag("li", tag("a", *words, where, href=f"#verdict-{shown.number}")))
-    return tag("nav", tag("ol", *items), aria_label="What was looked at", class_="switch")
+    return tag("nav", tag("ol", *items), aria_label="Subjects", class_="switch")
 
 
-def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
+def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
     made, links = {name: section(shown, name) for name in _PANELS}, []
     for name, html in made.items():
         is_empty = html.endswith(" hidden></section>")
@@ -201,21 +201,16 @@ def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offer]) -> 
     charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
     return tag(
         "article",
-        _verdict(shown),
+        render_verdict(shown.report, shown.number, shown.buttons),
         tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
         tag("div", run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
-        NOTHING if serving else _ready(shown),
+        NOTHING if serving else _ready_answers(shown),
         aria_labelledby=f"verdict-{shown.number}-title",
         data_subject=shown.number,
     )
 
 
-def _verdict(shown: Shown) -> Markup:
-    return render_verdict(shown.report, shown.number, shown.buttons)
-
-
-def _answered(shown: Shown) -> Shown:
-    """Without sliders where a file has no answers for them."""
+def _drop_unanswered_sliders(shown: ShownSubject) -> ShownSubject:
     memory = shown.view.memory
     if memory is None or memory.ready:
         return shown
@@ -223,8 +218,8 @@ def _answered(shown: Shown) -> Shown:
     return shown._replace(view=msgspec.structs.replace(shown.view, memory=bare))
 
 
-def _ready(shown: Shown) -> Markup:
-    """The answers for where one slider was moved, for a file that can ask nobody."""
+def _ready_answers(shown: ShownSubject) -> Markup:
+    """The answers for one slider moved at a time, for a file without a server."""
     memory, parts = shown.view.memory, []
     for answer in memory.ready if memory else ():
         now = memory.now.settings if memory else {}
@@ -232,10 +227,10 @@ def _ready(shown: Shown) -> Markup:
         if len(moved) == 1:
             html, number, (knob, value) = render_answer(answer, shown.number), shown.number, moved[0]
             parts.append(tag("template", html, class_="ready", data_subject=number, data_knob=knob, data_value=value))
-    return joined(parts)
+    return join_markup(parts)
 
 
-def section(shown: Shown, name: str) -> Markup:
+def section(shown: ShownSubject, name: str) -> Markup:
     """A panel; where it has nothing to show it is an empty element, which a fragment can replace."""
     made, identity = _PANELS[name], f"{name}-{shown.number}"
     content = made.content(shown)
@@ -252,8 +247,7 @@ def section(shown: Shown, name: str) -> Markup:
     )
 
 
-def _missing(shown: Shown) -> Markup:
-    """Every panel that could not be drawn, those with one reason together."""
+def _missing(shown: ShownSubject) -> Markup:
     if shown.report.verdict == "failed":  # a way to measure what does not run would lead nowhere
         return NOTHING
     titles = {name: one.title for name, one in _PANELS.items()}
@@ -265,65 +259,64 @@ def _missing(shown: Shown) -> Markup:
     for why, found in reasons.items():
         lines = [tag("p", tag("b", f"{', '.join(title for title, _ in found)}: "), text(f"{why}."))]
         for way in filter(None, dict.fromkeys(how for _, how in found)):
-            button = pressed(way, shown.buttons)
+            button = button_words(way, shown.buttons)
             is_command = not button and _COMMAND.fullmatch(way)
-            lines.append(command(way) if is_command else tag("p", "To get it: ", button or text(way)))
+            lines.append(command(way) if is_command else tag("p", "How to get it: ", button or text(way)))
         parts.append(tag("div", *lines, class_="not-there"))
-    return joined(parts)
+    return join_markup(parts)
 
 
-def _drawn(name: str, render: Callable[[Any, int], Markup]) -> Callable[[Shown], Markup]:
-    def content(shown: Shown) -> Markup:
+def _view_content(name: str, render: Callable[[Any, int], Markup]) -> Callable[[ShownSubject], Markup]:
+    def content(shown: ShownSubject) -> Markup:
         part = getattr(shown.view, name)
         return render(part, shown.number) if part else NOTHING
 
     return content
 
 
-def _told(name: str, render: Callable[[Any], Markup]) -> Callable[[Shown], Markup]:
-    def content(shown: Shown) -> Markup:
+def _report_content(name: str, render: Callable[[Any], Markup]) -> Callable[[ShownSubject], Markup]:
+    def content(shown: ShownSubject) -> Markup:
         items = getattr(shown.report, name)
         return render(items) if items else NOTHING
 
     return content
 
 
-def _notes(shown: Shown) -> Markup:
-    """Notes, and what the expectation rests on."""
+def _notes(shown: ShownSubject) -> Markup:
     notes, expected = [*shown.report.notes], shown.report.expected
     if expected.achievable and expected.basis == "calibrated":
-        notes.append("What is expected rests on rates that were measured on this machine")
+        notes.append("Expected speeds are based on rates measured on this machine")
     elif expected.achievable:
-        notes.append("What is expected rests on the catalogue of devices; `unslow calibrate` makes it sharper")
+        notes.append("Expected speeds are based on the device catalogue; `unslow calibrate` makes them more accurate")
     elif expected.because:
-        notes.append(f"There is no prediction: {expected.because}")
+        notes.append(f"No prediction: {expected.because}")
     return tag("ul", *(tag("li", sentence(note)) for note in notes), class_="notes") if notes else NOTHING
 
 
 _PANELS = {
-    "speed": Panel("How fast it is", "Speed", _drawn("speeds", lambda rows, _: speeds(rows)), wide=True),
-    "findings": Panel("Why", "Why", lambda shown: findings(shown.report)),
+    "speed": Panel("Speed", "Speed", _view_content("speeds", lambda rows, _: speeds(rows)), wide=True),
+    "findings": Panel("Causes", "Causes", lambda shown: findings(shown.report)),
     "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
-    "memory": Panel("Memory", "Memory", _drawn("memory", render_memory), wide=True),
-    "timeline": Panel("The run over time", "Timeline", _drawn("timeline", render_timeline), wide=True),
-    "roofline": Panel("Roofline", "Roofline", _drawn("roofline", render_roofline)),
-    "depth": Panel("Speed by depth of the context", "Depth", _drawn("depth", render_curve)),
-    "users": Panel("Speed by users at once", "Users", _drawn("users", render_curve)),
-    "change": Panel("Before and after", "Before and after", _drawn("change", render_change), wide=True),
-    "missing": Panel("What could not be drawn", "Not drawn", _missing, wide=True),
+    "memory": Panel("Memory", "Memory", _view_content("memory", render_memory), wide=True),
+    "timeline": Panel("Timeline", "Timeline", _view_content("timeline", render_timeline), wide=True),
+    "roofline": Panel("Roofline", "Roofline", _view_content("roofline", render_roofline)),
+    "depth": Panel("Speed by context depth", "Depth", _view_content("depth", render_curve)),
+    "users": Panel("Speed by concurrent users", "Users", _view_content("users", render_curve)),
+    "change": Panel("Before and after", "Before and after", _view_content("change", render_change), wide=True),
+    "missing": Panel("Not available", "Not available", _missing, wide=True),
     "contradictions": Panel(
-        "What can't all be right", "Contradictions", _told("contradictions", contradictions), wide=True
+        "Contradictions", "Contradictions", _report_content("contradictions", contradictions), wide=True
     ),
-    "checklist": Panel("Checklist", "Checklist", _told("checklist", checklist)),
-    "untold": Panel("What could not be told", "Open", lambda shown: untold(shown.report, shown.buttons)),
-    "understood": Panel("What the text says", "Text", _told("known", understood)),
-    "ruled_out": Panel("Ruled out", "Ruled out", _told("ruled_out", ruled_out)),
-    "notes": Panel("How it was measured", "How", _notes),
+    "checklist": Panel("Checklist", "Checklist", _report_content("checklist", checklist)),
+    "untold": Panel("Undetermined", "Undetermined", lambda shown: undetermined_causes(shown.report, shown.buttons)),
+    "understood": Panel("What the text says", "Text", _report_content("known", text_facts)),
+    "ruled_out": Panel("Ruled out", "Ruled out", _report_content("ruled_out", ruled_out_causes)),
+    "notes": Panel("Notes", "Notes", _notes),
 }
 PANEL_NAMES = ("verdict", *_PANELS)
 
 
-def framed(
+def frame_page(
     title: str, content: Markup, *, head: Markup = NOTHING, serving: Serving | None = None, tabs: tuple[Tab, ...] = ()
 ) -> str:
     """A whole document; `head` stands beside the name in its header. Without `serving` it is a file."""
@@ -337,7 +330,7 @@ def framed(
     patterns = tag("svg", tag("defs", pattern), width="0", height="0", class_="patterns", aria_hidden="true")
     body = tag(
         "body",
-        tag("a", "Skip to the content", class_="skip", href="#main"),
+        tag("a", "Skip to content", class_="skip", href="#main"),
         header,
         tag("main", content, id="main", tabindex="-1"),
         run_bar() if serving else NOTHING,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from unslow.page.html.markup import NOTHING, Markup, joined, sentence, tag
-from unslow.page.html.svg import FORMATS, LINE, Box, Drawing, Format, sane, ticks, width
-from unslow.show.clean import safe
+from unslow.page.html.markup import NOTHING, Markup, join_markup, sentence, tag
+from unslow.page.html.svg import FORMATS, LINE, Box, Drawing, Format, clamp, ticks, width
+from unslow.show.console import safe_text
 from unslow.show.units import GB, GIB, MIB
 
 MOST_ROWS = 200  # Of a table: nobody reads on, and the JSON has them all
@@ -51,11 +51,11 @@ class Quantity:
     by: float
     unit: str
 
-    def bare(self, value: float) -> str:
-        return plain(sane(value) / self.by)
+    def number(self, value: float) -> str:
+        return short_number(clamp(value) / self.by)
 
-    def full(self, value: float) -> str:
-        return f"{self.bare(value)} {self.unit}".strip()
+    def with_unit(self, value: float) -> str:
+        return f"{self.number(value)} {self.unit}".strip()
 
 
 def figure(
@@ -70,7 +70,7 @@ def figure(
     """The whole of it; `name` is the panel's id, and every id inside begins with it."""
     return tag(
         "figure",
-        tag("figcaption", sentence(safe(said) or title)),
+        tag("figcaption", sentence(safe_text(said) or title)),
         *drawings_of(name, title, said, draw, formats),
         legend(keys),
         numbers(tables),
@@ -83,13 +83,13 @@ def drawings_of(
     name: str, title: str, said: str, draw: Callable[[Drawing], None], formats: Sequence[Format] = FORMATS
 ) -> list[Markup]:
     """The picture for places of different widths, the widest first."""
-    made, about = [], safe(said)
+    made, about = [], safe_text(said)
     if about and not about.endswith((".", "!", "?", "…")):
         about += "."
     for form in formats:
         drawing = Drawing(form, f"{name}-{form.name}")
         draw(drawing)
-        made.append(drawing.svg(title, f"{about} The numbers are in the table below.".strip()))
+        made.append(drawing.svg(title, f"{about} The table below has the numbers.".strip()))
     return made
 
 
@@ -98,7 +98,7 @@ def legend(keys: Sequence[Key]) -> Markup:
     if not keys:
         return NOTHING
     items = [
-        tag("li", tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch"), tag("span", safe(key.words)))
+        tag("li", tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch"), tag("span", safe_text(key.words)))
         for key in keys
     ]
     return tag("ul", *items, class_="legend", aria_hidden="true")
@@ -109,24 +109,24 @@ def numbers(tables: Sequence[Table]) -> Markup:
     shown = [table for table in tables if table.rows]
     if not shown:
         return NOTHING
-    return tag("details", tag("summary", "The numbers"), *map(_table, shown), class_="numbers")
+    return tag("details", tag("summary", "Numbers"), *map(_table, shown), class_="numbers")
 
 
 def _table(table: Table) -> Markup:
-    caption, shown = safe(table.caption), table.rows[:MOST_ROWS]
+    caption, shown = safe_text(table.caption), table.rows[:MOST_ROWS]
     # Numbers stand at the right, words at the left
     columns = zip(*shown, strict=True)
     classes = [None if any(cell[:1].isdigit() for cell in cells) else "words" for cells in columns]
     head = tag("tr", *(tag("th", n, scope="col", class_=c) for n, c in zip(table.columns, classes, strict=True)))
     left = len(table.rows) - MOST_ROWS
-    more = tag("p", f"and {left:,} more rows", class_="more") if left > 0 else NOTHING
+    more = tag("p", f"{left:,} more rows not shown", class_="more") if left > 0 else NOTHING
     rows = []
     for first, *others in shown:
-        cells = [tag("td", safe(cell), class_=class_) for cell, class_ in zip(others, classes[1:], strict=True)]
-        rows.append(tag("tr", tag("th", safe(first), scope="row"), *cells))
+        cells = [tag("td", safe_text(cell), class_=class_) for cell, class_ in zip(others, classes[1:], strict=True)]
+        rows.append(tag("tr", tag("th", safe_text(first), scope="row"), *cells))
     body = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *rows))
     # scrolls by itself where it is too wide, and then can be reached by key
-    return joined([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
+    return join_markup([tag("div", body, class_="scroll", tabindex=0, role="group", aria_label=caption), more])
 
 
 def foot_axis(
@@ -175,16 +175,16 @@ def round_ticks(low: float, high: float, most: int, unit: Quantity) -> tuple[flo
     return tuple(tick * unit.by for tick in ticks(low / unit.by, high / unit.by, most))
 
 
-def plain(value: float) -> str:
+def short_number(value: float) -> str:
     """Three digits or so, with separators, without needless zeros."""
     if abs(value) >= 1e7:  # noqa: PLR2004 (a number that is hard to count by eye)
-        return prefixed(value)
+        return si_number(value)
     if abs(value) >= 100:  # noqa: PLR2004 (three digits)
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-def prefixed(value: float) -> str:
+def si_number(value: float) -> str:
     """With k, M, G, T for thousands."""
     for factor, prefix in _PREFIXES:
         if abs(value) >= factor:
@@ -192,7 +192,7 @@ def prefixed(value: float) -> str:
     return f"{value:.3g} "
 
 
-def tokens(value: float) -> str:
+def token_count(value: float) -> str:
     """A depth of context: 512, 4k, 128k."""
     thousands = value / _K
     return f"{thousands:g}k" if thousands >= 1 and thousands == int(thousands) else f"{value:,.0f}"

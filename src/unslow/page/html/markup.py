@@ -14,14 +14,14 @@ from unslow.facts.commands import Place, parse_line
 Attribute = str | float | bool | None
 _VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
 METRICS = {
-    "decode_tokens_per_s": "Answers",
-    "prefill_tokens_per_s": "Prompts",
-    "time_to_first_token_s": "First token",
+    "decode_tokens_per_s": "Decode",
+    "prefill_tokens_per_s": "Prefill",
+    "time_to_first_token_s": "Time to first token",
     "load_s": "Load",
     "queue_s": "Queue",
     "request_s": "Whole request",
 }
-MASKED = "Names of users, keys, prompts, serial numbers and public addresses were taken out; names of files stay."
+MASKED = "User names, keys, prompts, serial numbers and public addresses are masked; file names are kept."
 _LONGEST_NAME = 60  # Characters of a command that a screen reader says of its button
 RunKind = Literal["diagnose", "bench", "depth", "users"]
 _MEASURES = re.compile(
@@ -58,34 +58,34 @@ VERDICTS = {
 }
 CHANGES = {
     "faster": Sign("Faster", "▲", "ok"),
-    "same": Sign("The same", "=", "plain"),
+    "same": Sign("No change", "=", "plain"),
     "slower": Sign("Slower", "▼", "bad"),
-    "answers_changed": Sign("Answers changed", "✗", "bad"),
+    "answers_changed": Sign("Output changed", "✗", "bad"),
     "broken": Sign("Broken", "✗", "bad"),
     "cannot_tell": Sign("Can't tell", "?", "warn"),
 }
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run would do, told before it is started."""
+    """What a run would do, shown before it starts."""
 
     kind: RunKind
     subject: int | None = None
-    """By its number in the view; None where nothing runs and the embedded engine is measured."""
+    """Its number in the view; None if no server runs and the embedded engine is measured."""
     label: str
     words: str
-    """What is sent, and to whom."""
+    """What is sent, and to which server."""
     refused: str = ""
-    """Why it can't be started now; empty where it can."""
+    """Why it can't start now; empty if it can."""
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """An element; `class_` and `data_copy` are the attributes class and data-copy, None and False leave one out."""
     start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
-    return Markup(start) if name in _VOID else Markup(f"{start}{joined(children)}</{name}>")
+    return Markup(start) if name in _VOID else Markup(f"{start}{join_markup(children)}</{name}>")
 
 
-def joined(children: Iterable[Child]) -> Markup:
+def join_markup(children: Iterable[Child]) -> Markup:
     """Children one after the other, plain text escaped."""
     return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children if child))
 
@@ -104,18 +104,18 @@ def text(said: str) -> Markup:
     """A sentence in which single backticks mark code."""
     parts = said.split("`")
     if len(parts) % 2 == 0:  # one that is never closed is a character like any other
-        return joined([said])
-    return joined(tag("code", part) if number % 2 else part for number, part in enumerate(parts))
+        return join_markup([said])
+    return join_markup(tag("code", part) if number % 2 else part for number, part in enumerate(parts))
 
 
 def sentence(said: str) -> Markup:
     """A sentence that begins with a capital and ends with a stop."""
     said = said.strip()
     end = "" if not said or said.endswith((".", "!", "?", "…", ":")) else "."
-    return text(f"{begun(said)}{end}")
+    return text(f"{capitalize_first(said)}{end}")
 
 
-def begun(said: str) -> str:
+def capitalize_first(said: str) -> str:
     """What begins with a capital, unless that would spoil an address or a name of a program's own."""
     first = said.partition(" ")[0]
     return said if "://" in first or "_" in first else f"{said[:1].upper()}{said[1:]}"
@@ -146,7 +146,7 @@ def lines_to_copy(texts: Sequence[str]) -> Markup:
             label = f"{place.value[:1].upper()}{place.value[1:]}"
             parts.append(tag("p", label, class_="place") if place is not Place.SHELL else NOTHING)
             parts += [command(line.text) for line in lines]
-    return joined(parts)
+    return join_markup(parts)
 
 
 def command(said: str) -> Markup:
@@ -194,7 +194,7 @@ def run_bar() -> Markup:
             tag("span", "", id="run-anyway-words", class_="quiet", hidden=True),
             class_="run-words",
         ),
-        tag("progress", id="run-share", max="1", value="0", aria_label="how much of the run is done"),
+        tag("progress", id="run-share", max="1", value="0", aria_label="Run progress"),
         tag("button", "Stop", type="button", id="run-stop"),
         tag(
             "button", "Measure anyway", type="button", id="run-anyway", hidden=True, aria_describedby="run-anyway-words"
@@ -202,7 +202,7 @@ def run_bar() -> Markup:
         tag("button", "Close", type="button", id="run-close", hidden=True),
         id="run",
         hidden=True,
-        aria_label="The run",
+        aria_label="Current run",
     )
 
 
@@ -216,7 +216,7 @@ def buttons_of(offers: Iterable[Offer], number: int, *, alone: bool) -> dict[str
     return found
 
 
-def pressed(command: str, buttons: Mapping[str, str]) -> str:
+def button_words(command: str, buttons: Mapping[str, str]) -> str:
     """The button that does the same as a command, in words; empty where there is none."""
     if "diagnose" in buttons and _MEASURES.fullmatch(command):
         return f"press {buttons['diagnose']}."
@@ -224,5 +224,5 @@ def pressed(command: str, buttons: Mapping[str, str]) -> str:
         return f"press {buttons['diagnose']}, then Measure anyway."
     if "compare" in buttons and _COMPARES.fullmatch(command):
         label = buttons["compare"]
-        return f"press {label}, change what you want to change, and press {label} again."
+        return f"press {label}, make your change, then press {label} again."
     return ""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from unslow.page.html.figure import Key, Table, drawings_of, legend, numbers
-from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, joined, sentence, tag
-from unslow.page.html.svg import LINE, Box, Drawing, Linear, Room, fitted, hatch, sane, width, wrapped
+from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, join_markup, sentence, tag
+from unslow.page.html.svg import LINE, Box, Drawing, LabelSpace, Linear, clamp, fit_text, hatch, width, wrap_pieces
 from unslow.page.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
-from unslow.show.clean import safe, safe_json
+from unslow.show.console import safe_json, safe_text
 from unslow.show.units import rate, size
 
 KINDS = {
@@ -18,13 +18,13 @@ KINDS = {
     "stranger": "other programs",
     "reserve": "reserved",
     "free": "free",
-    "lacking": "lacking",
+    "lacking": "does not fit",
 }
-"""In the order in which they lie."""
+"""In the order of a bar."""
 _SIGNS: dict[Fits, Sign] = {
     "fits": Sign("Fits", "✓", "ok"),
     "tight": Sign("Tight", "!", "warn"),
-    "partly": Sign("Fits in part", "!", "warn"),
+    "partly": Sign("Fits partly", "!", "warn"),
     "does_not_fit": Sign("Does not fit", "✗", "bad"),
     "cannot_tell": Sign("Can't tell", "?", "warn"),
 }
@@ -33,15 +33,15 @@ MOST_BARS, MOST_PARTS = 24, 24  # Of more, the table tells
 _HIGH, _GAP = 26.0, 16.0
 _EDGE = 2.0  # Room at both ends for the mark of the end
 _THINNEST = 1.5  # A part that is there is seen, however small
-_SHORT = {"compute": "compute", "lacking": "lacking"}
+_SHORT = {"compute": "compute", "lacking": "does not fit"}
 
 
 def render_memory(part: MemoryView, number: int) -> Markup:
     """The sliders and the answer to where they stand."""
-    return joined([
+    return join_markup([
         sliders(part.sliders, number),
         tag("div", render_answer(part.now, number), class_="answer", id=f"answer-{number}"),
-        tag("p", "Known ", safe(part.source), class_="source") if part.source else NOTHING,
+        tag("p", "Source: ", safe_text(part.source), class_="source") if part.source else NOTHING,
     ])  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def sliders(shown: Sequence[Slider], number: int) -> Markup:
     for slider in (slider for slider in shown if len(slider.choices) > 1):
         name = f"memory-{number}-{slider.knob}"
         values = [choice.value for choice in slider.choices]
-        labels = [safe(choice.label) for choice in slider.choices]
+        labels = [safe_text(choice.label) for choice in slider.choices]
         place = values.index(slider.value) if slider.value in values else 0
         data = [safe_json(msgspec.json.encode(texts).decode()) for texts in (values, labels)]
         entry = tag(
@@ -59,21 +59,21 @@ def sliders(shown: Sequence[Slider], number: int) -> Markup:
             data_values=data[0], data_labels=data[1], aria_valuetext=labels[place],
         )  # fmt: skip
         words = tag("output", labels[place], for_=name)
-        fields.append(tag("div", tag("label", safe(slider.label), for_=name), entry, words, class_="slider"))
+        fields.append(tag("div", tag("label", safe_text(slider.label), for_=name), entry, words, class_="slider"))
     if not fields:
         return NOTHING
-    about = "What if the settings were different"
+    about = "What-if settings"
     return tag("form", *fields, class_="sliders", data_subject=number, aria_label=about, autocomplete="off")
 
 
 def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
     """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
     name = f"memory-{number}"
-    said = safe(what_if.summary) or _SIGNS[what_if.verdict].word
+    said = safe_text(what_if.summary) or _SIGNS[what_if.verdict].word
     sign = _SIGNS[what_if.verdict]
-    words = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
+    words = safe_text(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
     speeds = []
-    for what, speed in (("Answer", what_if.decode_tokens_per_s), ("Prompt", what_if.prefill_tokens_per_s)):
+    for what, speed in (("Decode", what_if.decode_tokens_per_s), ("Prefill", what_if.prefill_tokens_per_s)):
         if speed:
             ends = tag("span", f" {rate(speed.low)} to {rate(speed.high)}", class_="interval")
             value = tag("dd", tag("strong", rate(speed.mid)), " tok/s", ends)
@@ -83,35 +83,35 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
         lines = f'<path d="{_HATCHED[kind]}" class="hatch-{kind}"/>' if kind in _HATCHED else ""
         keys.append(Key(Markup(f'<rect x="0" y="0" width="24" height="12" class="part-{kind}"/>{lines}'), KINDS[kind]))
     rows = [(bar.name, part_words(part), part_size(part)) for bar in what_if.bars for part in bar.parts]
-    rows += [(b.name, "in all", size(sane(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
-    return joined([
+    rows += [(b.name, "total", size(clamp(b.capacity_bytes))) for b in what_if.bars if b.capacity_bytes is not None]
+    return join_markup([
         tag("p", badge(sign), " " if words else None, sentence(words) if words else NOTHING, class_="fits"),
         tag("dl", *speeds, class_="expected") if speeds else NOTHING,
         tag(
             "figure",
-            tag("figcaption", "What lies in each memory", class_="quiet"),
-            *drawings_of(name, "Memory by device", said, lambda drawing: bars_drawn(drawing, what_if.bars)),
+            tag("figcaption", "Contents of each memory", class_="quiet"),
+            *drawings_of(name, "Memory by device", said, lambda drawing: draw_bars(drawing, what_if.bars)),
             legend(keys),
-            numbers([Table("Memory by device", ("Memory", "What", "Size"), rows)]),
+            numbers([Table("Memory by device", ("Memory", "Content", "Size"), rows)]),
             class_="chart",
             id=f"{name}-figure",
         ),
-        command(safe(what_if.command)) if what_if.command else NOTHING,
-        *(tag("p", sentence(safe(note)), class_="note") for note in what_if.notes),
+        command(safe_text(what_if.command)) if what_if.command else NOTHING,
+        *(tag("p", sentence(safe_text(note)), class_="note") for note in what_if.notes),
     ])  # fmt: skip
 
 
-def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
+def draw_bars(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
     """All bars one below the other: the devices to one scale, the host to its own."""
     hatch(drawing, "reserve", "hatch-reserve")
     hatch(drawing, "lacking", "hatch-lacking", crossed=True)
-    longest = max((_whole(bar) for bar in bars[:MOST_BARS] if not bar.is_host), default=0.0)
+    longest = max((_bar_bytes(bar) for bar in bars[:MOST_BARS] if not bar.is_host), default=0.0)
     groups: dict[tuple[object, ...], list[MemoryBar]] = {}
     for bar in bars[:MOST_BARS]:
         groups.setdefault((bar.is_host, bar.capacity_bytes, bar.parts, bar.fits), []).append(bar)
     for bar, *alike in groups.values():
-        top = _title(drawing, bar, f"{bar.name}, and {len(alike)} alike" if alike else bar.name)
-        whole = _whole(bar) if bar.is_host else longest
+        top = _title(drawing, bar, f"{bar.name}, and {len(alike)} identical" if alike else bar.name)
+        whole = _bar_bytes(bar) if bar.is_host else longest
         scale = Linear(0, whole, _EDGE, drawing.format.width - _EDGE)
         drawn = []
         for part, start, stop in _stretches(bar):
@@ -127,35 +127,35 @@ def bars_drawn(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
             drawing.line(end, top - 3, end, top + _HIGH + 3, "end")
         drawing.height = _labels(drawing, drawn, top + _HIGH + 2) + _GAP
     if not bars:
-        drawing.words(0, LINE, "no memory is known", class_="quiet")
+        drawing.words(0, LINE, "memory sizes unknown", class_="quiet")
         drawing.height = 2 * LINE
 
 
-def _whole(bar: MemoryBar) -> float:
-    return max(sane(bar.capacity_bytes or 0), *(end for _, _, end in _stretches(bar)), 0.0)
+def _bar_bytes(bar: MemoryBar) -> float:
+    return max(clamp(bar.capacity_bytes or 0), *(end for _, _, end in _stretches(bar)), 0.0)
 
 
 def _stretches(bar: MemoryBar) -> list[tuple[MemoryPart, float, float]]:
-    """Each part from where to where; what is lacking begins where the memory ends."""
+    """Start and end of each part; what does not fit starts at the capacity."""
     before, found = 0.0, []
     for part in [part for part in bar.parts if part.bytes > 0][:MOST_PARTS]:
         beyond = part.kind == "lacking" and bar.capacity_bytes is not None
-        start = sane(max(0, bar.capacity_bytes or 0)) if beyond else before
-        end = start + sane(part.bytes)
+        start = clamp(max(0, bar.capacity_bytes or 0)) if beyond else before
+        end = start + clamp(part.bytes)
         found.append((part, start, end))
         before = max(before, end)
     return found
 
 
 def _title(drawing: Drawing, bar: MemoryBar, name: str) -> float:
-    """The name at the left, how large it is and whether all fits at the right or below. Gives the foot."""
-    right = f"{size(sane(bar.capacity_bytes))} in all" if bar.capacity_bytes is not None else "size not known"
+    """Returns the y of the foot."""
+    right = f"{size(clamp(bar.capacity_bytes))} total" if bar.capacity_bytes is not None else "size unknown"
     if lacking := sum(part.bytes for part in bar.parts if part.kind == "lacking" and part.bytes > 0):
-        right += f", ✗ {size(sane(lacking))} too little"
+        right += f", ✗ {size(clamp(lacking))} short"
     elif bar.fits is not None:
         right += ", ✓ fits" if bar.fits else ", ✗ does not fit"
     y, whole = drawing.height + LINE - 2, drawing.format.width - 2 * _EDGE
-    drawing.words(_EDGE, y, fitted(name, whole, bold=True), class_="strong")
+    drawing.words(_EDGE, y, fit_text(name, whole, bold=True), class_="strong")
     if width(name, bold=True) + width(right) + 8 <= whole:
         drawing.words(drawing.format.width - _EDGE, y, right, "end", "quiet")
         return y + 7
@@ -164,11 +164,11 @@ def _title(drawing: Drawing, bar: MemoryBar, name: str) -> float:
 
 
 def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: float) -> float:
-    """Name and size below each part where there is room, large ones first; others in lines below. Gives the foot."""
-    room = Room(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
+    """Below each part if there is room, large parts first; the rest in lines below. Returns the y of the foot."""
+    room = LabelSpace(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
     left_over = []
     for part, area in sorted(drawn, key=lambda one: (one[0].kind != "lacking", -one[0].bytes)):
-        said, amount = fitted(_short(part), max(area.right - area.left, 130)), part_size(part)
+        said, amount = fit_text(_short(part), max(area.right - area.left, 130)), part_size(part)
         half = max(width(said), width(amount)) / 2 + 3
         # Below the middle of the part, or so little beside it that it still stands below the part
         middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
@@ -181,9 +181,9 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
         else:
             left_over.append((area.left, f"{_short(part)} {amount}"))
     foot = top + 2 * LINE if drawn else top
-    lines = wrapped([said for _, said in sorted(left_over)], drawing.format.width - 40)
+    lines = wrap_pieces([said for _, said in sorted(left_over)], drawing.format.width - 40)
     for place, said in enumerate(lines, start=1):
-        drawing.words(_EDGE, foot + place * LINE - 1, f"{'and ' if place == 1 else ''}{said}", class_="quiet")
+        drawing.words(_EDGE, foot + place * LINE - 1, f"{'also ' if place == 1 else ''}{said}", class_="quiet")
     return foot + len(lines) * LINE
 
 
@@ -192,11 +192,11 @@ def _short(part: MemoryPart) -> str:
 
 
 def part_words(part: MemoryPart) -> str:
-    """What a part is; a stranger by its name."""
+    """What a part is; another program by its name."""
     return part.name or KINDS[part.kind]
 
 
 def part_size(part: MemoryPart) -> str:
     """How much of it is there, and how much it would be where it has no room whole."""
-    there = size(sane(part.bytes))
-    return there if part.wanted_bytes is None else f"{there} of {size(sane(part.wanted_bytes))}"
+    there = size(clamp(part.bytes))
+    return there if part.wanted_bytes is None else f"{there} of {size(clamp(part.wanted_bytes))}"

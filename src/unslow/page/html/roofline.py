@@ -6,23 +6,23 @@ from functools import partial
 from itertools import product
 from math import atan2, cos, degrees, hypot, sin
 
-from unslow.page.html.figure import Key, Table, figure, foot_axis, margin, plain, prefixed, side_axis
-from unslow.page.html.markup import Markup, joined
+from unslow.page.html.figure import Key, Table, figure, foot_axis, margin, short_number, si_number, side_axis
+from unslow.page.html.markup import Markup, join_markup
 from unslow.page.html.svg import (
     FONT,
     FORMATS,
     LINE,
     Box,
     Drawing,
+    LabelSpace,
     Log,
-    Room,
-    around,
+    clamp,
     decades,
-    fitted,
+    fit_text,
     marker,
     number,
     polyline,
-    sane,
+    spots_around,
     width,
 )
 from unslow.page.view import Roof, RooflinePoint, RooflineView
@@ -30,11 +30,11 @@ from unslow.page.view import Roof, RooflinePoint, RooflineView
 SHAPES = {"decode": "round", "prefill": "square"}
 MOST_ROOFS, MOST_POINTS = 6, 12
 _FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0  # Less shows no slope; more makes all points one
-_BOUND = {"memory": "bound by memory", "compute": "bound by computing", "overhead": "held back by overheads"}
+_BOUND = {"memory": "memory-bound", "compute": "compute-bound", "overhead": "overhead-bound"}
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class DrawnRoof:
     """A roof as it is drawn; both limits are above zero."""
 
     name: str
@@ -44,7 +44,7 @@ class Named:
     @property
     def ridge(self) -> float:
         """Where the two limits meet, in FLOP per byte."""
-        return sane(self.flops_per_s / self.bytes_per_s)
+        return clamp(self.flops_per_s / self.bytes_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class _Plot:
     area: Box
     across: Log
     up: Log
-    room: Room
+    room: LabelSpace
 
-    def foot_of(self, roof: Named) -> tuple[float, float]:
+    def foot_of(self, roof: DrawnRoof) -> tuple[float, float]:
         """Where the slope enters the picture."""
         start = max(self.across.low, self.up.low / roof.bytes_per_s)
         return self.across.at(start), self.up.at(start * roof.bytes_per_s)
 
-    def ridge_of(self, roof: Named) -> tuple[float, float]:
+    def ridge_of(self, roof: DrawnRoof) -> tuple[float, float]:
         """Where slope and flat roof meet."""
         return self.across.at(roof.ridge), self.up.at(roof.flops_per_s)
 
@@ -69,17 +69,23 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
     # Roofs that differ, each with its name; eight of a kind are one
     groups: dict[tuple[float, float], list[Roof]] = {}
     for roof in part.roofs:
-        if sane(roof.bytes_per_s) > 0 and sane(roof.flops_per_s) > 0 and _named([roof]).ridge > 0:
+        if clamp(roof.bytes_per_s) > 0 and clamp(roof.flops_per_s) > 0 and _drawn_roof([roof]).ridge > 0:
             groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
-    roofs = [_named(alike) for alike in groups.values()][:MOST_ROOFS]
-    points = [point for point in part.points if sane(point.flops_per_byte) > 0][:MOST_POINTS]
+    roofs = [_drawn_roof(alike) for alike in groups.values()][:MOST_ROOFS]
+    points = [point for point in part.points if clamp(point.flops_per_byte) > 0][:MOST_POINTS]
     limits = [
-        (r.device, bytes_rate(r.bytes_per_s), flops(r.flops_per_s), plain(sane(r.ridge_flops_per_byte)), r.source)
+        (
+            r.device,
+            bytes_rate(r.bytes_per_s),
+            flops(r.flops_per_s),
+            short_number(clamp(r.ridge_flops_per_byte)),
+            r.source,
+        )
         for r in part.roofs
     ]
-    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Its roof", "Bound by")
+    columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Roof", "Bound")
     tables = [
-        Table("Limits of the devices", ("Device", "Memory", "Computing", "Ridge, FLOP per byte", "Source"), limits),
+        Table("Device limits", ("Device", "Memory bandwidth", "Compute", "Ridge, FLOP per byte", "Source"), limits),
         Table("Phases of this model", columns, [*map(_point_row, part.points)]),
     ]
     keys = []
@@ -87,26 +93,26 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
         if any(p.phase == phase and getattr(p, f"{name}_flops_per_s") is not None for p in points):
             shape = marker(12, 6, SHAPES[phase], 4 if name == "measured" else 5)
             keys.append(Key(Markup(f'<path d="{shape}" class="mark {name} {phase}"/>'), f"{phase}, {name}"))
-    draw = partial(roofline_drawn, roofs=roofs, points=points)
+    draw = partial(draw_roofline, roofs=roofs, points=points)
     return figure(f"roofline-{number}", "Roofline", part.summary, draw, keys, tables, FORMATS[1:])
 
 
-def _named(alike: Sequence[Roof]) -> Named:
+def _drawn_roof(alike: Sequence[Roof]) -> DrawnRoof:
     roof = alike[0]
     name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
-    return Named(name, sane(roof.bytes_per_s), sane(roof.flops_per_s))
+    return DrawnRoof(name, clamp(roof.bytes_per_s), clamp(roof.flops_per_s))
 
 
 def _point_row(point: RooflinePoint) -> tuple[str, ...]:
     values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
     cells = ("-" if value is None else flops(value) for value in values)
-    return point.label or point.phase, plain(sane(point.flops_per_byte)), *cells, _BOUND[point.bound_by]
+    return point.label or point.phase, short_number(clamp(point.flops_per_byte)), *cells, _BOUND[point.bound_by]
 
 
-def roofline_drawn(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> None:
+def draw_roofline(drawing: Drawing, roofs: Sequence[DrawnRoof], points: Sequence[RooflinePoint]) -> None:
     """Roofs, then points, then the words where nothing else is."""
     if not roofs:
-        drawing.words(0, LINE, "the limits of the device are not known", class_="quiet")
+        drawing.words(0, LINE, "device limits unknown", class_="quiet")
         drawing.height = 2 * LINE
         return
     plot = _plot(drawing, roofs, points)
@@ -121,29 +127,28 @@ def roofline_drawn(drawing: Drawing, roofs: Sequence[Named], points: Sequence[Ro
     for point in points:
         _point_words(drawing, plot, point)
     for ridge in dict.fromkeys(float(f"{roof.ridge:.3g}") for roof in roofs):
-        x, foot, said = plot.across.at(ridge), plot.area.bottom - 3, f"ridge {plain(ridge)}"
+        x, foot, said = plot.across.at(ridge), plot.area.bottom - 3, f"ridge {short_number(ridge)}"
         wide = width(said) + 10
         if spot := plot.room.first_free(Box(left, foot - LINE, left + wide, foot) for left in (x, x - wide)):
             drawing.words(spot.left + 5, spot.bottom - 3, said, class_="quiet")
 
 
-def _plot(drawing: Drawing, roofs: Sequence[Named], points: Sequence[RooflinePoint]) -> _Plot:
-    low_x, high_x = _reach([*(roof.ridge for roof in roofs), *(sane(p.flops_per_byte) for p in points)], 0.3, 6)
+def _plot(drawing: Drawing, roofs: Sequence[DrawnRoof], points: Sequence[RooflinePoint]) -> _Plot:
+    low_x, high_x = _reach([*(roof.ridge for roof in roofs), *(clamp(p.flops_per_byte) for p in points)], 0.3, 6)
     low_y, high_y = _reach([*(roof.flops_per_s for roof in roofs), *(y for p in points for y in _heights(p))], 0.15, 3)
     marks = decades(low_y, high_y, 6)
-    left = margin(map(prefixed, marks))
+    left = margin(map(si_number, marks))
     high = 270 if drawing.format.is_narrow else 300
     area = Box(left, LINE + 8, drawing.format.width - 8, LINE + 8 + high)
     across, up = Log(low_x, high_x, area.left, area.right), Log(low_y, high_y, area.bottom, area.top)
-    drawing.words(0, LINE - 2, "computing, FLOP/s", class_="quiet")
-    side_axis(drawing, area, up.at, marks, prefixed)
+    drawing.words(0, LINE - 2, "compute, FLOP/s", class_="quiet")
+    side_axis(drawing, area, up.at, marks, si_number)
     feet = decades(low_x, high_x, drawing.format.ticks)
-    drawing.height = foot_axis(drawing, area, across.at, feet, lambda tick: f"{tick:,g}", "FLOP for each byte read")
-    return _Plot(area, across, up, Room(area))
+    drawing.height = foot_axis(drawing, area, across.at, feet, lambda tick: f"{tick:,g}", "FLOP per byte read")
+    return _Plot(area, across, up, LabelSpace(area))
 
 
 def _reach(values: Sequence[float], below: float, above: float) -> tuple[float, float]:
-    """The ends of an axis: some room on both sides, never too few or too many decades."""
     high = max(values) * above
     low = max(min(value for value in values if value > 0) * below, high / 10**_MOST_DECADES)
     return min(low, high / 10**_FEWEST_DECADES), high
@@ -151,11 +156,10 @@ def _reach(values: Sequence[float], below: float, above: float) -> tuple[float, 
 
 def _heights(point: RooflinePoint) -> list[float]:
     values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
-    return [sane(value) for value in values if value is not None and value > 0]
+    return [clamp(value) for value in values if value is not None and value > 0]
 
 
-def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
-    """Up the slope of the memory to the ridge, then flat; the ridge drops to the foot."""
+def _roof(drawing: Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> None:
     foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
     said = f"{roof.name}: {bytes_rate(roof.bytes_per_s)}, {flops(roof.flops_per_s)}"
     drawing.path(polyline([foot, ridge, (plot.area.right, ridge[1])]), f"roof roof-{place + 1}", said)
@@ -167,7 +171,6 @@ def _roof(drawing: Drawing, plot: _Plot, roof: Named, place: int) -> None:
 
 
 def _point(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
-    """What was measured is full, what was predicted a ring around; a line leads up to the roof."""
     x, reach = plot.across.at(point.flops_per_byte), _reach_of(plot, point)
     if reach.bottom > reach.top:
         drawing.line(x, reach.top, x, reach.bottom, "reach")
@@ -185,11 +188,11 @@ def _reach_of(plot: _Plot, point: RooflinePoint) -> Box:
     return Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
 
 
-def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
-    """The name and the limit of computing, above the end of the flat roof or below it; whether there was room."""
+def _flat_words(drawing: Drawing, plot: _Plot, roof: DrawnRoof) -> bool:
+    """Whether there was room for the name and the compute limit."""
     y, right = plot.up.at(roof.flops_per_s), plot.area.right - 2
     for said in (f"{roof.name}: {flops(roof.flops_per_s)}", roof.name):
-        shown = fitted(said, plot.area.right - plot.area.left - 8, bold=True)
+        shown = fit_text(said, plot.area.right - plot.area.left - 8, bold=True)
         spots = [Box(right - width(shown, bold=True), row, right, row + LINE) for row in (y - 4 - LINE, y + 4)]
         if spot := plot.room.first_free(spots):
             drawing.words(right, spot.bottom - 3, shown, "end", "strong")
@@ -197,10 +200,10 @@ def _flat_words(drawing: Drawing, plot: _Plot, roof: Named) -> bool:
     return False
 
 
-def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
+def _slope_words(drawing: Drawing, plot: _Plot, roof: DrawnRoof, name: str) -> None:
     foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
-    said = f"{fitted(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
+    said = f"{fit_text(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
     angle, half = atan2(ridge[1] - foot[1], ridge[0] - foot[0]), width(said) / 2
     for off in (7, -16):
         for share in (0.5, 0.6, 0.4, 0.7, 0.3):
@@ -213,22 +216,21 @@ def _slope_words(drawing: Drawing, plot: _Plot, roof: Named, name: str) -> None:
                 plot.room.taken.extend(boxes)
                 turned = f'transform="rotate({degrees(angle):.1f} {number(x)} {number(y)})"'
                 about = f'x="{number(x)}" y="{number(y)}" {turned} text-anchor="middle" class="quiet"'
-                drawing.add(Markup(f"<text {about}>{joined([said])}</text>"))
+                drawing.add(Markup(f"<text {about}>{join_markup([said])}</text>"))
                 return
 
 
 def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
-    """As many lines as there is room for beside the point."""
     value = point.measured_flops_per_s if point.measured_flops_per_s is not None else point.predicted_flops_per_s
     if value is None:
         return
     x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
     name, _, more = (point.label or point.phase).partition(", ")
-    name, bare = fitted(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
-    said_at_most = [[name, fitted(more, 200), *bare]] if more else []
+    name, bare = fit_text(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
+    said_at_most = [[name, fit_text(more, 200), *bare]] if more else []
     for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
         wide = max(width(said, bold=not place) for place, said in enumerate(lines)) + 2
-        spots = around(x, y, wide, len(lines) * LINE, 12)
+        spots = spots_around(x, y, wide, len(lines) * LINE, 12)
         if spot := plot.room.first_free(spots):
             for place, said in enumerate(lines):
                 class_ = "quiet" if place else "strong"
@@ -238,13 +240,13 @@ def _point_words(drawing: Drawing, plot: _Plot, point: RooflinePoint) -> None:
 
 def flops(value: float) -> str:
     """A rate of computing."""
-    return f"{prefixed(sane(value))}FLOP/s"
+    return f"{si_number(clamp(value))}FLOP/s"
 
 
 def bytes_rate(value: float) -> str:
     """A rate of reading."""
-    return f"{prefixed(sane(value))}B/s"
+    return f"{si_number(clamp(value))}B/s"
 
 
 def _share(value: float, point: RooflinePoint) -> str:
-    return f"{sane(value / point.roof_flops_per_s):.0%} of its roof" if point.roof_flops_per_s > 0 else "roof not known"
+    return f"{clamp(value / point.roof_flops_per_s):.0%} of its roof" if point.roof_flops_per_s > 0 else "roof unknown"

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from math import isfinite
 
-from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, joined, metric_name, sentence, tag
+from unslow.page.html.markup import CHANGES, NOTHING, Markup, Sign, badge, join_markup, metric_name, sentence, tag
 from unslow.page.html.svg import ticks
 from unslow.page.view import ChangeRow, ChangeView, SpeedRow
-from unslow.show.labels import budget_title, folded, label, told_phases
-from unslow.show.units import amount, is_time, rate, span
-from unslow.think.judge.budget import UNEXPLAINED
+from unslow.show.units import amount, budget_title, fold_small_parts, is_time, label, phase_parts, rate, span
+from unslow.think.judge.pricing import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, Range
 
 _DECODE = "decode_tokens_per_s"
@@ -21,16 +20,16 @@ _LITTLE = 0.02  # A share that needs a digit more
 _ROOM_FOR_A_NUMBER = 5.0  # Percent of the width: what a digit takes on a narrow screen
 _HEIGHT = 34
 _ENDLESS = 1e6  # A speed-up beyond this has no upper end: it was measured once
-_HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
+_HEADS = ("Metric", "Comparison", "Before", "After", "Speedup", "Verdict")
 
 
 def speeds(rows: Sequence[SpeedRow]) -> Markup:
     """Every figure with its bar."""
     if not rows:
-        return tag("p", "No speed was measured.", class_="quiet")
+        return tag("p", "No speed measured.", class_="quiet")
     bullets = []
     for row in rows:
-        better = tag("span", "less is better", class_="quiet") if is_time(row.metric) else NOTHING
+        better = tag("span", "lower is better", class_="quiet") if is_time(row.metric) else NOTHING
         top = _top(row)
         bar = _speed_bar(row, top) if top > 0 else NOTHING
         legend = tag("ul", *_legend(row, top), class_="legend")
@@ -39,7 +38,7 @@ def speeds(rows: Sequence[SpeedRow]) -> Markup:
 
 
 def _top(row: SpeedRow) -> float:
-    """Where the bar ends: at the ceiling, unless that is so far off that nothing else could be seen; 0 for no bar."""
+    """The end of the bar: the ceiling, unless it would make all else invisible; 0 for no bar."""
     highs = [reach.high for reach in (row.as_configured, row.achievable) if reach]
     others = [value for value in (row.measured, row.goal, *highs) if value and isfinite(value)]
     near = max(others, default=0.0)
@@ -66,7 +65,7 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
         parts.append(tag("text", shown, x=x, y=str(_BAR + 12), text_anchor="start" if tick == 0 else "middle"))
     measured = f"{amount(row.metric, row.measured)} measured" if row.measured is not None else "not measured"
     best = f", {_reach(row.metric, row.achievable)} achievable" if row.achievable else ""
-    ceiling = f", {amount(row.metric, row.ceiling)} at most" if row.ceiling is not None else ""
+    ceiling = f", ceiling {amount(row.metric, row.ceiling)}" if row.ceiling is not None else ""
     said = f"{metric_name(row.metric)}: {measured}{best}{ceiling}"
     return tag("svg", *parts, class_="bar", width="100%", height=str(_BAR + 16), role="img", aria_label=said)
 
@@ -91,12 +90,12 @@ def _legend(row: SpeedRow, top: float) -> Iterator[Markup]:
         yield _key("measured", "measured", tag("strong", amount(row.metric, row.measured)))
     same = row.as_configured == row.achievable
     if row.as_configured and not same:
-        yield _key("now", "as set up", _reach(row.metric, row.as_configured))
+        yield _key("now", "expected with these settings", _reach(row.metric, row.as_configured))
     if row.achievable:
         yield _key("best", "achievable", _reach(row.metric, row.achievable))
     if row.ceiling is not None:
-        far = ", beyond this scale" if 0 < top < row.ceiling else ""
-        name = "ceiling by bandwidth" if row.metric == _DECODE else "ceiling by arithmetic"
+        far = ", off the scale" if 0 < top < row.ceiling else ""
+        name = "bandwidth ceiling" if row.metric == _DECODE else "compute ceiling"
         share = row.measured / row.ceiling if row.measured is not None and row.ceiling else None
         reached = f", {share:.{0 if share >= _LITTLE else 1}%} reached" if share is not None else ""
         yield _key("ceiling", name, f"{amount(row.metric, row.ceiling)}{reached}{far}")
@@ -117,7 +116,7 @@ def _reach(metric: str, reach: Range) -> str:
 def budgets(budget: Sequence[BudgetPart], findings: Sequence[Finding]) -> Markup:
     """A block for each phase of which parts are known."""
     lost = {finding.title.lower() for finding in findings}
-    return joined(_block(phase, folded(parts), lost) for phase, parts in told_phases(budget))
+    return join_markup(_block(phase, fold_small_parts(parts), lost) for phase, parts in phase_parts(budget))
 
 
 def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
@@ -125,7 +124,7 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
     title = tag("h4", budget_title(phase, total))
     whole = next((p for p in parts if p.seconds >= total and p.part != UNEXPLAINED), None)
     if whole:  # a bar of one part shows nothing
-        return tag("div", title, tag("p", f"All of it: {whole.part}."), class_="budget")
+        return tag("div", title, tag("p", f"All of the time: {whole.part}."), class_="budget")
     rows, shapes, edge, series = [], [], 0.0, 0
     for number, part in enumerate(parts, 1):
         # What a found cause takes and what nobody can explain look like nothing else
@@ -159,7 +158,7 @@ def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (t
         tag("tbody", *map(_change_row, change.rows)),
         class_="figures",
     )
-    differs = [tag("li", worded(said)) for said in change.changes]
+    differs = [tag("li", setting_words(said)) for said in change.changes]
     changes = tag("ul", *differs, class_="changes") if differs else NOTHING
     answers = tag("p", sentence(change.answers)) if change.answers else NOTHING
     source = tag("p", f"From {change.source}.", class_="quiet")
@@ -167,7 +166,6 @@ def render_change(change: ChangeView, number: int) -> Markup:  # noqa: ARG001 (t
 
 
 def _change_row(row: ChangeRow) -> Markup:
-    """Both as bars from zero, the earlier above, with their intervals; then in numbers."""
     top = max(row.before.high, row.after.high, 1e-12)
     shapes, cells = [], []
     for y, name, side in ((0, "before", row.before), (13, "after", row.after)):
@@ -185,15 +183,15 @@ def _change_row(row: ChangeRow) -> Markup:
     return tag("tr", tag("th", metric_name(row.metric), scope="row"), tag("td", bars, class_="both"), *cells)
 
 
-def worded(said: str) -> str:
+def setting_words(said: str) -> str:
     """What differs; a setting that is named as in the snapshot, by the name that a person gives it."""
     name, colon, values = said.partition(": ")
     return f"{label(name)}: {values}" if colon and "." in name and " " not in name else said
 
 
 def speedup_ends(value: Range) -> str:
-    """Between which ends a speed-up lies, in words."""
-    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
+    """The interval of a speedup in words."""
+    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "single round"
 
 
 def sign_of(verdict: str) -> Sign:

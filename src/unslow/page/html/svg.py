@@ -6,8 +6,8 @@ from functools import lru_cache
 from math import ceil, floor, isfinite, log2, log10
 from typing import Literal
 
-from unslow.page.html.markup import Markup, joined, tag
-from unslow.show.clean import safe
+from unslow.page.html.markup import Markup, join_markup, tag
+from unslow.show.console import safe_text
 
 MOST, LEAST = 1e18, 1e-18
 """What is larger (a broken counter) is drawn as this, what is smaller as nothing: differences and logarithms of them
@@ -57,7 +57,7 @@ class Box:
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
-    def within(self, other: "Box") -> bool:
+    def is_within(self, other: "Box") -> bool:
         is_across = other.left <= self.left and self.right <= other.right
         return is_across and other.top <= self.top and self.bottom <= other.bottom
 
@@ -85,14 +85,14 @@ class Drawing:
             f'x="{number(area.left)}" y="{number(area.top)}" width="{number(max(0.0, area.right - area.left))}" '
             f'height="{number(max(0.0, area.bottom - area.top))}"'
         )
-        about = tag("title", safe(title)) if title else ""
+        about = tag("title", safe_text(title)) if title else ""
         self.add(Markup(f'<rect {places} class="{class_}">{about}</rect>'))
         if fill:
             self.add(Markup(f'<rect {places} class="pattern" fill="url(#{self.name}-{fill})"/>'))
 
     def path(self, shape: str, class_: str, title: str = "") -> None:
         """A path of absolute commands."""
-        about = tag("title", safe(title)) if title else ""
+        about = tag("title", safe_text(title)) if title else ""
         self.add(Markup(f'<path d="{shape}" class="{class_}">{about}</path>'))
 
     def words(self, x: float, y: float, said: str, anchor: Anchor = "start", class_: str = "") -> None:
@@ -100,13 +100,13 @@ class Drawing:
         if not said:
             return
         bold = class_ in BOLD_WORDS
-        said = fitted(said, self.format.width, bold=bold)
+        said = fit_text(said, self.format.width, bold=bold)
         wide = width(said, bold=bold)
         before = {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
         x = max(before, min(self.format.width - wide + before, x))
         aligned = "" if anchor == "start" else f' text-anchor="{anchor}"'
         named = f' class="{class_}"' if class_ else ""
-        self.add(Markup(f'<text x="{number(x)}" y="{number(y)}"{aligned}{named}>{joined([said])}</text>'))
+        self.add(Markup(f'<text x="{number(x)}" y="{number(y)}"{aligned}{named}>{join_markup([said])}</text>'))
 
     def svg(self, title: str, about: str) -> Markup:
         """The whole picture, with what a screen reader says of it."""
@@ -157,7 +157,7 @@ def number(value: float) -> str:
 
 
 @dataclass(slots=True)
-class Room:
+class LabelSpace:
     """What of a picture is taken already."""
 
     whole: Box
@@ -167,7 +167,7 @@ class Room:
         self.taken.append(box)
 
     def is_free(self, box: Box) -> bool:
-        return box.within(self.whole) and not any(box.meets(other) for other in self.taken)
+        return box.is_within(self.whole) and not any(box.meets(other) for other in self.taken)
 
     def first_free(self, places: Iterable[Box]) -> Box | None:
         """The first of these that is free, which is then taken."""
@@ -178,7 +178,7 @@ class Room:
         return None
 
 
-def around(x: float, y: float, wide: float, high: float, away: float) -> list[Box]:
+def spots_around(x: float, y: float, wide: float, high: float, away: float) -> list[Box]:
     """Where a label may stand close to a point, the best first: right, left, below, above."""
     spots = []
     for far in (away, 2 * away):
@@ -189,14 +189,10 @@ def around(x: float, y: float, wide: float, high: float, away: float) -> list[Bo
     return spots
 
 
+@lru_cache(2048)  # every picture is drawn twice, and most words stand in both
 def width(said: str, *, bold: bool = False) -> float:
     """About how wide it is, rather too wide: the fonts of systems differ by some percent."""
-    return FONT * _letters(said) * (BOLD if bold else 1)
-
-
-@lru_cache(2048)  # every picture is drawn twice, and most words stand in both
-def _letters(said: str) -> float:
-    return sum(map(_letter, said))
+    return FONT * sum(map(_letter, said)) * (BOLD if bold else 1)
 
 
 def _letter(letter: str) -> float:
@@ -211,9 +207,9 @@ def _letter(letter: str) -> float:
     return 0.74 if letter.isupper() else 0.62
 
 
-def fitted(said: str, room: float, *, bold: bool = False) -> str:
+def fit_text(said: str, room: float, *, bold: bool = False) -> str:
     """As much of it as there is room for."""
-    said, room = " ".join(safe(said).split()), room / (BOLD if bold else 1)
+    said, room = " ".join(safe_text(said).split()), room / (BOLD if bold else 1)
     if width(said) <= room:
         return said
     used = width("…")
@@ -224,10 +220,10 @@ def fitted(said: str, room: float, *, bold: bool = False) -> str:
     return said
 
 
-def wrapped(pieces: Sequence[str], room: float, between: str = " · ") -> list[str]:
+def wrap_pieces(pieces: Sequence[str], room: float, between: str = " · ") -> list[str]:
     """The pieces in as many lines as they need; one that is longer than a line is cut."""
     lines: list[str] = []
-    for piece in (fitted(piece, room) for piece in pieces):
+    for piece in (fit_text(piece, room) for piece in pieces):
         longer = f"{lines[-1]}{between}{piece}" if lines else ""
         if lines and width(longer) <= room:
             lines[-1] = longer
@@ -246,7 +242,7 @@ class Linear:
     end: float
 
     def at(self, value: float) -> float:
-        return _placed(sane(value), self.low, self.high, self.start, self.end)
+        return _position(clamp(value), self.low, self.high, self.start, self.end)
 
 
 class Log(Linear):
@@ -255,23 +251,23 @@ class Log(Linear):
     __slots__ = ()
 
     def at(self, value: float) -> float:
-        value = max(self.low, sane(value))
-        return _placed(log10(value), log10(self.low), log10(self.high), self.start, self.end)
+        value = max(self.low, clamp(value))
+        return _position(log10(value), log10(self.low), log10(self.high), self.start, self.end)
 
 
-def sane(value: float) -> float:
+def clamp(value: float) -> float:
     """The value, or the nearest that can be drawn."""
     if isinstance(value, float) and not isfinite(value):
         return MOST if value > 0 else -MOST if value < 0 else 0.0
     return float(max(-MOST, min(MOST, value))) if abs(value) >= LEAST else 0.0
 
 
-def _placed(value: float, low: float, high: float, start: float, end: float) -> float:
+def _position(value: float, low: float, high: float, start: float, end: float) -> float:
     share = (value - low) / (high - low) if high > low else 0.0
     return start + (end - start) * max(0.0, min(1.0, share))
 
 
-def step(span: float, most: int) -> float:
+def round_step(span: float, most: int) -> float:
     """The smallest step of 1, 2 or 5 that needs at most so many of them."""
     if span < LEAST:
         return 1.0
@@ -282,7 +278,7 @@ def step(span: float, most: int) -> float:
 
 def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
     """Round numbers from low to high."""
-    return _multiples(low, high, step(high - low, most))
+    return _multiples(low, high, round_step(high - low, most))
 
 
 def clock_ticks(high: float, most: int) -> tuple[float, ...]:
@@ -290,7 +286,7 @@ def clock_ticks(high: float, most: int) -> tuple[float, ...]:
     rough = high / max(1, most)
     if rough <= 1:
         return ticks(0, high, most)
-    return _multiples(0, high, next((s for s in _SECONDS if s >= rough), None) or step(high, most))
+    return _multiples(0, high, next((s for s in _SECONDS if s >= rough), None) or round_step(high, most))
 
 
 def _multiples(low: float, high: float, by: float) -> tuple[float, ...]:
@@ -298,11 +294,11 @@ def _multiples(low: float, high: float, by: float) -> tuple[float, ...]:
     return tuple(number * by for number in range(first, last + 1))
 
 
-def top(high: float, most: int) -> float:
+def round_top(high: float, most: int) -> float:
     """The first round number that is not below; 1 where all is zero."""
     if high <= 0:
         return 1.0
-    by = step(high, most)
+    by = round_step(high, most)
     return ceil(high / by - 1e-9) * by
 
 

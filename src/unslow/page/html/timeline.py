@@ -6,7 +6,17 @@ from functools import partial
 from math import isfinite
 from statistics import median
 
-from unslow.page.html.figure import Key, Quantity, Table, figure, foot_axis, plain, quantity, round_ticks, side_axis
+from unslow.page.html.figure import (
+    Key,
+    Quantity,
+    Table,
+    figure,
+    foot_axis,
+    quantity,
+    round_ticks,
+    short_number,
+    side_axis,
+)
 from unslow.page.html.markup import Markup
 from unslow.page.html.svg import (
     BOLD_WORDS,
@@ -15,18 +25,18 @@ from unslow.page.html.svg import (
     MOST,
     Box,
     Drawing,
+    LabelSpace,
     Linear,
-    Room,
+    clamp,
     clock_ticks,
-    fitted,
+    fit_text,
     hatch,
     number,
-    sane,
     width,
-    wrapped,
+    wrap_pieces,
 )
 from unslow.page.view import PhaseSpan, ThrottleMark, TimelineView, Track
-from unslow.show.labels import label as label_of
+from unslow.show.units import label as label_of
 from unslow.show.units import span
 
 _TALL = ("clock_hz", "power_w", "vram_used_bytes", "temperature_c", "busy")
@@ -38,7 +48,7 @@ _FAR = 50  # A limit that is so many times what was seen would press all lines t
 _ROOM = 1.06  # Above the highest value
 _SAME = 1e-9  # Of a value: what differs by less is the same
 _DEGREES = 40  # At least, so that a degree more or less is no mountain
-PHASES = {"load": "load", "queue": "queue", "prefill": "prompt", "decode": "answer", "idle": "idle"}
+PHASES = {"load": "load", "queue": "queue", "prefill": "prefill", "decode": "decode", "idle": "idle"}
 """In the order of a request; others come after."""
 MOST_LANES, MOST_SPANS = 8, 2000
 _HIGH, _GAP = 12.0, 4.0
@@ -95,14 +105,14 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
         for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
     ]
     marks = [
-        (mark.device, mark.reason.replace("_", " "), span(sane(mark.start_s)), span(sane(mark.end_s)),
+        (mark.device, mark.reason.replace("_", " "), span(clamp(mark.start_s)), span(clamp(mark.end_s)),
          "yes" if mark.harmful else "no")
         for mark in part.marks
     ]  # fmt: skip
-    columns = ("What", "Device", "Least", "Mean", "Most", "Limit")
+    columns = ("Quantity", "Device", "Min", "Mean", "Max", "Limit")
     tables = [
         Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
-        Table("Phases", ("Phase", "In all", "Stretches"), phases),
+        Table("Phases", ("Phase", "Total", "Count"), phases),
         Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
     ]
     draw = partial(_draw, part=part, rows=rows)
@@ -110,43 +120,43 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
     signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
     keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
     if any(track.limit for track in part.tracks):
-        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "its limit"))
-    for harmful, words in ((True, "the driver holds the clocks back"), (False, "low clocks that cost nothing")):
+        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "limit"))
+    for harmful, words in ((True, "throttled, costs speed"), (False, "low clocks at no cost")):
         if any(mark.harmful == harmful for mark in part.marks):
             name = "harmful" if harmful else "harmless"
             lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
             sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
             keys.append(Key(Markup(sign), words))
-    return figure(f"timeline-{number}", "What the devices did over time", part.summary, draw, keys, tables)
+    return figure(f"timeline-{number}", "Devices over time", part.summary, draw, keys, tables)
 
 
 def _track_row(track: Track) -> tuple[str, ...]:
-    words, line = track.label or label_of(track.name), line_of(track)
+    words, line = track.label or label_of(track.name), track_line(track)
     if line is None:
         return words, track.device, "-", "-", "-", "-"
-    unit = quantity(track.name, max(line.high, sane(track.limit or 0)))
-    limit = "-" if track.limit is None else unit.full(track.limit)
-    return words, track.device, *(unit.full(value) for value in (line.low, line.mean, line.high)), limit
+    unit = quantity(track.name, max(line.high, clamp(track.limit or 0)))
+    limit = "-" if track.limit is None else unit.with_unit(track.limit)
+    return words, track.device, *(unit.with_unit(value) for value in (line.low, line.mean, line.high)), limit
 
 
 def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
-    ends = [sane(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
+    ends = [clamp(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
     end_s = max(ends, default=0.0)
     if end_s <= 0:
-        drawing.words(0, LINE, "nothing was sampled", class_="quiet")
+        drawing.words(0, LINE, "no samples", class_="quiet")
         drawing.height = 2 * LINE
         return
     hatch(drawing, "harmful", "hatch-harmful", 5)
     hatch(drawing, "harmless", "hatch-harmless", 8)
     time = Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
     behind = len(drawing.parts)
-    lanes(drawing, time, part)
-    rows_drawn(drawing, time, part, rows)
+    draw_lanes(drawing, time, part)
+    draw_rows(drawing, time, part, rows)
     # The axis at the foot; its lines run through all rows, behind what is drawn already
     by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
     area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
-    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: plain(tick / by), f"time, {unit}")
+    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: short_number(tick / by), f"time, {unit}")
     drawing.parts += drawn
 
 
@@ -154,7 +164,7 @@ def rows_of(tracks: Sequence[Track]) -> list[Row]:
     """Tracks by quantity, the telling ones first; what was nothing all the time is only in the table."""
     groups: dict[str, list[tuple[Track, Line]]] = {name: [] for name in _TALL}
     for track in tracks:
-        line = line_of(track)
+        line = track_line(track)
         if line and (track.name in _TALL or line.low or line.high):
             groups.setdefault(track.name, []).append((track, line))
     return [_row(name, found[:MOST_LINES]) for name, found in groups.items() if found][:MOST_ROWS]
@@ -163,7 +173,7 @@ def rows_of(tracks: Sequence[Track]) -> list[Row]:
 def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
     lines = tuple(line for _, line in found)
     low, high = min(line.low for line in lines), max(line.high for line in lines)
-    limits = [sane(line.limit) for line in lines if line.limit is not None and 0 < line.limit <= _FAR * max(high, 0.0)]
+    limits = [clamp(line.limit) for line in lines if line.limit is not None and 0 < line.limit <= _FAR * max(high, 0.0)]
     limit = max(limits, default=None)
     unit = quantity(name, max(high, limit or 0.0))
     foot, head = _ends(unit, low, high, limit)
@@ -178,7 +188,6 @@ def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
 
 
 def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple[float, float]:
-    """From 0 to the limit; a temperature from about the lowest on."""
     most = max(high, limit or 0.0)
     if unit.unit == "%" and most <= 1:
         return min(0.0, low), 1.0
@@ -190,25 +199,25 @@ def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple
     return foot, high_end if high_end - foot > abs(foot) * _SAME + LEAST else foot + max(1.0, abs(foot))
 
 
-def line_of(track: Track) -> Line | None:
+def track_line(track: Track) -> Line | None:
     """The track, if it has a single value."""
     known = [value for value in track.values if value is not None]
     if not known:
         return None
     values: Sequence[float | None] = track.values
     if not (isfinite(sum(known)) and max(known) <= MOST and min(known) >= -MOST):
-        values = [None if value is None else sane(value) for value in values]
+        values = [None if value is None else clamp(value) for value in values]
         known = [value for value in values if value is not None]
     return Line(track.device, values, min(known), max(known), sum(known) / len(known), known[-1], track.limit)
 
 
-def lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
+def draw_lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
     """A lane for each phase, so that requests at once don't hide each other, then one for each reason."""
     drawing.height = 2.0
     close_s = _CLOSE / max(1.0, time.end - time.start) * time.high
     for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
         top, words = drawing.height, PHASES.get(phase, phase)
-        drawing.words(time.start - 8, top + _HIGH - 2, fitted(words, time.start - 8), "end")
+        drawing.words(time.start - 8, top + _HIGH - 2, fit_text(words, time.start - 8), "end")
         drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
         class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
         for start, end in found:
@@ -232,7 +241,7 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
     found: dict[str, list[tuple[float, float]]] = {phase: [] for phase in PHASES}
     for one in sorted(spans, key=lambda one: one.start_s):
         stretches = found.setdefault(one.phase, [])
-        start, end = sane(one.start_s), sane(one.end_s)
+        start, end = clamp(one.start_s), clamp(one.end_s)
         if stretches and start - stretches[-1][1] <= close_s:
             stretches[-1] = stretches[-1][0], max(stretches[-1][1], end)
         else:
@@ -241,7 +250,6 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
 
 
 def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
-    """The stretches with a pattern, and their words in the same lane where it is empty, else above."""
     bold = marks[0].harmful
     name = "harmful" if bold else "harmless"
     devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
@@ -251,7 +259,7 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
     first, last = time.at(stretches[0][0]), time.at(stretches[-1][1])
     beside = first - room if first - room >= 0 else last + 10 if last + room <= drawing.format.width else None
     top = drawing.height + (LINE + 2 if beside is None else 2)
-    words = fitted(said, drawing.format.width, bold=bold)
+    words = fit_text(said, drawing.format.width, bold=bold)
     drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
     drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
     for start, end in stretches:
@@ -260,7 +268,7 @@ def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> No
 
 
 def _when(start: float, end: float) -> str:
-    return f"{span(max(0.0, end - start))} from {span(max(0.0, start))} on"
+    return f"{span(max(0.0, end - start))} starting at {span(max(0.0, start))}"
 
 
 def short_device(device: str) -> str:
@@ -268,7 +276,7 @@ def short_device(device: str) -> str:
     return device.split(": ", 1)[0]
 
 
-def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
+def draw_rows(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
     """All rows one below the other."""
     every = max(1, -(-len(part.times_s) // MOST_COLUMNS[drawing.format.name]))
     places = [number(time.at(second)) for second in part.times_s[::every]]
@@ -283,13 +291,13 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
         few = 3 if row.is_tall else 2
         tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
         marks = next((found for found in tries if len(found) > 1), (row.low, row.high))
-        side_axis(drawing, area, up.at, marks, row.unit.bare)
+        side_axis(drawing, area, up.at, marks, row.unit.number)
         if row.limit is not None:
             drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
         for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
             if shape := _shape(line.values[::every], row, area, places):
                 class_ = f"series-{place + 1}" if row.are_few else "odd" if place in row.odd else "other"
-                said = f"{line.device}: {row.label} {row.unit.bare(line.low)} to {row.unit.full(line.high)}"
+                said = f"{line.device}: {row.label} {row.unit.number(line.low)} to {row.unit.with_unit(line.high)}"
                 drawing.path(shape, f"line {class_}", said)
         _title(drawing, row, area, _names(drawing, row, area, up))
         drawing.height = area.bottom + 12.0
@@ -298,23 +306,23 @@ def rows_drawn(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequenc
 def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
     said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
     if drawing.format.is_narrow:
-        drawing.words(0, area.top - 8, fitted(said, room))
+        drawing.words(0, area.top - 8, fit_text(said, room))
         return
-    for place, words in enumerate(wrapped(said.split(), room, " ")[:3]):
+    for place, words in enumerate(wrap_pieces(said.split(), room, " ")[:3]):
         drawing.words(0, area.top + 10 + place * LINE, words)
 
 
 def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
-    """What differs and the limit: beside the row, or above it on a phone. Gives the room that its title has."""
+    """Outliers and the limit: beside the row, or above it on a phone. Returns the room for its title."""
     said: list[tuple[float, str, str]] = []  # height, words and class: of many lines, which is which
     if not row.are_few:  # of few the legend tells
         odd = [row.lines[place] for place in sorted(row.odd)[:SEVERAL]]
         said += [(up.at(line.last), short_device(line.device), "odd-words") for line in odd]
         if others := [line.last for place, line in enumerate(row.lines) if place not in row.odd]:
-            alike = f"{len(others)} others" if row.odd else f"all {len(others)} alike"
+            alike = f"{len(others)} others" if row.odd else f"all {len(others)} similar"
             said.append((up.at(others[0]), alike, "quiet"))
     if row.limit is not None:
-        said.append((up.at(row.limit), f"limit {row.unit.full(row.limit)}", "quiet"))
+        said.append((up.at(row.limit), f"limit {row.unit.with_unit(row.limit)}", "quiet"))
     if drawing.format.is_narrow:
         # From the right end on, as many as there is room for beside the title
         right = drawing.format.width
@@ -324,9 +332,9 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
                 drawing.words(right, area.top - 8, words, "end", class_)
                 right -= wide + 8
         return right
-    room = Room(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
+    room = LabelSpace(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
     for y, words, class_ in said:
-        shown = fitted(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
+        shown = fit_text(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
         rows = (y - LINE / 2 + shift * LINE for shift in (0, -1, 1, -2, 2, -3))
         if spot := room.first_free(Box(area.right + 6, row, drawing.format.width, row + LINE) for row in rows):
             drawing.words(spot.left, spot.bottom - 3, shown, class_=class_)
@@ -334,7 +342,7 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
 
 
 def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
-    """The line, broken where no sample is. Written out, for it is done thousands of times; no value leaves its row."""
+    """The line, broken where samples are missing; inlined because it runs thousands of times."""
     low, bottom = row.low, area.bottom
     steep = (bottom - area.top) / (row.high - low)
     runs: list[list[str]] = [[]]

@@ -27,13 +27,13 @@ from unslow.page.server.endpoints import (
     VIEW_ENDPOINTS,
     Endpoint,
     Question,
-    imported,
+    import_type,
 )
 from unslow.page.server.guard import LARGEST_BODY_BYTES, PAGE, Guard, ServerIdentity, Ticket
 from unslow.page.server.parameters import flags
 from unslow.page.server.runs import BusyError, NotThereError, StartedRun
 from unslow.page.server.state import ServerState
-from unslow.show.clean import without_controls
+from unslow.show.console import without_controls
 
 _AT_ONCE, _SLOW_AT_ONCE = 4, 2
 """Questions that are worked on together; more would only wait for each other. Slow ones have places of their own."""
@@ -51,15 +51,20 @@ _TYPES: dict[str, dict[str, Any]] = {
     "names": {"type": "string"},
 }
 _SCHEMA_NAMES = {
+    "ContradictionShown": "Contradicted",
+    "ErrorResponse": "Failed",
+    "Expectation": "Expected",
+    "Known_TrialInTurns_": "Known_Tried_",
+    "TrialInTurns": "Tried",
     "unslow.buy.cost.WayShown": "unslow.think.buy.cost_report.WayShown",
     "unslow.buy.offers.WayShown": "unslow.think.buy.choice_report.WayShown",
     "unslow.buy.report.SpeedShown": "unslow.think.buy.report.SpeedShown",
 }
-"""Of types that share their name with others, as clients know them: a module may move, the name of a schema may not."""
+"""Of types that moved or got another name, as clients know them: a module may move, the name of a schema may not."""
 _SECURITY = {"token": {"type": "apiKey", "in": "header", "name": "X-Unslow-Token"}}
 _WORDS = (
-    "The JSON API of `unslow serve`: on loopback only, for whoever knows the token. What starts or stops a run also "
-    "needs an `Origin` header with the server's own address. Fields are only added within a version."
+    "The JSON API of `unslow serve`: loopback only, with a token. Requests that start or stop a run also need an "
+    "`Origin` header with the server's own address. Within a version, fields are only added."
 )
 
 
@@ -70,39 +75,39 @@ class ErrorShown(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """Every answer that is not of the 2xx kind."""
+class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Every response without a 2xx status."""
 
     error: ErrorShown
 
 
-def application(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
+def application(state: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
     """The whole server, as ASGI has it."""
     quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
-    routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
-    routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
-    handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _failed)
+    routes = [_route(state, one, slow if one.slow else quick) for one in endpoints()]
+    routes.append(Route(PAGE, _page(state, own), methods=["GET"]))
+    handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _error_response)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)
 
 
 def endpoints() -> tuple[Endpoint, ...]:
     """Everything that can be asked."""
 
-    def described(_desk: ServerState, _question: Question) -> Response:
+    def openapi_response(_state: ServerState, _question: Question) -> Response:
         return Response(openapi().rstrip("\n"), media_type="application/json")
 
-    own = Endpoint("/openapi.json", "This description", "builtins:dict", described)
+    own = Endpoint("/openapi.json", "This description", "builtins:dict", openapi_response)
     return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
 
 
-def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
+def _route(state: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
     async def answer(request: Request) -> Response:
         query = {name: request.query_params.getlist(name) for name in request.query_params}
-        body = await _body(request, imported(one.body)) if one.body else None
+        body = await _body(request, import_type(one.body)) if one.body else None
         question = Question(request.path_params, flags(one.parameters, query), body)
         if one.media == "application/x-ndjson":
-            return events(desk, question)
-        found = await anyio.to_thread.run_sync(one.handle, desk, question, limiter=limiter)
+            return events(state, question)
+        found = await anyio.to_thread.run_sync(one.handle, state, question, limiter=limiter)
         if isinstance(found, Response):
             return found
         if isinstance(found, str):
@@ -114,33 +119,33 @@ def _route(desk: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
 
 
 async def _body(request: Request, kind: Any) -> Any:
-    """The body as its type; however long it says it is, only so much is read."""
+    """The decoded body; reads no more than the limit, whatever its length header says."""
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
         if len(data) > LARGEST_BODY_BYTES:
-            raise HTTPException(413, f"more than {LARGEST_BODY_BYTES} bytes")
+            raise HTTPException(413, f"the body exceeds {LARGEST_BODY_BYTES} bytes")
     try:
         return msgspec.json.decode(bytes(data), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
+        raise UserError(f"invalid body: {error}", "see /api/v1/openapi.json") from error
 
 
-def events(desk: ServerState, question: Question) -> StreamingResponse:
+def events(state: ServerState, question: Question) -> StreamingResponse:
     """The stream of a run; BusyError where too many follow it."""
-    entry = desk.book.entry(question.path["run"])
+    entry = state.runs.entry(question.path["run"])
     if entry.watchers >= MOST_STREAMS:
-        raise BusyError("too many pages follow this run", "close some of them")
+        raise BusyError("too many pages are following this run", "close some of them")
     since = int(question.flags.get("since", 0))
-    return StreamingResponse(_lines(desk, entry, since), media_type="application/x-ndjson")
+    return StreamingResponse(_lines(state, entry, since), media_type="application/x-ndjson")
 
 
-async def _lines(desk: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
+async def _lines(state: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
     entry.watchers += 1
     quiet_s = 0.0
     try:
         while True:
-            over = entry.is_over or desk.closing  # asked before the lines: the last one is not missed
+            over = entry.is_over or state.closing  # asked before the lines: the last one is not missed
             new = entry.lines(since)
             for line in new:
                 since = line.number
@@ -156,21 +161,21 @@ async def _lines(desk: ServerState, entry: StartedRun, since: int) -> AsyncItera
         entry.watchers -= 1
 
 
-def _page(desk: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
-    def drawn(wanted: str, nonce: str) -> str:
+def _page(state: ServerState, own: ServerIdentity) -> Callable[[Request], Any]:
+    def draw_page(wanted: str, nonce: str) -> str:
         from unslow.page.html.document import Serving
         from unslow.page.server.pages import page_of
 
-        return page_of(desk, wanted, Serving(nonce, own.token))
+        return page_of(state, wanted, Serving(nonce, own.token))
 
     async def page(request: Request) -> Response:
         wanted = request.query_params.get("view", "")
-        return HTMLResponse(await anyio.to_thread.run_sync(drawn, wanted, request.state.nonce))
+        return HTMLResponse(await anyio.to_thread.run_sync(draw_page, wanted, request.state.nonce))
 
     return page
 
 
-def _failed(_request: Request, error: Exception) -> Response:
+def _error_response(_request: Request, error: Exception) -> Response:
     if isinstance(error, UserError):
         status, message, hint = _STATUS.get(type(error), 400), error.message, error.hint
     elif isinstance(error, HTTPException):
@@ -180,7 +185,7 @@ def _failed(_request: Request, error: Exception) -> Response:
         return Response(status_code=400)
     else:
         sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
-        status, message, hint = 500, "a bug in unslow", "the terminal says more"
+        status, message, hint = 500, "a bug in unslow", "see the terminal for details"
     return JSONResponse({"error": {"message": message, "hint": hint}}, status)
 
 
@@ -188,8 +193,10 @@ def openapi() -> str:
     """The description of the API, as it is written into the reference."""
     listed = sorted(endpoints(), key=lambda one: one.path)
     names = {name for one in listed for name in (one.answer, one.body) if name}
-    types = {name: imported(name) for name in sorted(names)}
-    described = msgspec.json.schema_components([Failed, *types.values()], ref_template="#/components/schemas/{name}")
+    types = {name: import_type(name) for name in sorted(names)}
+    described = msgspec.json.schema_components(
+        [ErrorResponse, *types.values()], ref_template="#/components/schemas/{name}"
+    )
     text = msgspec.json.encode(described).decode()
     for name, known in _SCHEMA_NAMES.items():
         text = text.replace(f'{name}"', f'{known}"')
@@ -218,10 +225,10 @@ def _operation(one: Endpoint, schema: dict[str, Any]) -> dict[str, Any]:
         "summary": one.summary,
         "responses": {
             str(one.status): {"description": one.summary, "content": {one.media: content}},
-            "400": {"description": "What was asked can't be answered", "content": failed},
+            "400": {"description": "Invalid request", "content": failed},
             "401": {"description": "The token is missing or wrong", "content": failed},
-            "403": {"description": "It comes from another page", "content": failed},
-            "default": {"description": "Anything else that went wrong", "content": failed},
+            "403": {"description": "Request from another site", "content": failed},
+            "default": {"description": "Any other error", "content": failed},
         },
     }
     parameters: list[dict[str, Any]] = [

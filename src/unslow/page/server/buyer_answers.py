@@ -3,19 +3,19 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from unslow.buy.cost import CostReport, paid_after
+from unslow.buy.cost import CostReport, break_even_words
 from unslow.buy.offers import ChoiceReport
 from unslow.buy.report import DevicesReport, PriceShown, RigShown
 from unslow.buy.tiers import TierShown, TiersReport
-from unslow.page.html.markup import NOTHING, Child, Markup, joined, sentence, tag
+from unslow.page.html.markup import NOTHING, Child, Markup, join_markup, sentence, tag
 from unslow.show.units import count, rate, size
 from unslow.think.speed.report import RateShown
 
-FITS = {"whole": "✓ fits", "partly": "! in part", "no": "✗ does not fit", "unknown": "? unknown"}
-_HEADS = ("Device", "Memory", "Fits", "Answers, tok/s", "Prompts, tok/s", "Price", "Per tok/s", "Watts")
-_WAYS = ("Way", "Price", "A million generated", "A month", "Electricity a month", "Busy", "Enough")
-_UNIT = {"own": "", "rent": " an hour", "rent all day": " an hour", "api": " a million"}  # Of the price
-_RUNS = ("Model", "Size", "Quant", "Longest context", "Answers, tok/s")
+FITS = {"whole": "✓ fits", "partly": "! partly", "no": "✗ does not fit", "unknown": "? unknown"}
+_HEADS = ("Device", "Memory", "Fits", "Decode, tok/s", "Prefill, tok/s", "Price", "Price per tok/s", "Watts")
+_WAYS = ("Option", "Price", "Per million generated tokens", "Per month", "Electricity per month", "Busy", "Enough")
+_UNIT = {"own": "", "rent": " per hour", "rent all day": " per hour", "api": " per million"}  # Of the price
+_RUNS = ("Model", "Size", "Quant", "Max context", "Decode, tok/s")
 _FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
 """A flag of the answer that the page shows; one inside backquotes is of a command to type, which stays as it is."""
 
@@ -28,14 +28,16 @@ def devices(report: DevicesReport) -> Markup:
     for rig in report.devices:
         each = money(rig.price_per_token_per_s, report.currency) if rig.price_per_token_per_s else "-"
         rows.append([rig.name, *_rig(rig), price(rig.price), each, _watts(rig)])
-    return joined([tag("p", lead, class_="quiet"), table("Devices side by side", _HEADS, rows), notes(report.notes)])
+    return join_markup(
+        [tag("p", lead, class_="quiet"), table("Devices side by side", _HEADS, rows), notes(report.notes)]
+    )
 
 
 def choose(report: ChoiceReport) -> Markup:
     """What to buy, the runners-up, what was refused, and what would have to give."""
     best, reasons = report.chosen, NOTHING
     if best:
-        pay = {None: ", whose price is not known", 0.0: ", with nothing to pay"}
+        pay = {None: ", price unknown", 0.0: ", at no cost"}
         said = pay.get(best.total, f" for {money(best.total, report.currency)}")
         head = tag("p", tag("strong", best.rig.name), said, class_="best")
         reasons = notes([*best.reasons, *best.rig.notes])
@@ -51,32 +53,33 @@ def choose(report: ChoiceReport) -> Markup:
     asked = report.asked
     each = " each" if asked.users > 1 else ""
     goal = f", goal {report.goal_tokens_per_s:g} tok/s{each}" if report.goal_tokens_per_s else ""
-    budget = f", {money(report.budget, report.currency)} at most" if report.budget is not None else ""
+    budget = f", budget {money(report.budget, report.currency)}" if report.budget is not None else ""
     lead = f"{asked.model}, context {asked.context:,}, {users(asked.users)}{goal}{budget}"
     items = []
     for heap in report.refused:
         names = [f"{offer.rig.name} ({money(offer.total, report.currency)})" for offer in heap.nearest]
         nearest = tag("small", f" Nearest: {', '.join(names)}.") if names else NOTHING
         items.append(tag("li", sentence(by_field(f"{heap.count:,}: {heap.words}")), nearest))
-    refused = tag("details", tag("summary", "What was refused, and why"), tag("ul", *items)) if items else NOTHING
+    refused = tag("details", tag("summary", "Rejected options, and why"), tag("ul", *items)) if items else NOTHING
     remarks = notes([*report.assumptions, *report.notes])
-    return joined([head, tag("p", lead, class_="quiet"), reasons, shown, refused, remarks])
+    return join_markup([head, tag("p", lead, class_="quiet"), reasons, shown, refused, remarks])
 
 
 def _nothing(report: ChoiceReport) -> Markup:
-    said = tag("strong", "Nothing of the catalogue does it.")
+    said = tag("strong", "Nothing in the catalogue meets this.")
     if not report.ways:
-        return tag("p", said, " What was refused says why.")
+        return tag("p", said, " See the rejected options for why.")
     ways = tag("ul", *(tag("li", sentence(by_field(way.words))) for way in report.ways))
-    return joined([tag("p", said, " What would have to give:"), ways])
+    return join_markup([tag("p", said, " What would make it possible:"), ways])
 
 
 def cost(report: CostReport) -> Markup:
     """Own against rent against an API, the cheapest first."""
     asked, use = report.asked, report.use
     lead = (
-        f"{asked.model} {asked.quant}, {use.tokens_per_day:,.0f} tokens a day with {use.prompt_tokens_per_day:,.0f} of "
-        f"prompts, {users(asked.users)}, {report.years:g} years, {report.electricity_per_kwh:g} {report.currency} a kWh"
+        f"{asked.model} {asked.quant}, {use.tokens_per_day:,.0f} generated and {use.prompt_tokens_per_day:,.0f} prompt "
+        f"tokens per day, {users(asked.users)}, {report.years:g} years, "
+        f"{report.electricity_per_kwh:g} {report.currency} per kWh"
     )
     rows: list[list[Child]] = []
     for way in report.ways:
@@ -85,10 +88,10 @@ def cost(report: CostReport) -> Markup:
         costs = [money(one, report.currency) if one is not None else "-" for one in sums]
         busy = f"{way.busy_share:.0%}" if way.busy_share is not None else "-"
         enough = {True: "✓ yes", False: "✗ no", None: "?"}[way.enough]
-        name = joined([f"{way.how}: {way.name}", reason])
+        name = join_markup([f"{way.how}: {way.name}", reason])
         rows.append([name, price(way.price, _UNIT[way.how]), *costs, busy, enough])
-    even = [f"{one.own} {paid_after(one, report.years)}." for one in report.break_even]
-    return joined([
+    even = [f"{one.own} {break_even_words(one, report.years)}." for one in report.break_even]
+    return join_markup([
         tag("p", lead, class_="quiet"),
         table("What tokens cost each way", _WAYS, rows),
         tag("ul", *(tag("li", said) for said in even), class_="notes") if even else NOTHING,
@@ -98,37 +101,36 @@ def cost(report: CostReport) -> Markup:
 
 def tiers(report: TiersReport) -> Markup:
     """What each size of memory runs."""
-    lead = f"{report.models:,} models, context {report.context:,}, no quant below {report.quant_least}"
-    return joined([tag("p", lead, class_="quiet"), *map(_tier, report.tiers), notes(report.notes)])
+    lead = f"{report.models:,} models, context {report.context:,}, {report.quant_least} or larger"
+    return join_markup([tag("p", lead, class_="quiet"), *map(_tier, report.tiers), notes(report.notes)])
 
 
 def _tier(tier: TierShown) -> Markup:
     title = f"{size(tier.memory_bytes)}{' unified' if tier.unified else ''}"
-    typical = f"Speeds on {tier.device}, one of {tier.devices} with so much." if tier.device else ""
+    typical = f"Speeds on {tier.device}, one of {tier.devices} devices of this size." if tier.device else ""
     rows: list[list[Child]] = []
     for one in tier.runs:
-        alike = f" and {one.alike} alike" if one.alike else ""
+        alike = f" and {one.alike} similar" if one.alike else ""
         context = f"{one.most_context:,}" if one.most_context else "-"
         speed = between(one.tokens_per_s) if one.tokens_per_s else "-"
-        experts = " with experts" if one.is_sparse else ""
+        experts = ", MoE" if one.is_sparse else ""
         rows.append([f"{one.model}{alike}", f"{count(one.parameters)}{experts}", one.quant, context, speed])
     misses = [
-        f"{one.model} {one.quant} lacks {size(one.lacks_bytes)}{f': {one.would_fit}' if one.would_fit else ''}"
+        f"{one.model} {one.quant} is {size(one.lacks_bytes)} too large{f': {one.would_fit}' if one.would_fit else ''}"
         for one in tier.misses
     ]
-    return joined([
+    return join_markup([
         tag("h3", title),
         tag("p", typical, class_="quiet") if typical else NOTHING,
-        table(f"What runs in {title}", _RUNS, rows) if rows else tag("p", "Nothing of the catalogue fits whole."),
-        tag("details", tag("summary", "What just does not fit"), notes(misses)) if misses else NOTHING,
+        table(f"What runs in {title}", _RUNS, rows) if rows else tag("p", "Nothing in the catalogue fits fully."),
+        tag("details", tag("summary", "What narrowly does not fit"), notes(misses)) if misses else NOTHING,
     ])  # fmt: skip
 
 
 def _rig(rig: RigShown) -> list[Child]:
-    """Memory, whether it fits, and the two speeds: of one conversation, and of reading."""
     memory = size(rig.memory_bytes) if rig.memory_bytes else "-"
     if not rig.speed:
-        return [memory, joined([FITS[rig.fits], tag("small", rig.reason) if rig.reason else NOTHING]), "-", "-"]
+        return [memory, join_markup([FITS[rig.fits], tag("small", rig.reason) if rig.reason else NOTHING]), "-", "-"]
     return [memory, FITS[rig.fits], between(rig.speed.each_tokens_per_s), between(rig.speed.prefill_tokens_per_s)]
 
 
@@ -138,16 +140,16 @@ def _watts(rig: RigShown) -> str:
 
 def between(speed: RateShown) -> Markup:
     """The middle, and the ends below it."""
-    return joined([tag("b", rate(speed.mid)), tag("small", f" {rate(speed.low)} to {rate(speed.high)}")])
+    return join_markup([tag("b", rate(speed.mid)), tag("small", f" {rate(speed.low)} to {rate(speed.high)}")])
 
 
 def price(shown: PriceShown | None, unit: str = "") -> Markup:
     """A price with its kind and date, so that an old one is seen to be old."""
     if shown is None:
-        return joined(["-"])
+        return join_markup(["-"])
     kind = " ".join(word for word in (shown.kind, shown.date, "old" if shown.old else "") if word)
     about = tag("small", f" {kind}", title=shown.source or None)
-    return joined([f"{money(shown.amount, shown.currency)}{unit}", about])
+    return join_markup([f"{money(shown.amount, shown.currency)}{unit}", about])
 
 
 def money(amount: float | None, currency: str) -> str:
@@ -160,7 +162,7 @@ def money(amount: float | None, currency: str) -> str:
 
 def users(count: int) -> str:
     """How many talk to it at once."""
-    return "one user" if count == 1 else f"{count:,} users at once"
+    return "one user" if count == 1 else f"{count:,} concurrent users"
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:

@@ -21,17 +21,18 @@ from unslow.page.html.markup import Offer
 from unslow.page.server.parameters import Parameter, parameters_of
 from unslow.page.server.runs import NotThereError, RunShown
 from unslow.page.server.state import ServerState
+from unslow.think.report import PageRoute
 
 PREFIX = "/api/v1"
 Media = Literal["application/json", "text/html", "application/x-ndjson"]
 _PAGE = "unslow.page.server.endpoints:CausePage"
 _RUN = "unslow.page.server.runs:RunShown"
 KNOBS = (
-    Parameter("context", "tokens of context of all slots", "count"),
-    Parameter("gpu_layers", "layers on the GPUs", "count"),
-    Parameter("kv_type", "of the cache: f16, q8_0"),
-    Parameter("quant", "of the weights: Q4_K_M"),
-    Parameter("slots", "conversations at a time", "count"),
+    Parameter("context", "context length in tokens, per slot unless the slots share one", "count"),
+    Parameter("gpu_layers", "GPU layers", "count"),
+    Parameter("kv_type", "KV cache type, such as f16 or q8_0"),
+    Parameter("quant", "quantization of the weights, such as Q4_K_M"),
+    Parameter("slots", "parallel slots", "count"),
 )
 _FILES = ("prices",)  # What names a file is for the command line
 DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
@@ -64,67 +65,69 @@ class Endpoint(NamedTuple):
 
 
 class CausePage(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause or verdict as documented."""
+    """The documentation of a cause or verdict."""
 
     id: str
     title: str
     phase: str
     needs: tuple[str, ...]
     """The facts that decide it."""
+    routes: tuple[PageRoute, ...]
+    """The ways by which it is found or ruled out, in the order in which they decide."""
     explains: tuple[str, ...]
     text: str
 
 
-def imported(name: str) -> Any:
+def import_type(name: str) -> Any:
     """What `module:name` names; `module:name[]` is a list of it."""
     module, _, attribute = name.removesuffix("[]").partition(":")
     found: Any = getattr(importlib.import_module(module), attribute)
     return types.GenericAlias(list, (found,)) if name.endswith("[]") else found
 
 
-def snapshot(desk: ServerState, _question: Question) -> bytes:
+def snapshot(state: ServerState, _question: Question) -> bytes:
     """What was seen, fit to be sent to a stranger."""
-    from unslow.facts.masking import masked
+    from unslow.facts.masking import mask_snapshot
     from unslow.facts.snapshot import dump_snapshot
 
-    return dump_snapshot(masked(desk.seen().snapshot))
+    return dump_snapshot(mask_snapshot(state.machine().snapshot))
 
 
-def what_if(desk: ServerState, question: Question) -> Any:
+def what_if(state: ServerState, question: Question) -> Any:
     """The memory and the speed with other settings; those that are not named stay as they are."""
-    return desk.what_if(question.path["number"], dict(question.flags))
+    return state.what_if(question.path["number"], dict(question.flags))
 
 
-def what_if_html(desk: ServerState, question: Question) -> str:
+def what_if_html(state: ServerState, question: Question) -> str:
     """The same as a part of the page."""
     from unslow.page.html.memory import render_answer
 
     number = question.path["number"]
-    return str(render_answer(desk.what_if(number, dict(question.flags)), number))
+    return str(render_answer(state.what_if(number, dict(question.flags)), number))
 
 
-def panel_html(desk: ServerState, question: Question) -> str:
+def panel_html(state: ServerState, question: Question) -> str:
     """One panel of the page; NotThereError where there is none."""
     from unslow.page.html.document import panel
     from unslow.page.server.live_run import offers_of
 
     number, name = question.path["number"], question.path["name"].removesuffix(".html")
-    seen = desk.seen()
+    seen = state.machine()
     try:
-        return str(panel(seen.view, number, name, offers_of(seen, desk.wanted)))
+        return str(panel(seen.view, number, name, offers_of(seen, state.wanted)))
     except UserError as error:
         raise NotThereError(error.message, error.hint) from error
 
 
 VIEW_ENDPOINTS = (
-    Endpoint("/view", "Every number of the page", "unslow.page.view:View", lambda desk, _: desk.seen().view),
+    Endpoint("/view", "Every number on the page", "unslow.page.view:View", lambda state, _: state.machine().view),
     Endpoint(
         "/report",
-        "The diagnosis, as `unslow diagnose --json` gives it",
+        "The diagnosis, as `unslow diagnose --json` prints it",
         "unslow.think.report:Report",
-        lambda desk, _: desk.seen().view.report,
+        lambda state, _: state.machine().view.report,
     ),
-    Endpoint("/snapshot", "What was seen, masked", "unslow.facts.snapshot:Snapshot", snapshot),
+    Endpoint("/snapshot", "The snapshot, masked", "unslow.facts.snapshot:Snapshot", snapshot),
     Endpoint(
         "/subjects/{number:int}/what-if",
         "Memory and speed with other settings",
@@ -137,26 +140,26 @@ VIEW_ENDPOINTS = (
 )
 
 
-def answered(request: type[Request], answer: Callable[..., Any]) -> Callable[[ServerState, Question], Any]:
+def command_handler(request: type[Request], answer: Callable[..., Any]) -> Callable[[ServerState, Question], Any]:
     """As the command of that request answers."""
     takes_progress = "progress" in inspect.signature(answer).parameters
 
-    def handle(_desk: ServerState, question: Question) -> Any:
+    def handle(_state: ServerState, question: Question) -> Any:
         asked = request.from_flags(question.flags)
         return answer(asked, Silent()) if takes_progress else answer(asked)
 
     return handle
 
 
-def plan(_desk: ServerState, question: Question) -> Any:
+def plan(_state: ServerState, question: Question) -> Any:
     """As `unslow plan` answers, of this machine alone; nothing is changed."""
-    from unslow.commands.plan.planner import planned
+    from unslow.commands.plan.planner import make_plan
     from unslow.look.system.live import LiveSystem
 
-    return planned(LiveSystem(), PlanRequest.from_flags(question.flags))
+    return make_plan(LiveSystem(), PlanRequest.from_flags(question.flags))
 
 
-def models(_desk: ServerState, _question: Question) -> Any:
+def models(_state: ServerState, _question: Question) -> Any:
     """As `unslow models` answers."""
     from unslow.commands.models.stored import list_models
     from unslow.look.system.live import LiveSystem
@@ -164,14 +167,14 @@ def models(_desk: ServerState, _question: Question) -> Any:
     return list_models(LiveSystem(), (), Silent())
 
 
-def causes(_desk: ServerState, _question: Question) -> list[CausePage]:
+def causes(_state: ServerState, _question: Question) -> list[CausePage]:
     """Every cause that is known."""
     from unslow.commands.explain import causes as pages
 
     return [CausePage(**msgspec.structs.asdict(page)) for page in pages()]
 
 
-def explain(_desk: ServerState, question: Question) -> CausePage:
+def explain(_state: ServerState, question: Question) -> CausePage:
     """One of them."""
     from unslow.commands.explain import explain as page
 
@@ -180,72 +183,79 @@ def explain(_desk: ServerState, question: Question) -> CausePage:
 
 _MANY = (
     Endpoint(
-        "/fit", "Does a model fit, byte by byte", "unslow.think.fit.report:FitReport",
-        answered(fit.FitRequest, fit.answer), parameters_of(fit.FitRequest),
+        "/fit", "Whether a model fits, to the byte", "unslow.think.fit.report:FitReport",
+        command_handler(fit.FitRequest, fit.answer), parameters_of(fit.FitRequest),
     ),
     Endpoint(
-        "/predict", "How fast a model should be", "unslow.think.speed.report:PredictionReport",
-        answered(predict.PredictRequest, predict.answer), parameters_of(predict.PredictRequest),
+        "/predict", "The expected speed of a model", "unslow.think.speed.report:PredictionReport",
+        command_handler(predict.PredictRequest, predict.answer), parameters_of(predict.PredictRequest),
     ),
     Endpoint(
         "/plan", "The best settings; nothing is changed", "unslow.think.plan.report:PlanReport", plan,
         parameters_of(PlanRequest),
     ),
     Endpoint("/models", "The models on this machine", "unslow.facts.stored_model:Inventory", models),
-    Endpoint("/causes", "Every cause that is known", f"{_PAGE}[]", causes),
-    Endpoint("/explain/{cause}", "What a cause is, how to confirm and to fix it", _PAGE, explain),
+    Endpoint("/causes", "Every known cause", f"{_PAGE}[]", causes),
+    Endpoint("/explain/{cause}", "What a cause is, how to confirm it and how to fix it", _PAGE, explain),
 )  # fmt: skip
 QUESTION_ENDPOINTS = tuple(endpoint._replace(slow=True) for endpoint in _MANY)
 
 
-def offers(desk: ServerState, _question: Question) -> list[Offer]:
+def offers(state: ServerState, _question: Question) -> list[Offer]:
     """What could be started, and what it would send."""
     from unslow.page.server.live_run import offers_of
 
-    return offers_of(desk.seen(), desk.wanted)
+    return offers_of(state.machine(), state.wanted)
 
 
-def start(desk: ServerState, question: Question) -> RunShown:
+def start(state: ServerState, question: Question) -> RunShown:
     """Start one; UserError where it may not be."""
     from unslow.page.server.live_run import check_offered
 
-    check_offered(desk.seen(), desk.wanted, question.body)
-    return desk.start(question.body).shown()
+    check_offered(state.machine(), state.wanted, question.body)
+    return state.start(question.body).status()
 
 
-def stopped(desk: ServerState, question: Question) -> RunShown:
+def stop_run(state: ServerState, question: Question) -> RunShown:
     """End it early; what was measured until then is kept."""
-    entry = desk.book.entry(question.path["run"])
+    entry = state.runs.entry(question.path["run"])
     entry.stop()
-    return entry.shown()
+    return entry.status()
 
 
-def followed(_desk: ServerState, _question: Question) -> None:
+def refuse_stream(_state: ServerState, _question: Question) -> None:
     """Streams are not answered in a thread: `stream.events` does."""
     raise UserError("this is a stream", "read it line by line")
 
 
 RUN_ENDPOINTS = (
     Endpoint(
-        "/offers", "What could be measured, and what that sends to whom", "unslow.page.html.markup:Offer[]", offers
+        "/offers",
+        "What can be measured, and what that sends to which server",
+        "unslow.page.html.markup:Offer[]",
+        offers,
     ),
-    Endpoint("/runs", "The last runs", f"{_RUN}[]", lambda desk, _: [entry.shown() for entry in desk.book.entries()]),
+    Endpoint(
+        "/runs", "The last runs", f"{_RUN}[]", lambda state, _: [entry.status() for entry in state.runs.entries()]
+    ),
     Endpoint(
         "/runs",
-        "Start a measurement, as /offers tells it",
+        "Start a measurement listed by /offers",
         _RUN,
         start,
         method="POST",
         body="unslow.page.server.runs:RunWanted",
         status=201,
     ),
-    Endpoint("/runs/{run}", "How far a run is", _RUN, lambda desk, asked: desk.book.entry(asked.path["run"]).shown()),
-    Endpoint("/runs/{run}", "Stop a run; what was measured is kept", _RUN, stopped, method="DELETE"),
+    Endpoint(
+        "/runs/{run}", "The progress of a run", _RUN, lambda state, asked: state.runs.entry(asked.path["run"]).status()
+    ),
+    Endpoint("/runs/{run}", "Stop a run; what was measured is kept", _RUN, stop_run, method="DELETE"),
     Endpoint(
         "/runs/{run}/events",
-        "The run as it goes, a JSON object a line",
+        "The events of a run, one JSON object per line",
         "unslow.page.server.runs:RunLine",
-        followed,
+        refuse_stream,
         (Parameter("since", "only lines after this number", "number"),),
         media="application/x-ndjson",
     ),
@@ -253,25 +263,25 @@ RUN_ENDPOINTS = (
 
 
 def _html(name: str, answer: Callable[[ServerState, Question], Any]) -> Callable[[ServerState, Question], str]:
-    def drawn(desk: ServerState, question: Question) -> str:
+    def draw_answer(state: ServerState, question: Question) -> str:
         from unslow.page.server import buyer_answers
-        from unslow.show.clean import cleaned
+        from unslow.show.console import clean_report
 
-        return str(getattr(buyer_answers, name)(cleaned(answer(desk, question))))
+        return str(getattr(buyer_answers, name)(clean_report(answer(state, question))))
 
-    return drawn
+    return draw_answer
 
 
 _ASKED = (
     ("devices", "Devices side by side", "unslow.buy.report:DevicesReport", DevicesRequest, devices, DEVICES),
-    ("choose", "What to buy for a model", "unslow.buy.offers:ChoiceReport", ChooseRequest, choose, CHOOSE),
-    ("cost", "Own, rent or an API", "unslow.buy.cost:CostReport", CostRequest, cost, COST),
-    ("tiers", "What fits which memory", "unslow.buy.tiers:TiersReport", TiersRequest, tiers, TIERS),
+    ("choose", "Which hardware to buy for a model", "unslow.buy.offers:ChoiceReport", ChooseRequest, choose, CHOOSE),
+    ("cost", "Own, rent or use an API", "unslow.buy.cost:CostReport", CostRequest, cost, COST),
+    ("tiers", "What fits in which memory size", "unslow.buy.tiers:TiersReport", TiersRequest, tiers, TIERS),
 )
 BUYER_ENDPOINTS = tuple(
     endpoint
     for name, words, kind, request, command, parameters in _ASKED
-    for answer in [answered(request, command.answer)]
+    for answer in [command_handler(request, command.answer)]
     for endpoint in (
         Endpoint(f"/{name}", words, kind, answer, parameters, slow=True),
         Endpoint(

@@ -21,7 +21,7 @@ LONGEST_HEAD = 16 * 1024  # Characters of the address and all headers; a browser
 LONGEST_PATH = 400  # Characters; the longest that means something ends with the name of a cause
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
-_OPEN = "open the address that `unslow serve` printed, with its token"
+_OPEN = "open the address that `unslow serve` printed, including its token"
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -144,11 +144,11 @@ class Guard:
         if why and why.status == NO_TOKEN and asked.path == PAGE and self._ticket.take(asked.parameter("ticket")):
             answer = RedirectResponse(self._own.url.removeprefix(self._own.base), 303)
         elif why:
-            answer = _refused(why, asked.path)
+            answer = _refusal_response(why, asked.path)
         await answer(scope, receive, _with_headers(send, nonce))
 
 
-def _refused(why: Refusal, path: str) -> Response:
+def _refusal_response(why: Refusal, path: str) -> Response:
     headers = {"allow": ", ".join(METHODS)} if why.status == 405 else {}  # noqa: PLR2004 (method not allowed)
     if why.status == NO_TOKEN:  # it must say by what one gets in; browsers ask nobody for this
         headers["www-authenticate"] = "Unslow-Token"
@@ -174,23 +174,22 @@ def _with_headers(send: Send, nonce: str) -> Send:
 def refusal(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
     """Why this request is refused; None where it may be answered."""
     if len(asked.path) > LONGEST_PATH:
-        return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
+        return Refusal(414, "the path is too long", "see /api/v1/openapi.json")
     if len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items()) > LONGEST_HEAD:
-        return Refusal(431, "the address and the headers are too long", "ask for less")
+        return Refusal(431, "the URL and headers are too long", "shorten the request")
     if asked.headers.get("host", "").lower() not in own.hosts:
-        return Refusal(421, "this server does not answer to that name", f"ask {own.base}")
+        return Refusal(421, "this server does not answer to that host name", f"use {own.base}")
     return _wrong_sender(asked, own) or _wrong_form(asked)
 
 
 def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
-    """Refused where a browser says that another page sent it, or where the token is missing."""
     origin, site = asked.headers.get("origin"), asked.headers.get("sec-fetch-site", "none")
     if asked.method not in METHODS:
-        return Refusal(405, f"{asked.method[:20]} is not a method of this server", f"use {', '.join(METHODS)}")
+        return Refusal(405, f"{asked.method[:20]} is not supported", f"use {', '.join(METHODS)}")
     if (origin is not None and origin not in own.origins) or site not in _OWN_SITE:
-        return Refusal(403, "another page may not ask this server", _OPEN)
+        return Refusal(403, "requests from other sites are refused", _OPEN)
     if asked.method != "GET" and origin is None:
-        return Refusal(403, "what starts or stops something must say where it comes from", f"Origin: {own.base}")
+        return Refusal(403, "starting or stopping a run needs an Origin header", f"send Origin: {own.base}")
     # The page has it in its address, for a browser can open it in no other way; all else sends it as a header
     token = asked.parameter("token") if asked.path == PAGE else asked.headers.get(TOKEN_HEADER, "")
     return None if own.knows(token) else Refusal(NO_TOKEN, "the token is missing or wrong", _OPEN)
@@ -199,8 +198,8 @@ def _wrong_sender(asked: AskedRequest, own: ServerIdentity) -> Refusal | None:
 def _wrong_form(asked: AskedRequest) -> Refusal | None:
     kind = asked.headers.get("content-type", "").partition(";")[0].strip().lower()
     if asked.method == "POST" and kind != "application/json":
-        return Refusal(415, "a POST must be JSON", "Content-Type: application/json")
+        return Refusal(415, "a POST body must be JSON", "send Content-Type: application/json")
     length = asked.headers.get("content-length", "0")
     if not length.isdecimal() or int(length[:12]) > LARGEST_BODY_BYTES:
-        return Refusal(413, f"more than {LARGEST_BODY_BYTES} bytes", "a run is asked for with a few words")
+        return Refusal(413, f"the body exceeds {LARGEST_BODY_BYTES} bytes", "a run request has a few short fields")
     return None

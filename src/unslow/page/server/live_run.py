@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from unslow.commands._diagnosis_options import Looking
-from unslow.commands._fix_commands import spelled
+from unslow.commands._command_lines import with_fix_commands
+from unslow.commands._formats import Looking
 from unslow.commands._output import Silent
 from unslow.commands.bench import BenchRequest
 from unslow.commands.bench.measurement import benchmark
@@ -14,7 +14,7 @@ from unslow.commands.bench.protocol import QUICK as QUICK_PROTOCOL
 from unslow.commands.bench.protocol import STANDARD, requests_for
 from unslow.commands.bench.server import place_of
 from unslow.commands.diagnose.discretion import Discretion
-from unslow.commands.diagnose.look import Looked, with_log_of, with_notes
+from unslow.commands.diagnose.look import LookResult, with_log_of, with_notes
 from unslow.commands.diagnose.permission import EVICT, EVICTED, refusal
 from unslow.commands.diagnose.request import QUICK, limits_of, wish_of
 from unslow.commands.diagnose.target import is_live
@@ -27,7 +27,7 @@ from unslow.facts.values import Unknown
 from unslow.look.observer import ObservedAnswer, Observer, observed_by
 from unslow.look.sampler import Sampler
 from unslow.look.system.live import ClosingSystem, LiveSystem
-from unslow.page.build import SeenMachine, seen_of, view_target
+from unslow.page.build import SeenMachine, build_view, view_target
 from unslow.page.html.document import panel
 from unslow.page.html.markup import Offer, RunKind
 from unslow.page.server.runs import (
@@ -48,21 +48,22 @@ from unslow.page.view import TimelineView
 from unslow.page.what_if import memory_of
 from unslow.page.what_if.memory_view import Memory
 from unslow.show.units import rate, span
+from unslow.think.case.view import views_of
 from unslow.think.judge.judge import diagnose
 
 LABELS: dict[RunKind, str] = {
     "diagnose": "Measure",
     "bench": "Benchmark",
     "depth": "Depth sweep",
-    "users": "Users sweep",
+    "users": "User sweep",
 }
-NOTHING_RUNS = "nothing runs here: the embedded engine is started on a made-up model, and nobody else is asked"
-_TOO_SOON = "it was stopped before anything was measured"
+NOTHING_RUNS = "no server is running: this starts the embedded engine on a synthetic model and contacts nothing else"
+_TOO_SOON = "stopped before anything was measured"
 _PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
 _FIGURES: dict[str, Callable[[float], str]] = {
-    "decode_tokens_per_s": lambda speed: f"answers at {rate(speed)} tok/s",
-    "prefill_tokens_per_s": lambda speed: f"prompts at {rate(speed)} tok/s",
-    "time_to_first_token_s": lambda seconds: f"the first token after {span(seconds)}",
+    "decode_tokens_per_s": lambda speed: f"decode {rate(speed)} tok/s",
+    "prefill_tokens_per_s": lambda speed: f"prefill {rate(speed)} tok/s",
+    "time_to_first_token_s": lambda seconds: f"time to first token {span(seconds)}",
 }
 
 
@@ -70,12 +71,12 @@ def first_look(wanted: ServeOptions) -> SeenMachine:
     """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
     if not is_live(wanted.request.target):
         return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
-    snapshot = glance(wanted.request)
-    report = spelled(diagnose(snapshot), snapshot)
-    return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
+    snapshot = inspect_target(wanted.request)
+    report = with_fix_commands(diagnose(snapshot), snapshot)
+    return build_view(report, LookResult(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
 
 
-def glance(request: Looking) -> Snapshot:
+def inspect_target(request: Looking) -> Snapshot:
     """What can be seen at once of the machine and of what the request names; no subjects where nothing runs."""
     discretion = Discretion.about(request.api_key, request.target)
     with discretion.errors():
@@ -91,11 +92,11 @@ def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
     """What answers the sliders of a subject; NotThereError where nothing can be laid out, and why."""
     subjects = seen.view.report.subjects
     if not 0 <= number < len(subjects):
-        raise NotThereError(f"there is no subject {number}", f"there are {len(subjects)}, counted from 0")
-    case = list(seen.snapshot.cases())[subjects[number].number]
+        raise NotThereError(f"no subject {number}", f"there are {len(subjects)}, numbered from 0")
+    case = list(views_of(seen.snapshot))[subjects[number].number]
     memory = memory_of(LiveSystem() if live else None, case)
     if isinstance(memory, Unknown):
-        raise NotThereError(f"its memory can't be laid out: {memory.why}", memory.how_to_get)
+        raise NotThereError(f"its memory layout is unknown: {memory.why}", memory.how_to_get)
     return memory
 
 
@@ -111,20 +112,20 @@ def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
         measured = subject is not None and "decode_tokens_per_s" in seen.view.report.subjects[number or 0].measured
         for kind in kinds:
             label = "Measure again" if kind == "diagnose" and measured else LABELS[kind]
-            offer = offered(seen.snapshot, subject, wanted.request, kind)
+            offer = make_offer(seen.snapshot, subject, wanted.request, kind)
             offers.append(msgspec.structs.replace(offer, subject=number, label=label))
     return offers
 
 
-def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: RunKind) -> Offer:
+def make_offer(seen: Snapshot, subject: Subject | None, request: Looking, kind: RunKind) -> Offer:
     """What one kind would send to a subject, or to the embedded engine where there is none."""
     offer = Offer(kind=kind, label=LABELS[kind], words=NOTHING_RUNS)
     if request.passive:
-        return msgspec.structs.replace(offer, words="", refused="--passive was given: start it again without")
+        return msgspec.structs.replace(offer, words="", refused="started with --passive: restart without it to measure")
     if subject is None or subject.runtime.embedded:
         return offer
     why = refusal(subject)
-    context = subject.runtime.context_per_slot.value_or(subject.runtime.context_length.value_or(None))
+    context = subject.runtime.context.per_slot.value_or(subject.runtime.context.length.value_or(None))
     if kind == "diagnose" and why:
         words = f"{why.why}: it is only observed, nothing is sent"
     elif kind == "diagnose":
@@ -136,13 +137,13 @@ def offered(seen: Snapshot, subject: Subject | None, request: Looking, kind: Run
         protocol = (QUICK_PROTOCOL if limits_of(request) == QUICK else STANDARD).within(context)
         count = requests_for(protocol, subject.runtime.name.value_or("llama.cpp"))
         largest = max(wanted.tokens + wanted.prompt_tokens for wanted in protocol.cases)
-        words = f"sends {count} requests or more, of up to {largest:,} tokens each,"
+        words = f"sends at least {count} requests of up to {largest:,} tokens each"
     elif kind == "depth":
-        room = f"up to {context:,} tokens" if context else "the whole context"
-        words = f"sends longer and longer prompts, {room}, for up to ten minutes,"
+        room = f"up to {context:,} tokens" if context else "up to the full context"
+        words = f"sends increasingly long prompts, {room}, for up to 10 minutes,"
     else:
-        words = "sends more and more requests at once, for up to ten minutes,"
-    to = "" if kind == "diagnose" else f" to {subject.runtime.url.value_or('the server')}"
+        words = "sends increasingly many concurrent requests, for up to 10 minutes,"
+    to = "" if kind == "diagnose" else f" to {subject.runtime.process.url.value_or('the server')}"
     return msgspec.structs.replace(offer, words=f"{words}{to}")
 
 
@@ -152,9 +153,9 @@ def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> 
     # None is whatever runs; where nothing runs, there is no subject to name
     mine = [one for one in found if asked.subject is None or one.subject in (asked.subject, None)]
     if not mine:
-        raise UserError("that can't be measured here", "GET /api/v1/offers tells what can")
+        raise UserError("this can't be measured here", "GET /api/v1/offers lists what can")
     if all(one.refused for one in mine):
-        raise UserError(mine[0].refused, "GET /api/v1/offers tells what can be measured")
+        raise UserError(mine[0].refused, "GET /api/v1/offers lists what can be measured")
 
 
 def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
@@ -203,7 +204,7 @@ class LiveRun(Observer):
             with observed_by(self):
                 if isinstance(self._request, BenchRequest):
                     self.bench = benchmark(self._request, self).bench
-                    self.text = live_words(self.bench)
+                    self.text = bench_words(self.bench)
                 else:
                     given = self._wanted
                     self.seen = view_target(self._request, self, benches=given.benches, verified=given.verified)
@@ -230,13 +231,13 @@ class LiveRun(Observer):
         """A sampler has started: from now on the picture is of what it sees."""
         self._sampler, self._samples_drawn = sampler, 0
 
-    def answered(self, answer: ObservedAnswer) -> None:
+    def on_answer(self, answer: ObservedAnswer) -> None:
         """A request was answered; a warm-up, or one that tells no speed, is only in the way."""
         if answer.round and (answer.decode_tokens_per_s, answer.prefill_tokens_per_s) != (None, None):
-            words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
+            words = f"{answer.case}: {answer.generated_tokens:,} tokens after a prompt of {answer.prompt_tokens:,}"
             self._tell(PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s))
 
-    def entered(self, door: ClosingSystem) -> None:
+    def on_system(self, door: ClosingSystem) -> None:
         """The door that `stop` closes."""
         self._doors.append(door)
         if self.is_stopping:
@@ -252,7 +253,7 @@ class LiveRun(Observer):
         return timeline_view(timeline, self._machine) if timeline else None
 
 
-def live_words(bench: Bench) -> str:
+def bench_words(bench: Bench) -> str:
     """What a benchmark came to, in a line."""
     parts = [f"{sweep.axis}: {sweep.verdict.replace('_', ' ')}, {sweep.because}" for sweep in bench.sweeps]
     told = [words(bench.figures[name].median) for name, words in _FIGURES.items() if name in bench.figures]
@@ -263,14 +264,14 @@ def live_words(bench: Bench) -> str:
     return f"{said}; {len(bench.failures)} of {asked} requests failed: {bench.failures[0].why}"
 
 
-def perform(desk: ServerState, entry: StartedRun) -> None:
+def perform_run(state: ServerState, entry: StartedRun) -> None:
     """The whole of a run; it ends with a line that says how, whatever happens."""
     try:
-        seen, asked, request = desk.seen(), entry.wanted, desk.wanted.request
+        seen, asked, request = state.machine(), entry.wanted, state.wanted.request
         if asked.evict:
             request = request._replace(evict=True)
         wanted = (diagnosis_of if asked.kind == "diagnose" else bench_of)(seen, request, asked)
-        live = LiveRun(wanted, desk.wanted, entry.tell)
+        live = LiveRun(wanted, state.wanted, entry.tell)
         live.start()
         entry.stop_run = live.stop
         if entry.is_unwanted:
@@ -280,7 +281,7 @@ def perform(desk: ServerState, entry: StartedRun) -> None:
             over = live.wait(_PICTURE_EVERY_S)
             if entry.watchers and (timeline := live.new_timeline()):  # drawn only where somebody looks
                 _tell_picture(entry, timeline, seen)
-        entry.tell(_ending(desk, entry, live))
+        entry.tell(_ending(state, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
         error = bug_error(bug)
         entry.tell(ErrorLine(message=error.message, hint=error.hint))
@@ -294,22 +295,22 @@ def _tell_picture(entry: StartedRun, timeline: TimelineView, seen: SeenMachine) 
         entry.tell(PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
 
 
-def _ending(desk: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
+def _ending(state: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
     if live.failure:
         error = live.failure if isinstance(live.failure, UserError) else bug_error(live.failure)
         if error.hint == EVICT:
             return ErrorLine(message=error.message, anyway=EVICTED)
         return ErrorLine(message=error.message, hint=error.hint)
-    if desk.closing:
-        return DoneLine(text="the page was closed", stopped=True)
-    before = desk.seen()
+    if state.closing:
+        return DoneLine(text="unslow serve was stopped", stopped=True)
+    before = state.machine()
     if live.seen:
-        desk.take(with_diagnosis(before, live.seen, desk.wanted, only_url(before, entry.wanted)))
+        state.set_machine(with_diagnosis(before, live.seen, state.wanted, only_url(before, entry.wanted)))
     elif live.bench:
-        desk.take(_seen(before.looked, desk.wanted, (live.bench, *before.benches)))
-    desk.prepare()
+        state.set_machine(_rediagnose(before.looked, state.wanted, (live.bench, *before.benches)))
+    state.prepare()
     # Another order of the subjects, or another number of them, is another page
-    orders = [[(s.number, s.url) for s in one.view.report.subjects] for one in (before, desk.seen())]
+    orders = [[(s.number, s.url) for s in one.view.report.subjects] for one in (before, state.machine())]
     speeds = [subject.run.decode_tokens_per_s for subject in live.seen.snapshot.subjects] if live.seen else []
     # Whether nothing was asked for the sake of a conversation
     only_observed = any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
@@ -331,7 +332,7 @@ def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looki
 def only_url(seen: SeenMachine, asked: RunWanted) -> str:
     """The one server that a diagnosis is of; empty where there is one at most, or none is named."""
     subject = subject_at(seen, asked.subject)
-    return subject.runtime.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
+    return subject.runtime.process.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
 
 
 def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequest:
@@ -340,8 +341,8 @@ def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequ
     quick = asked.quick or limits_of(request) == QUICK
     target, model = None, request.model
     if subject and not subject.runtime.embedded:
-        target = subject.runtime.url.value_or(None)
-        same = [one for one in seen.snapshot.subjects if one.runtime.url == subject.runtime.url]
+        target = subject.runtime.process.url.value_or(None)
+        same = [one for one in seen.snapshot.subjects if one.runtime.process.url == subject.runtime.process.url]
         model = subject.model.name.value_or(None) if len(same) > 1 else None
     sweep = () if asked.kind == "bench" else (asked.kind,)
     return BenchRequest(
@@ -353,13 +354,13 @@ def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions
     """The new diagnosis; where it is of one server among several, the others stay as they were seen."""
     old = [(subject, _notes(before, n)) for n, subject in enumerate(before.snapshot.subjects)]
     new = [(subject, _notes(after, n)) for n, subject in enumerate(after.snapshot.subjects)]
-    others = [one for one in old if one[0].runtime.url.value_or("") != url]
+    others = [one for one in old if one[0].runtime.process.url.value_or("") != url]
     if not url or not others:
         return after
     all_of_them = [*new, *others]
     snapshot = msgspec.structs.replace(after.snapshot, subjects=tuple(subject for subject, _ in all_of_them))
-    looked = Looked(snapshot, tuple(notes for _, notes in all_of_them), after.looked.course)
-    return _seen(looked, wanted, before.benches)
+    looked = LookResult(snapshot, tuple(notes for _, notes in all_of_them), after.looked.course)
+    return _rediagnose(looked, wanted, before.benches)
 
 
 def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
@@ -367,7 +368,7 @@ def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
     return notes[number] if number < len(notes) else ()
 
 
-def _seen(looked: Looked, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
-    report = with_notes(spelled(diagnose(looked.snapshot), looked.snapshot), looked)
+def _rediagnose(looked: LookResult, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:
+    report = with_notes(with_fix_commands(diagnose(looked.snapshot), looked.snapshot), looked)
     live = is_live(wanted.request.target)
-    return seen_of(report, looked, live=live, benches=benches, verified=wanted.verified)
+    return build_view(report, looked, live=live, benches=benches, verified=wanted.verified)

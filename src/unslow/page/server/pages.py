@@ -5,8 +5,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from unslow.facts.errors import UserError
-from unslow.page.html.document import Serving, Tab, document, framed
-from unslow.page.html.markup import Markup, joined, sentence, tag
+from unslow.page.html.document import Serving, Tab, document, frame_page
+from unslow.page.html.markup import Markup, join_markup, sentence, tag
 from unslow.page.server.endpoints import CHOOSE, COST, DEVICES, TIERS
 from unslow.page.server.live_run import offers_of
 from unslow.page.server.parameters import Parameter
@@ -17,8 +17,8 @@ BUY = "buy"
 WAIT_S = 0.8  # How long a browser waits for the first look; then a page says that it takes a moment, and waits on
 _MODEL = "qwen3-8b"
 _LEAD = (
-    "Speeds are predicted from the catalogue of devices by the same physics as the diagnosis. Prices are dated and may "
-    "be old: your own always win."
+    "Speeds are predicted from the device catalogue with the same physics as the diagnosis. Prices are dated and may "
+    "be old: those that you enter take precedence."
 )
 
 
@@ -36,8 +36,8 @@ class BuyerForm(NamedTuple):
 BUYER_FORMS = (
     BuyerForm(
         "choose",
-        "Which one to buy",
-        "The single or double card, Mac or small computer that reaches your speed within your budget, and why.",
+        "Choose hardware",
+        "The one- or two-card PC, Mac or mini PC that reaches your speed within your budget, and why.",
         CHOOSE,
         ("model", "context", "budget", "goal"),
         {"model": _MODEL, "context": "8192", "budget": "1500", "goal": "20"},
@@ -45,15 +45,15 @@ BUYER_FORMS = (
     BuyerForm(
         "devices",
         "Compare devices",
-        "Side by side for a model: does it fit, how fast, what each token per second costs, watts.",
+        "Side by side for one model: whether it fits, speed, price per tok/s, power.",
         DEVICES,
         ("device", "model", "context", "sort"),
         {"device": "RTX 3090, RTX 4090, RTX 5090", "model": _MODEL, "context": "8192"},
     ),
     BuyerForm(
         "cost",
-        "Own, rent or an API",
-        "The price of a million tokens each way, and after how many months a device of your own has paid off.",
+        "Own, rent or use an API",
+        "The price per million tokens each way, and after how many months your own device pays off.",
         COST,
         ("model", "device", "tokens_per_day", "electricity"),
         {"model": _MODEL, "device": "RTX 4090", "tokens_per_day": "1000000", "electricity": "0.30"},
@@ -61,7 +61,7 @@ BUYER_FORMS = (
     BuyerForm(
         "tiers",
         "What can I run",
-        "The largest well-known models for each size of memory, computed for every one of the catalogue.",
+        "The largest well-known models for each memory size, computed for the whole catalogue.",
         TIERS,
         ("memory", "context"),
         {"memory": "8,12,16,24,48", "context": "8192"},
@@ -69,7 +69,7 @@ BUYER_FORMS = (
 )
 
 
-def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
+def page_of(state: ServerState, wanted: str, serving: Serving) -> str:
     """The page of that name; one that says what is wrong, where there is nothing to show."""
     secret = quote(serving.token)
     tabs = (
@@ -77,22 +77,22 @@ def page_of(desk: ServerState, wanted: str, serving: Serving) -> str:
         Tab("What to buy", f"/?view={BUY}&token={secret}", wanted == BUY),
     )
     if wanted == BUY:
-        return framed("unslow: what to buy", buyers_content(), serving=serving, tabs=tabs)
-    desk.look_again()
+        return frame_page("unslow: what to buy", buyers_content(), serving=serving, tabs=tabs)
+    state.look_again()
     try:
-        seen = desk.seen(WAIT_S)
+        seen = state.machine(WAIT_S)
     except BusyError as error:
         # A page that asks again at once, with or without a script; the next answer comes when there is something
-        page = framed("unslow", tag("p", sentence(error.message), role="status", class_="empty"), serving=serving)
+        page = frame_page("unslow", tag("p", sentence(error.message), role="status", class_="empty"), serving=serving)
         return page.replace("<head>", '<head><meta http-equiv="refresh" content="0">', 1)
     except UserError as error:
-        desk.was_told = True
-        again = "When that is done, load this page again." if desk.is_live else ""
+        state.was_told = True
+        again = "Then reload this page." if state.is_live else ""
         hint = tag("p", sentence(error.hint), " ", again)
-        said = joined([tag("p", sentence(error.message), role="alert"), hint])
-        return framed("unslow: nothing to show", said, serving=serving, tabs=tabs)
-    desk.was_opened()
-    return document(seen.view, serving=serving, offers=offers_of(seen, desk.wanted), tabs=tabs)
+        said = join_markup([tag("p", sentence(error.message), role="alert"), hint])
+        return frame_page("unslow: nothing to show", said, serving=serving, tabs=tabs)
+    state.was_opened()
+    return document(seen.view, serving=serving, offers=offers_of(seen, state.wanted), tabs=tabs)
 
 
 def buyers_content() -> Markup:
@@ -100,7 +100,7 @@ def buyers_content() -> Markup:
     ways = [tag("a", question.title, href=f"#{question.name}") for question in BUYER_FORMS]
     nav = tag("nav", *ways, class_="contents", aria_label="On this page")
     forms = tag("div", *map(_section, BUYER_FORMS), class_="panels")
-    return joined([tag("p", _LEAD, class_="quiet"), nav, forms])
+    return join_markup([tag("p", _LEAD, class_="quiet"), nav, forms])
 
 
 def _section(question: BuyerForm) -> Markup:
@@ -115,8 +115,8 @@ def _section(question: BuyerForm) -> Markup:
     form = tag(
         "form",
         shown,
-        tag("details", tag("summary", "More"), folded),
-        tag("button", "Ask", type="submit", class_="ask"),
+        tag("details", tag("summary", "More options"), folded),
+        tag("button", "Calculate", type="submit", class_="ask"),
         data_ask=f"{question.name}.html",
         data_into=answer,
         autocomplete="off",
@@ -142,7 +142,7 @@ def _form_field(question: BuyerForm, parameter: Parameter) -> Markup:
         return tag("label", tag("span", box, f" {name}: {parameter.words}"), for_=identity)
     said = f"{identity}-words"
     if parameter.choices:
-        options = [tag("option", choice or "as usual", value=choice) for choice in ("", *parameter.choices)]
+        options = [tag("option", choice or "default", value=choice) for choice in ("", *parameter.choices)]
         entry = tag("select", *options, id=identity, name=parameter.name, aria_describedby=said)
     else:
         value, needed = question.example.get(parameter.name), parameter.needed

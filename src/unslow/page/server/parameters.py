@@ -24,7 +24,7 @@ class Parameter(NamedTuple):
     needed: bool = False
     choices: tuple[str, ...] = ()  # All values that it can have, where they are few
 
-    def parsed(self, values: Sequence[str]) -> Any:
+    def parse(self, values: Sequence[str]) -> Any:
         """The value of this kind; UserError where it is none. Counts stay text: `128k` is one."""
         if self.kind == "list":
             return list(values)
@@ -35,13 +35,13 @@ class Parameter(NamedTuple):
             try:
                 number = float(text)
             except ValueError:
-                raise UserError(f"{self.name} {text[:60]!r} is no number", "write it like 0.5") from None
+                raise UserError(f"{self.name} must be a number (got {text[:60]!r})", "for example 0.5") from None
             if not abs(number) < 1e15:  # noqa: PLR2004 (also refuses nan)
-                raise UserError(f"{self.name} {text[:60]!r} makes no sense", "write it like 0.5")
+                raise UserError(f"{self.name} must be between -1e15 and 1e15 (got {text[:60]!r})", "for example 0.5")
             return number
         if self.kind == "switch":
             if text.lower() not in _SWITCHES:
-                raise UserError(f"{self.name} {text[:60]!r} is neither true nor false", "write true or false")
+                raise UserError(f"{self.name} must be true or false (got {text[:60]!r})", self.words)
             return _SWITCHES[text.lower()]
         return text
 
@@ -74,16 +74,18 @@ def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -
     known = {parameter.name: parameter for parameter in parameters}
     for name, values in query.items():
         if name not in known:
-            raise UserError(f"there is no parameter {name[:60]!r} here", f"there are {', '.join(known) or 'none'}")
+            raise UserError(f"unknown parameter {name[:60]!r}", f"parameters: {', '.join(known) or 'none'}")
         parameter = known[name]
         most = MOST_VALUES if parameter.kind in ("list", "names") else 1
         if len(values) > most:
-            raise UserError(f"{name} is given {len(values)} times", f"{most} at most")
+            raise UserError(f"{name} is given {len(values)} times", f"at most {most}")
         if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
-            raise UserError(f"{name} is no usual text", f"{LONGEST_VALUE} characters at most")
+            raise UserError(f"{name} is too long or contains a null character", f"at most {LONGEST_VALUE} characters")
         if parameter.choices and values[0] not in parameter.choices:
-            raise UserError(f"{name} {values[0][:60]!r} is not known", f"try one of {', '.join(parameter.choices)}")
+            raise UserError(
+                f"{name} must be one of {', '.join(parameter.choices)} (got {values[0][:60]!r})", parameter.words
+            )
     missing = [parameter.name for parameter in parameters if parameter.needed and parameter.name not in query]
     if missing:
-        raise UserError(f"{missing[0]} is missing", known[missing[0]].words)
-    return {known[name].field or name: known[name].parsed(values) for name, values in query.items()}
+        raise UserError(f"{missing[0]} is required", known[missing[0]].words)
+    return {known[name].field or name: known[name].parse(values) for name, values in query.items()}

@@ -11,7 +11,7 @@ import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.page.html.markup import RunKind
-from unslow.show.clean import without_controls
+from unslow.show.console import without_controls
 
 RunState = Literal["running", "done", "stopped", "failed"]
 
@@ -23,15 +23,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class ProgressLine(Line, frozen=True, kw_only=True, tag="progress"):
-    """What is being done, and how much of it is done."""
+    """The current step, and the share of the run that is done."""
 
     text: str
     share: float | None = None
-    """None of a remark that stays, such as how much is sent and to whom."""
+    """None for a remark that stays, such as how much is sent and to which server."""
 
 
 class SampleLine(Line, frozen=True, kw_only=True, tag="sample"):
-    """The newest values of what is watched, by name."""
+    """The newest sampled values, by name."""
 
     at_s: float
     values: dict[str, float]
@@ -45,7 +45,7 @@ class PassLine(Line, frozen=True, kw_only=True, tag="pass"):
 
 
 class PanelLine(Line, frozen=True, kw_only=True, tag="panel"):
-    """A panel of the page has changed: its new HTML."""
+    """A panel of the page changed: its new HTML."""
 
     subject: int
     name: str
@@ -53,40 +53,40 @@ class PanelLine(Line, frozen=True, kw_only=True, tag="panel"):
 
 
 class DoneLine(Line, frozen=True, kw_only=True, tag="done"):
-    """It is over and the page's view is new: `stopped` where somebody ended it early."""
+    """The run ended and the page has a new view; `stopped` if it was ended early."""
 
     text: str
     stopped: bool = False
     reload: bool = False
-    """Whether the page has other subjects now, or in another order."""
+    """Whether the subjects of the page or their order changed."""
     anyway: str = ""
-    """What measuring all the same would do, with `evict`; empty where nothing was in the way."""
+    """What measuring anyway, with `evict`, would do; empty if nothing prevented the measurement."""
 
 
 class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
-    """It could not be done."""
+    """The run failed."""
 
     message: str
     hint: str = ""
     anyway: str = ""
-    """What it would do all the same, with `evict`; empty where that would not help."""
+    """What measuring anyway, with `evict`, would do; empty if that would not help."""
 
 
 RunLine = ProgressLine | SampleLine | PassLine | PanelLine | DoneLine | ErrorLine
 
 
 class RunWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to measure: the subject by its number in the view, None for whatever runs."""
+    """What to measure: the subject by its number in the view, None for everything that runs."""
 
     kind: RunKind
     subject: int | None = None
     quick: bool = False
     evict: bool = False
-    """Measure even if a chat must then read its prompt again."""
+    """Measure even if a running chat then needs a new prefill."""
 
 
 class RunShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A run and how far it is."""
+    """A run and its progress."""
 
     id: str
     kind: RunKind
@@ -113,7 +113,7 @@ class BusyError(UserError):
 def bug_error(bug: BaseException) -> UserError:
     """What a page says of a bug, whose traceback goes to the terminal."""
     sys.stderr.write(without_controls("".join(traceback.format_exception(bug))))
-    return UserError(f"a bug in unslow: {type(bug).__name__}", "the terminal says more")
+    return UserError(f"a bug in unslow: {type(bug).__name__}", "see the terminal for details")
 
 
 class StartedRun:
@@ -152,7 +152,7 @@ class StartedRun:
         with self._lock:
             return [line for line in self._lines if line.number > since]
 
-    def shown(self) -> RunShown:
+    def status(self) -> RunShown:
         text, share = "", 0.0
         with self._lock:
             for line in self._lines:
@@ -191,7 +191,7 @@ class RunList:
         """Begin one in a thread of its own; BusyError while another goes on: two would measure each other."""
         with self._lock:
             if not all(entry.is_over for entry in self._entries.values()):
-                raise BusyError("a run goes on already", "wait for it, or stop it")
+                raise BusyError("a run is already in progress", "wait for it or stop it")
             entry = StartedRun(wanted)
             self._entries[entry.id] = entry
             for old in list(self._entries)[:-MOST_KEPT]:
@@ -204,7 +204,7 @@ class RunList:
         with self._lock:
             if name in self._entries:
                 return self._entries[name]
-        raise NotThereError(f"there is no run {name[:40]!r}", "POST /api/v1/runs starts one")
+        raise NotThereError(f"no run {name[:40]!r}", "POST /api/v1/runs starts one")
 
     def entries(self) -> list[StartedRun]:
         """All that are kept, the newest last."""

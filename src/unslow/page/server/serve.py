@@ -34,15 +34,15 @@ _YOUNG_OBJECTS = 10_000
 """New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
 
 
-def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
+def serve_page(asked: ServeRequest, say: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C; `say` is told where it is as soon as a browser can connect."""
-    wanted = wanted_of(asked)
+    wanted = serve_options(asked)
     gc.set_threshold(_YOUNG_OBJECTS)
-    with listening(asked.port) as listener:
-        own, ticket = owner_of(listener), Ticket()
-        desk = ServerState(wanted)
-        desk.begin()
-        say(as_json(own) if asked.json else as_words(own))
+    with open_listener(asked.port) as listener:
+        own, ticket = new_identity(listener), Ticket()
+        state = ServerState(wanted)
+        state.begin()
+        say(address_json(own) if asked.json else address_words(own))
         if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
             import webbrowser
 
@@ -50,19 +50,19 @@ def served(asked: ServeRequest, say: Callable[[str], None]) -> None:
             threading.Thread(target=webbrowser.open, args=(ticket.url(own),), daemon=True).start()
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill ends it as Ctrl-C does
         try:
-            server_of(desk, own, ticket).run(sockets=[listener])
+            make_server(state, own, ticket).run(sockets=[listener])
         except KeyboardInterrupt:
             pass  # how a server usually ends
         finally:
-            desk.close()
+            state.close()
             signal.signal(signal.SIGTERM, before)
 
 
-def wanted_of(asked: ServeRequest) -> ServeOptions:
+def serve_options(asked: ServeRequest) -> ServeOptions:
     """What the flags mean; files are read now, so that a wrong one is told before anything is served."""
     if asked.measure and (asked.passive or not is_live(asked.target)):
-        hint = "leave out --passive, or the stored TARGET"
-        raise UserError("--measure needs something that runs and may be asked", hint)
+        hint = "drop --passive, or give a live TARGET"
+        raise UserError("--measure needs a live target and does not work with --passive", hint)
     wanted = ServeOptions(resolve_request(asked), measure=asked.measure)
     if asked.bench:
         from unslow.commands._bench_history import read_benches
@@ -75,25 +75,25 @@ def wanted_of(asked: ServeRequest) -> ServeOptions:
     return wanted
 
 
-def listening(port: int) -> socket.socket:
+def open_listener(port: int) -> socket.socket:
     """A socket on loopback; 0 takes any free port. UserError where the port can't be had."""
     try:
         listener = socket.create_server(("127.0.0.1", port), backlog=128)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        why = "something listens there already" if taken else error.strerror or str(error)
-        raise UserError(f"port {port}: {why}", "leave out --port to take one that is free") from error
+        why = "already in use" if taken else error.strerror or str(error)
+        raise UserError(f"port {port}: {why}", "leave out --port to use a free one") from error
     # what it accepts inherits this; else head and body of an answer wait for each other, 40 ms each time
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def owner_of(listener: socket.socket) -> ServerIdentity:
+def new_identity(listener: socket.socket) -> ServerIdentity:
     """The port that was got, and a new token."""
     return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32))
 
 
-def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
+def make_server(state: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":
     """The server, ready to run."""
     import uvicorn
 
@@ -102,11 +102,11 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            desk.closing = True  # streams end themselves
+            state.closing = True  # streams end themselves
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        application(desk, own, ticket),
+        application(state, own, ticket),
         http=Connection,
         ws="none",
         loop="asyncio",
@@ -122,22 +122,24 @@ def server_of(desk: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicor
     return Server(config)
 
 
-def as_json(own: ServerIdentity) -> str:
+def address_json(own: ServerIdentity) -> str:
     """The address for a program, on one line."""
     shown = {"schema": "unslow.serve/1", "unslow_version": __version__, "pid": os.getpid()}
     return json.dumps({**shown, "url": own.url, "base": own.base, "port": own.port, "token": own.token})
 
 
-def as_words(own: ServerIdentity) -> str:
+def address_words(own: ServerIdentity) -> str:
     """The address for a person, and how to get there over SSH."""
-    lines = [f"the page is at  {own.url}"]
+    lines = [f"page:  {own.url}"]
     if way_to_open(os.environ) == "tunnel":
         lines += [
-            "you are here over SSH; to see it where you sit, run there:",
+            "You are connected over SSH. On your own machine, run:",
             f"  {tunnel_command(own.port, os.environ)}",
-            "and open the same address.",
+            "and open the same address there.",
         ]
-    return "\n".join([*lines, "it is for you alone: whoever has the address can see it. Ctrl-C ends it."])
+    return "\n".join(
+        [*lines, "Keep the address private: anyone on this machine who has it can open the page. Ctrl-C stops it."]
+    )
 
 
 def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:

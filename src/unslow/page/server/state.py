@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from unslow.commands._diagnosis_options import Looking
+from unslow.commands._formats import Looking
 from unslow.commands.diagnose.target import is_live
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
@@ -46,12 +46,12 @@ class ServerState:
         """Whether the end has come: streams end themselves."""
         self.was_told = False
         """Whether the user has read that there is nothing to see, and why."""
-        self.book = RunList()
+        self.runs = RunList()
         self._lock = threading.RLock()
         self._is_open = False
         """Whether somebody has opened the page, and may move its sliders."""
         self._sliding = threading.Lock()
-        self._ahead = Ahead(self._answer, lambda: not self.closing and not self.book.is_busy)
+        self._ahead = Prefetcher(self._answer, lambda: not self.closing and not self.runs.is_busy)
         self._looked = threading.Event()
         self._seen: SeenMachine | None = None
         self._error: UserError | None = None
@@ -65,7 +65,7 @@ class ServerState:
         try:
             from unslow.page.server.live_run import first_look
 
-            self.take(first_look(self.wanted))
+            self.set_machine(first_look(self.wanted))
             if self.wanted.measure:
                 self.start(RunWanted(kind="diagnose"))
         except UserError as error:
@@ -80,9 +80,9 @@ class ServerState:
 
     def start(self, wanted: RunWanted) -> StartedRun:
         """Start a run; BusyError while another goes on."""
-        from unslow.page.server.live_run import perform
+        from unslow.page.server.live_run import perform_run
 
-        return self.book.start(wanted, lambda entry: perform(self, entry))
+        return self.runs.start(wanted, lambda entry: perform_run(self, entry))
 
     def look_again(self) -> None:
         """Look anew, where there was nothing to see: a server may have been started meanwhile."""
@@ -93,17 +93,17 @@ class ServerState:
             self._looked.clear()
         self.begin()
 
-    def take(self, seen: "SeenMachine") -> None:
+    def set_machine(self, seen: "SeenMachine") -> None:
         with self._lock:
             self._seen, self._error, self._memories = seen, None, {}
 
-    def seen(self, patience_s: float = PATIENCE_S) -> "SeenMachine":
+    def machine(self, patience_s: float = PATIENCE_S) -> "SeenMachine":
         """What is shown now; UserError where there is nothing, and why."""
         self._looked.wait(patience_s)
         with self._lock:
             if self._seen is not None:
                 return self._seen
-            raise self._error or BusyError("it is still looking at the machine", "ask again in a moment")
+            raise self._error or BusyError("still inspecting the machine", "try again in a moment")
 
     def what_if(self, number: int, settings: Mapping[str, str]) -> WhatIf:
         answer = self._answer(number, settings)
@@ -118,7 +118,7 @@ class ServerState:
         with self._lock:
             memory = self._memories.get(number)
         if memory is not None:
-            self._ahead.note(Place(number, memory.view().sliders, settings))
+            self._ahead.note(SliderPlace(number, memory.view().sliders, settings))
 
     def was_opened(self) -> None:
         """Somebody looks: a slider of what is shown first may be moved next."""
@@ -138,7 +138,7 @@ class ServerState:
     def _memory(self, number: int) -> "Memory":
         from unslow.page.server.live_run import memory_at
 
-        seen = self.seen()
+        seen = self.machine()
         with self._lock:
             known = self._memories.get(number) if seen is self._seen else None
         if known is None:
@@ -150,10 +150,10 @@ class ServerState:
 
     def close(self) -> None:
         self.closing = True
-        self.book.close()
+        self.runs.close()
 
 
-class Place(NamedTuple):
+class SliderPlace(NamedTuple):
     """Where the sliders of a subject stand."""
 
     number: int
@@ -161,17 +161,17 @@ class Place(NamedTuple):
     settings: Mapping[str, str]
 
 
-class Ahead:
+class Prefetcher:
     """One thread at most, which ends when there is nothing left to work out."""
 
     def __init__(self, answer: Callable[[int, Mapping[str, str]], object], is_wanted: Callable[[], bool]) -> None:
         self._answer, self._is_wanted = answer, is_wanted
         self._lock = threading.Lock()
-        self._place: Place | None = None
+        self._place: SliderPlace | None = None
         self._noted_at = 0.0
         self._works = False
 
-    def note(self, place: Place) -> None:
+    def note(self, place: SliderPlace) -> None:
         with self._lock:
             self._place, self._noted_at = place, time.monotonic()
             if self._works:
@@ -187,8 +187,8 @@ class Ahead:
                     break
                 left -= self._answer_and_rest(place.number, settings)
 
-    def _next(self) -> Place | None:
-        """The place that was noted last, when nobody has asked for a while; None where there is no new one."""
+    def _next(self) -> SliderPlace | None:
+        """The last noted place after a quiet moment; None if there is no new one."""
         while (left := self._noted_at + QUIET_S - time.monotonic()) > 0:
             time.sleep(left)
         with self._lock:
@@ -197,7 +197,7 @@ class Ahead:
             return place
 
     def _answer_and_rest(self, number: int, settings: Mapping[str, str]) -> float:
-        """Gives the seconds that the answer took."""
+        """Returns the seconds that the answer took."""
         begun = time.monotonic()
         with suppress(UserError):  # whoever asks for it is told
             self._answer(number, settings)
@@ -206,7 +206,7 @@ class Ahead:
         return took
 
 
-def neighbours(place: Place) -> Iterator[dict[str, str]]:
+def neighbours(place: SliderPlace) -> Iterator[dict[str, str]]:
     """All that moving one slider leads to, the nearest first."""
     ways = []
     for slider in place.sliders:

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.page.view import Choice, MemoryView, WhatIf
 from unslow.page.what_if.gguf import GgufAnswers
 from unslow.page.what_if.memory_view import (
-    AskedSettings,
     KnobName,
     Memory,
     cache_choices,
@@ -20,15 +19,15 @@ from unslow.page.what_if.memory_view import (
     slot_choices,
 )
 from unslow.page.what_if.running import cache_types, expected_of, now_of, seen_subject
-from unslow.think.case.runtime import runs_ggml
+from unslow.think.case.view import CaseView
 from unslow.think.memo import one_judgement
 from unslow.think.physics.placement import element_bytes
 
 
 @one_judgement()
-def memory_of(system: System | None, case: Case) -> Memory | Unknown:
+def memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
     """Of what runs, or ran; `system` is the machine that it runs on, None where that is elsewhere."""
-    if runs_ggml(case) is False:
+    if case.engine.runs_ggml is False:
         from unslow.page.what_if.hf import hf_memory_of  # noqa: PLC0415 (most never need it)
 
         return hf_memory_of(system, case)
@@ -46,14 +45,9 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
     """With sliders from `now` on; `kinds` are the types that the cache may have."""
 
     def answer(settings: Mapping[str, str]) -> WhatIf:
-        asked = AskedSettings(
-            context=int(settings.get("context", stand.context)),
-            gpu_layers=int(settings.get("gpu_layers", stand.gpu_layers)),
-            kv_type=settings.get("kv_type", stand.kv_type),
-            quant=settings.get("quant", stand.quant),
-            slots=int(settings.get("slots", stand.slots)),
-        )
-        return answers.answer(asked)
+        counts = ("context", "gpu_layers", "slots")
+        asked: dict[str, Any] = {knob: int(value) if knob in counts else value for knob, value in settings.items()}
+        return answers.answer(stand._replace(**asked))
 
     subject = answers.subject
     stand, plan = subject.now, subject.found.blueprint
@@ -62,7 +56,7 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
     choices: dict[KnobName, tuple[Choice, ...]] = {
         "context": context_choices(stand.context, plan.count("context_length", stand.context) or stand.context),
-        "gpu_layers": layer_choices(subject.everything),
+        "gpu_layers": layer_choices(subject.layer_total),
         "kv_type": cache_choices(stand.kv_type, kinds, sizes),
         "quant": quant_choices(stand.quant, 8 * weights / max(1, parameters)),
         "slots": slot_choices(stand.slots, shared=subject.is_shared),

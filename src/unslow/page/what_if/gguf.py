@@ -14,7 +14,7 @@ from unslow.page.what_if.memory_view import (
     AskedBytes,
     AskedSettings,
     LayerCount,
-    Stranger,
+    OtherProgram,
     bar_of,
     own_parts,
     verdict_with,
@@ -25,10 +25,9 @@ from unslow.think.fit.gguf import shown_needs
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import LastingJudgement
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.options import spread_group
 from unslow.think.plan.llama_cpp.pieces import Pieces
@@ -58,16 +57,16 @@ class Speeds(NamedTuple):
     prefill: Range
     group: str = ""  # What its interval was learned from, such as models that lie in part with the host
 
-    def like(self, expected: "PriceFactors") -> "Speeds":
+    def scaled_to(self, expected: "PriceFactors") -> "Speeds":
         """As the report speaks of what runs, for settings of the same kind; others keep their own price."""
         if self.group != expected.group:
             return self
         pairs = (self.decode, expected.decode), (self.prefill, expected.prefill)
-        decode, prefill = (_scaled(speed.mid, by.low, by.mid, by.high) if by else speed for speed, by in pairs)
+        decode, prefill = (_scaled_range(speed.mid, by.low, by.mid, by.high) if by else speed for speed, by in pairs)
         return Speeds(decode, prefill, self.group)
 
 
-class Priced(NamedTuple):
+class PricedWork(NamedTuple):
     """The work that is done by one conversation, and by how many threads."""
 
     threads: int
@@ -94,8 +93,8 @@ class Priced(NamedTuple):
         backend = "cpu" if group == CPU else hardware.setting.backend
         decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
         return Speeds(
-            _scaled(price.decode_tokens_per_s, decode.low, 1.0, decode.high),
-            _scaled(price.prefill_tokens_per_s, prefill.low, 1.0, prefill.high),
+            _scaled_range(price.decode_tokens_per_s, decode.low, 1.0, decode.high),
+            _scaled_range(price.prefill_tokens_per_s, prefill.low, 1.0, prefill.high),
             group,
         )
 
@@ -106,8 +105,8 @@ class Subject(NamedTuple):
     found: FoundModel
     setup: Setup  # As it is now
     now: AskedSettings
-    strangers: tuple[tuple[Stranger, ...], ...] = ()  # For each room
-    priced: Priced | None = None  # None where nobody knows how fast the machine is
+    others: tuple[tuple[OtherProgram, ...], ...] = ()  # For each room
+    priced: PricedWork | None = None  # None where nobody knows how fast the machine is
     expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
     unified: bool = False
     """Whether conversations share one cache, and its context, also where their number is changed."""
@@ -115,7 +114,7 @@ class Subject(NamedTuple):
     command: Callable[[AskedSettings, Settings], str] = lambda *_: ""
     notes: tuple[str, ...] = ()
     gpus: tuple[Gpu, ...] = ()  # Of what runs: those of its rooms
-    source: str = "by its tensors, laid out as llama.cpp does"
+    source: str = "the model's tensors, laid out as llama.cpp does"
 
     @property
     def hardware(self) -> Hardware:
@@ -139,12 +138,12 @@ class Subject(NamedTuple):
         return self.base.unified and self.base.slots > 1
 
     @property
-    def everything(self) -> int:
+    def layer_total(self) -> int:
         """All layers in the count of llama.cpp, the output as one more."""
         return self.found.blueprint.count("block_count") + 1
 
 
-class LaidOut(NamedTuple):
+class Layout(NamedTuple):
     """What settings ask of every memory."""
 
     settings: Settings
@@ -164,15 +163,15 @@ class GgufAnswers:
         self._lock = Lock()
 
     def answer(self, asked: AskedSettings) -> WhatIf:
-        with self._lock, self._lasting.resumed():
+        with self._lock, self._lasting.resume():
             subject, pieces = self.subject, self._pieces(asked.quant)
-            laid = self._laid_out(pieces.blueprint, asked)
+            laid = self._layout(pieces.blueprint, asked)
             layers = self.layers(asked)
             verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
             decode = prefill = None
             if subject.priced and verdict != "does_not_fit":
                 price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
-                decode, prefill, _ = price.like(subject.expected)
+                decode, prefill, _ = price.scaled_to(subject.expected)
             return WhatIf(
                 settings={knob: str(getattr(asked, knob)) for knob in subject.knobs},
                 bars=self.bars(laid),
@@ -184,15 +183,15 @@ class GgufAnswers:
                 notes=self._notes(asked, laid),
             )
 
-    def laid_out(self, asked: AskedSettings) -> LaidOut:
+    def layout(self, asked: AskedSettings) -> Layout:
         """What settings ask of every memory, as `unslow fit` counts."""
-        with self._lock, self._lasting.resumed():
-            return self._laid_out(self._pieces(asked.quant).blueprint, asked)
+        with self._lock, self._lasting.resume():
+            return self._layout(self._pieces(asked.quant).blueprint, asked)
 
-    def _laid_out(self, blueprint: Blueprint, asked: AskedSettings) -> LaidOut:
+    def _layout(self, blueprint: Blueprint, asked: AskedSettings) -> Layout:
         setup = self.subject.setup._replace(blueprint=blueprint, settings=self.settings(asked))
         devices, host = shown_needs(setup)
-        return LaidOut(setup.settings, devices, host, setup.workspace_bytes, setup.memory().estimated)
+        return Layout(setup.settings, devices, host, setup.workspace_bytes, setup.memory().estimated)
 
     def settings(self, asked: AskedSettings) -> Settings:
         """As llama.cpp would take them."""
@@ -208,11 +207,12 @@ class GgufAnswers:
             outputs=asked.slots if base.outputs == base.slots else base.outputs,
             key_type=base.key_type if same_cache else kind,
             value_type=base.value_type if same_cache else kind,
-            gpu_layers=-1 if not subject.hardware.rooms or asked.gpu_layers >= subject.everything else asked.gpu_layers,
+            gpu_layers=-1
+            if not subject.hardware.rooms or asked.gpu_layers >= subject.layer_total
+            else asked.gpu_layers,
         )
 
     def _pieces(self, quant: str) -> Pieces:
-        """The model in a quant; each is made once."""
         if quant not in self._variants:
             found = self.subject.found
             same = quant == self.subject.now.quant
@@ -223,8 +223,8 @@ class GgufAnswers:
     def layers(self, asked: AskedSettings) -> LayerCount:
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
-        whole = max(0, subject.everything - asked.gpu_layers)
-        return LayerCount(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.hardware.rooms else 0)
+        whole = max(0, subject.layer_total - asked.gpu_layers)
+        return LayerCount(asked.gpu_layers, subject.layer_total, max(0, first - whole) if subject.hardware.rooms else 0)
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
@@ -232,30 +232,30 @@ class GgufAnswers:
         pieces = self._pieces(subject.now.quant)
         return subject.priced.speeds(pieces, subject.hardware, subject.base) if subject.priced else None
 
-    def bars(self, laid: LaidOut) -> tuple[MemoryBar, ...]:
+    def bars(self, laid: Layout) -> tuple[MemoryBar, ...]:
         """A bar for each device and for the host; one for both where they share a memory."""
         hardware = self.subject.hardware
-        strangers, shared = self.subject.strangers or ((),) * len(hardware.rooms), hardware.is_unified
+        others, shared = self.subject.others or ((),) * len(hardware.rooms), hardware.is_unified
         bars, host = [], parts_of(laid.host)
-        for n, (room, shown, others) in enumerate(zip(hardware.rooms, laid.devices, strangers, strict=True)):
+        for n, (room, shown, programs) in enumerate(zip(hardware.rooms, laid.devices, others, strict=True)):
             own, beside = parts_of(shown), 0
             if shared and not n:
                 own, beside = Need(*map(sum, zip(own, host, strict=True))), sum(host)
             later = laid.workspace_bytes if shown.total_bytes else 0
-            bars.append(bar_of(room, AskedBytes(own, room.context_bytes, later, beside), others))
+            bars.append(bar_of(room, AskedBytes(own, room.context_bytes, later, beside), programs))
         return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
 
-    def _notes(self, asked: AskedSettings, laid: LaidOut) -> tuple[str, ...]:
+    def _notes(self, asked: AskedSettings, laid: Layout) -> tuple[str, ...]:
         subject, settings = self.subject, laid.settings
         notes = [f"compute buffers are estimated: {laid.estimated}"] if laid.estimated else []
         trained = subject.found.blueprint.count("context_length")
         if trained and settings.slot_context > trained:
-            notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
+            notes.append(f"the model was trained for {trained:,} tokens; each slot has {settings.slot_context:,}")
         if settings.streams > 1:
-            notes.append(f"{settings.slots} conversations of {settings.slot_context:,} tokens each")
+            notes.append(f"{settings.slots} slots of {settings.slot_context:,} tokens each")
         found, other_quant = subject.found, asked.quant != subject.now.quant
         if other_quant:
-            notes.append(f"as {asked.quant} it is another file")
+            notes.append(f"{asked.quant} is a different file")
         if other_quant or asked.kv_type != subject.now.kv_type:  # what it costs in answers, where that was published
             kinds, architecture = (settings.key_type, settings.value_type), found.blueprint.architecture
             cost = quality_cost(asked.quant, *kinds, found.parameters, architecture, rotated=subject.rotates)
@@ -288,5 +288,5 @@ def host_bar(room: Room | None, parts: Need) -> MemoryBar:
     return bar_of(room, AskedBytes(parts), is_host=True)
 
 
-def _scaled(price: float, low: float, mid: float, high: float) -> Range:
+def _scaled_range(price: float, low: float, mid: float, high: float) -> Range:
     return Range(low=price * low, mid=price * mid, high=price * high)

@@ -8,12 +8,11 @@ import msgspec
 
 from unslow.catalog.runtimes import vllm_release
 from unslow.commands.fit import FitRequest
-from unslow.commands.fit.safetensors import DEFAULT_CONTEXT, answered
+from unslow.commands.fit.safetensors import DEFAULT_CONTEXT, fit_report
 from unslow.commands.models.find import FoundShape, shape_by_name
 from unslow.commands.plan import PlanRequest
 from unslow.commands.plan.safetensors import cards_of_case, find_hf_model, told_model, version_of
 from unslow.facts.errors import UserError
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.page.view import MemoryPart, MemoryView, WhatIf
@@ -22,7 +21,7 @@ from unslow.page.what_if.memory_view import (
     AskedBytes,
     LayerCount,
     Memory,
-    Stranger,
+    OtherProgram,
     bar_of,
     cache_choices,
     context_choices,
@@ -30,10 +29,9 @@ from unslow.page.what_if.memory_view import (
     slot_choices,
     what_if_summary,
 )
-from unslow.page.what_if.running import expected_range, strangers_on
+from unslow.page.what_if.running import expected_range, other_programs_on
 from unslow.show.units import rate
-from unslow.think.case.prediction import predict, predict_prefill
-from unslow.think.case.vram import gpus_of
+from unslow.think.case.view import CaseView
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
@@ -49,16 +47,16 @@ class HfSubject(NamedTuple):
     request: FitRequest
     found: FoundShape
     hardware: Hardware
-    strangers: tuple[tuple[Stranger, ...], ...]
+    others: tuple[tuple[OtherProgram, ...], ...]
     runs: bool = False
 
 
-def hf_memory_of(system: System | None, case: Case) -> Memory | Unknown:
+def hf_memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
     """Of what runs, or why it can't be told."""
     name = case.runtime.name.value_or("")
     if name not in _RUNTIMES:
-        why = f"how {name or 'this runtime'} lays out its memory is not known"
-        return Unknown(why, "`unslow fit MODEL` says what llama.cpp, vLLM and Transformers take")
+        why = f"the memory layout of {name or 'this runtime'} is unknown"
+        return Unknown(why, "`unslow fit MODEL` covers llama.cpp, vLLM and Transformers")
     cards = cards_of_case(case)
     if isinstance(cards, Unknown):
         return cards
@@ -66,20 +64,20 @@ def hf_memory_of(system: System | None, case: Case) -> Memory | Unknown:
     if isinstance(found, Unknown):
         return found
     try:
-        memory = hf_memory(subject := _of_case(case, found, cards))
+        memory = hf_memory(subject := _hf_subject(case, found, cards))
     except UserError as error:  # numbers that can't be
         return Unknown(error.message, error.hint)
     now = memory.view().now
     if now.verdict not in ("fits", "tight"):
         return memory
-    decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
+    decode, prefill = expected_range(case.speed.predict()), expected_range(case.speed.predict_prefill())
     said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
     now = msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
     return Memory(msgspec.structs.replace(memory.view(), now=now), partial(_answer, subject))
 
 
-def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unknown:
-    """By its files where they are here, by its name, or by what was told of it."""
+def _model(system: System | None, case: CaseView, runtime: str) -> FoundShape | Unknown:
+    """By its files if they are here, by its name, or by what the server reports."""
     try:
         if system is not None:
             return find_hf_model(system, PlanRequest(runtime=runtime), case)
@@ -88,17 +86,17 @@ def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unkn
     except UserError as error:
         return Unknown(error.message, error.hint)
     told = by_name or told_model(case)
-    return told or Unknown("the catalogue has no model of its name", "run unslow where the model's files are")
+    return told or Unknown("the catalogue has no model of this name", "run unslow where the model's files are")
 
 
-def _of_case(case: Case, found: FoundShape, cards: Hardware) -> HfSubject:
+def _hf_subject(case: CaseView, found: FoundShape, cards: Hardware) -> HfSubject:
     runtime = case.runtime
     trained = found.shape.positions or DEFAULT_CONTEXT
-    kind = str(runtime.kv_type_k.value_or("auto")).lower()
-    context = int(runtime.context_length.value_or(trained))
-    slots = int(runtime.max_sequences.value_or(0))
+    kind = str(runtime.cache.type_k.value_or("auto")).lower()
+    context = int(runtime.context.length.value_or(trained))
+    slots = int(runtime.scheduling.max_sequences.value_or(0))
     usual = vllm_release(version_of(case, RECENT)).utilization
-    share = float(runtime.gpu_memory_fraction.value_or(usual))
+    share = float(runtime.memory.gpu_memory_fraction.value_or(usual))
     request = FitRequest(
         model=found.name,
         runtime=_RUNTIMES[runtime.name.value_or("")],
@@ -107,7 +105,7 @@ def _of_case(case: Case, found: FoundShape, cards: Hardware) -> HfSubject:
         parallel=min(slots, _MOST_SLOTS) or None,
         gpu_memory_utilization=share if 0 < share <= 1 else usual,
     )
-    others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
+    others = tuple(other_programs_on(case, gpu) for gpu in case.gpus.usable[: len(cards.rooms)])
     runs = runtime.state.value_or("loaded") != "failed"
     return HfSubject(request, found, cards, others, runs)
 
@@ -115,7 +113,7 @@ def _of_case(case: Case, found: FoundShape, cards: Hardware) -> HfSubject:
 def hf_memory(subject: HfSubject) -> Memory:
     """What its cards hold, with sliders."""
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
-    usual = answered(request, subject.found, subject.hardware).settings["context"]
+    usual = fit_report(request, subject.found, subject.hardware).settings["context"]
     context, slots = request.context or int(usual), request.parallel or 1
     sliders = [slider("context", str(context), context_choices(context, trained))]
     if request.runtime == "vllm":
@@ -124,11 +122,11 @@ def hf_memory(subject: HfSubject) -> Memory:
     if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
         sliders.append(slider("slots", str(slots), slot_choices(slots)))
     answer = partial(_answer, subject)
-    known = "files" if "/" in subject.found.source else "numbers"
+    known = "files" if "/" in subject.found.source else "catalogue entry"
     view = MemoryView(
         now=answer({one.knob: one.value for one in sliders}),
         sliders=tuple(sliders),
-        source=f"by its {known}, as {request.runtime} counts",
+        source=f"the model's {known}, sized as {request.runtime} does",
     )
     return Memory(view, answer)
 
@@ -140,17 +138,19 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
         kv_type=settings.get("kv_type", subject.request.kv_type),
         parallel=slots or None,
     )
-    report = answered(request, subject.found, subject.hardware)
+    report = fit_report(request, subject.found, subject.hardware)
     if subject.runs and report.fits and request.runtime == "vllm":
-        report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
+        report = msgspec.structs.replace(report, devices=tuple(map(_share_in_use, report.devices)))
     layers = LayerCount(report.gpu_layers, report.all_gpu_layers)
     # A card whose engine takes a share of it may lack room for a request though something is free
     bars = []
-    for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True):
+    for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.others, strict=True):
         asked = AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
         bar = bar_of(room, asked, others)
         if bar.fits != shown.fits:
-            lacking = MemoryPart(kind="lacking", name="for one request of this length", bytes=shown.lacking_bytes)
+            lacking = MemoryPart(
+                kind="lacking", name="missing for one request of this length", bytes=shown.lacking_bytes
+            )
             parts = (*bar.parts, lacking) if shown.lacking_bytes and bar.fits else bar.parts
             bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
         bars.append(bar)
@@ -166,8 +166,8 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
     )
 
 
-def _as_it_runs(shown: MemoryShown) -> MemoryShown:
-    """What runs holds its whole share: what one request leaves of it is cache for others."""
+def _share_in_use(shown: MemoryShown) -> MemoryShown:
+    """A running vLLM holds its whole share: the rest of it is KV cache."""
     free = shown.free_bytes or 0
     return msgspec.structs.replace(
         shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0

@@ -17,23 +17,23 @@ from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY
 
-UNNAMED = "other programs, not named"
+UNNAMED = "other programs, unnamed"
 _ORDER = ("weights", "kv", "compute", "stranger", "reserve")
 """In which parts lie; others and the reserve have their room first."""
-_MOST_NAMED = 8  # Strangers that are told apart; the smaller ones are one part
+_MOST_NAMED = 8  # Other programs with a part of their own; the smaller ones share one
 KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
 SHORTEST_CONTEXT = 2048  # A shorter one is no use for a conversation
 LIMITS = {"context": (256, 2**27), "slots": (1, 256)}  # As `unslow fit` takes them
 LABELS: dict[KnobName, str] = {
-    "context": "Context of each conversation",
-    "gpu_layers": "Layers on the GPU",
-    "kv_type": "Type of the KV cache",
-    "quant": "Quant of the weights",
-    "slots": "Conversations at a time",
+    "context": "Context per slot",
+    "gpu_layers": "GPU layers",
+    "kv_type": "KV cache type",
+    "quant": "Quantization",
+    "slots": "Parallel slots",
 }
 
 
-class Stranger(NamedTuple):
+class OtherProgram(NamedTuple):
     """A program that holds memory of a device; None where nothing tells how much."""
 
     name: str
@@ -64,8 +64,8 @@ class LayerCount(NamedTuple):
     """How many layers lie on GPUs, the output counted as one, and of how many of these some matrices do not."""
 
     on_gpus: int
-    everything: int
-    parted: int = 0
+    layer_total: int
+    split_layers: int = 0
 
 
 class Memory:
@@ -93,7 +93,7 @@ def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> di
     known = {slider.knob: slider for slider in sliders}
     strange = sorted(set(settings) - set(known))
     if strange:
-        raise UserError(f"there is no slider {strange[0][:40]!r}", f"there are {', '.join(known) or 'none here'}")
+        raise UserError(f"no slider {strange[0][:40]!r}", f"sliders: {', '.join(known) or 'none here'}")
     return {knob: _value(slider, settings.get(knob, slider.value)) for knob, slider in known.items()}
 
 
@@ -103,24 +103,26 @@ def _value(slider: Slider, value: str) -> str:
         return value
     if slider.knob not in LIMITS:
         few = values if len(values) <= 24 else (*values[:2], "...", values[-1])  # noqa: PLR2004 (what can be read)
-        raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(few)}")
+        raise UserError(
+            f"{slider.knob} must be a value of its slider (got {value[:40]!r})", f"use one of {', '.join(few)}"
+        )
     least, most = LIMITS[slider.knob]
-    option = Option("its slider moves between them", name=slider.knob, least=least, most=most)
+    option = Option("the range of its slider", name=slider.knob, least=least, most=most)
     return str(Field(slider.knob, option, COUNT, None, several=False).value(value[:40]))
 
 
-def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *, is_host: bool = False) -> MemoryBar:
+def bar_of(room: Room, asked: AskedBytes, others: Sequence[OtherProgram] = (), *, is_host: bool = False) -> MemoryBar:
     """The bar of a memory whose size is known."""
     kept = max(0, room.reserve_bytes + asked.context_bytes + asked.later_bytes - asked.beside_bytes)
-    others = named_strangers(min(room.others_bytes, room.capacity_bytes), strangers, is_host=is_host)
+    others_parts = other_parts(min(room.others_bytes, room.capacity_bytes), others, is_host=is_host)
     # What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of
     later = min(kept, asked.later_bytes)
     every = (
         MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
-        MemoryPart(kind="reserve", name="for the first prompt", bytes=later),
+        MemoryPart(kind="reserve", name="workspace of the first prompt", bytes=later),
     )
     free, held = room.capacity_bytes, []
-    wanted = [*others, *[part for part in every if part.bytes], *own_parts(asked.parts)]
+    wanted = [*others_parts, *[part for part in every if part.bytes], *own_parts(asked.parts)]
     for part in wanted:
         size = min(part.bytes, free)
         free -= size
@@ -130,7 +132,7 @@ def bar_of(room: Room, asked: AskedBytes, strangers: Sequence[Stranger] = (), *,
     if free > 0:
         parts.append(MemoryPart(kind="free", name="free", bytes=free))
     if lacking:
-        parts.append(MemoryPart(kind="lacking", name="no room for this", bytes=lacking))
+        parts.append(MemoryPart(kind="lacking", name="does not fit", bytes=lacking))
     capacity = room.capacity_bytes
     return MemoryBar(name=room.name, is_host=is_host, capacity_bytes=capacity, parts=tuple(parts), fits=not lacking)
 
@@ -145,12 +147,12 @@ def own_parts(parts: Need) -> list[MemoryPart]:
     return [part for part in every if part.bytes]
 
 
-def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool = False) -> list[MemoryPart]:
+def other_parts(held: int, others: Sequence[OtherProgram], *, is_host: bool = False) -> list[MemoryPart]:
     """What others hold, by their names: the largest first, and never more than is gone."""
     sizes: dict[str, list[int]] = {}
-    for stranger in strangers:
-        if stranger.bytes:
-            sizes.setdefault(stranger.name, []).append(stranger.bytes)
+    for program in others:
+        if program.bytes:
+            sizes.setdefault(program.name, []).append(program.bytes)
     found, left = [], held
     for name, each in sorted(sizes.items(), key=lambda pair: -sum(pair[1]))[:_MOST_NAMED]:
         size = min(left, sum(each))
@@ -160,13 +162,13 @@ def named_strangers(held: int, strangers: Sequence[Stranger], *, is_host: bool =
             found.append(MemoryPart(kind="stranger", name=words, bytes=size))
     if left > 0:
         # What is in use and nobody counted: by the names of those whose size the driver does not tell
-        untold = list(dict.fromkeys(stranger.name for stranger in strangers if not stranger.bytes))
+        untold = list(dict.fromkeys(program.name for program in others if not program.bytes))
         beyond = len(sizes) - _MOST_NAMED
-        name = f"{beyond} smaller programs, and what is not named" if beyond > 0 else UNNAMED
+        name = f"{beyond} smaller programs and unnamed ones" if beyond > 0 else UNNAMED
         if is_host:
             name = "other programs and the system"
         elif untold:
-            name = f"{', '.join(untold[:3])}{' and others' if len(untold) > 3 else ''}: sizes not told"  # noqa: PLR2004
+            name = f"{', '.join(untold[:3])}{' and others' if len(untold) > 3 else ''} (size unknown)"  # noqa: PLR2004
         found.append(MemoryPart(kind="stranger", name=name, bytes=left))
     return found
 
@@ -181,17 +183,17 @@ def context_choices(now: int, trained: int) -> tuple[Choice, ...]:
     powers = (2**power for power in range(8, 28))
     places = {n for n in powers if SHORTEST_CONTEXT <= n <= trained} | {now, trained}
     return tuple(
-        Choice(value=str(n), label=f"{n:,} tokens{', as trained' if n == trained else ''}") for n in sorted(places)
+        Choice(value=str(n), label=f"{n:,} tokens{' (trained)' if n == trained else ''}") for n in sorted(places)
     )
 
 
-def layer_choices(everything: int) -> tuple[Choice, ...]:
+def layer_choices(layer_total: int) -> tuple[Choice, ...]:
     """Every number of layers."""
 
     def label(layers: int) -> str:
-        return "none" if not layers else f"all {everything}" if layers == everything else f"{layers} of {everything}"
+        return "none" if not layers else f"all {layer_total}" if layers == layer_total else f"{layers} of {layer_total}"
 
-    return tuple(Choice(value=str(n), label=label(n)) for n in range(everything + 1))
+    return tuple(Choice(value=str(n), label=label(n)) for n in range(layer_total + 1))
 
 
 def cache_choices(now: str, allowed: Iterable[str], bits: Mapping[str, float]) -> tuple[Choice, ...]:
@@ -211,14 +213,14 @@ def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
     """So many conversations at a time; those of now may share one context."""
 
     def label(slots: int) -> str:
-        return f"{slots}, sharing it" if shared and slots == now else str(slots)
+        return f"{slots} (shared context)" if shared and slots == now else str(slots)
 
     return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
 
 
 def verdict_with(verdict: Fits, layers: LayerCount, devices: Sequence[MemoryShown]) -> Fits:
     """What fits with a part of it on the host, though there is a GPU, fits in part."""
-    is_whole = layers.on_gpus >= layers.everything and not layers.parted
+    is_whole = layers.on_gpus >= layers.layer_total and not layers.split_layers
     return "partly" if verdict in ("fits", "tight") and devices and not is_whole else verdict
 
 
@@ -227,44 +229,46 @@ def what_if_summary(
 ) -> str:
     """Whether it fits, where it lies, and how fast it should be."""
     if verdict == "does_not_fit":
-        short = _short_of(devices, host)
+        short = _shortage_words(devices, host)
         said = f"Does not fit: {short}" if short else "Does not fit"
     elif verdict == "cannot_tell":
-        rest = f"how much memory the host has for {size(host.total_bytes)} is not known"
-        said = f"{_names(devices)} would have room, but {rest}" if devices else rest.capitalize()
+        rest = f"host memory size is unknown ({size(host.total_bytes)} needed)"
+        said = f"Fits on {_names(devices)}, but the {rest}" if devices else f"The {rest}"
     elif verdict == "partly" and not layers.on_gpus:
-        said = f"Nothing on {_names(devices)}: {size(host.total_bytes)} in the host's memory"
+        said = f"No layers on {_names(devices)}: {size(host.total_bytes)} in host memory"
     elif verdict == "partly":
-        what = f"{layers.on_gpus} of {layers.everything} layers" if layers.on_gpus < layers.everything else "all layers"
-        without = f" but for matrices of {layers.parted}" if layers.parted else ""
-        said = f"Fits in part: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in the host's memory"
+        what = (
+            f"{layers.on_gpus} of {layers.layer_total} layers" if layers.on_gpus < layers.layer_total else "all layers"
+        )
+        without = f" except matrices of {layers.split_layers}" if layers.split_layers else ""
+        said = f"Fits partly: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in host memory"
     else:
-        said = f"Fits: {_used(devices or [host])}"
+        said = f"Fits: {_usage_words(devices or [host])}"
     tight = ", with little to spare" if verdict == "tight" else ""
     expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
     return f"{said}{tight}{expected}"
 
 
-def overfull(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
+def overfull_words(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
     """Of something that runs though it is more than there is."""
-    told = _short_of(devices, host)
-    return f"It runs, and {told} for all that it asked for: some of it is not in use yet, or lies elsewhere"
+    told = _shortage_words(devices, host)
+    return f"It runs although {told}: part of the memory it asked for is not in use yet, or is elsewhere"
 
 
-def _short_of(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
+def _shortage_words(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
     short = [memory for memory in (*devices, host) if memory.lacking_bytes]
     if len(short) > 1 and host.name == SAME_MEMORY:  # which the device's own lack tells of
         short = [max(short, key=lambda memory: memory.lacking_bytes)]
     counted = Counter(memory.name for memory in short)
     lacking = {name: sum(m.lacking_bytes for m in short if m.name == name) for name in counted}
     told = [
-        f"{count} {name} lack {size(lacking[name])}" if count > 1 else f"{_the(name)} lacks {size(lacking[name])}"
+        f"{f'{count} {name} are' if count > 1 else f'{_with_article(name)} is'} {size(lacking[name])} short"
         for name, count in counted.items()
     ]
     return " and ".join(told[:3])
 
 
-def _used(memories: Sequence[MemoryShown]) -> str:
+def _usage_words(memories: Sequence[MemoryShown]) -> str:
     asked = sum(memory.total_bytes for memory in memories)
     sizes = [memory.usable_bytes for memory in memories]
     of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""
@@ -274,8 +278,8 @@ def _used(memories: Sequence[MemoryShown]) -> str:
 
 def _names(memories: Sequence[MemoryShown]) -> str:
     counted = Counter(memory.name for memory in memories)
-    return " and ".join(f"{count} {name}" if count > 1 else _the(name) for name, count in counted.items())
+    return " and ".join(f"{count} {name}" if count > 1 else _with_article(name) for name, count in counted.items())
 
 
-def _the(name: str) -> str:
+def _with_article(name: str) -> str:
     return f"the {name.partition(',')[0]}"

@@ -4,102 +4,104 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError
 from unslow.page.what_if.gguf import GgufAnswers, Subject
-from unslow.think.case.demand import read_shape
-from unslow.think.case.placement import read_placement_or_none
-from unslow.think.case.vram import margin_bytes, own_bytes_on, own_is_counted, own_lent_bytes, runtime_sees_gpu
+from unslow.think.case.view import CaseView
 from unslow.think.plan.running import given_back
 
-_UNTOLD = "nothing tells how many layers are on the GPU"
+_UNTOLD = "the number of GPU layers is not reported"
 
 
-def placed_unseen(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
+def assumed_gpu_layers(case: CaseView, answers: GgufAnswers) -> tuple[int, str] | None:
     """How many layers that nobody counted should be on GPUs, the output counted as one, and why so many.
 
     None where they were counted, or where nothing came to lie.
     """
-    runtime, everything = case.runtime, answers.subject.everything
-    if not answers.subject.gpus or isinstance(runtime.gpu_layers, Known) or isinstance(runtime.buffers, Known):
+    runtime, everything = case.runtime, answers.subject.layer_total
+    if (
+        not answers.subject.gpus
+        or isinstance(runtime.placement.gpu_layers, Known)
+        or isinstance(runtime.memory.buffers, Known)
+    ):
         return None
-    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes
-    share = runtime.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
+    size, held = runtime.memory.size_bytes.value_or(0), runtime.memory.size_vram_bytes
+    share = runtime.memory.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
     if share is not None:  # that the server itself says is in GPU memory, as Ollama does
         share = min(1.0, share)
         layers = round(share * everything)
-        return layers, f"the server says that {share:.0%} of the model is on the GPU: about {layers} layers"
-    told = runtime.gpu_layers_set
+        return layers, f"the server reports {share:.0%} of the model on the GPU: about {layers} layers"
+    told = runtime.placement.gpu_layers_set
     if isinstance(told, Known) and told.value >= 0:
-        return min(told.value, everything), f"{_UNTOLD}; it was told {told.value}"
+        return min(told.value, everything), f"{_UNTOLD}; its setting is {told.value}"
     if case.runtime.state.value_or("loaded") == "failed":
         return None
-    return _by_bytes(case, answers) or (None if _is_known_otherwise(case) else _that_fit(case, answers))
+    return _layers_by_vram(case, answers) or (None if _placement_is_known(case) else _layers_that_fit(case, answers))
 
 
-def _by_bytes(case: Case, answers: GgufAnswers) -> tuple[int, str] | None:
-    """By what it holds; None where nobody tells that, or where bytes are no number of layers."""
-    counted = [own_bytes_on(case, gpu) for gpu in answers.subject.gpus]
-    is_listed = own_is_counted(case) and any(counted)
-    held = sum(size or 0.0 for size in counted) + own_lent_bytes(case) if is_listed else None
-    if case.model.experts.value_or(0) > 1 or case.runtime.tensor_overrides.value_or([]):  # parts may lie apart
-        note = f"{_UNTOLD}: what the driver counts as the server's is taken for whole ones"
-        seen = held is not None and _is_known_otherwise(case)
+def _layers_by_vram(case: CaseView, answers: GgufAnswers) -> tuple[int, str] | None:
+    """None if its VRAM is unknown or can't be counted in layers."""
+    counted = [case.vram.own_bytes_on(gpu) for gpu in answers.subject.gpus]
+    is_listed = case.vram.own_is_counted and any(counted)
+    held = sum(size or 0.0 for size in counted) + case.vram.own_lent_bytes if is_listed else None
+    if case.model.experts.value_or(0) > 1 or case.runtime.placement.tensor_overrides.value_or(
+        []
+    ):  # parts may lie apart
+        note = f"{_UNTOLD}: the server's VRAM is assumed to hold whole layers"
+        seen = held is not None and _placement_is_known(case)
         return (answers.subject.now.gpu_layers, note) if seen else None
     if held is not None:
         layers = _layers_of(answers, held)
-        return layers, f"{_UNTOLD}; what the driver counts as the server's comes to {layers}"
-    unnamed = 0 if _is_known_otherwise(case) else sum(unnamed_bytes(case, answers.subject))
+        return layers, f"{_UNTOLD}; the VRAM that it holds matches {layers}"
+    unnamed = 0 if _placement_is_known(case) else sum(unnamed_bytes(case, answers.subject))
     if not unnamed:
         return None
     layers = _layers_of(answers, unnamed)
-    return layers, f"{_UNTOLD}; the memory in use that nobody is named for comes to {layers}"
+    return layers, f"{_UNTOLD}; the VRAM in use without a named owner matches {layers}"
 
 
 def _layers_of(answers: GgufAnswers, held: float) -> int:
-    """The layers that so many bytes come nearest to."""
+    """The number of layers whose size is nearest."""
     subject = answers.subject
 
     @cache
-    def taken(layers: int) -> float:
+    def taken_bytes(layers: int) -> float:
         """Of all GPUs, with what the runtime holds there before any buffer."""
-        laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
+        laid = answers.layout(subject.now._replace(gpu_layers=layers))
         pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
         return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
 
-    return _most(subject.everything, lambda layers: (taken(layers) + taken(layers - 1)) / 2 <= held)
+    return _largest(subject.layer_total, lambda layers: (taken_bytes(layers) + taken_bytes(layers - 1)) / 2 <= held)
 
 
-def _that_fit(case: Case, answers: GgufAnswers) -> tuple[int, str]:
-    """As many as have room in what others leave; what has no name is taken for its own."""
+def _layers_that_fit(case: CaseView, answers: GgufAnswers) -> tuple[int, str]:
+    """Memory without a named owner is assumed to be its own."""
     subject, own = answers.subject, unnamed_bytes(case, answers.subject)
-    margin = margin_bytes(case) / len(subject.gpus)
+    margin = case.vram.margin_bytes / len(subject.gpus)
     pairs = zip(subject.hardware.rooms, own, strict=True)
     rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
     free = GgufAnswers(subject.with_rooms(rooms))
 
     def fits(layers: int) -> bool:
-        laid = free.laid_out(subject.now._replace(gpu_layers=layers))
+        laid = free.layout(subject.now._replace(gpu_layers=layers))
         return all(shown.fits is not False and (shown.free_bytes or 0) >= margin for shown in laid.devices)
 
-    layers = _most(subject.everything, fits)
+    layers = _largest(subject.layer_total, fits)
     return layers, f"{_UNTOLD}; {layers} would fit"
 
 
-def _most(everything: int, holds: Callable[[int], bool]) -> int:
-    """The largest number of layers of which it holds, as of all that are fewer; 0 where it does of none."""
-    return bisect_left(range(1, everything + 1), x=True, key=lambda layers: not holds(layers))
+def _largest(layer_total: int, holds: Callable[[int], bool]) -> int:
+    """The largest number for which it holds; 0 if it never does."""
+    return bisect_left(range(1, layer_total + 1), x=True, key=lambda layers: not holds(layers))
 
 
-def _is_known_otherwise(case: Case) -> bool:
-    """Whether the kind of engine, or what it holds, tells where its weights lie."""
+def _placement_is_known(case: CaseView) -> bool:
     try:
-        return read_placement_or_none(case, read_shape(case)) is not None
+        return case.placement.read_or_none(case.memory.shape) is not None
     except MissingFactError:
         return False
 
 
-def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
+def without_own_vram(case: CaseView, answers: GgufAnswers) -> Subject:
     """The subject with what it holds itself not counted among others, where the driver does not name it.
 
     In a container, and with most drivers but NVIDIA's, nobody tells whose the memory is.
@@ -107,7 +109,7 @@ def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
     subject, unnamed = answers.subject, unnamed_bytes(case, answers.subject)
     if not any(unnamed):
         return subject
-    devices = answers.laid_out(subject.now).devices
+    devices = answers.layout(subject.now).devices
     rooms = tuple(
         room._replace(others_bytes=room.others_bytes - min(size, shown.total_bytes + room.context_bytes))
         if shown.total_bytes
@@ -117,10 +119,10 @@ def with_its_own(case: Case, answers: GgufAnswers) -> Subject:
     return subject.with_rooms(rooms)
 
 
-def unnamed_bytes(case: Case, subject: Subject) -> list[int]:
+def unnamed_bytes(case: CaseView, subject: Subject) -> list[int]:
     """What is in use of each GPU and has no name, where something runs there that has none either; else nothing."""
-    runs = case.runtime.state.value_or("loaded") != "failed" and runtime_sees_gpu(case) is not False
+    runs = case.runtime.state.value_or("loaded") != "failed" and case.gpus.visible_to_runtime is not False
     if not runs or any(given_back(case, subject.gpus)) or any(room.unified for room in subject.hardware.rooms):
         return [0] * len(subject.hardware.rooms)
-    named = [sum(stranger.bytes or 0 for stranger in others) for others in subject.strangers]
+    named = [sum(program.bytes or 0 for program in others) for others in subject.others]
     return [max(0, room.others_bytes - size) for room, size in zip(subject.hardware.rooms, named, strict=True)]

@@ -14,42 +14,38 @@ from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.page.speeds import range_of
 from unslow.page.view import MemoryBar, WhatIf
-from unslow.page.what_if.gguf import GgufAnswers, Priced, PriceFactors, Speeds, Subject, asked_now, host_bar
+from unslow.page.what_if.gguf import GgufAnswers, PricedWork, PriceFactors, Speeds, Subject, asked_now, host_bar
 from unslow.page.what_if.memory_view import (
     AskedBytes,
     AskedSettings,
-    Stranger,
+    OtherProgram,
     bar_of,
-    overfull,
+    overfull_words,
     verdict_with,
     what_if_summary,
 )
-from unslow.page.what_if.placed_layers import placed_unseen, with_its_own
-from unslow.think.case.demand import fuses_of, rotates_of
-from unslow.think.case.prediction import Prediction, predict, predict_prefill
-from unslow.think.case.vram import other_gpu_processes
-from unslow.think.case.work import depth_of
+from unslow.page.what_if.placed_layers import assumed_gpu_layers, without_own_vram
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.fit.answers import shown_memory, verdict_of
 from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware, Room, threads_by_itself
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.memory.llama_cpp.need import Need, refusal
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.question import Current
-from unslow.think.plan.llama_cpp.running import Seen, current_of
+from unslow.think.plan.llama_cpp.running import RunningServer, current_of
 from unslow.think.plan.running import given_back, gpus_at_work, seen_hardware, seen_memory
 from unslow.think.report import Range
 from unslow.think.setup import SAME_MEMORY, Setup
 
-REPORTED = "from its own log: the buffers that it says it allocated"
+REPORTED = "the buffer sizes in the server's log"
 _WHERE = "run unslow on the machine itself"
 _MOST_CONTEXT = 2**27  # More than any model was trained for; a log may claim anything
 _MOST_SCALED = 4.0
@@ -57,7 +53,7 @@ _MOST_SCALED = 4.0
 _NUMBER = re.compile(r"(?<!\d)(\d+)$")
 
 
-def seen_subject(system: System | None, case: Case) -> Subject | Unknown:
+def seen_subject(system: System | None, case: CaseView) -> Subject | Unknown:
     """The subject, or what is missing for it; `system` is the machine that it runs on, None where that is elsewhere."""
     found = seen_model(system, case)
     if isinstance(found, Unknown):
@@ -65,52 +61,52 @@ def seen_subject(system: System | None, case: Case) -> Subject | Unknown:
     gpus = () if settings_given(case).get("device", "") == "none" else gpus_at_work(case)
     memory = seen_memory(case, gpus)
     if gpus and not memory.rooms:
-        return Unknown("how much memory its GPUs have is not known", _WHERE)
+        return Unknown("the VRAM size of its GPUs is unknown", _WHERE)
     if not memory.rooms and memory.host_room is None:
-        return Unknown("how much memory the machine has is not known", _WHERE)
+        return Unknown("the memory size of the machine is unknown", _WHERE)
     try:
         subject = _subject(case, found, gpus, memory)
     except UserError as error:  # numbers that no model has
         return Unknown(error.message, error.hint)
     if found.notes and "catalogue" in found.notes[-1]:
-        source = "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
+        source = "the tensors of the catalogue model with its name or shape, laid out as llama.cpp does"
         return subject._replace(source=source)
     return subject
 
 
-def _subject(case: Case, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardware) -> Subject:
+def _subject(case: CaseView, found: FoundModel, gpus: tuple[Gpu, ...], memory: Hardware) -> Subject:
     pieces, count = Pieces(found.blueprint), len(memory.rooms)
-    current = current_of(Seen(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(count)))
+    current = current_of(RunningServer(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(count)))
     told, hardware = settings_given(case), _with_speed(case, gpus, memory, current)
     base = _base(case, pieces, current, count)._replace(split=_split(told, count))
     setup = Setup(found.blueprint, hardware or memory, base)
     usual = Work()
-    work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
+    work = usual._replace(kept=max(0, int(case.speed.depth - usual.depth)))
     on_host = current.whole + current.apart if current.apart else 0
     subject = Subject(
         found,
         setup,
         asked_now(found, setup),
-        strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
-        priced=Priced(current.threads, work, on_host) if hardware else None,
+        others=tuple(other_programs_on(case, gpu) for gpu in gpus),
+        priced=PricedWork(current.threads, work, on_host) if hardware else None,
         unified="kv_unified" in told and base.unified,
-        rotates=rotates_of(case),
+        rotates=case.memory.rotates_cache,
         notes=found.notes,
         gpus=gpus,
     )
-    if placed := placed_unseen(case, GgufAnswers(subject)):
+    if placed := assumed_gpu_layers(case, GgufAnswers(subject)):
         layers, note = placed
         subject = subject._replace(now=subject.now._replace(gpu_layers=layers), notes=(note, *subject.notes))
-    subject = with_its_own(case, GgufAnswers(subject))
-    return subject._replace(command=partial(line_of, case, subject.now))
+    subject = without_own_vram(case, GgufAnswers(subject))
+    return subject._replace(command=partial(command_lines, case, subject.now))
 
 
-def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
+def _base(case: CaseView, pieces: Pieces, current: Current, gpus: int) -> Settings:
     settings, first = current.settings, current.whole + current.apart if current.apart else 0
     host, everything = str(gpus), pieces.blueprint.count("block_count") + 1
     layers = everything - current.whole
     if current.whole >= len(pieces.layers):
-        layers = 1 if case.runtime.gpu_layers.value_or(0) > 0 else 0
+        layers = 1 if case.runtime.placement.gpu_layers.value_or(0) > 0 else 0
     moved = () if pieces.is_sparse or not first else patterns(Placing(0, first), pieces)
     return settings._replace(
         context=max(1, min(settings.context, _MOST_CONTEXT)),
@@ -118,12 +114,11 @@ def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
         gpu_layers=-1 if not gpus or layers >= everything else layers,
         experts_on_cpu=first if pieces.is_sparse else 0,
         overrides=tuple((pattern, host) for pattern in moved),
-        fuses=fuses_of(case) or False,
+        fuses=case.memory.keeps_fused_inputs or False,
     )
 
 
 def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
-    """The shares of several GPUs, where somebody wrote one for each."""
     try:
         shares = tuple(float(share) for share in told.get("tensor_split", "").replace("/", ",").split(",") if share)
     except ValueError:
@@ -132,8 +127,8 @@ def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
     return shares if sound else ()
 
 
-def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Current) -> Hardware | None:
-    """The hardware with its speed; None where nobody knows that."""
+def _with_speed(case: CaseView, gpus: tuple[Gpu, ...], memory: Hardware, current: Current) -> Hardware | None:
+    """None if the speed of the hardware is unknown."""
     cpu = case.machine.cpu
     if not gpus and not cpu.physical_cores.value_or(cpu.logical_cpus.value_or(0)):
         return None
@@ -143,19 +138,19 @@ def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Cu
         return None
 
 
-def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
+def other_programs_on(case: CaseView, gpu: Gpu) -> tuple[OtherProgram, ...]:
     """The programs that hold memory of a GPU and are not the runtime."""
-    found, others = [], other_gpu_processes(case)
+    found, others = [], case.vram.other_processes
     for process in gpu.processes.value_or([]):
         if process in others:
             name = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()[:60]
             size = process.vram_bytes
             held = int(size.value) if isinstance(size, Known) else None
-            found.append(Stranger(name or f"process {process.pid}", held))
+            found.append(OtherProgram(name or f"process {process.pid}", held))
     return tuple(found)
 
 
-def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
+def command_lines(case: CaseView, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
     """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
     if asked.quant != now.quant:
         return ""
@@ -168,7 +163,7 @@ def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Sett
         changes.append(Knob.KV_CACHE_TYPE.to(asked.kv_type))
         if settings.value_type not in ("F16", "BF16", "F32"):
             changes.append(Knob.FLASH_ATTENTION.to(value=True))
-    pinned = isinstance(case.runtime.gpu_layers_set, Known) or settings.gpu_layers < 0
+    pinned = isinstance(case.runtime.placement.gpu_layers_set, Known) or settings.gpu_layers < 0
     if asked.gpu_layers != now.gpu_layers or (changes and not pinned):  # its own fit would choose anew
         changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
     try:
@@ -178,20 +173,20 @@ def line_of(case: Case, now: AskedSettings, asked: AskedSettings, settings: Sett
     return "\n".join(spelled.lines) if spelled else ""
 
 
-def cache_types(case: Case, found: FoundModel, base: Settings) -> list[str]:
+def cache_types(case: CaseView, found: FoundModel, base: Settings) -> list[str]:
     """The types that its runtime can be told, and with which llama.cpp starts."""
     name = case.runtime.name.value_or("")
     able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
-    return startable(found, base, able.cache_types)
+    return startable_cache_types(found, base, able.cache_types)
 
 
-def startable(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
+def startable_cache_types(found: FoundModel, base: Settings, kinds: tuple[str, ...]) -> list[str]:
     """The types of cache with which llama.cpp starts."""
     hyper = hyper_of(found.blueprint)
     return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
 
 
-def now_of(case: Case, answers: GgufAnswers) -> tuple[WhatIf, str]:
+def now_of(case: CaseView, answers: GgufAnswers) -> tuple[WhatIf, str]:
     """What is there, with the speed that the report expects of it, and how that is known."""
     subject = answers.subject
     laid = answers.answer(subject.now)
@@ -199,22 +194,22 @@ def now_of(case: Case, answers: GgufAnswers) -> tuple[WhatIf, str]:
         return laid, subject.source
     parts = reported_parts(case, len(subject.gpus))
     if parts is None:
-        whole = answers.laid_out(subject.now)
-        return _running(case, laid, answers, whole.devices, whole.host), subject.source
+        whole = answers.layout(subject.now)
+        return _running_what_if(case, laid, answers, whole.devices, whole.host), subject.source
     bars, devices, host = _as_reported(case, subject, parts)
-    return _running(case, msgspec.structs.replace(laid, bars=bars), answers, devices, host), REPORTED
+    return _running_what_if(case, msgspec.structs.replace(laid, bars=bars), answers, devices, host), REPORTED
 
 
-def _running(
-    case: Case, laid: WhatIf, answers: GgufAnswers, devices: Sequence[MemoryShown], host: MemoryShown
+def _running_what_if(
+    case: CaseView, laid: WhatIf, answers: GgufAnswers, devices: Sequence[MemoryShown], host: MemoryShown
 ) -> WhatIf:
-    """The same as something that runs, whatever memory it should have: with the verdict and the speed of that."""
-    decode = expected_range(predict(case)) or laid.decode_tokens_per_s
-    prefill = expected_range(predict_prefill(case)) or laid.prefill_tokens_per_s
+    """With the verdict and speed of something that runs, even where it should not fit."""
+    decode = expected_range(case.speed.predict()) or laid.decode_tokens_per_s
+    prefill = expected_range(case.speed.predict_prefill()) or laid.prefill_tokens_per_s
     layers = answers.layers(answers.subject.now)
     verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
     if verdict == "does_not_fit":
-        said, decode, prefill = overfull(devices, host), None, None
+        said, decode, prefill = overfull_words(devices, host), None, None
     else:
         said = what_if_summary(verdict, devices, host, layers, decode)
     return msgspec.structs.replace(
@@ -222,12 +217,12 @@ def _running(
     )
 
 
-def expected_of(case: Case, price: Speeds | None) -> PriceFactors:
+def expected_of(case: CaseView, price: Speeds | None) -> PriceFactors:
     """What the report expects of what runs, of answers and of prompts, as multiples of their prices."""
     if price is None:
         return PriceFactors()
-    decode = _factors(expected_range(predict(case)), price.decode.mid)
-    return PriceFactors(price.group, decode, _factors(expected_range(predict_prefill(case)), price.prefill.mid))
+    decode = _factors(expected_range(case.speed.predict()), price.decode.mid)
+    return PriceFactors(price.group, decode, _factors(expected_range(case.speed.predict_prefill()), price.prefill.mid))
 
 
 def _factors(expected: Range | None, price: float) -> Range | None:
@@ -241,9 +236,9 @@ def expected_range(found: Prediction | Unknown) -> Range | None:
     return None if isinstance(found, Unknown) else range_of(found.tokens_per_s)
 
 
-def reported_parts(case: Case, gpus: int) -> list[Need] | None:
+def reported_parts(case: CaseView, gpus: int) -> list[Need] | None:
     """What lies on each GPU and at the end with the host; None where not all kinds of buffers were told."""
-    buffers = case.runtime.buffers
+    buffers = case.runtime.memory.buffers
     if not isinstance(buffers, Known):
         return None
     kinds = {buffer.kind for buffer in buffers.value}
@@ -267,9 +262,8 @@ def _parts(buffers: Sequence[Buffer]) -> Need:
 
 
 def _as_reported(
-    case: Case, subject: Subject, parts: list[Need]
+    case: CaseView, subject: Subject, parts: list[Need]
 ) -> tuple[tuple[MemoryBar, ...], list[MemoryShown], MemoryShown]:
-    """The bars, and what is asked of each device and of the host."""
     hardware = subject.hardware
     *own, of_host = parts
     shared = hardware.is_unified
@@ -277,9 +271,9 @@ def _as_reported(
     for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, subject.gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Need(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
-        had, kept = _as_it_runs(room, part, beside)
+        had, kept = _room_in_use(room, part, beside)
         asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
-        bars.append(bar_of(had, asked, subject.strangers[n]))
+        bars.append(bar_of(had, asked, subject.others[n]))
         devices.append(shown_memory(part, had, kept, margin=int((had, kept) != (room, beside))))
     left = hardware.host_room
     if shared:  # what a GPU leaves of a memory that is the host's too
@@ -289,8 +283,8 @@ def _as_reported(
     return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
 
 
-def _as_it_runs(room: Room, part: Need, beside: int) -> tuple[Room, int]:
-    """The room, and what the runtime holds beside its buffers, with no more kept than what runs can have left."""
+def _room_in_use(room: Room, part: Need, beside: int) -> tuple[Room, int]:
+    """The reserve is reduced where what runs shows that it was smaller."""
     short = shown_memory(part, room, beside).lacking_bytes
     if not 0 < short <= room.reserve_bytes + beside:
         return room, beside

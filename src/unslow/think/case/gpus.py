@@ -1,181 +1,105 @@
-"""The GPUs of a case: their kind, whether the runtime reaches them and has code for them, their state under load."""
+"""The GPUs of a case: which the runtime uses, what they are, how they share a model, how fast they read."""
 
-import math
 import re
+from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from unslow.catalog.devices import Device, find_device, parse_device_name
-from unslow.catalog.hardware_families import find_gpu_family, gpu_maker, unified_memory
+from unslow.catalog.hardware_families import find_gpu_family
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu
-from unslow.facts.run import GpuTelemetry, GpuUnderLoad
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Fact, Known
-from unslow.think.case.narrative import remarks_on
-from unslow.think.case.runtime import dotted_version
-from unslow.think.case.vram import gpu_places, gpus_named, gpus_of, gpus_used, runtime_sees_gpu, seen_gpus
-from unslow.think.memo import once
+from unslow.facts.merge import computing_gpus
+from unslow.facts.runtime import Buffer, SeenDevice
+from unslow.facts.values import MIB, Absence, Known
+from unslow.think.case.engine import dotted_version
+from unslow.think.case.group import Group, missing
+from unslow.think.case.telemetry import BUSY
+from unslow.think.physics.placement import link_bytes_per_s
+from unslow.think.speed.question import has_links
+
+UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
+
+SLOWEST_BYTES_PER_S = 1e8  # No memory that runs a model is slower; a figure below it is a mistake
+
+_FAMILY_BY_CAPABILITY = {
+    "6": "pascal",
+    "7.0": "volta",
+    "7.5": "turing",
+    "8.9": "ada",
+    "8.0": "ga100",
+    "8": "ampere",
+    "9": "hopper",
+    "1": "blackwell",
+}
+
+_BACKEND_BY_PREFIX = {
+    "CUDA": "cuda",
+    "ROCm": "rocm",
+    "HIP": "rocm",
+    "Vulkan": "vulkan",
+    "MTL": "metal",
+    "Metal": "metal",
+}
+
+TENSOR_SPLITS = frozenset({"row", "tensor"})
+
+MARGIN_BYTES = 512 * MIB  # What a split that fills a GPU should leave free there
+
+BRIDGED = 2  # GPUs that one bridge joins: of more cards with bridges, some are joined by PCIe alone
+
+
+class GpuSplit(NamedTuple):
+    """The GPUs that work on one token: how many, and whether each has a part of every layer."""
+
+    gpus: int
+    cuts_layers: bool
+
+
+class GpuShare(NamedTuple):
+    """One GPU by its number: the model's bytes on it, what is left free there, what it reads in a second."""
+
+    gpu: int
+    model_bytes: float
+    free_bytes: float
+    bytes_per_s: float
+
 
 _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin\b", re.IGNORECASE)
+
 _BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
+
 """How people shorten the names of Apple's chips; others have such names too."""
+
 _MLX = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
+
 MUCH_FASTER = 1.5  # Of the bandwidths: between GPUs that are closer, other reasons decide which is used
+
 SURELY_FREE = 0.75
-"""Of a card's memory, where nobody looked: a desktop with a browser takes one to two of the usual eight GiB or more."""
 
-
-def device_of(gpu: Gpu) -> Device | None:
-    """The catalogue's entry of a GPU."""
-    return find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-
-
-def is_integrated(gpu: Gpu) -> bool:
-    """Whether a GPU shares the host's memory: as its driver says, else by its name."""
-    if isinstance(gpu.kind, Known):
-        return gpu.kind.value == "integrated"
-    known = device_of(gpu)
-    return known.unified if known else is_integrated_name(gpu.name.value_or(""))
-
-
-def has_far_more_bandwidth(fast: Device | None, slow: Device | None) -> bool:
-    """Whether the memory of one device is so much faster that it decides; False where one of them is not known."""
-    return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
-
-
-def is_integrated_name(name: str) -> bool:
-    """Whether a device of this name shares the host's memory."""
-    known = find_device(name) or find_gpu_family(name)
-    return known is not None and known.unified
-
-
-@once
-def is_apple(case: Case) -> bool:
-    """Whether the machine is a Mac: by its names, by a limit that only macOS has, or by an engine that needs one."""
-    machine = case.machine
-    system, cpu = machine.system.name.value_or(""), machine.cpu.model.value_or("")
-    mlx = not system and _MLX.search(case.runtime.name.value_or(""))  # Linux has mlx[cpu] and mlx[cuda]
-    if isinstance(machine.memory.wired_limit_bytes, Known) or mlx:
-        return True
-    if _APPLE.search(system) or _APPLE.search(cpu) or (not system and _BARE_CHIP.fullmatch(cpu.strip())):
-        return True
-    return any(_is_of_apple(gpu, system) for gpu in gpus_of(case))
-
-
-def _is_of_apple(gpu: Gpu, system: str) -> bool:
-    """By its maker; the bare name of a chip counts where nothing names another maker or system."""
-    name, maker = gpu.name.value_or(""), gpu.vendor.value_or("")
-    if maker or _APPLE.search(name):
-        return bool(_APPLE.search(maker or name))
-    return not system and not parse_device_name(name).vendors and bool(_BARE_CHIP.match(name.strip()))
-
-
-def is_unified(case: Case) -> bool:
-    """Whether GPU and host share one memory."""
-    gpus = gpus_used(case)
-    return is_apple(case) or (bool(gpus) and all(is_integrated(g) for g in gpus))
-
-
-def is_windows(case: Case) -> bool:
-    """Whether it runs on Windows."""
-    return "windows" in case.machine.system.name.value_or("").lower()
-
-
-def has_no_gpu(case: Case) -> bool:
-    """Whether the machine has no GPU: looked at, or told."""
-    gpus = case.machine.gpus
-    return not gpus.value if isinstance(gpus, Known) else bool(remarks_on(case, Topic.GPU_ABSENT))
-
-
-def vram_total_bytes(case: Case) -> float | None:
-    """What the GPUs in use have: as reported, else by the catalogue; None where it is not known of each."""
-    sizes = [gpu_capacity_bytes(g) for g in gpus_used(case)]
-    return float(sum(sizes)) if sizes and all(sizes) else None
-
-
-def gpu_capacity_bytes(gpu: Gpu) -> int:
-    """All memory of one GPU: as reported, else by the catalogue; 0 where neither tells."""
-    known = device_of(gpu)
-    return gpu.vram_total_bytes.value_or(0) or (known.capacity_bytes if known else 0)
-
-
-def unified_limit_bytes(case: Case) -> float | None:
-    """The most that the GPU of a unified memory may take: as set, else what its vendor's systems give by default."""
-    memory = case.machine.memory
-    if isinstance(memory.wired_limit_bytes, Known) and memory.wired_limit_bytes.value:
-        return float(memory.wired_limit_bytes.value)
-    if not isinstance(memory.total_bytes, Known) or not is_apple(case):
-        return None
-    return float(unified_memory("Apple").gpu_bytes(memory.total_bytes.value))
-
+"""Of a card's memory, where not measured: a desktop with a browser takes one to two of the usual eight GiB or more."""
 
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+
 _NOTHING = {"", "-1", "none", "void", "nodevfiles"}
+
 _CPU_LIBRARY = re.compile(r"^cpu(?:_\w+)?$", re.IGNORECASE)
+
 OLDEST_CUDA = (5, 0)  # Compute capability below which the CUDA libraries that runtimes ship have no code
+
 _AMD = re.compile(r"\bamd\b|\bradeon\b", re.IGNORECASE)
+
 VULKAN_IN_OLLAMA = (0, 12, 6)  # The version from which Ollama can reach such GPUs, through Vulkan
 
 
-class Unreached(NamedTuple):
+class Unreachable(NamedTuple):
     """Why a GPU can't be reached, the fact that says so, and whether its architecture is the reason."""
 
     why: str
     fact: str
     by_architecture: bool = False
-
-
-def unreached(case: Case) -> Unreached | None:
-    """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
-    if hidden := hidden_by_environment(case):
-        return hidden
-    # A container on a Mac is a Linux of its own, to which macOS does not lend its GPU
-    system, runtime, fact = case.machine.system, case.runtime, "runtime.container"
-    container = runtime.container
-    if isinstance(system.container, Known):
-        container, fact = system.container, "machine.system.container"
-    if container.value_or("").startswith("docker") and is_apple(case):
-        return Unreached("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
-    # Metal as the runtimes use it needs Apple's own chips
-    if system.name.value_or("") == "macOS" and "ollama" in runtime.name.value_or("").lower():
-        of_amd = [g for g in gpus_of(case) if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")]
-        if of_amd:
-            return _of_card(case, of_amd[0], "Ollama uses the GPU of a Mac only where it is Apple's own")
-    # The reason of the first GPU that settings leave to the runtime, where each of these has one
-    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
-    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
-
-
-def hidden_by_environment(case: Case) -> Unreached | None:
-    """A variable of the runtime's environment that hides the GPU from it; None where there is none."""
-    environment = case.runtime.environment.value_or({})
-    for name in _HIDING:
-        if name in environment and environment[name].strip().strip("\"'").lower() in _NOTHING:
-            return Unreached(f"{name}={environment[name]!r} hides it", "runtime.environment")
-    if _CPU_LIBRARY.match(environment.get("OLLAMA_LLM_LIBRARY", "").strip("\"'")):
-        return Unreached("OLLAMA_LLM_LIBRARY asks for the CPU", "runtime.environment")
-    return None
-
-
-def _unsupported(case: Case, gpu: Gpu) -> str:
-    """Why the libraries of the runtime have no code for a GPU; empty where they may have."""
-    name = gpu.name.value_or("")
-    family = find_gpu_family(name)
-    capability = dotted_version(gpu.compute_capability.value_or(family.compute_capability if family else ""))
-    if capability and capability < OLDEST_CUDA:
-        return f"{name or 'the GPU'} is older than the CUDA libraries have code for"
-    version = dotted_version(case.runtime.version.value_or(""))
-    if "ollama" not in case.runtime.name.value_or("").lower() or not version or version >= VULKAN_IN_OLLAMA:
-        return ""
-    if gpu.vendor.value_or("") == "Intel":
-        return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
-    return f"the ROCm libraries of Ollama have no code for {name}" if family and family.rocm is False else ""
-
-
-def _of_card(case: Case, gpu: Gpu, why: str) -> Unreached:
-    index = case.machine.gpus.value_or(()).index(gpu)
-    capable = isinstance(gpu.compute_capability, Known) and device_of(gpu) is None
-    return Unreached(why, f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}", by_architecture=True)
 
 
 OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"  # What makes ROCm take a GPU for another
@@ -194,31 +118,527 @@ class Card(NamedTuple):
     runs: bool | None
 
 
-def cards_of(case: Case) -> list[Card]:
-    """The GPUs that the runtime uses or that settings leave to it; of two makers those that the build is for.
+USUAL_LANES = 16
 
-    None where nothing tells what the build was compiled for.
-    """
-    built = case.runtime.build_architectures.value_or([])
-    used, overridden = gpus_used(case), OVERRIDE in case.runtime.environment.value_or({})
-    cards = []
-    for place, gpu in ((place, gpu) for place, gpu in gpu_places(case) if gpu in used):
-        own, fact = gpu.architecture.value_or(""), "architecture"
-        if isinstance(gpu.compute_capability, Known):
-            own, fact = gpu.compute_capability.value, "compute_capability"
-        unknown = not own or (own.startswith("gfx") and overridden)
-        cards.append(Card(place, gpu, own, fact, None if unknown else _runs(own, built)))
-    for_amd = any(target.startswith("gfx") for target in built)
-    same_maker = [card for card in cards if not card.own or card.own.startswith("gfx") == for_amd]
-    return (same_maker or cards) if built else []
+FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
+
+"""What any link of today copies at most: where not measured, a copy takes at least as long as over this one."""
+
+ASLEEP = 2  # The highest generation that a link falls to while its GPU rests
+
+SHOW_LINK = "while a prompt is read: {gpu_link}"
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+
+_VENDORS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD"}
+
+_NOISE = re.compile(
+    r"\((?:tm|r|radv[^()]{0,200}|[0-9a-f:.]{1,40})\)|\b(?:nvidia|amd|intel|corporation|geforce)\b", re.IGNORECASE
+)
+
+"""What some sources put into the name of a GPU and others leave out."""
+
+_MOST_DIGITS = 4
+
+NOBODYS_BYTES = 512 * MIB
+
+"""GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
+
+BARE_CONTEXT_BYTES = 600 * MIB
+
+"""A process holds so much on a GPU that it only asked for its memory: 480 to 590 MiB on the recorded machines."""
 
 
-def names_of(case: Case, cards: list[Card]) -> list[str]:
-    """What the runtime calls these, such as CUDA0; none where it does not list each of them."""
-    seen, gpus, wanted = seen_gpus(case), gpus_of(case), [card.gpu for card in cards]
-    alike = [(device.name, gpus_named(case, [device], seen, gpus)) for device in seen]
-    named = [name for name, found in alike if found and all(gpu in wanted for gpu in found)]
-    return named if len(named) == len(wanted) else []
+class GpuView(Group):
+    """The GPUs of the machine, as the runtime of a case uses them."""
+
+    @cached_property
+    def usable(self) -> tuple[Gpu, ...]:
+        """The GPUs of the machine that a runtime uses by default; none where they could not be read."""
+        return computing_gpus(self.machine.gpus.value_or(()))
+
+    @cached_property
+    def places(self) -> list[tuple[int, Gpu]]:
+        """The same GPUs, each with its place in `machine.gpus`, as a path to one of its facts needs it."""
+        counted = self.usable
+        return [(place, gpu) for place, gpu in enumerate(self.machine.gpus.value_or(())) if gpu in counted]
+
+    @cached_property
+    def in_use(self) -> tuple[Gpu, ...]:
+        """The GPUs that the runtime computes on: by its devices and process, else those that settings leave to it."""
+        gpus, devices = self.usable, self.computing_devices
+        if len(gpus) < 2:  # noqa: PLR2004 (several)
+            return gpus
+        held = self.holding_model
+        matching = [candidate_gpus(device, gpus) for device in devices]
+        possible = [gpu for alike in matching for gpu in alike]
+        one_each = len(held) == len(devices) and all(gpu in possible for gpu in held)
+        if held and (not possible or (one_each and any(len(alike) > 1 for alike in matching))):
+            return held
+        return self.named_by(devices, self.seen_by_runtime, gpus) or self._left_by_settings(gpus)
+
+    @cached_property
+    def places_in_use(self) -> list[int]:
+        """Where the GPUs stand in the machine's list that the runtime uses."""
+        return [place for place, gpu in self.places if gpu in self.in_use]
+
+    @cached_property
+    def holding_model(self) -> tuple[Gpu, ...]:
+        """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere.
+
+        None where no list is known or it is on none of them.
+        """
+        every = self.usable
+        held = [
+            (gpu, sum(p.vram_bytes.value_or(0) for p in own))
+            for gpu in every
+            if (own := self.case.vram.own_processes_on(gpu))
+        ]
+        more = tuple(gpu for gpu, size in held if size > BARE_CONTEXT_BYTES)
+        return more or tuple(gpu for gpu, _ in held)
+
+    @cached_property
+    def seen_by_runtime(self) -> list[SeenDevice]:
+        """The GPUs that the runtime lists."""
+        return [d for d in self.runtime.placement.devices.value_or([]) if is_gpu(d)]
+
+    @cached_property
+    def computing_devices(self) -> list[SeenDevice]:
+        """The devices that hold the model, else the one that the runtime says it uses, else all GPUs that it lists."""
+        seen = self.seen_by_runtime
+        named = {device.name: device for device in seen}
+        holding = {
+            b.device: named.get(b.device, SeenDevice(name=b.device))
+            for b in self.case.vram.buffers("model", on_gpu=True)
+        }
+        used = self.runtime.placement.device_used.value_or("").partition(" ")[0]
+        return list(holding.values()) or [d for d in seen if used and d.name == used] or seen
+
+    @cached_property
+    def computing_count(self) -> int | None:
+        """How many GPUs hold a part of the model; None where nothing tells."""
+        held = {b.device for b in self.case.vram.buffers("model", on_gpu=True)}
+        if held:
+            return len(held)
+        parallel = self.runtime.placement.tensor_parallel.value_or(
+            1
+        ) * self.runtime.placement.pipeline_parallel.value_or(1)
+        if parallel > 1:
+            return parallel
+        if isinstance(self.machine.gpus, Known) and len(self.usable) <= 1:
+            return len(self.usable)
+        if self.runtime.placement.split_mode.value_or("") == "none":
+            return 1
+        listed = all(isinstance(gpu.processes, Known) for gpu in self.usable)
+        return len(self.holding_model) or None if listed else None
+
+    @cached_property
+    def visible_to_runtime(self) -> bool | None:
+        """Whether the runtime has a GPU to compute on; None where nothing tells."""
+        runtime = self.runtime
+        if self.case.vram.own_bytes is not None or self.runtime_says_it_uses_one:
+            return True
+        if isinstance(runtime.placement.gpu_refused, Known) or isinstance(runtime.placement.devices, Known):
+            return False
+        if isinstance(runtime.placement.gpu_layers, Known):
+            return None  # no layer is there: for want of a backend, or of room
+        return False if self.case.placement.weights_on_host or self._hold_nothing else None
+
+    @cached_property
+    def runtime_says_it_uses_one(self) -> bool:
+        runtime = self.runtime
+        held = runtime.memory.vram_share.value_or(0) > 0 or runtime.memory.size_vram_bytes.value_or(0) > 0
+        held = held or any(b.on_gpu for b in runtime.memory.buffers.value_or([]))
+        counts_layers = runtime.placement.gpu_layers.value_or(0) > 0
+        if (
+            not counts_layers
+            and isinstance(runtime.placement.gpu_layers, Known)
+            and not isinstance(runtime.placement.gpu_refused, Known)
+        ):
+            # None of them, by a program that counts them only where it has a GPU
+            ollama = "ollama" in runtime.name.value_or("").lower()  # it counts them without one too, if it saw none
+            counts_layers = not ollama or isinstance(runtime.memory.available_bytes, Known)
+        return held or counts_layers or self.case.vram.allocation_failed or bool(self.seen_by_runtime)
+
+    @cached_property
+    def _hold_nothing(self) -> bool:
+        """Whether a loaded model can't be on any GPU: every holder of memory there is listed and not the runtime."""
+        loaded = self.runtime.state.value_or("") == "loaded" and isinstance(self.runtime.process.pid, Known)
+        gpus = self.usable
+        if (
+            not loaded
+            or not gpus
+            or not all(isinstance(g.processes, Known) for g in gpus)
+            or self.case.vram.outruns_host
+        ):
+            return False
+        if any(self.case.vram.may_be_own(p) for g in gpus for p in g.processes.value_or([])):
+            return False
+        # In a container the list is often short: what is in use and nobody's tells
+        unlisted = [
+            gpu.vram_used_bytes.value - sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]))
+            for gpu in gpus
+            if isinstance(gpu.vram_used_bytes, Known)
+        ]
+        return len(unlisted) == len(gpus) and all(size < NOBODYS_BYTES for size in unlisted)
+
+    def named_by(
+        self, devices: Sequence[SeenDevice], seen: Sequence[SeenDevice], gpus: tuple[Gpu, ...]
+    ) -> tuple[Gpu, ...]:
+        """The GPUs that these devices are; `seen` are all that the runtime lists. Of identical GPUs, all candidates."""
+        order = self._visible(gpus) if self._in_driver_order(gpus) else None
+        chosen = [gpu for device in devices for gpu in _one_of(device, seen, candidate_gpus(device, gpus), order)]
+        return tuple(gpu for gpu in gpus if gpu in chosen)
+
+    def _left_by_settings(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+        """The GPUs that settings leave to the runtime; all where none restricts it or numbers are ambiguous."""
+        runtime = self.runtime
+        asked = [name for name in runtime.placement.device_set.value_or("").split(",") if name[-1:].isdigit()]
+        if asked:
+            named = [SeenDevice(name=name.strip()) for name in asked]
+            return self.named_by(named, named, gpus) or gpus
+        if not self._in_driver_order(gpus):
+            return gpus
+        left = tuple(gpu for gpu in gpus if gpu.index in self._visible(gpus)) or gpus
+        alone = runtime.placement.main_gpu.value_or(0) if runtime.placement.split_mode.value_or("") == "none" else -1
+        return left[alone : alone + 1] or left if alone >= 0 else left
+
+    def _visible(self, gpus: tuple[Gpu, ...]) -> list[int]:
+        """The numbers of the GPUs that the environment leaves visible, in the runtime's order."""
+        environment = self.runtime.process.environment.value_or({})
+        for value in (environment[name] for name in _VISIBLE if name in environment):
+            numbers = [part.strip() for part in value.strip("\"' ").split(",")]
+            if all(number.isdecimal() and len(number) <= _MOST_DIGITS for number in numbers):
+                return [int(number) for number in numbers]
+        return [gpu.index for gpu in gpus]
+
+    def _in_driver_order(self, gpus: tuple[Gpu, ...]) -> bool:
+        """Whether CUDA numbers them as the driver does: it puts the fastest first, unless told otherwise."""
+        by_bus = self.runtime.process.environment.value_or({}).get("CUDA_DEVICE_ORDER", "") == "PCI_BUS_ID"
+        return by_bus or len({gpu.name.value_or("") for gpu in gpus}) == 1
+
+    def by_number(self, number: int) -> Gpu | None:
+        """The GPU that the runtime gives a number: by the device listed under it, else by the driver's number."""
+        seen, gpus = self.seen_by_runtime, self.usable
+        listed = [device for device in seen if device.description and number_of(device.name) == number]
+        named = self.named_by(listed[:1], seen, gpus)
+        return named[0] if len(named) == 1 else next((gpu for gpu in gpus if gpu.index == number), None)
+
+    @cached_property
+    def label(self) -> str:
+        """The name of the first usable GPU in a sentence."""
+        name, vendor = (self.usable[0].name.get(), self.usable[0].vendor.get()) if self.usable else (None, None)
+        if name and name != "GPU":
+            return name
+        return f"a GPU from {vendor}" if vendor else "a GPU"
+
+    @cached_property
+    def has_none(self) -> bool:
+        """Whether the machine has no GPU: looked at, or told."""
+        gpus = self.machine.gpus
+        return not gpus.value if isinstance(gpus, Known) else bool(self.case.narrative.remarks_on(Topic.GPU_ABSENT))
+
+    @cached_property
+    def is_mentioned(self) -> bool:
+        """Whether anything speaks of a GPU: the machine's list, the runtime's, or a person who sees it unused."""
+        listed = self.usable or self.runtime.placement.devices.value_or([])
+        return bool(listed or self.case.narrative.remarks_on(Topic.GPU_UNUSED))
+
+    @cached_property
+    def is_apple(self) -> bool:
+        """Whether the machine is a Mac: by its names, a limit that only macOS has, or an engine that needs one."""
+        machine = self.machine
+        system, cpu = machine.system.name.value_or(""), machine.cpu.model.value_or("")
+        mlx = not system and _MLX.search(self.runtime.name.value_or(""))  # Linux has mlx[cpu] and mlx[cuda]
+        if isinstance(machine.memory.wired_limit_bytes, Known) or mlx:
+            return True
+        if _APPLE.search(system) or _APPLE.search(cpu) or (not system and _BARE_CHIP.fullmatch(cpu.strip())):
+            return True
+        return any(_is_of_apple(gpu, system) for gpu in self.usable)
+
+    @cached_property
+    def is_unified(self) -> bool:
+        """Whether GPU and host share one memory."""
+        gpus = self.in_use
+        return self.is_apple or (bool(gpus) and all(is_integrated(g) for g in gpus))
+
+    @cached_property
+    def are_small(self) -> bool:
+        """Whether all are integrated ones that compute no faster than the CPU, unlike Apple's and some of AMD's."""
+        devices = [device_of(gpu) for gpu in self.usable]
+        slow = all(device is None or device.vendor == "Intel" for device in devices)
+        return bool(devices) and slow and all(is_integrated(gpu) for gpu in self.usable)
+
+    @cached_property
+    def unreachable(self) -> Unreachable | None:
+        """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
+        if hidden := self.hidden_by_environment:
+            return hidden
+        # A container on a Mac is a Linux of its own, to which macOS does not lend its GPU
+        system, runtime, fact = self.machine.system, self.runtime, "runtime.process.container"
+        container = runtime.process.container
+        if isinstance(system.container, Known):
+            container, fact = system.container, "machine.system.container"
+        if container.value_or("").startswith("docker") and self.is_apple:
+            return Unreachable("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
+        # Metal as the runtimes use it needs Apple's own chips
+        if system.name.value_or("") == "macOS" and "ollama" in runtime.name.value_or("").lower():
+            of_amd = [g for g in self.usable if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")]
+            if of_amd:
+                return self._unreachable_card(of_amd[0], "Ollama uses the GPU of a Mac only where it is Apple's own")
+        # The reason of the first GPU that settings leave to the runtime, where each of these has one
+        reasons = [(gpu, self._unsupported_reason(gpu)) for gpu in self.in_use]
+        return self._unreachable_card(*reasons[0]) if reasons and all(why for _, why in reasons) else None
+
+    @cached_property
+    def hidden_by_environment(self) -> Unreachable | None:
+        """A variable of the runtime's environment that hides the GPU from it; None where there is none."""
+        environment = self.runtime.process.environment.value_or({})
+        for name in _HIDING:
+            if name in environment and environment[name].strip().strip("\"'").lower() in _NOTHING:
+                return Unreachable(f"{name}={environment[name]!r} hides it", "runtime.process.environment")
+        if _CPU_LIBRARY.match(environment.get("OLLAMA_LLM_LIBRARY", "").strip("\"'")):
+            return Unreachable("OLLAMA_LLM_LIBRARY asks for the CPU", "runtime.process.environment")
+        return None
+
+    @cached_property
+    def hiding_variables(self) -> list[str]:
+        """Environment variables of the runtime that hide every GPU from a backend."""
+        given = self.case.engine.environment
+        return sorted(name for name in _VISIBLE if name in given and given[name].strip() in ("", "-1"))
+
+    def _unsupported_reason(self, gpu: Gpu) -> str:
+        """Why the libraries of the runtime have no code for a GPU; empty where they may have."""
+        name = gpu.name.value_or("")
+        family = find_gpu_family(name)
+        capability = dotted_version(gpu.compute_capability.value_or(family.compute_capability if family else ""))
+        if capability and capability < OLDEST_CUDA:
+            return f"{name or 'the GPU'} is older than the CUDA libraries have code for"
+        version = dotted_version(self.runtime.version.value_or(""))
+        if "ollama" not in self.runtime.name.value_or("").lower() or not version or version >= VULKAN_IN_OLLAMA:
+            return ""
+        if gpu.vendor.value_or("") == "Intel":
+            return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
+        return f"the ROCm libraries of Ollama have no code for {name}" if family and family.rocm is False else ""
+
+    def _unreachable_card(self, gpu: Gpu, why: str) -> Unreachable:
+        index = self.machine.gpus.value_or(()).index(gpu)
+        capable = isinstance(gpu.compute_capability, Known) and device_of(gpu) is None
+        return Unreachable(
+            why, f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}", by_architecture=True
+        )
+
+    @cached_property
+    def cards(self) -> list[Card]:
+        """The GPUs that the runtime uses or that settings leave to it; of two makers those that the build is for.
+
+        None where nothing tells what the build was compiled for.
+        """
+        built = self.runtime.build.architectures.value_or([])
+        used, overridden = self.in_use, OVERRIDE in self.runtime.process.environment.value_or({})
+        cards = []
+        for place, gpu in ((place, gpu) for place, gpu in self.places if gpu in used):
+            own, fact = gpu.architecture.value_or(""), "architecture"
+            if isinstance(gpu.compute_capability, Known):
+                own, fact = gpu.compute_capability.value, "compute_capability"
+            unknown = not own or (own.startswith("gfx") and overridden)
+            cards.append(Card(place, gpu, own, fact, None if unknown else _runs(own, built)))
+        for_amd = any(target.startswith("gfx") for target in built)
+        same_maker = [card for card in cards if not card.own or card.own.startswith("gfx") == for_amd]
+        return (same_maker or cards) if built else []
+
+    def runtime_names(self, cards: list[Card]) -> list[str]:
+        """What the runtime calls these, such as CUDA0; none where it does not list each of them."""
+        seen, gpus, wanted = self.seen_by_runtime, self.usable, [card.gpu for card in cards]
+        alike = [(device.name, self.named_by([device], seen, gpus)) for device in seen]
+        named = [name for name, found in alike if found and all(gpu in wanted for gpu in found)]
+        return named if len(named) == len(wanted) else []
+
+    @cached_property
+    def split_tensors(self) -> bool | None:
+        """Whether every layer is cut in parts, one for each GPU; None where nothing tells how the model is split."""
+        parallel, mode = self.runtime.placement.tensor_parallel, self.runtime.placement.split_mode
+        if isinstance(parallel, Known) and parallel.value > 1:
+            return True
+        if isinstance(mode, Known):
+            return mode.value in TENSOR_SPLITS
+        return False if isinstance(parallel, Known) else None
+
+    @cached_property
+    def is_tensor_parallel(self) -> bool:
+        """Whether tensor parallelism spreads every layer over several GPUs; not where no setting says so."""
+        return self.runtime.placement.tensor_parallel.value_or(1) > 1
+
+    def split_over(self, used: int) -> GpuSplit:
+        """How many of the GPUs in use a token passes through: of several copies of a model it uses one.
+
+        llama.cpp's own ways to cut layers are not told apart here: what they cost is held against whole layers.
+        """
+        tensor, pipeline = self.runtime.placement.tensor_parallel, self.runtime.placement.pipeline_parallel.value_or(1)
+        if not isinstance(tensor, Known):
+            return GpuSplit(max(1, used), cuts_layers=False)
+        if tensor.value > 1:  # stages of a pipeline take turns, so a token is on one group of these at a time
+            return GpuSplit(tensor.value, cuts_layers=True)
+        return GpuSplit(max(1, min(used, pipeline)), cuts_layers=False)
+
+    @cached_property
+    def model_copies(self) -> int:
+        """How many copies of the model an engine has, each on GPUs of its own; a request uses one copy."""
+        used, tensor = len(self.in_use), self.runtime.placement.tensor_parallel
+        if not self.case.engine.runs_paged or not isinstance(tensor, Known):
+            return 1
+        return max(1, used // max(1, tensor.value * self.runtime.placement.pipeline_parallel.value_or(1)))
+
+    def weight_shares(self, count: int) -> list[float]:
+        """What part of the weights each of these GPUs holds: as allocated, where the buffers are as many.
+
+        Else as their memory, which is how llama.cpp splits by default; equal parts where every layer is cut.
+        """
+        held = [float(b.bytes) for b in self.case.vram.buffers("model", on_gpu=True)]
+        if len(held) != count and self.runtime.placement.tensor_parallel.value_or(1) == 1:
+            held = [float(gpu.vram_total_bytes.value_or(0)) for gpu in self.in_use]
+        known = len(held) == count and all(held)
+        return [part / sum(held) for part in held] if known else [1 / count] * count
+
+    @cached_property
+    def shares(self) -> list[GpuShare]:
+        """What each GPU of a split holds, by the number at the end of its buffers' names; empty without numbers."""
+        held: dict[int, float] = {}
+        for buffer in self.runtime.memory.buffers.value_or([]):
+            held[_number(buffer)] = held.get(_number(buffer), 0.0) + buffer.bytes
+        gpus = {number: gpu for number in sorted(held) if (gpu := self.by_number(number)) is not None}
+        return [
+            GpuShare(number, held[number], gpu.vram_free_bytes.need(), device_bandwidth(gpu)[0])
+            for number, gpu in gpus.items()
+        ]
+
+    @cached_property
+    def rebalanced_buffers(self) -> list[Buffer]:
+        """The runtime's buffers as they would be with the fastest GPUs filled first; one that holds nothing is gone."""
+        best = {p.gpu: int(p.model_bytes) for p in filled_shares(self.shares)}
+        buffers = self.runtime.memory.buffers.value_or([])
+        first = {number: buffer for buffer in reversed(buffers) if (number := _number(buffer)) in best}
+        others = [b for b in buffers if _number(b) not in best]
+        return [msgspec.structs.replace(b, bytes=best[n]) for n, b in sorted(first.items()) if best[n]] + others
+
+    @cached_property
+    def have_fast_links(self) -> bool | None:
+        """Whether all GPUs in use are linked with each other (NVLink); None where driver and catalogue don't say."""
+        gpus, linked, bridged = self.in_use, True, False
+        for gpu in gpus:
+            links, known = gpu.nvlinks_active, device_of(gpu)
+            if isinstance(links, Known):
+                linked &= links.value > 0
+            elif links.absence is Absence.NOT_SUPPORTED or (known and not known.link_bytes_per_s):
+                linked = False  # the driver of a card without the connector answers that it is not supported
+            else:
+                return None
+            # A card's links go over a bridge, which joins pairs; a module's over its board
+            bridged |= known is not None and not has_links(known)
+        return linked and not (len(gpus) > BRIDGED and bridged) if gpus else None
+
+    @cached_property
+    def are_linked_modules(self) -> bool:
+        """Whether all GPUs in use are modules, such as SXM, whose links are part of the board."""
+        known = map(device_of, self.in_use)
+        return all(device is not None and has_links(device) for device in known)
+
+    @cached_property
+    def host_link_bytes_per_s(self) -> float | None:
+        """What the link between host and GPU copies, by the best that was seen of it; None where not measured."""
+        rates = []
+        for gpu in self.in_use:
+            seen = next((g for g in self.run.gpus.value_or(()) if g.index == gpu.index), None)
+            generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or _generation_awake(gpu)
+            lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(0)
+            if generation and lanes:
+                rates.append(link_bytes_per_s(generation, lanes))
+        return max(rates, default=None)
+
+    @cached_property
+    def backend(self) -> str:
+        """Which of the learned backends computes on the GPU."""
+        names = [b.device for b in self.runtime.memory.buffers.value_or([]) if b.on_gpu]
+        names += [d.name for d in self.seen_by_runtime]
+        found = (b for n in names for prefix, b in _BACKEND_BY_PREFIX.items() if n.startswith(prefix))
+        vendor = next((g.vendor.value_or("") for g in self.usable), "")
+        return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))
+
+
+def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
+    """Bytes per second of a GPU's memory, by its bus or the catalogue, and how much more than usual it may be off."""
+    # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
+    by_bus = gpu.memory_clock_max_hz.value_or(0) * 2 * gpu.memory_bus_bits.value_or(0) / 8
+    if by_bus >= SLOWEST_BYTES_PER_S:
+        return by_bus, 1.0
+    device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
+    if device is None:
+        raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
+    return device.memory_bytes_per_s, 1.0 if device.is_verified else UNVERIFIED_SPREAD
+
+
+def family_of(gpu: Gpu) -> str:
+    """The architecture of a GPU: by what its driver says of it, else by the catalogue."""
+    capability = gpu.compute_capability.value_or("")
+    for prefix, family in _FAMILY_BY_CAPABILITY.items():
+        if capability.startswith(prefix):
+            return family
+    device = device_of(gpu)
+    return device.family if device else ""
+
+
+def _number(buffer: Buffer) -> int:
+    """Of the GPU that holds a part of the model, by the end of the buffer's name; -1 of any other buffer."""
+    number = number_of(buffer.device)
+    return number if number is not None and buffer.on_gpu and buffer.kind == "model" else -1
+
+
+def filled_shares(parts: list[GpuShare]) -> list[GpuShare]:
+    """The same bytes, on the fastest GPUs first, as far as their free memory goes."""
+    left = sum(p.model_bytes for p in parts)
+    placed: dict[int, float] = {}
+    for part in sorted(parts, key=lambda p: -p.bytes_per_s):
+        placed[part.gpu] = min(left, part.model_bytes + max(0.0, part.free_bytes - MARGIN_BYTES))
+        left -= placed[part.gpu]
+    return [p._replace(model_bytes=placed[p.gpu]) for p in parts]
+
+
+def device_of(gpu: Gpu) -> Device | None:
+    """The catalogue's entry of a GPU."""
+    return find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+
+
+def is_integrated(gpu: Gpu) -> bool:
+    """Whether a GPU shares the host's memory: as its driver says, else by its name."""
+    if isinstance(gpu.kind, Known):
+        return gpu.kind.value == "integrated"
+    known = device_of(gpu)
+    return known.is_unified if known else is_integrated_name(gpu.name.value_or(""))
+
+
+def has_far_more_bandwidth(fast: Device | None, slow: Device | None) -> bool:
+    """Whether the memory of one device is so much faster that it decides; False where one of them is not known."""
+    return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
+
+
+def is_integrated_name(name: str) -> bool:
+    """Whether a device of this name shares the host's memory."""
+    known = find_device(name) or find_gpu_family(name)
+    return known.is_unified if isinstance(known, Device) else known is not None and known.unified
+
+
+def _is_of_apple(gpu: Gpu, system: str) -> bool:
+    """By its maker; the bare name of a chip counts where nothing names another maker or system."""
+    name, maker = gpu.name.value_or(""), gpu.vendor.value_or("")
+    if maker or _APPLE.search(name):
+        return bool(_APPLE.search(maker or name))
+    return not system and not parse_device_name(name).vendors and bool(_BARE_CHIP.match(name.strip()))
+
+
+def gpu_capacity_bytes(gpu: Gpu) -> int:
+    """All memory of one GPU: as reported, else by the catalogue; 0 where neither tells."""
+    known = device_of(gpu)
+    return gpu.vram_total_bytes.value_or(0) or (known.capacity_bytes if known else 0)
 
 
 def _runs(own: str, built: list[str]) -> bool:
@@ -236,117 +656,81 @@ def _runs(own: str, built: list[str]) -> bool:
     return min(digits) <= int(capability[1] + capability[2]) * scale
 
 
-BUSY = 0.3  # A GPU that is less busy than this when somebody looks is as good as idle
-FULLY_BUSY = 0.9  # Of the time: a GPU that computes so much of it has no pauses that anything else could explain
-EXPLAINED_SHARE = 0.5
-"""Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
-THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
-POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
-
-HOT_C = 87
-"""NVIDIA's boost holds a target of 83 to 87 °C (`nvidia-smi -q -d TEMPERATURE`: GPU Target Temperature): a card that is
-warmer can't hold it any more, and gives up clocks."""
-HELD_BACK = 0.6
-"""Of its power limit: a card that reads its memory all the time takes more, unless something holds it back."""
-
-_AT_WORK = frozenset({"P0", "P1", "P2"})
+def _generation_awake(gpu: Gpu) -> int:
+    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
+    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
+    now = gpu.pcie_generation.value_or(0)
+    if rests and isinstance(gpu.pcie_generation_max, Known):
+        return max(now, gpu.pcie_generation_max.value)
+    return 0 if rests and now <= ASLEEP else now
 
 
-class LoadedGpu(NamedTuple):
-    """A GPU at work; `at` is where its readings stand, `place` where the GPU itself does."""
-
-    gpu: Gpu
-    place: str
-    at: str
-    busy: Fact[float]
-    clock_hz: Fact[float]
-    power_w: Fact[float]
-    temperature_c: Fact[float]
-    reasons: Fact[list[str]]
-
-    @property
-    def clock_share(self) -> float | None:
-        """The clock as a part of the highest; None where one of the two is unknown."""
-        most = self.gpu.clock_max_hz.value_or(0)
-        return self.clock_hz.value / most if most and isinstance(self.clock_hz, Known) else None
-
-    @property
-    def power_share(self) -> float | None:
-        """The power as a part of the limit; None where one of the two is unknown."""
-        most = self.gpu.power_limit_w.value_or(0)
-        return self.power_w.value / most if most and isinstance(self.power_w, Known) else None
+def candidate_gpus(device: SeenDevice, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs that have the name of a device; those of its maker, where it has none."""
+    if not device.description:
+        maker = _VENDORS.get(_prefix(device.name), "")
+        return tuple(gpu for gpu in gpus if not maker or gpu.vendor.value_or(maker) == maker)
+    wanted = _words(device.description)
+    named = [(gpu, _words(gpu.name.value_or(""))) for gpu in gpus if gpu.name.value_or("")]
+    same = tuple(gpu for gpu, words in named if words == wanted)
+    same = same or tuple(gpu for gpu, _ in named if _same_device(gpu, device))
+    return same or tuple(gpu for gpu, words in named if words and wanted and (words in wanted or wanted in words))
 
 
-def loaded_gpus(case: Case) -> list[LoadedGpu]:
-    """The runtime's GPUs as they were while tokens were generated, else as they are now, where they are busy now."""
-    used = () if runtime_sees_gpu(case) is False else gpus_used(case)
-    found = []
-    for number, gpu in ((number, gpu) for number, gpu in gpu_places(case) if gpu in used):
-        place = at = f"machine.gpus.{number}"
-        readings = (gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
-        if sample := _sample_of(case, gpu):
-            at, under = f"run.gpus.{sample[0]}", sample[1]
-            readings = (under.busy, under.clock_hz, under.power_max_w, under.temperature_max_c, under.event_reasons)
-        # Where nobody read whether it is busy, a chip that is held back at full performance state is
-        held_back = is_awake(gpu) and bool((THERMAL | POWER).intersection(gpu.event_reasons.value_or([])))
-        if sample or (gpu.busy.value >= BUSY if isinstance(gpu.busy, Known) else held_back):
-            found.append(LoadedGpu(gpu, place, at, *readings))
-    return found
+def _one_of(
+    device: SeenDevice, seen: Sequence[SeenDevice], alike: tuple[Gpu, ...], order: list[int] | None
+) -> tuple[Gpu, ...]:
+    """Of GPUs with one name the one that a device is: they have the same numbers, or are listed in the same order."""
+    number = number_of(device.name)
+    if len(alike) < 2 or number is None:  # noqa: PLR2004 (several)
+        return alike
+    if order is not None:
+        place = order[number] if number < len(order) else -1
+        return tuple(gpu for gpu in alike if gpu.index == place) or alike
+    twins = [o.name for o in seen if _prefix(o.name) == _prefix(device.name) and candidate_gpus(o, alike)]
+    return (alike[twins.index(device.name)],) if len(twins) == len(alike) and device.name in twins else alike
 
 
-def gpu_samples(case: Case) -> list[tuple[int, GpuUnderLoad]]:
-    """Readings of the runtime's GPUs under load, and their places in `run.gpus`; of all, where no GPU is known."""
-    if not gpus_used(case):
-        return list(enumerate(case.run.gpus.value_or(())))
-    return [sample for gpu in gpus_used(case) if (sample := _sample_of(case, gpu)) is not None]
+def number_of(name: str) -> int | None:
+    """The number at the end of a device's name, such as CUDA0; None where there is none."""
+    digits = name[len(name.rstrip("0123456789")) :]
+    return int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
 
 
-def watched_gpus(case: Case, watched: tuple[GpuTelemetry, ...]) -> list[GpuTelemetry]:
-    """Of the GPUs that were watched those of the runtime; all, where no GPU is known."""
-    used = gpus_used(case)
-    return [watched[place] for gpu in used for place in _places(gpu, watched)] if used else list(watched)
+def _prefix(name: str) -> str:
+    return name.rstrip("0123456789")
 
 
-def _sample_of(case: Case, gpu: Gpu) -> tuple[int, GpuUnderLoad] | None:
-    """The readings of one GPU: by its number, and where those of two makers share it, by the order they came in."""
-    samples, telemetry = case.run.gpus.value_or(()), case.run.telemetry
-    same = [(place, sample) for place, sample in enumerate(samples) if sample.index == gpu.index]
-    if len(same) > 1 and isinstance(telemetry, Known):
-        phases = (phase.gpus for phase in telemetry.value.phases if phase.phase == "decode" and phase.samples)
-        named = tuple(watched for watched in next(phases, ()) if watched.figures)
-        if len(named) == len(samples):
-            same = [(place, samples[place]) for place in _places(gpu, named)]
-    return same[-1] if same else None
+def _words(name: str) -> str:
+    return " ".join(_NOISE.sub(" ", name).lower().split())
 
 
-def _places(gpu: Gpu, watched: tuple[GpuTelemetry, ...]) -> list[int]:
-    """Where a GPU stands among those that were watched, some of which a driver calls by their place on the bus."""
-    same = [place for place, other in enumerate(watched) if other.index == gpu.index]
-    names = {gpu.name.value_or(""), gpu.bus_id.value_or("")} - {""}
-    return [place for place in same if watched[place].name in names] or same[-1:]
+def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
+    """Whether the catalogue takes both for the same; the size of the memory tells some that share a name."""
+    total = int(gpu.vram_total_bytes.value_or(0))
+    known = find_device(gpu.name.value_or(""), total)
+    return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
 
 
-def is_awake(gpu: Gpu) -> bool:
-    """Whether it is in a state of full performance, as a GPU is that was given work a moment ago."""
-    return gpu.performance_state.value_or("") in _AT_WORK
+def is_gpu(device: SeenDevice) -> bool:
+    """Whether a device that the runtime lists is a GPU."""
+    return device.name.upper() != "CPU" and device.library.lower() != "cpu"
 
 
-def is_held_back_by_heat(gpu: LoadedGpu) -> bool:
-    """Whether a card without pauses is beyond its target temperature at a power far below its limit.
-
-    Heat that follows from work comes with power; heat without it is a card that gave up clocks and still can't cool.
-    """
-    busy, share, hot = gpu.busy.value_or(0.0), gpu.power_share, gpu.gpu.temperature_slowdown_c.value_or(HOT_C)
-    nvidia = gpu_maker(gpu.gpu) == "NVIDIA"  # of others drivers report the hottest spot, which may be far warmer
-    too_hot = gpu.temperature_c.value_or(0.0) >= min(hot, HOT_C)
-    return nvidia and too_hot and busy >= FULLY_BUSY and share is not None and share <= HELD_BACK
+def names_same_device(one: str, other: str) -> bool:
+    """Whether two names mean one device: one contains the other, or both are one entry of the catalogue."""
+    a, b, device = one.lower(), other.lower(), find_device(one)
+    return a in b or b in a or (device is not None and device == find_device(other))
 
 
-def starved(gpu: LoadedGpu) -> bool:
-    """Whether the GPU waits for work most of the time: low clocks are what such a GPU does."""
-    return isinstance(gpu.busy, Known) and gpu.busy.value < BUSY
+def rank_by_bandwidth(name: str) -> float:
+    """The memory bandwidth of a device; a card that the catalogue lacks still ranks before an integrated GPU."""
+    device = find_device(name)
+    return (device.memory_bytes_per_s if device else 0.0) or (0.0 if is_integrated_name(name) else 1.0)
 
 
-def explains(clock_share: float, lost: float | None) -> bool:
-    """Whether clocks so low account for most of a loss; a loss that nobody put a number to is taken as explained."""
-    return lost is None or math.log(1 / max(clock_share, 1e-3)) >= EXPLAINED_SHARE * math.log(max(1.0, lost))
+def is_much_faster(idle: str, used: str) -> bool:
+    """Whether one is a card and the other an integrated GPU, or it has far more memory bandwidth."""
+    if is_integrated_name(used) != is_integrated_name(idle):
+        return is_integrated_name(used)
+    return has_far_more_bandwidth(find_device(idle), find_device(used))

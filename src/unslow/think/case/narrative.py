@@ -1,35 +1,211 @@
-"""What a person tells of a case: remarks, complaints and experiments, and what arithmetic may not decide alone."""
+"""What a person says about a case: remarks, complaints and experiments."""
 
 import re
-from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from unslow.facts.account import Comparison, Metric, Remark, Topic
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Fact, Known, Origin, Unknown
-from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
-from unslow.think.memo import once
+from unslow.facts.values import Fact, Known, MissingFactError, Origin, Unknown
+from unslow.think.case.group import Citations, Group
+from unslow.think.report import Evidence
 
 WORTH_COMPARING = 1.15  # Two speeds that are closer are the same speed, measured twice
+
 _AMOUNT = re.compile(r"(\d{1,6}(?:\.\d+)?)\s?(?:-\s?\d{1,6}(?:\.\d+)?\s?)?([gmt])i?b\b", re.IGNORECASE)
+
+_OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
+
 _UNITS = {"m": 1e6, "g": 1e9, "t": 1e12}
 
+_ANY_PHASE = ("unknown", "total")
 
-def remarks_on(case: Case, *topics: Topic) -> list[Remark]:
-    """What somebody says they saw of any of these."""
-    return [r for r in case.account.remarks.value_or(()) if r.topic in topics and not r.denied]
+_CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)  # What people say beside an experiment to tell where they measured
+
+# Which side of an experiment has what: the slow one, the fast one, or nobody tells.
+# What reads prose is imported where there is some: most reports have none, and it takes as long as a whole judgement.
+
+T = TypeVar("T")
+
+_MORE_CORES = re.compile(
+    r"\be-cores?\b|efficiency cores?|\ball (?:\w+ )?(?:cores|threads|cpus)\b|hyper-?threading|\bsmt\b"
+)
+
+_SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")  # A way to split, as the label of a speed
 
 
-def denies(case: Case, topic: Topic) -> bool:
-    """Whether somebody says that it is not so."""
-    return any(r.topic is topic and r.denied for r in case.account.remarks.value_or(()))
+class ThreadTrial(NamedTuple):
+    """Two numbers of threads that somebody tried; 0 where the text does not tell it."""
+
+    speeds: Comparison
+    slow_threads: int
+    fast_threads: int
 
 
-def compared_by(case: Case, *topics: Topic) -> Comparison | None:
-    """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
-    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
-    widest = max((c for c in now if set(topics) & set(c.differs)), key=told_ratio, default=None)
-    return widest if is_clear(widest) else None
+_OTHER_PHASES: tuple[Metric, ...] = ("prefill", "first_token", "load")
+
+_OTHER_STORIES = (Topic.COPIES_TO_GPU, Topic.RELOADS, Topic.QUEUED, Topic.PROMPT_AGAIN, Topic.THROTTLED)
+
+
+class NarrativeView(Group):
+    """The words of the person who reports it."""
+
+    def remarks_on(self, *topics: Topic) -> list[Remark]:
+        """What a person says they saw of any of these."""
+        return [r for r in self.account.remarks.value_or(()) if r.topic in topics and not r.denied]
+
+    def denies(self, topic: Topic) -> bool:
+        """Whether a person says that it is not so."""
+        return any(r.topic is topic and r.denied for r in self.account.remarks.value_or(()))
+
+    def comparison_by(self, *topics: Topic) -> Comparison | None:
+        """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
+        now = (c for c in self.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+        widest = max((c for c in now if set(topics) & set(c.differs)), key=told_ratio, default=None)
+        return widest if is_clear(widest) else None
+
+    def complains(self, *metrics: Metric) -> bool:
+        """Whether a person finds it slow, in one of these phases or without saying in which."""
+        metric = self.account.slow_metric
+        return isinstance(metric, Known) and (metric.value in metrics or metric.value in {"total", "unknown"})
+
+    def experiment_on(self, *topics: Topic, metrics: tuple[Metric, ...] = ()) -> Comparison | None:
+        """Two speeds between which nothing but these differs, of several the widest apart; a nameless metric fits any.
+
+        Where the fast side is the one in use, the experiment is over: it explains nothing of today.
+        """
+        now = (c for c in self.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
+        alone = (c for c in now if c.differs and set(c.differs) <= set(topics))
+        found = (c for c in alone if not metrics or c.metric in (*metrics, *_ANY_PHASE))
+        return max(found, key=told_ratio, default=None)
+
+    def trial_of(self, topic: Topic, *beside: Topic) -> Comparison | None:
+        """Two clearly different speeds that differ in a topic; the topics `beside` it may differ too."""
+        same = self.experiment_on(topic, *beside, *_CIRCUMSTANCES)
+        return same if same is not None and topic in same.differs and is_clear(same) else None
+
+    @cached_property
+    def is_report(self) -> bool:
+        """Whether a person wrote this down: then something was too slow for them."""
+        account, run = self.account, self.run
+        told = (getattr(account, name) for name in account.__struct_fields__)
+        names = (self.machine.gpus, self.machine.system.name, self.model.name, self.runtime.name, self.runtime.version)
+        speeds = (run.decode_tokens_per_s, run.prefill_tokens_per_s, run.load_s, self.runtime.name)
+        return any(isinstance(f, Known) for f in told) or any(
+            isinstance(f, Known) and f.origin is Origin.TOLD for f in (*names, *speeds)
+        )
+
+    def blames(self, *metrics: Metric) -> bool:
+        """Whether a person finds one of these phases slow; a report that names no phase may be about any of them."""
+        unnamed = not isinstance(self.account.slow_metric, Known)
+        return self.complains(*metrics) or (unnamed and self.is_report)
+
+    def names_phase(self, *metrics: Metric) -> bool:
+        """Whether a person names one of these phases as the slow one."""
+        return self.account.slow_metric.value_or("") in metrics
+
+    @cached_property
+    def thread_trial(self) -> ThreadTrial | None:
+        """A trial with other numbers of threads that made a real difference."""
+        tried = self.experiment_on(Topic.THREADS)
+        if tried is None or not is_clear(tried):
+            return None
+        slow, fast = counts_of(tried, Topic.THREADS)
+        if fast and set_elsewhere(self.runtime.compute.threads, tried) == fast:
+            return None  # the faster number is the one in use
+        other = self.runtime.compute.threads.value_or(
+            0
+        )  # of two numbers that somebody names, the one that the text here lacks
+        return ThreadTrial(
+            tried, slow or (other if other != fast else 0), fast or (other if other != slow and slow else 0)
+        )
+
+    @cached_property
+    def thread_count(self) -> tuple[int, str] | None:
+        """The number of threads and the fact that tells it; None where nothing does."""
+        tried = self.thread_trial
+        if tried and tried.slow_threads and tried.slow_threads != self.runtime.compute.threads.value_or(0):
+            return tried.slow_threads, "account.comparisons"
+        return (
+            (self.runtime.compute.threads.value, "runtime.compute.threads")
+            if isinstance(self.runtime.compute.threads, Known)
+            else None
+        )
+
+    def need_thread_count(self) -> tuple[int, str]:
+        """The same; a missing number is asked for."""
+        if self.thread_count is None:
+            raise MissingFactError(self.case.fact("runtime.compute.threads"), "runtime.compute.threads")
+        return self.thread_count
+
+    @cached_property
+    def tells_only_of_slowness(self) -> bool:
+        """Whether nothing but slow generation is told: no version that was faster, no trial, no other phase."""
+        account = self.account
+        tried = any(comparison.differs for comparison in account.comparisons.value_or(()))
+        if tried or isinstance(account.version_since, Known) or self.names_phase(*_OTHER_PHASES):
+            return False
+        return not self.remarks_on(*_OTHER_STORIES)
+
+    @cached_property
+    def blames_version(self) -> bool:
+        """Whether the author says that another version or driver was well."""
+        if isinstance(self.account.version_since, Known) or isinstance(self.account.version_before, Known):
+            return True
+        if self.remarks_on(Topic.GOING_BACK_HELPS):
+            return True
+        topics = {topic for comparison in self.account.comparisons.value_or(()) for topic in comparison.differs}
+        return bool(topics & {Topic.VERSION, Topic.DRIVER})
+
+    def cite_remarks(self, remarks: Iterable[Remark]) -> Citations:
+        """What a person says they saw, as evidence, each once."""
+        texts = {remark.text: remark for remark in remarks}
+        return tuple(_item("account.remarks", text, self.account.remarks, r.source) for text, r in texts.items())
+
+    def cite_comparison(self, comparison: Comparison) -> Evidence:
+        """Two speeds as evidence."""
+        text = comparison.text or f"{comparison.slow:g} against {comparison.fast:g}"
+        return _item("account.comparisons", text, self.account.comparisons, comparison.source)
+
+    def cite_contradictions(self, *facts: str) -> Citations:
+        """Every statement on one of these facts, where statements contradict each other."""
+        about = [c for c in self.case.contradictions if c.about in facts]
+        return tuple(
+            Evidence(fact=c.about, value=s.says, reference=None, origin="reported", source=s.source)
+            for c in about
+            for s in c.statements
+        )
+
+    @cached_property
+    def is_about_speed(self) -> bool:
+        """Whether a person reports it, and does not complain about the load."""
+        return self.is_report and not self.names_phase("load")
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The pairs of speeds that a person tells; none where nobody wrote a report."""
+        return self.account.comparisons.get() or ()
+
+    def mentions_of(self, topic: Topic) -> list[Remark]:
+        """What a person says about a topic, denied or not: of a setting, "no -ub" reads as a denial."""
+        return [remark for remark in self.account.remarks.value_or(()) if remark.topic is topic]
+
+    @cached_property
+    def split_trial(self) -> Comparison | None:
+        """Two ways to split the model over GPUs that a person compared, whatever versions are named beside them."""
+        topics = {Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE}
+        trial = self.experiment_on(*topics, Topic.GPU_COUNT, Topic.LINK)
+        if trial is None:
+            both = {Topic.SPLIT_MODE, Topic.VERSION}
+            across = [c for c in self.account.comparisons.value_or(()) if set(c.differs) == both]
+            trial = next((c for c in across if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
+        return trial if trial is not None and topics & set(trial.differs) else None
+
+    @cached_property
+    def version_slowdown(self) -> float | None:
+        """How many times slower the newer of two versions is: as tried, else as told; None where neither says."""
+        trial = self.experiment_on(Topic.VERSION)
+        return told_ratio(trial) if trial and is_clear(trial) else self.account.slowdown.get()
 
 
 def told_ratio(comparison: Comparison) -> float:
@@ -47,70 +223,20 @@ def gain_of(comparison: Comparison) -> float | None:
     return None if comparison.worded else told_ratio(comparison)
 
 
-def complains(case: Case, *metrics: Metric) -> bool:
-    """Whether somebody finds it slow, in one of these phases or without saying in which."""
-    metric = case.account.slow_metric
-    return isinstance(metric, Known) and (metric.value in metrics or metric.value in {"total", "unknown"})
-
-
 def amount_bytes(text: str) -> float:
     """The largest amount of memory that a text names; 0 where it names none."""
     return max((float(m[1]) * _UNITS[m[2].lower()] for m in _AMOUNT.finditer(text)), default=0.0)
 
 
-_ANY_PHASE = ("unknown", "total")
-_CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)  # What people say beside an experiment to tell where they measured
-
-
-def experiment_on(case: Case, *topics: Topic, metrics: tuple[Metric, ...] = ()) -> Comparison | None:
-    """Two speeds between which nothing but these differs, of several the widest apart; a nameless metric fits any.
-
-    Where the fast side is the one in use, the experiment is over: it explains nothing of today.
-    """
-    now = (c for c in case.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
-    alone = (c for c in now if c.differs and set(c.differs) <= set(topics))
-    found = (c for c in alone if not metrics or c.metric in (*metrics, *_ANY_PHASE))
-    return max(found, key=told_ratio, default=None)
-
-
-def tried(case: Case, topic: Topic, *beside: Topic) -> Comparison | None:
-    """Two clearly different speeds that differ in a topic; `beside` may be named too, as how far into the context."""
-    same = experiment_on(case, topic, *beside, *_CIRCUMSTANCES)
-    return same if same is not None and topic in same.differs and is_clear(same) else None
+def amount_in_use(text: str) -> float | None:
+    """The amount of memory that a text says is in use: the first of `0.3/15.9 GB`; None where it names none."""
+    of_all = _OF_ALL.search(text)
+    return float(of_all[1]) * 1e9 if of_all else amount_bytes(text) or None
 
 
 def is_clear(comparison: Comparison | None) -> bool:
     """Whether there are two speeds and they really differ."""
     return comparison is not None and told_ratio(comparison) >= WORTH_COMPARING
-
-
-@once
-def is_report(case: Case) -> bool:
-    """Whether a person wrote this down: then something was too slow for them."""
-    account, run = case.account, case.run
-    told = (getattr(account, name) for name in account.__struct_fields__)
-    names = (case.machine.gpus, case.machine.system.name, case.model.name, case.runtime.name, case.runtime.version)
-    speeds = (run.decode_tokens_per_s, run.prefill_tokens_per_s, run.load_s, case.runtime.name)
-    return any(isinstance(f, Known) for f in told) or any(
-        isinstance(f, Known) and f.origin is Origin.TOLD for f in (*names, *speeds)
-    )
-
-
-def blames(case: Case, *metrics: Metric) -> bool:
-    """Whether a person finds one of these phases slow; a report that names no phase may be about any of them."""
-    unnamed = not isinstance(case.account.slow_metric, Known)
-    return complains(case, *metrics) or (unnamed and is_report(case))
-
-
-def names_phase(case: Case, *metrics: Metric) -> bool:
-    """Whether a person names one of these phases as the slow one."""
-    return case.account.slow_metric.value_or("") in metrics
-
-
-# Which side of an experiment has what: the slow one, the fast one, or nobody tells.
-# What reads prose is imported where there is some: most reports have none, and it takes as long as a whole judgement.
-
-T = TypeVar("T")
 
 
 def slow_side_has(trial: Comparison, *topics: Topic) -> bool | None:
@@ -160,86 +286,12 @@ def labels(trial: Comparison) -> tuple[str, str]:
     return labels_in(trial)
 
 
-_MORE_CORES = re.compile(
-    r"\be-cores?\b|efficiency cores?|\ball (?:\w+ )?(?:cores|threads|cpus)\b|hyper-?threading|\bsmt\b"
-)
-
-
-class ThreadTrial(NamedTuple):
-    """Two numbers of threads that somebody tried; 0 where the text does not tell it."""
-
-    speeds: Comparison
-    slow_threads: int
-    fast_threads: int
-
-
-def thread_trial(case: Case) -> ThreadTrial | None:
-    """A trial with other numbers of threads that made a real difference."""
-    tried = experiment_on(case, Topic.THREADS)
-    if tried is None or not is_clear(tried):
-        return None
-    slow, fast = counts_of(tried, Topic.THREADS)
-    if fast and set_elsewhere(case.runtime.threads, tried) == fast:
-        return None  # the faster number is the one in use
-    other = case.runtime.threads.value_or(0)  # of two numbers that somebody names, the one that the text here lacks
-    return ThreadTrial(tried, slow or (other if other != fast else 0), fast or (other if other != slow and slow else 0))
-
-
 def fewer_are_faster(tried: Comparison) -> bool | None:
     """Whether the slow side has more threads, or those on slow cores; None where the text does not tell."""
     more = slow_side_has_more(tried, Topic.THREADS)
     return slow_side_names(tried, _MORE_CORES) if more is None else more
 
 
-def threads_of(case: Case) -> tuple[int, str] | None:
-    """The number of threads and the fact that tells it; None where nothing does."""
-    tried = thread_trial(case)
-    if tried and tried.slow_threads and tried.slow_threads != case.runtime.threads.value_or(0):
-        return tried.slow_threads, "account.comparisons"
-    return (case.runtime.threads.value, "runtime.threads") if isinstance(case.runtime.threads, Known) else None
-
-
-FITS_ITSELF_SINCE = 7407
-"""The build of llama.cpp from which it places by itself as many layers as fit (December 2025)."""
-_PLACE_THEMSELVES = ("ollama", "lm studio", "jan", "gpt4all", "vllm", "sglang", "localai")
-_OTHER_PHASES: tuple[Metric, ...] = ("prefill", "first_token", "load")
-_OTHER_STORIES = (Topic.COPIES_TO_GPU, Topic.RELOADS, Topic.QUEUED, Topic.PROMPT_AGAIN, Topic.THROTTLED)
-
-
-def tells_only_of_slowness(case: Case) -> bool:
-    """Whether nothing but slow generation is told: no version that was faster, no trial, no other phase."""
-    account = case.account
-    tried = any(comparison.differs for comparison in account.comparisons.value_or(()))
-    if tried or isinstance(account.version_since, Known) or names_phase(case, *_OTHER_PHASES):
-        return False
-    return not remarks_on(case, *_OTHER_STORIES)
-
-
-def lost_since_a_version(case: Case) -> bool:
-    """Whether the author says that another version or driver was well."""
-    if isinstance(case.account.version_since, Known) or isinstance(case.account.version_before, Known):
-        return True
-    if remarks_on(case, Topic.GOING_BACK_HELPS):
-        return True
-    topics = {topic for comparison in case.account.comparisons.value_or(()) for topic in comparison.differs}
-    return bool(topics & {Topic.VERSION, Topic.DRIVER})
-
-
-def places_layers_itself(case: Case) -> bool | None:
-    """Whether the runtime chooses how many layers go to the GPU; None where its name or its age is not known."""
-    name = case.runtime.name.value_or("").lower()
-    if not name or isinstance(case.runtime.fit, Known):
-        return case.runtime.fit.value_or(None)
-    if any(each in name for each in _PLACE_THEMSELVES):
-        return True
-    if not runs_ggml(case):
-        return None
-    build = build_number(case.runtime.version.value_or(""))
-    return None if build == NEWEST else build >= FITS_ITSELF_SINCE
-
-
-def settings_unread(case: Case) -> bool:
-    """Whether layers may have been set by hand on a server of llama.cpp that nobody could read the command line of."""
-    runtime = case.runtime
-    unread = isinstance(runtime.command, Unknown) and isinstance(runtime.gpu_layers_set, Unknown)
-    return unread and not is_report(case) and runtime.name.value_or("") == "llama.cpp"
+def _item(fact: str, text: str, known: Known[Any] | Unknown, source: str) -> Evidence:
+    origin = known.origin if isinstance(known, Known) else Origin.TOLD
+    return Evidence(fact=fact, value=text, reference=None, origin=str(origin), source=source)

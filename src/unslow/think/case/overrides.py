@@ -11,7 +11,6 @@ from math import comb, prod
 from typing import NamedTuple
 
 from unslow.facts.model import Model, layer_of, unpacked_tensors
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.memo import once
 
@@ -21,21 +20,53 @@ COMMON = (
     *(f"ffn_{part}{kind}" for part in ("up", "gate", "down") for kind in ("", "_shexp")),
     *("ssm_in", "ssm_out"),
 )
+
+
 """Matrices of a layer as the usual architectures of llama.cpp call them (its llama-arch.cpp)."""
+
+
 MOST_LAYERS, MOST_PARTS = 130, 64
+
+
 """No common model has more: where their number is unknown, patterns are tried on so many. Of a file, no more kinds."""
+
+
 _IN_EVERY_LAYER = "blk.*."
+
+
 _ROUTER = "ffn_gate_inp"  # Which of the experts a token goes to: a matrix that weighs next to nothing
+
+
 _ALL_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+
+
 _OF_SWITCH = {"moe": _ALL_EXPERTS, "ffn": r"\.ffn_(up|down|gate)\."}
+
+
 """What the switches of llama.cpp stand for, as its source has them."""
+
+
 _SWITCH = re.compile(r"(?:--n-cpu-|-nc|--cpu-|-c)(moe|ffn)(?:[ =](\d{1,6}))?", re.IGNORECASE)
+
+
 _HOST = re.compile(r"CPU\b|CPU_|\w+_Host\b", re.IGNORECASE)
+
+
 _ONE_TENSOR = re.compile(r"blk\.\d+\.\w+\.(?:weight|bias)")
+
+
 _ENDS = re.compile(r"^\^?(?:\.\*)+|(?<!\\)(?:\.\*)+\$?$")
+
+
 _NESTED, _UNLIMITED = re.compile(r"\)[*+{?]|[*+}][*+]|\(\?(?!:)"), re.compile(r"(?<![\\(])[*+?{]")
+
+
 _NO_SYNTAX = re.compile(r"\\.|\[[^\]]{0,400}\]", re.DOTALL)
+
+
 LETTERS, MOST_STEPS, LONGEST = 30, 20_000_000, 400
+
+
 """Of a tensor's name; to try all patterns on all names; of a pattern. Made-up ones could take for ever: none of use
 does."""
 
@@ -68,35 +99,9 @@ class _Names(NamedTuple):
     output: str = "output.weight"
 
 
-def sent_away(case: Case) -> SentAway:
-    """What the settings of a case send to the CPU; of a model without experts none can leave."""
-    overrides = tuple(case.runtime.tensor_overrides.value_or([]))
-    away = _sent_away(overrides, _names_in(case.model)) if overrides else SentAway()
-    return away._replace(experts=False) if case.model.experts.value_or(None) == 0 else away
-
-
-def overrides_of(case: Case, kind: str) -> list[str]:
-    """The settings, as written, that send away one kind of `SentAway` by themselves."""
-    names = _names_in(case.model)
-    return [o for o in case.runtime.tensor_overrides.value_or([]) if getattr(_sent_away((o,), names), kind)]
-
-
-def layers_without_experts(case: Case, layers: int) -> float | None:
-    """Layers whose experts are sent away, in part as a fraction; None where the settings do not tell how many."""
-    names = _names_in(case.model)._replace(layers=layers)
-    return _without_experts(tuple(case.runtime.tensor_overrides.value_or([])), names)
-
-
-def bytes_of_layers_on_host(case: Case, whole: int) -> int | None:
-    """Bytes of layers that lie in the host's memory: the first so many as a whole, of the others what was sent away.
-
-    None where the settings can't be read, or the model's tensors are not known.
-    """
-    return _bytes_on_host(case.model, tuple(case.runtime.tensor_overrides.value_or([])), whole)
-
-
 @once
-def _bytes_on_host(model: Model, overrides: tuple[str, ...], whole: int) -> int | None:
+def bytes_on_host(model: Model, overrides: tuple[str, ...], whole: int) -> int | None:
+    """Bytes in host memory of the first `whole` layers and of what overrides send there; None where unknown."""
     if not isinstance(model.tensors, Known):
         return None
     try:
@@ -110,7 +115,8 @@ def _bytes_on_host(model: Model, overrides: tuple[str, ...], whole: int) -> int 
 
 
 @once
-def _names_in(model: Model) -> _Names:
+def names_in(model: Model) -> _Names:
+    """The names of a model's matrices: as its file has them, else the common ones."""
     output = "token_embd.weight" if model.output_tied.value_or(default=False) else "output.weight"
     layers = min(model.layers.value_or(MOST_LAYERS), MOST_LAYERS)
     kinds = model.tensors.value.kinds if isinstance(model.tensors, Known) else ()
@@ -122,7 +128,8 @@ def _names_in(model: Model) -> _Names:
 
 
 @lru_cache(maxsize=256)
-def _sent_away(overrides: tuple[str, ...], names: _Names) -> SentAway:
+def tensors_sent_to_cpu(overrides: tuple[str, ...], names: _Names) -> SentAway:
+    """What these overrides send to the CPU."""
     rules = _rules(overrides, names.layers * len(names.parts))
     if rules is None:
         # Where a pattern can't be tried: by what it names; what names nothing known may be anything
@@ -142,7 +149,8 @@ def is_expert(part: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _without_experts(overrides: tuple[str, ...], names: _Names) -> float | None:
+def layers_without_experts(overrides: tuple[str, ...], names: _Names) -> float | None:
+    """Layers whose experts leave, in part as a fraction; None where the overrides don't say how many."""
     experts, layers = [part for part in names.parts if is_expert(part)], min(names.layers, MOST_LAYERS)
     rules = _rules(overrides, layers * len(experts))
     # a log shows one tensor of all that left

@@ -1,49 +1,33 @@
-"""Where the weights of a case lie, on GPUs and with the host, and which processors compute a part of the model."""
+"""Where the weights of a case are, on GPUs and in host memory, and which processors compute a part of the model."""
 
+import re
+from functools import cached_property
 from typing import NamedTuple
 
 from unslow.facts.account import Topic
-from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.runtime import SeenDevice
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Absence, Known, MissingFactError, Unknown
-from unslow.think.case.demand import exact_needs, fitting_placement, missing, read_shape
-from unslow.think.case.gpus import BUSY, hidden_by_environment
-from unslow.think.case.instructions import spelled_out
-from unslow.think.case.narrative import is_report, remarks_on
-from unslow.think.case.overrides import SentAway, bytes_of_layers_on_host, layers_without_experts, sent_away
-from unslow.think.case.runtime import build_number, runs_ggml, runs_on_gpus_alone
-from unslow.think.case.vram import (
-    NOBODYS_BYTES,
-    buffers_of,
-    candidate_gpus,
-    compute_bytes,
-    free_vram_bytes,
-    gpus_held,
-    gpus_of,
-    gpus_used,
-    margin_bytes,
-    own_is_counted,
-    own_lent_bytes,
-    own_vram_bytes,
-    runtime_sees_gpu,
-    seen_gpus,
-    whole_on_host,
-)
-from unslow.think.memo import once
-from unslow.think.physics.links import link_bytes_per_s
+from unslow.facts.values import GIB, MIB, Absence, Known, MissingFactError, Origin, Unknown
+from unslow.think.case.cure import Cure
+from unslow.think.case.engine import build_number
+from unslow.think.case.group import Group, missing, remember
+from unslow.think.case.overrides import SentAway, bytes_on_host, layers_without_experts, names_in, tensors_sent_to_cpu
+from unslow.think.case.vram import RUNTIME_CONTEXT_BYTES
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
 MLX = "MLX"  # An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU
+
 ALL_LAYERS = 99  # Who asks for so many means all: no common model has more
+
 CLEARLY_MORE = 1.15  # Times the weights: buffers and an estimate of a file's size are within it
+
 HARDLY_THERE = 0.5
+
 """Of the layers that count as on the GPU: where it holds less, tensors of them lie elsewhere, whoever sent them."""
+
 OUTPUT_LAST_UNTIL = 5000  # Builds of llama.cpp below this number (March 2025) certainly placed the output layer last
+
 _TABLE_BYTES = 1024 * MIB
+
 """No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
-RUNTIME_CONTEXT_BYTES = 500 * MIB
-"""What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
 
 
 class Split(NamedTuple):
@@ -61,57 +45,15 @@ class Layers(NamedTuple):
     fact: str
 
 
-def counted_layers(case: Case) -> Layers:
-    """As the runtime counted them, else from the memory that its process holds."""
-    runtime = case.runtime
-    if isinstance(runtime.gpu_layers, Known) and isinstance(runtime.layers, Known):
-        return Layers(runtime.gpu_layers.value, runtime.layers.value, "runtime.gpu_layers")
-    shape = read_shape(case)
-    if computes_all_on_gpus(case):
-        return Layers(shape.layers + 1, shape.layers + 1, "runtime.name")
-    placed = _from_held_memory(case, shape)
-    if placed is None:
-        raise missing("where the weights lie", spelled_out("{placement}", case))
-    on_gpu = int(placed.gpu_layers) + placed.output_on_gpu
-    return Layers(on_gpu, shape.layers + 1, "machine.gpus.0.processes")
+class DecidedLayers(NamedTuple):
+    """A number of GPU layers that a setting or a build decides on, in words too; `fact` is where that was read."""
+
+    number: int
+    fact: str
+    words: str
 
 
-def layers_left_on_host(case: Case) -> int:
-    """Layers that are not, or not as a whole, on the GPU."""
-    layers, overflowing = counted_layers(case), case.runtime.overflowing_layers
-    left = max(0, layers.total - layers.on_gpu, overflowing.value_or(0))
-    by_bytes = not layers.fact.startswith("runtime.")  # which tell of parts of layers as well
-    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)):
-        return left
-    # Who writes a report pastes what they find odd, and of all the rest takes the count for granted
-    told = isinstance(case.runtime.buffers, Known) or isinstance(case.runtime.vram_share, Known) or is_report(case)
-    if holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1):
-        raise MissingFactError(overflowing, "runtime.overflowing_layers")
-    return left
-
-
-def holds_weights_on_host(case: Case) -> bool:
-    """Whether more of the model than its token table was allocated in the host's memory, whatever was counted."""
-    on_host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
-    return on_host > max(_TABLE_BYTES, 1.5 * case.model.token_table_bytes.value_or(0))
-
-
-def seen_split(case: Case) -> Split | None:
-    """A model that is in part on GPUs by the runtime's own account: its layers, its share, or its bytes."""
-    runtime = case.runtime
-    layers, on_gpu = runtime.layers.value_or(0), runtime.gpu_layers.value_or(0)
-    if 0 < on_gpu < layers:
-        return Split(f"{on_gpu} of {layers} layers are on the GPU", "runtime.gpu_layers")
-    share = runtime.vram_share.value_or(0.0)
-    if 0 < share < 1:
-        return Split(f"{share:.0%} of the model is on the GPU", "runtime.vram_share")
-    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes.value_or(0)
-    if 0 < held < size:
-        return Split(f"{held / GIB:.1f} of {size / GIB:.1f} GiB are on the GPU", "runtime.size_vram_bytes")
-    return None
-
-
-class Grown(NamedTuple):
+class GrownModel(NamedTuple):
     """Bytes that a loaded model takes in all, on GPUs, and as weights."""
 
     size: float
@@ -119,137 +61,491 @@ class Grown(NamedTuple):
     weights: float
 
 
-def grown_beyond_weights(case: Case) -> Grown | None:
-    """A model in two places whose part on GPUs is larger than its weights: the cache is what drove it out."""
-    runtime, weights = case.runtime, float(case.model.weights_bytes.value_or(0))
-    size = float(runtime.size_bytes.value_or(0))
-    held = float(runtime.size_vram_bytes.value_or(0)) or size * runtime.vram_share.value_or(0.0)
-    if not weights or not 0 < held < size or held < CLEARLY_MORE * weights:
+_WHOLE_SHARE = 0.6
+
+_WHOLE_BYTES = 1.5 * GIB
+
+"""Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
+
+_USUAL_CONTEXT = 4096
+
+_OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
+
+"""What llama.cpp's programs were called until June 2024, long before it placed layers itself."""
+
+
+class PlacementView(Group):
+    """Where the model is, and who computes it."""
+
+    def read(self, shape: Shape) -> Placement:
+        """Where the layers and their cache are; MissingFactError where nothing tells."""
+        return self._weights_placement(shape)._replace(cache_on_gpu=not self.cache_on_host)
+
+    def read_or_none(self, shape: Shape) -> Placement | None:
+        """The placement, or None where it is unknown."""
+        try:
+            return self.read(shape)
+        except MissingFactError:
+            return None
+
+    @remember
+    def with_cure(self, shape: Shape, cure: Cure) -> Placement:
+        """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
+        context = self.runtime.context.length.value_or(_USUAL_CONTEXT)
+        if (cure.vram_bytes is None and not cure.only_own_memory) or self.machine.gpus.value_or(None) == ():
+            placed = self.read(shape)
+        else:
+            # What so much memory holds, unless more is there already, and is not lent
+            memory = cure.vram_bytes if cure.vram_bytes is not None else self.case.vram.available_bytes
+            placed = self.case.memory.fitting_placement(
+                shape, memory, context if cure.context is None else cure.context
+            )
+            placed = placed._replace(cache_on_gpu=not self.cache_on_host)
+            loaded = not cure.only_own_memory and self.runtime.state.value_or("loaded") != "failed"
+            if now := self.read_or_none(shape) if loaded else None:
+                placed = max(placed, now, key=lambda p: (p.gpu_layers, p.output_on_gpu))
+        if cure.experts_on_gpu and placed.with_experts < placed.attending:
+            # With as many experts as there was room for, on the layers that the GPU computes anyway
+            room = self.case.memory.fitting_placement(shape, self.case.vram.available_bytes, context)
+            experts = max(placed.with_experts, min(placed.attending, room.with_experts))
+            by_bytes = placed.attending * (1 - shape.expert_share) + experts * shape.expert_share
+            placed = placed._replace(gpu_layers=by_bytes, expert_layers=experts, dense_layers=placed.attending)
+        return placed._replace(
+            output_on_gpu=placed.output_on_gpu or bool(cure.output_on_gpu and placed.attending),
+            cache_on_gpu=placed.cache_on_gpu or bool(cure.kv_on_gpu),
+        )
+
+    def _weights_placement(self, shape: Shape) -> Placement:
+        runtime = self.runtime
+        if self.computes_all_on_gpus:
+            return Placement(shape.layers, output_on_gpu=True)
+        if isinstance(runtime.memory.buffers, Known) and (
+            self.case.vram.buffers("model", on_gpu=True) or self._host_only
+        ):
+            return self._from_buffers(shape)
+        if isinstance(runtime.placement.gpu_layers, Known) and not self.sent_to_cpu.of_layers:
+            return self._by_count(shape)
+        if MLX in runtime.build.backends.value_or([]):
+            on_gpu = self.machine.gpus.value_or(None) != ()  # mlx[cpu] computes on a Linux without a GPU
+            return Placement(shape.layers if on_gpu else 0, output_on_gpu=on_gpu)
+        if runtime.embedded or self._host_only or self.case.gpus.visible_to_runtime is False:
+            return Placement(0, output_on_gpu=False)
+        if held := self._from_held_memory(shape):
+            return held
+        gpus = self.machine.gpus
+        if self.case.engine.runs_on_gpus_alone and isinstance(gpus, Unknown) and gpus.absence is Absence.NOT_FOUND:
+            raise MissingFactError(gpus, "machine.gpus")  # which these are, where somebody looked in vain
+        raise missing("where the weights are", self.case.system.spell_out("{placement}"))
+
+    def _by_count(self, shape: Shape) -> Placement:
+        """By the runtime's count: the output is one of the layers, unless it is elsewhere or not counted."""
+        runtime = self.runtime
+        count, all_counted = (
+            runtime.placement.gpu_layers.value_or(0),
+            runtime.placement.layers.value_or(shape.layers + 1),
+        )
+        not_counted = self._counted_output is False or (all_counted <= shape.layers and count >= all_counted)
+        layers = count if not_counted else count - 1
+        said = self.output_is_on_gpu
+        return Placement(
+            min(shape.layers, max(0, layers)), output_on_gpu=count > 0 if said is None else said and count > 0
+        )
+
+    def _from_buffers(self, shape: Shape) -> Placement:
+        on_gpu = float(sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=True)))
+        if not on_gpu:
+            return Placement(0, output_on_gpu=False)
+        whole, by_count = self.runtime.placement.gpu_layers.value_or(0), self._by_count(shape)
+        overridden = self.sent_to_cpu.of_layers or self.runtime.placement.overflowing_layers.value_or(0)
+        overridden = overridden or on_gpu < HARDLY_THERE * by_count.gpu_layers * shape.layer_bytes
+        if whole and not overridden:  # the count is exact where every layer is on one side as a whole
+            return by_count
+        said = self.output_is_on_gpu
+        output = on_gpu >= shape.output_bytes if said is None else said
+        counted = by_count.gpu_layers if whole else shape.layers
+        if shape.expert_share and overridden:
+            lacking = counted * shape.layer_bytes + output * shape.output_bytes - on_gpu
+            return without_experts(shape, counted, max(0.0, lacking), output_on_gpu=output)
+        return _holding(shape, on_gpu, output_on_gpu=output)
+
+    def _from_held_memory(self, shape: Shape) -> Placement | None:
+        """By what the process holds on the GPU: less than the weights is a spill; more, with room left, is none."""
+        held = self.case.vram.own_bytes
+        if held is None or not self.case.vram.own_is_counted or self.case.vram.own_lent_bytes >= GIB:
+            return None  # with memory lent to it, what it holds there is not what it put there
+        weights = shape.layers * shape.layer_bytes + shape.output_bytes
+        if held < weights:
+            return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - self.case.vram.compute_bytes))
+        if any(self.sent_to_cpu):
+            return None
+        if partly := self._part_that_is_held(shape, held):
+            return partly
+        forced = self.runtime.placement.gpu_layers_set.value_or(None) is not None
+        roomy = self.case.vram.free_bytes > self.case.vram.margin_bytes + shape.layer_bytes
+        # Where the heads are unknown, an f16 cache of one head in eight
+        for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
+        whole = held >= weights + (for_one * self.runtime.context.length.value_or(0))
+        return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
+
+    def _part_that_is_held(self, shape: Shape, held: float) -> Placement | None:
+        """More than the weights, and still clearly less than they take together with cache and compute buffers.
+
+        Each layer brings its part of the cache along, so layers are on the host as well; None where nothing is missing.
+        """
+        context = self.runtime.context.length.value_or(0)
+        needs = self.case.memory.exact_needs(context) if context and not self.cache_on_host else None
+        if needs is None:
+            return None
+        asked, used = sum(need.total for need in needs[:-1]), held - RUNTIME_CONTEXT_BYTES
+        if asked - used < max(RUNTIME_CONTEXT_BYTES, asked / (shape.layers + 1)):
+            return None
+        return self.case.memory.fitting_placement(shape, used + self.case.vram.margin_bytes, context)
+
+    @cached_property
+    def _host_only(self) -> bool:
+        devices = self.runtime.placement.devices
+        no_gpu_here = isinstance(self.machine.gpus, Known) and not self.machine.gpus.value
+        model_on_host = self.weights_on_host and not self.case.vram.buffers("model", on_gpu=True)
+        return no_gpu_here or model_on_host or (isinstance(devices, Known) and not self.case.gpus.seen_by_runtime)
+
+    @cached_property
+    def cpu_computes(self) -> bool | None:
+        """Whether the CPU has layers or experts to compute; None where nothing tells."""
+        # attention is computed where its cache lies
+        attention_there = (
+            self.case.vram.buffers("kv", on_gpu=False) or self.runtime.cache.offload.value_or(default=True) is False
+        )
+        if attention_there or (isinstance(self.machine.gpus, Known) and not self.machine.gpus.value):
+            return True
+        if self.runtime.embedded or any(self.sent_to_cpu) or self.case.narrative.remarks_on(Topic.GPU_ABSENT):
+            return True
+        if self.holds_weights_on_host:
+            return True  # whatever number of layers was counted: experts may be left behind
+        if isinstance(self.runtime.memory.vram_share, Known):
+            return self.runtime.memory.vram_share.value < 1
+        try:
+            return self.layers_on_host > 0
+        except MissingFactError:
+            return True if self.case.gpus.visible_to_runtime is False else None
+
+    @cached_property
+    def uses_no_gpu(self) -> bool:
+        """Whether it is sure that no GPU computes: none is seen, all are hidden, or a setting keeps away from them."""
+        if self.runtime.embedded:
+            return True
+        sees = self.case.gpus.visible_to_runtime
+        if self.runtime.placement.device_set.value_or("") == "none":
+            return not self.runtime.placement.gpu_layers.value_or(0) and not self.case.vram.buffers(
+                "model", on_gpu=True
+            )
+        return sees is False or (sees is None and self.case.gpus.hidden_by_environment is not None)
+
+    @cached_property
+    def computes_all_on_gpus(self) -> bool:
+        """Whether its engine never computes a layer on the CPU: it fetches what is on the host, or does not start.
+
+        What one of its workers logs is but a part of the model, and what its processes hold is mostly cache.
+        """
+        if self.fetches_missing_weights:
+            return True
+        on_cpu = self.runtime.placement.device_used.value_or("").startswith("cpu")
+        return bool(
+            self.case.engine.runs_on_gpus_alone
+            and not on_cpu
+            and self.case.gpus.in_use
+            and self.case.gpus.visible_to_runtime is not False
+        )
+
+    @cached_property
+    def fetches_missing_weights(self) -> bool:
+        """Whether Accelerate placed the model: the GPU computes everything, and weights are copied when needed."""
+        named = "transformers" in self.runtime.name.value_or("").lower()
+        return named and all(self.case.vram.buffers("model", on_gpu=side) for side in (True, False))
+
+    @cached_property
+    def layers(self) -> Layers:
+        """As the runtime counted them, else from the memory that its process holds."""
+        runtime = self.runtime
+        if isinstance(runtime.placement.gpu_layers, Known) and isinstance(runtime.placement.layers, Known):
+            return Layers(
+                runtime.placement.gpu_layers.value, runtime.placement.layers.value, "runtime.placement.gpu_layers"
+            )
+        shape = self.case.memory.shape
+        if self.computes_all_on_gpus:
+            return Layers(shape.layers + 1, shape.layers + 1, "runtime.name")
+        placed = self._from_held_memory(shape)
+        if placed is None:
+            raise missing("where the weights are", self.case.system.spell_out("{placement}"))
+        on_gpu = int(placed.gpu_layers) + placed.output_on_gpu
+        return Layers(on_gpu, shape.layers + 1, "machine.gpus.0.processes")
+
+    @cached_property
+    def layers_on_host(self) -> int:
+        """Layers that are not, or not as a whole, on the GPU."""
+        layers, overflowing = self.layers, self.runtime.placement.overflowing_layers
+        left = max(0, layers.total - layers.on_gpu, overflowing.value_or(0))
+        by_bytes = not layers.fact.startswith("runtime.")  # which tell of parts of layers as well
+        if left or by_bytes or isinstance(overflowing, Known) or any(self.sent_to_cpu):
+            return left
+        # Who writes a report pastes what they find odd, and of all the rest takes the count for granted
+        told = (
+            isinstance(self.runtime.memory.buffers, Known)
+            or isinstance(self.runtime.memory.vram_share, Known)
+            or self.case.narrative.is_report
+        )
+        if self.holds_weights_on_host or (not told and self.model.experts.value_or(0) > 1):
+            raise MissingFactError(overflowing, "runtime.placement.overflowing_layers")
+        return left
+
+    def layers_with(self, more: int) -> int | None:
+        """The layers on the GPU with some more put there; None where it is not known how many there are."""
+        layers, now = self.runtime.placement.layers.get(), self.runtime.placement.gpu_layers.get()
+        return min(layers, now + more) if layers and now is not None else None
+
+    @cached_property
+    def split(self) -> Split | None:
+        """A model that is in part on GPUs by the runtime's own account: its layers, its share, or its bytes."""
+        runtime = self.runtime
+        layers, on_gpu = runtime.placement.layers.value_or(0), runtime.placement.gpu_layers.value_or(0)
+        if 0 < on_gpu < layers:
+            return Split(f"{on_gpu} of {layers} layers are on the GPU", "runtime.placement.gpu_layers")
+        share = runtime.memory.vram_share.value_or(0.0)
+        if 0 < share < 1:
+            return Split(f"{share:.0%} of the model is on the GPU", "runtime.memory.vram_share")
+        size, held = runtime.memory.size_bytes.value_or(0), runtime.memory.size_vram_bytes.value_or(0)
+        if 0 < held < size:
+            return Split(f"{held / GIB:.1f} of {size / GIB:.1f} GiB are on the GPU", "runtime.memory.size_vram_bytes")
         return None
-    return Grown(size, held, weights)
 
+    @cached_property
+    def split_or_all_on_cpu(self) -> Split | None:
+        """The split, else the fact that says that no layer is on the GPU."""
+        runtime = self.runtime
+        none_on_gpu = (
+            (runtime.placement.gpu_layers_set, "a setting keeps all layers on the CPU", "placement.gpu_layers_set"),
+            (runtime.placement.gpu_layers, "all layers are on the CPU", "placement.gpu_layers"),
+            (runtime.memory.vram_share, "the whole model is on the CPU", "memory.vram_share"),
+        )
+        return self.split or next(
+            (Split(words, f"runtime.{p}") for fact, words, p in none_on_gpu if fact.get() == 0), None
+        )
 
-def set_on_purpose(case: Case) -> bool:
-    """Whether a setting says how many layers go to the GPU, and fewer than there are."""
-    wanted, layers = case.runtime.gpu_layers_set.value_or(-1), case.runtime.layers.value_or(ALL_LAYERS)
-    return case.runtime.device_set.value_or("") == "none" or 0 <= wanted < layers
+    @cached_property
+    def growth_beyond_weights(self) -> GrownModel | None:
+        """A model in two places whose part on GPUs is larger than its weights: the cache is what drove it out."""
+        runtime, weights = self.runtime, float(self.model.weights_bytes.value_or(0))
+        size = float(runtime.memory.size_bytes.value_or(0))
+        held = float(runtime.memory.size_vram_bytes.value_or(0)) or size * runtime.memory.vram_share.value_or(0.0)
+        if not weights or not 0 < held < size or held < CLEARLY_MORE * weights:
+            return None
+        return GrownModel(size, held, weights)
 
+    @cached_property
+    def is_deliberate(self) -> bool:
+        """Whether a setting says how many layers go to the GPU, and fewer than there are."""
+        wanted, layers = (
+            self.runtime.placement.gpu_layers_set.value_or(-1),
+            self.runtime.placement.layers.value_or(ALL_LAYERS),
+        )
+        return self.runtime.placement.device_set.value_or("") == "none" or 0 <= wanted < layers
 
-def read_placement(case: Case, shape: Shape) -> Placement:
-    """Where the layers and their cache are; MissingFactError where nothing tells."""
-    return _weights_placement(case, shape)._replace(cache_on_gpu=not cache_on_host(case))
-
-
-def cache_on_host(case: Case) -> bool:
-    """Whether the keys and values of layers on a GPU lie in the host's memory: as allocated, else as it was set."""
-    host, gpu = (sum(b.bytes for b in buffers_of(case, "kv", on_gpu=side)) for side in (False, True))
-    if not host + gpu:
-        return not case.runtime.kv_offload.value_or(default=True)
-    layers, set_so = case.runtime.layers.value_or(0), case.runtime.kv_offload.value_or(default=True) is False
-    most = case.runtime.gpu_layers.value_or(layers) >= layers / 2  # with few there, it may be that of the other layers
-    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and (set_so or most)
-
-
-@once
-def computes_all_on_gpus(case: Case) -> bool:
-    """Whether its engine never computes a layer on the CPU: it fetches what lies with the host, or does not start.
-
-    What one of its workers logs is but a part of the model, and what its processes hold is mostly cache.
-    """
-    if fetches_what_lacks_room(case):
-        return True
-    on_cpu = case.runtime.device_used.value_or("").startswith("cpu")
-    return bool(runs_on_gpus_alone(case) and not on_cpu and gpus_used(case) and runtime_sees_gpu(case) is not False)
-
-
-def fetches_what_lacks_room(case: Case) -> bool:
-    """Whether it is Accelerate that placed the model: the GPU computes all, with weights copied to it when needed."""
-    named = "transformers" in case.runtime.name.value_or("").lower()
-    return named and all(buffers_of(case, "model", on_gpu=side) for side in (True, False))
-
-
-def _weights_placement(case: Case, shape: Shape) -> Placement:
-    runtime = case.runtime
-    if computes_all_on_gpus(case):
-        return Placement(shape.layers, output_on_gpu=True)
-    if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
-        return _from_buffers(case, shape)
-    if isinstance(runtime.gpu_layers, Known) and not sent_away(case).of_layers:
-        return _by_count(case, shape)
-    if MLX in runtime.backends.value_or([]):
-        on_gpu = case.machine.gpus.value_or(None) != ()  # mlx[cpu] computes on a Linux without a GPU
-        return Placement(shape.layers if on_gpu else 0, output_on_gpu=on_gpu)
-    if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
-        return Placement(0, output_on_gpu=False)
-    if held := _from_held_memory(case, shape):
-        return held
-    gpus = case.machine.gpus
-    if runs_on_gpus_alone(case) and isinstance(gpus, Unknown) and gpus.absence is Absence.NOT_FOUND:
-        raise MissingFactError(gpus, "machine.gpus")  # which these are, where somebody looked in vain
-    raise missing("where the weights lie", spelled_out("{placement}", case))
-
-
-def output_is_on_gpu(case: Case) -> bool | None:
-    """Whether a GPU holds the output matrix: as an override has it, else as the log says; None where neither tells."""
-    return False if sent_away(case).output else _counted_output(case)
-
-
-def leaves_out_the_output(case: Case) -> bool:
-    """Whether the output is the one layer that is not on the GPU: as the log says, or as old builds place it."""
-    layers, on_gpu = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
-    return 0 < on_gpu == layers - 1 and _counted_output(case) is False
-
-
-def _counted_output(case: Case) -> bool | None:
-    """Whether the output is among the layers that are counted on the GPU; None where neither log nor age tells."""
-    runtime = case.runtime
-    if isinstance(runtime.output_on_gpu, Known) or not isinstance(runtime.version, Known) or not runs_ggml(case):
-        return runtime.output_on_gpu.value_or(None)
-    short = runtime.gpu_layers.value_or(0) < runtime.layers.value_or(0)
-    return False if short and build_number(runtime.version.value) < OUTPUT_LAST_UNTIL else None
-
-
-def _by_count(case: Case, shape: Shape) -> Placement:
-    """By the layers that the runtime counts: the output is one of them, unless it lies elsewhere or is not counted."""
-    runtime = case.runtime
-    count, all_counted = runtime.gpu_layers.value_or(0), runtime.layers.value_or(shape.layers + 1)
-    not_counted = _counted_output(case) is False or (all_counted <= shape.layers and count >= all_counted)
-    layers = count if not_counted else count - 1
-    said = output_is_on_gpu(case)
-    return Placement(min(shape.layers, max(0, layers)), output_on_gpu=count > 0 if said is None else said and count > 0)
-
-
-def read_placement_or_none(case: Case, shape: Shape) -> Placement | None:
-    """The placement, or None where it can't be told."""
-    try:
-        return read_placement(case, shape)
-    except MissingFactError:
+    @cached_property
+    def decided_layers(self) -> DecidedLayers | None:
+        """The number of GPU layers that was decided on, and by which fact; None where the runtime fits them itself."""
+        placement, fits_itself = self.runtime.placement, self.case.engine.places_layers_itself
+        if placement.device_set.get() == "none":
+            return DecidedLayers(0, "runtime.placement.device_set", "the device setting `none`")
+        number = placement.gpu_layers_set
+        # A person who reads out the number that the runtime came to has set nothing
+        is_told = isinstance(number, Known) and number.origin is Origin.TOLD
+        if is_told and number.get() == placement.gpu_layers.get() and fits_itself:
+            return None
+        if isinstance(number, Known) and number.value >= 0:
+            words = f"the setting of {number.value} GPU layers"
+            return DecidedLayers(number.value, "runtime.placement.gpu_layers_set", words)
+        if placement.gpu_layers.get() == 0 and not fits_itself:  # older builds use no GPU unless told to
+            return DecidedLayers(0, "runtime.placement.gpu_layers", "the default of this build")
         return None
 
+    @cached_property
+    def gpu_layers_unset(self) -> bool:
+        """Whether no number of GPU layers was given: in words, or by the whole command line of an old build."""
+        runtime, command = self.runtime, self.case.engine.command
+        is_set = isinstance(runtime.placement.gpu_layers_set, Known)
+        if is_set or runtime.placement.gpu_layers.value_or(0) > 0 or self.all_on_gpu:
+            return False
+        if self.case.narrative.remarks_on(Topic.LAYERS_UNSET):
+            return True
+        is_old = self.case.engine.places_layers_itself is False or bool(_OLD_PROGRAM.search("".join(command[:1])))
+        return is_old and len(command) > 1 and "--list-devices" not in command
 
-def _host_only(case: Case) -> bool:
-    devices = case.runtime.devices
-    no_gpu_here = isinstance(case.machine.gpus, Known) and not case.machine.gpus.value
-    model_on_host = whole_on_host(case) and not buffers_of(case, "model", on_gpu=True)
-    return no_gpu_here or model_on_host or (isinstance(devices, Known) and not seen_gpus(case))
+    @cached_property
+    def counts_all_on_gpu(self) -> bool:
+        """Whether the runtime counts every layer as on the GPU, with none overflowing and none sent to the CPU."""
+        placed = self.runtime.placement
+        layers, on_gpu = placed.layers.get(), placed.gpu_layers.get()
+        is_counted = layers is not None and on_gpu is not None and 0 < layers <= on_gpu
+        return is_counted and not placed.overflowing_layers.get() and not any(self.sent_to_cpu)
 
+    @cached_property
+    def all_on_gpu(self) -> bool:
+        """Whether all of the model is on GPUs, by the runtime's own share of it."""
+        return self.runtime.memory.vram_share.value_or(0.0) == 1
 
-def _from_buffers(case: Case, shape: Shape) -> Placement:
-    on_gpu = float(sum(b.bytes for b in buffers_of(case, "model", on_gpu=True)))
-    if not on_gpu:
-        return Placement(0, output_on_gpu=False)
-    whole, by_count = case.runtime.gpu_layers.value_or(0), _by_count(case, shape)
-    overridden = sent_away(case).of_layers or case.runtime.overflowing_layers.value_or(0)
-    overridden = overridden or on_gpu < HARDLY_THERE * by_count.gpu_layers * shape.layer_bytes
-    if whole and not overridden:  # the count is exact where every layer is on one side as a whole
-        return by_count
-    said = output_is_on_gpu(case)
-    output = on_gpu >= shape.output_bytes if said is None else said
-    counted = by_count.gpu_layers if whole else shape.layers
-    if shape.expert_share and overridden:
-        lacking = counted * shape.layer_bytes + output * shape.output_bytes - on_gpu
-        return without_experts(shape, counted, max(0.0, lacking), output_on_gpu=output)
-    return _holding(shape, on_gpu, output_on_gpu=output)
+    @cached_property
+    def weights_on_host(self) -> bool:
+        """Whether the weights are on the host: a paste may show only the token table's line, which proves nothing."""
+        on_host = sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=False))
+        weights = self.model.weights_bytes.value_or(0)
+        return on_host >= (_WHOLE_SHARE * weights if weights else _WHOLE_BYTES)
+
+    @cached_property
+    def holds_weights_on_host(self) -> bool:
+        """Whether more of the model than its token table was allocated in the host's memory, whatever was counted."""
+        on_host = sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=False))
+        return on_host > max(_TABLE_BYTES, 1.5 * self.model.token_table_bytes.value_or(0))
+
+    @cached_property
+    def host_weights_bytes(self) -> float:
+        """Bytes of weights in the host's memory, the token table apart; MissingFactError where nothing tells."""
+        if self.computes_all_on_gpus:
+            left = (
+                sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=False))
+                if self.fetches_missing_weights
+                else 0
+            )
+            return float(self.runtime.placement.cpu_offload_bytes.value_or(left))
+        runtime, model = self.runtime, self.model
+        on_host, on_gpu = (sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=side)) for side in (False, True))
+        if on_host and (on_gpu or not model.weights_bytes.value_or(0)):
+            return max(0.0, on_host - model.token_table_bytes.value_or(0))
+        away = self.sent_to_cpu
+        if (sent := self._sent_bytes(away)) is not None:
+            return sent
+        if (
+            isinstance(runtime.memory.size_bytes, Known)
+            and isinstance(runtime.memory.size_vram_bytes, Known)
+            and not away.of_layers
+        ):
+            return float(max(0, runtime.memory.size_bytes.value - runtime.memory.size_vram_bytes.value))
+        weights = model.weights_bytes
+        if not isinstance(weights, Known) or away.of_layers:
+            raise missing("how many bytes of weights are in host memory", self.case.system.spell_out("{placement}"))
+        if isinstance(runtime.memory.vram_share, Known):
+            return weights.value * (1 - runtime.memory.vram_share.value)
+        if self.case.narrative.remarks_on(Topic.EXPERTS_ON_CPU):
+            return float(model.expert_bytes.value_or(weights.value))
+        layers = self.layers
+        return weights.value * max(0, layers.total - layers.on_gpu) / max(1, layers.total)
+
+    def _sent_bytes(self, away: SentAway) -> float | None:
+        """What overrides send to the host by name, beside whole layers there; None where they don't say.
+
+        They come before the runtime's count, which counts a layer as on the GPU though its experts are elsewhere.
+        """
+        if not away.of_layers:
+            return None
+        runtime, model = self.runtime, self.model
+        whole = max(
+            0,
+            runtime.placement.layers.value_or(0)
+            - runtime.placement.gpu_layers.value_or(runtime.placement.layers.value_or(0)),
+        )
+        exact = self.bytes_of_layers_on_host(whole)
+        if exact is not None or away.others or not away.experts:
+            return exact
+        experts, layers = model.expert_bytes.value_or(model.weights_bytes.value_or(0)), model.layers.value_or(0)
+        part = self.layers_without_experts(layers) if layers else None
+        return float(experts * part / layers if part is not None else experts) or None
+
+    @cached_property
+    def gpu_weights_bytes(self) -> float | None:
+        """Weights that GPUs hold: by the layers there, else as much as they could hold; None where neither is known."""
+        layers, on_gpu = self.runtime.placement.layers.value_or(0), self.runtime.placement.gpu_layers.value_or(0)
+        if layers:
+            return self.model.weights_bytes.need() * on_gpu / layers
+        if self.case.gpus.has_none or self.case.gpus.visible_to_runtime is False:
+            return 0.0
+        return self.case.vram.total_bytes
+
+    @cached_property
+    def cache_on_host(self) -> bool:
+        """Whether the keys and values of layers on a GPU are in host memory: as allocated, else as it was set."""
+        host, gpu = (sum(b.bytes for b in self.case.vram.buffers("kv", on_gpu=side)) for side in (False, True))
+        if not host + gpu:
+            return not self.runtime.cache.offload.value_or(default=True)
+        layers, set_so = (
+            self.runtime.placement.layers.value_or(0),
+            self.runtime.cache.offload.value_or(default=True) is False,
+        )
+        most = (
+            self.runtime.placement.gpu_layers.value_or(layers) >= layers / 2
+        )  # with few there, it may be that of the other layers
+        return not gpu and bool(self.case.vram.buffers("model", on_gpu=True)) and (set_so or most)
+
+    @cached_property
+    def output_is_on_gpu(self) -> bool | None:
+        """Whether a GPU holds the output matrix: by an override, else by the log; None where neither says."""
+        return False if self.sent_to_cpu.output else self._counted_output
+
+    @cached_property
+    def leaves_out_output(self) -> bool:
+        """Whether the output is the one layer that is not on the GPU: as the log says, or as old builds place it."""
+        layers, on_gpu = self.runtime.placement.layers.value_or(0), self.runtime.placement.gpu_layers.value_or(0)
+        return 0 < on_gpu == layers - 1 and self._counted_output is False
+
+    @cached_property
+    def _counted_output(self) -> bool | None:
+        """Whether the output is among the layers that are counted on the GPU; None where neither log nor age tells."""
+        runtime = self.runtime
+        if (
+            isinstance(runtime.placement.output_on_gpu, Known)
+            or not isinstance(runtime.version, Known)
+            or not self.case.engine.runs_ggml
+        ):
+            return runtime.placement.output_on_gpu.value_or(None)
+        short = runtime.placement.gpu_layers.value_or(0) < runtime.placement.layers.value_or(0)
+        return False if short and build_number(runtime.version.value) < OUTPUT_LAST_UNTIL else None
+
+    @cached_property
+    def sent_to_cpu(self) -> SentAway:
+        """What the settings of a case send to the CPU; of a model without experts none can leave."""
+        overrides = tuple(self.runtime.placement.tensor_overrides.value_or([]))
+        away = tensors_sent_to_cpu(overrides, names_in(self.model)) if overrides else SentAway()
+        return away._replace(experts=False) if self.model.experts.value_or(None) == 0 else away
+
+    def overrides_sending(self, kind: str) -> list[str]:
+        """The settings, as written, that send away one kind of `SentAway` on their own."""
+        names = names_in(self.model)
+        return [
+            o
+            for o in self.runtime.placement.tensor_overrides.value_or([])
+            if getattr(tensors_sent_to_cpu((o,), names), kind)
+        ]
+
+    def layers_without_experts(self, layers: int) -> float | None:
+        """Layers whose experts are sent away, in part as a fraction; None where the settings do not tell how many."""
+        names = names_in(self.model)._replace(layers=layers)
+        return layers_without_experts(tuple(self.runtime.placement.tensor_overrides.value_or([])), names)
+
+    @cached_property
+    def expert_layers_on_host(self) -> float:
+        """Layers whose experts are on the host: by what was allocated, else by the overrides."""
+        shape = self.case.memory.shape
+        try:
+            return shape.layers - self.read(shape).with_experts
+        except MissingFactError:
+            named = self.layers_without_experts(shape.layers)
+            if named is None:
+                raise
+            return named
+
+    def bytes_of_layers_on_host(self, whole: int) -> int | None:
+        """Bytes of layers in host memory: the first `whole` ones entirely, of the others what overrides send there.
+
+        None where the settings can't be read, or the model's tensors are not known.
+        """
+        return bytes_on_host(self.model, tuple(self.runtime.placement.tensor_overrides.value_or([])), whole)
 
 
 def _holding(shape: Shape, bytes_held: float, *, output_on_gpu: bool = True) -> Placement:
@@ -258,200 +554,3 @@ def _holding(shape: Shape, bytes_held: float, *, output_on_gpu: bool = True) -> 
     if bytes_held < output:
         return Placement(0, output_on_gpu=False)
     return Placement(min(shape.layers, max(0.0, (bytes_held - output) / shape.layer_bytes)), output_on_gpu)
-
-
-def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
-    """By what the process holds on the GPU: less than the weights is a spill; more, with room left, is none."""
-    held = own_vram_bytes(case)
-    if held is None or not own_is_counted(case) or own_lent_bytes(case) >= GIB:
-        return None  # with memory lent to it, what it holds there is not what it put there
-    weights = shape.layers * shape.layer_bytes + shape.output_bytes
-    if held < weights:
-        return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))
-    if any(sent_away(case)):
-        return None
-    if partly := _part_that_is_held(case, shape, held):
-        return partly
-    forced = case.runtime.gpu_layers_set.value_or(None) is not None
-    roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
-    # Where the heads are unknown, an f16 cache of one head in eight
-    for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
-    whole = held >= weights + (for_one * case.runtime.context_length.value_or(0))
-    return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
-
-
-def _part_that_is_held(case: Case, shape: Shape, held: float) -> Placement | None:
-    """More than the weights, and still clearly less than they take together with cache and compute buffers.
-
-    Each layer brings its part of the cache along, so layers are on the host as well; None where nothing is missing.
-    """
-    context = case.runtime.context_length.value_or(0)
-    needs = exact_needs(case, context) if context and not cache_on_host(case) else None
-    if needs is None:
-        return None
-    asked, used = sum(need.total for need in needs[:-1]), held - RUNTIME_CONTEXT_BYTES
-    if asked - used < max(RUNTIME_CONTEXT_BYTES, asked / (shape.layers + 1)):
-        return None
-    return fitting_placement(case, shape, used + margin_bytes(case), context)
-
-
-def cpu_computes(case: Case) -> bool | None:
-    """Whether the CPU has layers or experts to compute; None where nothing tells."""
-    # attention is computed where its cache lies
-    attention_there = buffers_of(case, "kv", on_gpu=False) or case.runtime.kv_offload.value_or(default=True) is False
-    if attention_there or (isinstance(case.machine.gpus, Known) and not case.machine.gpus.value):
-        return True
-    if case.runtime.embedded or any(sent_away(case)) or remarks_on(case, Topic.GPU_ABSENT):
-        return True
-    if holds_weights_on_host(case):
-        return True  # whatever number of layers was counted: experts may be left behind
-    if isinstance(case.runtime.vram_share, Known):
-        return case.runtime.vram_share.value < 1
-    try:
-        return layers_left_on_host(case) > 0
-    except MissingFactError:
-        return True if runtime_sees_gpu(case) is False else None
-
-
-@once
-def uses_no_gpu(case: Case) -> bool:
-    """Whether it is sure that no GPU computes: none is seen, all are hidden, or a setting keeps away from them."""
-    if case.runtime.embedded:
-        return True
-    sees = runtime_sees_gpu(case)
-    if case.runtime.device_set.value_or("") == "none":
-        return not case.runtime.gpu_layers.value_or(0) and not buffers_of(case, "model", on_gpu=True)
-    return sees is False or (sees is None and hidden_by_environment(case) is not None)
-
-
-def gpus_computing(case: Case) -> int | None:
-    """How many GPUs hold a part of the model; None where nothing tells."""
-    held = {b.device for b in buffers_of(case, "model", on_gpu=True)}
-    if held:
-        return len(held)
-    parallel = case.runtime.tensor_parallel.value_or(1) * case.runtime.pipeline_parallel.value_or(1)
-    if parallel > 1:
-        return parallel
-    if isinstance(case.machine.gpus, Known) and len(gpus_of(case)) <= 1:
-        return len(gpus_of(case))
-    if case.runtime.split_mode.value_or("") == "none":
-        return 1
-    listed = all(isinstance(gpu.processes, Known) for gpu in gpus_of(case))
-    return len(gpus_held(case)) or None if listed else None
-
-
-USUAL_LANES = 16
-FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
-"""What any link of today copies at most: where nobody looked, a copy takes at least as long as over this one."""
-ASLEEP = 2  # The highest generation that a link falls to while its GPU rests
-SHOW_LINK = "while a prompt is read: {gpu_link}"
-
-
-def host_weights_bytes(case: Case) -> float:
-    """Bytes of weights in the host's memory, the token table apart; MissingFactError where nothing tells."""
-    if computes_all_on_gpus(case):
-        left = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False)) if fetches_what_lacks_room(case) else 0
-        return float(case.runtime.cpu_offload_bytes.value_or(left))
-    runtime, model = case.runtime, case.model
-    on_host, on_gpu = (sum(b.bytes for b in buffers_of(case, "model", on_gpu=side)) for side in (False, True))
-    if on_host and (on_gpu or not model.weights_bytes.value_or(0)):
-        return max(0.0, on_host - model.token_table_bytes.value_or(0))
-    away = sent_away(case)
-    if (sent := _sent_bytes(case, away)) is not None:
-        return sent
-    if isinstance(runtime.size_bytes, Known) and isinstance(runtime.size_vram_bytes, Known) and not away.of_layers:
-        return float(max(0, runtime.size_bytes.value - runtime.size_vram_bytes.value))
-    weights = model.weights_bytes
-    if not isinstance(weights, Known) or away.of_layers:
-        raise missing("how many bytes of weights lie in the host's memory", spelled_out("{placement}", case))
-    if isinstance(runtime.vram_share, Known):
-        return weights.value * (1 - runtime.vram_share.value)
-    if remarks_on(case, Topic.EXPERTS_ON_CPU):
-        return float(model.expert_bytes.value_or(weights.value))
-    layers = counted_layers(case)
-    return weights.value * max(0, layers.total - layers.on_gpu) / max(1, layers.total)
-
-
-def _sent_bytes(case: Case, away: SentAway) -> float | None:
-    """What settings send to the host by name, beside layers that lie there as a whole; None where they tell nothing.
-
-    They come before what the runtime counts, which takes a layer for one on the GPU though its experts are elsewhere.
-    """
-    if not away.of_layers:
-        return None
-    runtime, model = case.runtime, case.model
-    whole = max(0, runtime.layers.value_or(0) - runtime.gpu_layers.value_or(runtime.layers.value_or(0)))
-    exact = bytes_of_layers_on_host(case, whole)
-    if exact is not None or away.others or not away.experts:
-        return exact
-    experts, layers = model.expert_bytes.value_or(model.weights_bytes.value_or(0)), model.layers.value_or(0)
-    part = layers_without_experts(case, layers) if layers else None
-    return float(experts * part / layers if part is not None else experts) or None
-
-
-def host_link_bytes_per_s(case: Case) -> float | None:
-    """What the link between host and GPU copies, by the best that was seen of it; None where nobody looked."""
-    rates = []
-    for gpu in gpus_used(case):
-        seen = next((g for g in case.run.gpus.value_or(()) if g.index == gpu.index), None)
-        generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or _generation_awake(gpu)
-        lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(0)
-        if generation and lanes:
-            rates.append(link_bytes_per_s(generation, lanes))
-    return max(rates, default=None)
-
-
-def _generation_awake(gpu: Gpu) -> int:
-    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
-    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
-    now = gpu.pcie_generation.value_or(0)
-    if rests and isinstance(gpu.pcie_generation_max, Known):
-        return max(now, gpu.pcie_generation_max.value)
-    return 0 if rests and now <= ASLEEP else now
-
-
-def held_by_others(case: Case, others: list[GpuProcess], how_to_get: str) -> float:
-    """What they hold: as listed, else what is in use and neither the runtime's nor the driver's."""
-    sizes = [p.vram_bytes for p in others]
-    listed = float(sum(size.value_or(0) for size in sizes))
-    if all(isinstance(size, Known) for size in sizes):
-        return listed
-    own, gpus, buffers = own_vram_bytes(case), gpus_used(case), case.runtime.buffers
-    if own is None and isinstance(buffers, Known):
-        own = RUNTIME_CONTEXT_BYTES + sum(b.bytes for b in buffers.value if b.on_gpu)
-    if own is None or not all(isinstance(gpu.vram_used_bytes, Known) for gpu in gpus):
-        raise missing("how much GPU memory each process holds", how_to_get)
-    used = sum(gpu.vram_used_bytes.need() for gpu in gpus)
-    return max(listed, used - own - NOBODYS_BYTES * len(gpus))
-
-
-def driver_lends(case: Case) -> bool:
-    """Whether what counts as on the GPU may lie in system memory: it may move, or Windows lent gigabytes."""
-    lent = any(gpu.shared_used_bytes.value_or(0) >= GIB for gpu in gpus_of(case))
-    return lent or "GGML_CUDA_ENABLE_UNIFIED_MEMORY" in case.runtime.environment.value_or({})
-
-
-class Memory(NamedTuple):
-    """All that a GPU has, and what was free of it before the load."""
-
-    total: float
-    free: float
-
-    @property
-    def gone(self) -> float:
-        """What somebody else held."""
-        return self.total - self.free
-
-
-def memory_before(case: Case, device: SeenDevice) -> Memory | None:
-    """As the runtime saw it, or with the total of the one kind of card that it can be; None where either is missing.
-
-    Where the driver lists who holds memory on the card, that list decides, and not what is gone.
-    """
-    is_cpu = "cpu" in (device.library, device.name.lower())
-    cards = [gpu for gpu in candidate_gpus(device, gpus_of(case)) if isinstance(gpu.processes, Unknown)]
-    totals = {gpu.vram_total_bytes.value_or(0) for gpu in cards}
-    total = device.total_bytes.value_or(totals.pop() if len(totals) == 1 else 0)
-    if not total or is_cpu or device.integrated.value_or(default=False) or not isinstance(device.free_bytes, Known):
-        return None
-    return Memory(float(total), float(device.free_bytes.value))

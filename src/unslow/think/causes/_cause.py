@@ -1,37 +1,37 @@
-"""What a cause is: its question, the facts that decide it, the ways to find it, how it asks for what is missing.
+"""What a cause is: the facts that decide it, the routes by which it is found or ruled out, and its answers.
 
-And its answers.
+A cause is asked route by route, in the order in which it declares them:
+
+- A route that answers `Found` or `Absent` decides, and no later one is asked.
+- `Suspected` is kept: it is the answer only where no later route decides.
+- `None` means that this route has nothing to say here. A missing fact (`MissingFactError`) passes to the next route
+  too; where nothing decides, the first missing fact is what the person is asked for.
+
+So the order is the order of trust. What was *measured* on this machine (timed, sampled, or tried) comes before what a
+*log* or the runtime's own account says, that before what is *counted* (sizes, settings and physics held against each
+other), and that before what a person *told*. Three exceptions: a trial that a person
+made is an experiment on this very machine and comes first even where it was told; a route that can only find comes
+before one that also rules out; and one that only says that the question makes no sense here may come before both.
 """
 
-from collections.abc import Callable
-from functools import lru_cache
-from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
-from msgspec import Struct
-from msgspec.structs import fields
-
+from unslow.facts.account import Comparison, Remark
 from unslow.facts.knob import Change
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Absence, Known, MissingFactError, Unknown, not_found
-from unslow.think.case.instructions import container_of, system_of
-from unslow.think.case.narrative import is_report
-from unslow.think.case.placement import uses_no_gpu
-from unslow.think.case.runtime import runs_ggml
-from unslow.think.case.work import Cure
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
+from unslow.think.case.cure import Cure, Remedy
+from unslow.think.case.group import Citations
+from unslow.think.case.narrative import gain_of
+from unslow.think.case.view import CaseView
 from unslow.think.report import Cost, Evidence
 
-Citations = tuple[Evidence, ...]
-"""The facts that show something, as they are shown themselves."""
+__all__ = ["Absent", "CannotTell", "Cause", "Citations", "Found", "Remedy", "Route", "Suspected", "finding"]
+
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
-
-
-class Remedy(NamedTuple):
-    """A knob to turn, and what physics should then reckon with; None where it can't say."""
-
-    change: Change
-    cure: Cure | None = None
-    risk: str = ""
+Need = str | tuple[str, ...]
+Kind = Literal["measured", "log", "counted", "told"]
+"""What a route rests on, see above."""
 
 
 class Found(NamedTuple):
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     sure: bool = False  # Whether it stands beside other causes, though it is a last resort
     lost: Cost | None = None
     apart: bool = False
-    """Whether what it costs is no part of the time of its phase, as it was measured: then nothing else shares it."""
+    """Whether what it costs is not a part of the measured time of its phase: then nothing else shares it."""
 
 
 class Absent(NamedTuple):
@@ -77,14 +77,21 @@ class CannotTell(NamedTuple):
     suspected: str = ""
 
 
-Need = str | tuple[str, ...]
+Answer = Found | Absent | Suspected
+
+
+class Route(NamedTuple):
+    """One way to look at a cause; the docstring of `look` says what it looks at."""
+
+    kind: Kind
+    look: Callable[[CaseView], Answer | None]
 
 
 class Cause(NamedTuple):
     """One reason for slow inference. A need that is a tuple is met by any one of its facts.
 
     `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked, those of what is `on_gpu`
-    where the runtime uses none, and `ggml_only` ones in runtimes that do nothing of the kind. Of a load that failed
+    where the runtime uses none, and `ggml_only` ones in runtimes that are not built on llama.cpp. Of a load that failed
     only what `fails_load` matters. `ask` is the command that gets what decides, where the fact itself has no advice. A
     `last_resort` stands only where nothing else was found.
     """
@@ -92,7 +99,7 @@ class Cause(NamedTuple):
     title: str
     phase: Phase
     needs: tuple[Need, ...]
-    check: Callable[[Case], Found | Absent | Suspected]
+    routes: tuple[Route, ...]
     explains: tuple[str, ...] = ()
     gpu_only: bool = False
     ask: str = ""
@@ -103,93 +110,80 @@ class Cause(NamedTuple):
     not_on: tuple[str, ...] = ()
     """Systems that have nothing of the kind, unless it is in a container, which is a Linux of its own."""
 
+    def check(self, case: CaseView) -> Answer:
+        """The answer of the first route that decides; else the first suspicion; else the first missing fact raises."""
+        suspicion, lacking = None, None
+        for route in self.routes:
+            try:
+                answer = route.look(case)
+            except MissingFactError as error:
+                lacking = lacking or error
+                continue
+            if isinstance(answer, Found | Absent):
+                return answer
+            suspicion = suspicion or answer
+        if suspicion:
+            return suspicion
+        raise lacking or MissingFactError(Unknown("no evidence either way"))
 
-def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
-    """The reason for which a cause is no question here, whatever else is known."""
+
+def finding(  # noqa: PLR0913 (the fields of Found)
+    case: CaseView,
+    because: str,
+    *shown_by: str | Evidence | Remark | Iterable[Evidence],
+    cure: Cure | None = None,
+    fixes: Iterable[Remedy | Change] = (),
+    trial: Comparison | None = None,
+    explains: tuple[str, ...] | None = None,
+    speedup: float | None = None,
+    sure: bool = False,
+    lost: Cost | None = None,
+    apart: bool = False,
+) -> Found:
+    """The one way to say that a cause is there.
+
+    `shown_by` are paths of facts, remarks, or evidence made by `case.cite`. A fix that is only a change cures as the
+    cause does. A `trial` is cited last, and how much faster its fast side was is the speedup.
+    """
+    evidence = list[Evidence]()
+    for one in shown_by:
+        match one:
+            case str():
+                evidence.append(case.cite(one))
+            case Remark():
+                evidence.extend(case.narrative.cite_remarks([one]))
+            case Evidence():
+                evidence.append(one)
+            case _:
+                evidence.extend(one)
+    if trial is not None:
+        evidence.append(case.narrative.cite_comparison(trial))
+        speedup = gain_of(trial) if speedup is None else speedup
+    remedies = tuple(fix if isinstance(fix, Remedy) else Remedy(fix, cure) for fix in fixes)
+    return Found(because, tuple(evidence), cure, remedies, explains, speedup, sure, lost, apart)
+
+
+def ruled_out_at_once(case: CaseView, cause: Cause) -> Absent | None:
+    """Why a cause is out of the question here, whatever else is known; None where it is not."""
     if cause.gpu_only and isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
         return Absent("no GPU in this machine")
-    if not cause.fails_load and case.runtime.state.value_or("") == "failed" and not is_report(case):
-        return Absent("the model was never loaded, so there is no speed to explain")
-    if cause.ggml_only and runs_ggml(case) is False and not is_report(case):
-        return Absent(f"{case.runtime.name.value_or('this runtime')} does nothing of the kind")
-    if cause.not_on and system_of(case) in cause.not_on and not container_of(case) and not is_report(case):
-        return Absent(f"{system_of(case)} has nothing of the kind")
-    if cause.on_gpu and uses_no_gpu(case):
-        return Absent("the runtime uses no GPU")
-    return None
+    if not case.narrative.is_report:
+        if not cause.fails_load and case.engine.load_failed:
+            return Absent("the model was never loaded, so there is no speed to explain")
+        if cause.ggml_only and case.engine.runs_ggml is False:
+            return Absent(f"{case.engine.label} does nothing of the kind")
+        if case.system.family in cause.not_on and not case.system.container:
+            return Absent(f"{case.system.family} has nothing of the kind")
+    return Absent("the runtime uses no GPU") if cause.on_gpu and case.placement.uses_no_gpu else None
 
 
-def fact_at(case: Case, path: str) -> Any:
-    """The fact at a dotted path, through known lists by index; an Unknown on the way is the answer."""
-    plain = _plainly(path)
-    return plain(case) if plain else _step_by_step(case, path)
-
-
-@lru_cache(maxsize=1024)  # the paths that causes name, which every judgement walks again
-def _plainly(path: str) -> Callable[[Case], Any] | None:
-    """How a path is walked that has no fact before its end; None of one that has."""
-    kind: Any = Case
-    for step in path.split(".")[:-1]:
-        kind = next((field.type for field in fields(kind) if field.name == step), None)
-        if not isinstance(kind, type) or not issubclass(kind, Struct) or issubclass(kind, Unknown):
-            return None
-    return attrgetter(path)
-
-
-def _step_by_step(case: Case, path: str) -> Any:
-    value: Any = case
-    for step in _steps(path):
-        if isinstance(value, Unknown):
-            return value
-        if isinstance(value, Known):
-            value = value.value
-        if isinstance(step, str):
-            value = getattr(value, step)
-        elif step < len(value):
-            value = value[step]
-        else:
-            return not_found(f"there is no {path}")
-    return value
-
-
-@lru_cache(maxsize=1024)
-def _steps(path: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdigit() else step for step in path.split("."))
-
-
-def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
+def missing_need(case: CaseView, needs: tuple[Need, ...]) -> CannotTell | None:
     """The first need that the case does not meet."""
     for need in needs:
         paths = (need,) if isinstance(need, str) else need
-        facts = [fact_at(case, path) for path in paths]
+        facts = [case.fact(path) for path in paths]
         if all(isinstance(fact, Unknown) for fact in facts):
-            # of several, the one whose looker left the best advice
+            # of several, the one with the best advice
             best = max(facts, key=lambda fact: (bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED))
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)
     return None
-
-
-Route = Callable[[Case], Found | Absent | Suspected | None]
-"""One way to look at a cause: None where it has nothing to say, MissingFactError where it lacks a fact."""
-
-
-def check_by(*routes: Route) -> Callable[[Case], Found | Absent | Suspected]:
-    """The check of a cause that is looked at in several ways."""
-    return lambda case: first_to_decide(case, *routes)
-
-
-def first_to_decide(case: Case, *routes: Route) -> Found | Absent | Suspected:
-    """The answer of the first way that decides; else the first suspicion; else what the first way lacks."""
-    suspected, lacking = None, None
-    for route in routes:
-        try:
-            answer = route(case)
-        except MissingFactError as error:
-            lacking = lacking or error
-            continue
-        if isinstance(answer, Found | Absent):
-            return answer
-        suspected = suspected or answer
-    if suspected:
-        return suspected
-    raise lacking or MissingFactError(Unknown("nothing that was seen speaks of it"))

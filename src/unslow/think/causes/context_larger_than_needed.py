@@ -1,8 +1,8 @@
-"""The context is far longer than what is used, and its KV cache pushes layers out of the GPU.
+"""The context is far longer than what is used, and its KV cache pushes layers off the GPU.
 
 ## Why it is slow
 The KV cache is allocated for the whole configured context when the model is loaded, used or not. What it takes, the
-weights can't have: layers move to the CPU, and every token pays for them. Ollama's default context grows with the GPU:
+weights cannot have: layers move to the CPU, and every token pays for them. Ollama's default context grows with the GPU:
 4096 tokens, 32,768 from 23 GiB on, 262,144 from 47 GiB on.
 
 Guides give 16 GB for 32K tokens of an 8B model and 84 GB of a 70B one, but these models share their keys and values
@@ -13,46 +13,32 @@ KV cache bytes = cells x bytes per token. At the context that is really used, mo
 `llama_kv_cache: size = ...`; `/metrics` (start it with `--metrics`) shows the longest sequence so far.
 
 ## What it is not
-A cache that leaves all layers on the GPU, however long the context; nor one that is really used up to its end.
+A cache that leaves all layers on the GPU, however long the context; nor one that is really used to its end.
 
 ## How to fix
 Set the context to what you need, or store the cache as q8_0:
 - llama.cpp: `-c 8192`; without `-c`, builds from 7407 on shrink the context themselves before they give up layers
 - Ollama: `OLLAMA_CONTEXT_LENGTH=8192`, or `num_ctx` in the request or the Modelfile
 - LM Studio: `lms load KEY --context-length 8192`
-- vLLM: `--max-model-len 8192`; SGLang: `--context-length 8192`: there it costs places for other requests, not layers
+- vLLM: `--max-model-len 8192`; SGLang: `--context-length 8192`: there it costs room for other requests, not layers
 - Transformers: nothing to set; its cache grows with the conversation
 
 ## Safety
-Longer conversations than the new context are cut or refused.
+Conversations longer than the new context are cut or refused.
 """
 
 import re
 
-import msgspec
-
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known, MissingFactError, first_known
-from unslow.think.case.demand import fitting_placement, kv_per_token, plan_of, read_demand, read_shape
-from unslow.think.case.gpus import vram_total_bytes
-from unslow.think.case.narrative import experiment_on, lost_since_a_version, remarks_on, slow_side_has_more, told_ratio
-from unslow.think.case.placement import (
-    counted_layers,
-    grown_beyond_weights,
-    layers_left_on_host,
-    seen_split,
-    set_on_purpose,
-)
-from unslow.think.case.vram import available_vram_bytes, margin_bytes
-from unslow.think.case.work import Cure, with_settings
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, check_by, fact_at
-from unslow.think.causes._facts import cite, cite_comparison
-from unslow.think.causes._memory_remedies import HALF_CACHE, SHORTEST_USEFUL, brings_back_enough, shorter_context
+from unslow.facts.values import GIB
+from unslow.think.case.cure import Cure
+from unslow.think.case.narrative import slow_side_has_more, told_ratio
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, finding
+from unslow.think.plan import free_memory
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
-_STEP = 1024  # Tokens: an advice in round numbers
 DRIVEN_OUT = 1.5  # Times as fast with the shorter context: attention alone does not cost that much of a short prompt
 _SETTING = re.compile(
     r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|context(?:size| length| size| window| set)\b",
@@ -61,151 +47,113 @@ _SETTING = re.compile(
 LONG = 8192  # Tokens: a shorter context is not what makes a model grow
 VERY_LONG, ROOMY = 65536, 0.7
 """Tokens of a context that takes gigabytes in any model, and a share of the GPU that leaves room for a usual one."""
-_AS_LONG_AS_USED = Remedy(
-    Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer"), None, "long chats are cut"
-)
-HEADROOM = 2  # A conversation may grow to twice what was seen before it would be cut
 
 
-def _by_failure(case: Case) -> Absent | None:
-    failure = case.runtime.allocation_failure.value_or(None)
+def weights_failed(case: CaseView) -> Absent | None:
+    """The weights themselves could not be allocated."""
+    failure = case.runtime.memory.allocation_failure.get()
     return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
 
 
-def _by_layers(case: Case) -> Found | Absent:
+def layers_at_needed_context(case: CaseView) -> Found | Absent:
     """How many more layers would fit at the context that is used."""
-    context, used = case.runtime.context_length.need(), case.runtime.longest_sequence.value_or(0)
-    # Tokens that the context must hold: for every slot as many, unless they share one cache
-    for_one = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
-    needed = int(for_one * (1 if case.runtime.kv_unified.value_or(default=True) else case.runtime.slots.value_or(1)))
-    cache = kv_per_token(case) * context
-    if not layers_left_on_host(case):
+    context, needed = case.runtime.context.length.need(), free_memory.needed_context(case)
+    cache, left = case.memory.kv_bytes_per_token * context, case.placement.layers_on_host
+    if not left:
         return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
-    known = first_known(case.wish.context_tokens, case.runtime.longest_sequence)
-    if not isinstance(known, Known):
-        asked = msgspec.structs.replace(known, how_to_get=known.how_to_get or TELL)
-        raise MissingFactError(asked, "wish.context_tokens")
+    case.memory.need_context_used(TELL)
     if needed >= context:
         return Absent(f"{context} tokens are configured, {needed} needed")
-    shape, demand = read_shape(case), read_demand(case)
+    layers, demand = case.memory.shape.layers, case.memory.demand()
     if demand.lacking <= 0:
         return Absent(f"there was room for it: {demand.available / GIB:.1f} GiB free")
-    if _fits_with_flash_attention(case):
-        return Absent(f"with flash attention on all {context} tokens fit")
-    then = fitting_placement(case, shape, demand.available, needed)
-    fitting = int(then.gpu_layers) + then.output_on_gpu
-    now = counted_layers(case).on_gpu
+    if case.memory.fits_with_flash_attention:
+        return Absent(f"with flash attention all {context} tokens fit")
+    fitting, now = case.memory.layers_that_fit(demand.available, needed), case.placement.layers.on_gpu
     cure = Cure(vram_bytes=demand.available, context=needed)
-    if not brings_back_enough(case, cure, fitting - now, layers_left_on_host(case)):
-        return Absent(f"even at {needed} tokens {'only' if fitting > now else 'no more than'} {fitting} layers fit")
-    wanted = "wish.context_tokens" if case.wish.context_tokens.value_or(0) else "runtime.longest_sequence"
-    enough = fitting > shape.layers
-    return Found(
-        because=f"the KV cache for {context} tokens takes {cache / GIB:.1f} GiB; at {needed} tokens {fitting} of "
-        f"{shape.layers + 1} layers fit on the GPU instead of {now}",
-        evidence=(cite(case, "runtime.context_length", f"{needed} tokens needed"), cite(case, wanted)),
+    if not free_memory.brings_back_enough(case, cure, fitting - now, left):
+        return Absent(f"even at {needed} tokens only {fitting} layers fit")
+    wish = case.wish.context_tokens.get()
+    return finding(
+        case,
+        f"the KV cache for {context} tokens takes {cache / GIB:.1f} GiB; at {needed} tokens {fitting} of {layers + 1} "
+        f"layers fit on the GPU instead of {now}",
+        case.cite("runtime.context.length", f"{needed} tokens needed"),
+        "wish.context_tokens" if wish else "runtime.history.longest_sequence",
         cure=cure,
-        remedies=(
-            Remedy(Knob.CONTEXT_LENGTH.to(needed, "a shorter context frees GPU memory"), cure, "long chats are cut"),
-        ),
-        explains=("weights_spill_to_ram", "other_process_holds_vram") if enough else ("weights_spill_to_ram",),
+        fixes=[Remedy(Knob.CONTEXT_LENGTH.to(needed, "a shorter context frees GPU memory"), cure, free_memory.CUT)],
+        explains=("weights_spill_to_ram", *(("other_process_holds_vram",) if fitting > layers else ())),
     )
 
 
-def _fits_with_flash_attention(case: Case) -> bool:
-    """Whether it is the buffer for scores of attention that is not fused, and not the cache, that leaves no room."""
-    if case.runtime.flash_attention.value_or(default=True) is not False:
-        return False
-    if plan_of(case):
-        return read_demand(with_settings(case, Cure(flash_attention=True))).lacking <= 0
-    context = first_known(case.runtime.context_length, case.runtime.context_set).need()
-    cache = case.runtime.kv_bytes.value if isinstance(case.runtime.kv_bytes, Known) else kv_per_token(case) * context
-    return case.model.weights_bytes.need() + cache + margin_bytes(case) <= available_vram_bytes(case)
-
-
-def _by_reckoning(case: Case) -> Found | Absent | None:
-    """By the runtime's own sums: all of it does not fit, and the weights without so long a context would."""
-    runtime = case.runtime
-    asked, available = runtime.asked_bytes.need(), available_vram_bytes(case)
-    context = first_known(runtime.context_length, runtime.context_set).need()
-    if asked <= available:
-        return Absent(f"all of it fits: {asked / GIB:.1f} GiB asked, {available / GIB:.1f} GiB free")
-    if _fits_with_flash_attention(case):
-        return Absent(f"with flash attention on all {context} tokens fit")
-    # What is left of the sum without the cache; the file's own size where it is known
-    known = case.model.weights_bytes.value_or(0)
-    weights = float(known or asked - case.runtime.kv_bytes.need())
-    if weights > available:
-        return Absent(f"the weights alone ask for {weights / GIB:.1f} GiB, and {available / GIB:.1f} GiB were free")
-    fitting = int(context * (available - weights) / max(1.0, asked - weights)) // _STEP * _STEP
-    wanted = max(case.wish.context_tokens.value_or(0), runtime.longest_sequence.value_or(0), SHORTEST_USEFUL)
+def runtimes_own_sum(case: CaseView) -> Found | Absent:
+    """By the runtime's own sums, the weights would fit without the cache and buffers of so long a context."""
+    asked, free = case.runtime.memory.asked_bytes.need(), case.vram.available_bytes
+    context = case.memory.need_context()
+    if asked <= free:
+        return Absent(f"the whole model fits: {asked / GIB:.1f} GiB needed, {free / GIB:.1f} GiB free")
+    if case.memory.fits_with_flash_attention:
+        return Absent(f"with flash attention all {context} tokens fit")
+    weights = float(case.memory.weights_bytes or asked - case.runtime.cache.bytes.need())
+    if weights > free:
+        return Absent(f"the weights alone need {weights / GIB:.1f} GiB, and {free / GIB:.1f} GiB were free")
+    wanted = max(case.memory.context_used, free_memory.SHORTEST_USEFUL)
     if wanted >= context:
         return Absent(f"{context} tokens are configured, {wanted} needed")
-    change = Knob.CONTEXT_LENGTH.to(max(SHORTEST_USEFUL, fitting), "what fits beside the weights")
-    return Found(
-        because=f"the weights take {weights / GIB:.1f} GiB of the {available / GIB:.1f} GiB that were free; the KV "
-        f"cache and the buffers for {context} tokens make it {asked / GIB:.1f} GiB",
-        evidence=(cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"), cite(case, _where_set(case))),
-        cure=Cure(vram_bytes=available, context=SHORTEST_USEFUL),
-        remedies=(Remedy(change, Cure(vram_bytes=available, context=fitting), "long chats are cut"),),
+    fitting = int(context * (free - weights) / max(1.0, asked - weights)) // free_memory.STEP * free_memory.STEP
+    shorter = Knob.CONTEXT_LENGTH.to(max(free_memory.SHORTEST_USEFUL, fitting), "what fits beside the weights")
+    return finding(
+        case,
+        f"the weights take {weights / GIB:.1f} of the {free / GIB:.1f} GiB that were free; the KV cache and buffers "
+        f"for {context} tokens make it {asked / GIB:.1f} GiB",
+        case.cite("runtime.memory.asked_bytes", f"{free / GIB:.1f} GiB free"),
+        case.memory.context_fact,
+        cure=Cure(vram_bytes=free, context=free_memory.SHORTEST_USEFUL),
+        fixes=[Remedy(shorter, Cure(vram_bytes=free, context=fitting), free_memory.CUT)],
     )
 
 
-def _by_sizes(case: Case) -> Found | None:
-    """By what the loaded model takes in all: what of it is on the GPU is more than the weights are."""
-    grown, name = grown_beyond_weights(case), _where_set(case)
-    if grown is None or not name or fact_at(case, name).need() < LONG:
+def grown_beyond_weights(case: CaseView) -> Found | None:
+    """The part of a split model that is on the GPU is larger than all of its weights."""
+    grown, fact = case.placement.growth_beyond_weights, case.memory.context_fact
+    if grown is None or not fact or (context := case.need(fact)) < LONG:
         return None
-    context = fact_at(case, name)
-    return Found(
-        because=f"the model takes {grown.size / GIB:.0f} GiB with a context of {context.need()} tokens, its weights "
-        f"about {grown.weights / GIB:.0f} GiB: they alone would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU",
-        evidence=(cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"), cite(case, name)),
-        remedies=(shorter_context(case) or _AS_LONG_AS_USED, HALF_CACHE),
+    weights = f"{grown.weights / GIB:.0f} GiB"
+    because = (
+        f"the model takes {grown.size / GIB:.0f} GiB with a context of {context} tokens, its weights about {weights}: "
+        f"they would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU"
     )
+    cited = case.cite("runtime.memory.size_bytes", f"{weights} of weights")
+    return finding(case, because, cited, fact, fixes=[free_memory.fitting_context(case), free_memory.HALF_CACHE])
 
 
-def _by_room(case: Case) -> Found | None:
-    """A split model whose weights alone would leave room on the GPU, with a context as long as few ever use."""
-    split, name, vram = seen_split(case), _where_set(case), vram_total_bytes(case)
-    weights = float(case.model.weights_bytes.value_or(0))
-    if not split or not name or not vram or not weights or set_on_purpose(case) or lost_since_a_version(case):
-        return None
-    context = fact_at(case, name).need()
-    if (
-        context < VERY_LONG
-        or _fits_with_flash_attention(case)
-        or weights > ROOMY * vram
-        or remarks_on(case, Topic.OTHER_VRAM_USER, Topic.VRAM_FREE)
-    ):
-        return None
-    return Found(
-        because=f"{split.words} with a context of {context} tokens, and the weights of {weights / GIB:.0f} GiB alone "
-        f"would leave room on a GPU of {vram / GIB:.0f} GiB",
-        evidence=(cite(case, name, f"{weights / GIB:.0f} GiB of weights"), cite(case, split.fact)),
-        remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
-    )
-
-
-def _where_set(case: Case) -> str:
-    """The fact that tells the context: as it runs, as it was asked for, or as it is where nobody asks."""
-    names = ("runtime.context_length", "runtime.context_set", "runtime.context_default")
-    return next((name for name in names if isinstance(fact_at(case, name), Known)), "")
-
-
-def _by_trial(case: Case) -> Found | None:
-    """Two speeds with two settings of the context: one that is only set costs nothing, unless it drives weights out."""
-    trial = experiment_on(case, Topic.CONTEXT, metrics=("decode",))
+def shorter_was_faster(case: CaseView) -> Found | None:
+    """A person set two contexts, and the shorter was far faster: a setting alone costs nothing unless layers move."""
+    trial = case.narrative.experiment_on(Topic.CONTEXT, metrics=("decode",))
     if trial is None or trial.worded or told_ratio(trial) < DRIVEN_OUT or not _SETTING.search(trial.text):
         return None
     if slow_side_has_more(trial, Topic.CONTEXT) is False:
         return None
-    return Found(
-        because=f"with a shorter context set it is {told_ratio(trial):.1f} times as fast: {trial.text}",
-        evidence=(cite_comparison(case, trial),),
-        remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
-        speedup=told_ratio(trial),
+    because = f"with a shorter context set it is {told_ratio(trial):.1f} times as fast: {trial.text}"
+    return finding(case, because, fixes=[free_memory.fitting_context(case)], trial=trial)
+
+
+def very_long_context(case: CaseView) -> Found | None:
+    """A split model whose weights would leave room on the GPU, with a context that few ever use."""
+    split, fact, vram = case.placement.split, case.memory.context_fact, case.vram.total_bytes
+    weights, blamed = case.memory.weights_bytes, (Topic.OTHER_VRAM_USER, Topic.VRAM_FREE)
+    if not split or not fact or not vram or not weights or case.placement.is_deliberate:
+        return None
+    if case.narrative.blames_version or (context := case.need(fact)) < VERY_LONG:
+        return None
+    if case.memory.fits_with_flash_attention or weights > ROOMY * vram or case.narrative.remarks_on(*blamed):
+        return None
+    because = (
+        f"{split.words} with a context of {context} tokens, although the weights of {weights / GIB:.0f} GiB alone "
+        f"would leave room on a GPU of {vram / GIB:.0f} GiB"
     )
+    cited = case.cite(fact, f"{weights / GIB:.0f} GiB of weights")
+    return finding(case, because, cited, split.fact, fixes=[free_memory.fitting_context(case)])
 
 
 CAUSE = Cause(
@@ -213,34 +161,26 @@ CAUSE = Cause(
     phase="decode",
     needs=(
         (
-            "runtime.context_length",
-            "runtime.context_set",
-            "runtime.context_default",
-            "runtime.allocation_failure",
+            "runtime.context.length", "runtime.context.requested", "runtime.context.default",
+            "runtime.memory.allocation_failure", "account.comparisons",
+        ),
+        (
+            "wish.context_tokens", "runtime.history.longest_sequence", "runtime.memory.asked_bytes",
+            "runtime.memory.size_bytes", "model.weights_bytes", "runtime.memory.allocation_failure",
             "account.comparisons",
         ),
         (
-            "wish.context_tokens",
-            "runtime.longest_sequence",
-            "runtime.asked_bytes",
-            "runtime.size_bytes",
-            "model.weights_bytes",
-            "runtime.allocation_failure",
-            "account.comparisons",
-        ),
-        (
-            "runtime.gpu_layers",
-            "runtime.allocation_failure",
-            "machine.gpus.0.processes",
-            "runtime.asked_bytes",
-            "runtime.size_bytes",
-            "account.comparisons",
+            "runtime.placement.gpu_layers", "runtime.memory.allocation_failure", "machine.gpus.0.processes",
+            "runtime.memory.asked_bytes", "runtime.memory.size_bytes", "account.comparisons",
         ),
     ),
-    check=check_by(_by_failure, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room),
+    routes=(
+        Route("log", weights_failed), Route("counted", layers_at_needed_context), Route("log", runtimes_own_sum),
+        Route("log", grown_beyond_weights), Route("told", shorter_was_faster), Route("counted", very_long_context),
+    ),
     on_gpu=True,
     fails_load=True,
     gpu_only=True,
     explains=("weights_spill_to_ram",),
     ask="{placement}; and the size of the KV cache, which the same log shows",
-)
+)  # fmt: skip

@@ -1,15 +1,15 @@
-"""A setting switches CUDA graphs or compilation off.
+"""A setting disables CUDA graphs or compilation.
 
 ## Why it is slow
-Decoding one token is hundreds of small kernels. A CUDA graph starts them all at once; in eager mode the host starts
-each by itself, and for small models and few requests the GPU waits for the host most of the time.
+Decoding one token takes hundreds of small kernels. A CUDA graph launches them all at once; in eager mode the host
+launches each one separately, and with a small model and few requests the GPU waits for the host most of the time.
 
 ## How to confirm
-The setting is in the command line, the environment or the log, tokens come far slower than the GPU's bandwidth allows,
-and few requests run at a time: with many, kernels are long enough to hide their start.
+The setting is in the command line, the environment or the log, decode is far slower than the GPU's bandwidth allows,
+and few requests run at a time: with many, kernels take long enough to hide their launch.
 
 ## What it is not
-Launches that are slow with nothing switched off: that is `kernel_launch_bound`. Nor a large model, or many requests at
+Launches that are slow with nothing disabled: that is `kernel_launch_bound`. Nor a large model, or many requests at
 once, where the setting costs next to nothing.
 
 ## How to fix
@@ -20,8 +20,8 @@ Remove the setting:
 - Transformers: generate with `cache_implementation="static"`, which compiles; its default cache grows with each token,
   and nothing that grows can be captured
 
-Graphs take some GPU memory and seconds at the start; if memory is why it was set, let vLLM capture fewer sizes
-(`--max-num-seqs`) instead.
+Graphs take some GPU memory, and seconds at startup. If the setting was meant to save memory, let vLLM capture fewer
+sizes instead (`--max-num-seqs`).
 
 ## Safety
 Answers do not change beyond rounding.
@@ -29,66 +29,66 @@ Answers do not change beyond rounding.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.narrative import blames, is_report, slow_side_has, tried
-from unslow.think.case.prediction import Prediction, predict
-from unslow.think.case.runtime import runs_ggml
-from unslow.think.case.slowness import behaves_as_set_up, lost_against
-from unslow.think.case.work import FETCHES, Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import cite, found_by_trial, need
+from unslow.think.case.cure import Cure
+from unslow.think.case.narrative import slow_side_has, times_as_fast
+from unslow.think.case.physics import FETCHES
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
-_SWITCH_ON = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that switches them off"), ON, "some GPU memory")
-MOSTLY = 0.5  # Of a token
-FEW_REQUESTS = 8  # At a time: with more, kernels are long enough to hide their start
+_ENABLE = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that disables CUDA graphs"), ON, "some GPU memory")
+MOSTLY = 0.5  # Of a token's time
+FEW_REQUESTS = 8  # At a time: with more, kernels take long enough to hide their launch
 
 
-def _by_trial(case: Case) -> Found | Suspected | None:
-    trial = tried(case, Topic.GRAPHS, Topic.KERNEL)
-    if trial is None or case.runtime.eager.value_or(default=True) is False:
+def faster_with_graphs(case: CaseView) -> Found | Suspected | None:
+    """Somebody timed it with and without CUDA graphs."""
+    trial = case.narrative.trial_of(Topic.GRAPHS, Topic.KERNEL)
+    if trial is None or case.runtime.compute.eager.get() is False:
         return None
     slow_with = slow_side_has(trial, Topic.GRAPHS)
     if slow_with is None:
         return Suspected(trial.text, "which of the two speeds is the one with graphs", CAUSE.ask)
     if slow_with:
         return None
-    return found_by_trial(case, trial, "with graphs it", _SWITCH_ON, cure=ON)
+    return finding(case, f"with CUDA graphs it is {times_as_fast(trial)}", cure=ON, fixes=[_ENABLE], trial=trial)
 
 
-def _by_setting(case: Case) -> Found | Absent | Suspected | None:
-    environment, fact = case.runtime.environment, "runtime.eager"
-    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
-        fact, off = "runtime.environment", GRAPHS_OFF in environment.value  # llama.cpp has no other switch
+def setting_and_speed(case: CaseView) -> Found | Absent | Suspected:
+    """The setting, and whether decode is slower than it would be with graphs."""
+    environment, fact = case.runtime.process.environment, "runtime.compute.eager"
+    if isinstance(environment, Known) and not isinstance(case.runtime.compute.eager, Known) and case.engine.runs_ggml:
+        fact, is_off = "runtime.process.environment", GRAPHS_OFF in environment.value  # the only switch of llama.cpp
     else:
-        off = need(case, fact)
-    if not off:
-        return Absent("graphs are not switched off")
-    running = case.runtime.running_requests.value_or(1)
-    if running > FEW_REQUESTS:
-        return Absent(f"{running} requests run at once: the kernels hide their start")
-    now = predict(case)
+        is_off = case.need(fact)
+    if not is_off:
+        return Absent("CUDA graphs are not disabled")
+    running = case.runtime.scheduling.running_requests.get()
+    if running is not None and running > FEW_REQUESTS:
+        return Absent(f"{running} requests run at once: their kernels hide the launches")
+    now = case.speed.predict()
     fetches_s = sum(p.seconds for p in now.parts if p.name == FETCHES) if isinstance(now, Prediction) else 0.0
     if isinstance(now, Prediction) and fetches_s > MOSTLY * now.seconds.mid:
-        return Absent("graphs are off, and a token waits for weights from the host's memory meanwhile")
-    if is_report(case) and not blames(case, "decode"):
-        return Absent("graphs are off, but it is not decoding that is slow")
-    lost = lost_against(case, ON)
-    if lost == 1 and not behaves_as_set_up(case, ON):
-        return Absent("graphs are off, and it is as fast as with them")
-    if lost is None and not blames(case, "decode"):
-        return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
-    words = "graphs are switched off: the host starts every kernel by itself"
-    return Found(words, (cite(case, fact),), ON, (_SWITCH_ON,))
+        return Absent("CUDA graphs are disabled, but a token mostly waits for weights from host memory")
+    if case.narrative.is_report and not case.narrative.blames("decode"):
+        return Absent("CUDA graphs are disabled, but decode is not what is slow")
+    lost = case.speed.lost_against(ON)
+    if lost == 1 and not case.speed.behaves_as_configured(ON):
+        return Absent("CUDA graphs are disabled, and decode is as fast as with them")
+    if lost is None and not case.narrative.blames("decode"):
+        return Suspected("CUDA graphs are disabled", "run.decode_tokens_per_s", CAUSE.ask)
+    because = "CUDA graphs are disabled: the host launches every kernel separately"
+    return finding(case, because, fact, cure=ON, fixes=[_ENABLE])
 
 
 CAUSE = Cause(
-    title="CUDA graphs are switched off",
+    title="CUDA graphs are disabled",
     phase="decode",
-    needs=(("runtime.eager", "runtime.environment", "account.comparisons"),),
-    check=check_by(_by_trial, _by_setting),
+    needs=(("runtime.compute.eager", "runtime.process.environment", "account.comparisons"),),
+    routes=(Route("told", faster_with_graphs), Route("counted", setting_and_speed)),
     gpu_only=True,
     not_on=("macOS",),
     explains=("kernel_launch_bound", "cpu_round_trip_bound"),

@@ -1,14 +1,14 @@
-"""Flash attention is off, and at this depth it costs time or memory.
+"""Flash attention is off, and at this depth that costs time or memory.
 
 ## Why it is slow
-Without it the scores of all tokens against all others are written to memory and read back. That grows with the
-context: prompts and long chats get slower, and the compute buffer takes room that layers could have. At short depths
+Without it, the attention scores of all tokens against all others are written to memory and read back. That grows with
+the context: prefill and long chats get slower, and the compute buffer takes VRAM that layers could use. At short depths
 it hardly matters.
 
-Guides say that it shrinks the KV cache by a third to a half, but the cache is the same with and without: only the
-compute buffer shrinks. It permits a quantised V cache, and that halves the cache. Guides also rank it among the first
-things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves (Ollama before 0.30 only
-for some architectures). No runtime prints `flash-attention not found, falling back to SDPA`, and vLLM has not read
+Guides say that it shrinks the KV cache by a third to a half, but the cache has the same size with and without: only
+the compute buffer shrinks. It does permit a quantized V cache, which halves the cache. Guides also rank it among the
+first things to install, but llama.cpp, Ollama and vLLM include it and enable it by default (Ollama before 0.30 only for
+some architectures). No runtime prints `flash-attention not found, falling back to SDPA`, and vLLM has not read
 `VLLM_ATTENTION_BACKEND` since 0.15.
 
 ## How to confirm
@@ -16,13 +16,13 @@ The log says `Flash Attention not supported, set to disabled` or `flash_attn = d
 context, or a compute buffer of gigabytes, shows it: `llama-bench -m MODEL -fa 0,1 -d 0,16384`.
 
 ## What it is not
-`auto` that resolved to on. Nor a short chat, where it makes no difference, or a KV cache that is large: flash
-attention does not shrink it.
+`auto` that resolved to on. Nor a short chat, where it makes no difference, or a large KV cache, which flash attention
+does not shrink.
 
 ## How to fix
 - llama.cpp: `-fa on` (before build 6325 a bare `-fa`), or leave it on `auto`; where it was refused, another KV type,
   backend or build
-- Ollama: `OLLAMA_FLASH_ATTENTION=1` in the environment of the service, or take the variable out
+- Ollama: `OLLAMA_FLASH_ATTENTION=1` in the environment of the service, or remove the variable
 - LM Studio: "Flash Attention" in the load settings of the model
 - Transformers: `attn_implementation="sdpa"` (its kernels are flash kernels) or `"flash_attention_2"`
 - vLLM: `--attention-backend FLASH_ATTN`, where another was forced; SGLang: no `--attention-backend`
@@ -33,121 +33,129 @@ Answers change only by rounding.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, Known
-from unslow.think.case.demand import read_demand
-from unslow.think.case.narrative import blames, slow_side_has, tried
-from unslow.think.case.placement import seen_split
-from unslow.think.case.prediction import Prediction, predict, predict_prefill
-from unslow.think.case.vram import buffers_of
-from unslow.think.case.work import Cure, prompt_speed, with_settings
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._evidence import fall_with_depth
-from unslow.think.causes._facts import cite, cite_comparison, if_known, need
+from unslow.think.case.cure import Cure
+from unslow.think.case.group import if_known
+from unslow.think.case.narrative import slow_side_has, told_ratio
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
 
+SETTING = "runtime.compute.flash_attention"
 WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
-WORTH_DEEP = 1.15  # Times slower, deep in the context, than with it: less is what two measurements differ by
+WORTH_DEEP = 1.15  # Times slower than with it, deep in the context: two measurements differ by less
 LARGE_BUFFER = GIB
 ON = Cure(flash_attention=True)
+_ENABLE = Knob.FLASH_ATTENTION.to(value=True, why="enable flash attention, or leave it to the runtime")
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """See whether it is off, and what that costs here."""
-    if case.runtime.flash_attention.value_or(default=False):
-        return Absent("flash attention is on")
-    return first_to_decide(case, _by_trial, _by_prompt, _by_depths, _by_buffer, _by_physics, _by_setting)
+def setting(case: CaseView) -> Absent | None:
+    """Whether flash attention is on, by the log or the settings."""
+    return Absent("flash attention is on") if case.runtime.compute.flash_attention.get() else None
 
 
-def _by_trial(case: Case) -> Found | Suspected | None:
-    """Two speeds, and the slow one is that without it."""
-    trial = tried(case, Topic.FLASH_ATTENTION)
+def faster_with_it(case: CaseView) -> Found | Suspected | None:
+    """Somebody timed it with and without flash attention."""
+    trial = case.narrative.trial_of(Topic.FLASH_ATTENTION)
     slow_with = slow_side_has(trial, Topic.FLASH_ATTENTION) if trial else None
     if trial is None or slow_with:
         return None
     if slow_with is None:
         return Suspected(trial.text, "which of the two speeds is the one with flash attention", CAUSE.ask)
-    faster = trial.fast / trial.slow
-    return _found(f"with flash attention it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster)
+    faster = told_ratio(trial)
+    because = f"with flash attention it is {faster:.1f} times faster"
+    return finding(case, because, cure=ON, fixes=[_ENABLE], trial=trial, speedup=faster)
 
 
-def _by_prompt(case: Case) -> Found | None:
-    """A long prompt that was read slower than with it, where physics says that this is what it costs."""
-    need(case, "runtime.flash_attention")
-    measured, now, then = prompt_speed(case), predict_prefill(case), predict_prefill(case, ON)
+def long_prompt(case: CaseView) -> Found | None:
+    """The prefill speed of a long prompt, against what is expected with flash attention."""
+    case.need(SETTING)
+    measured, now, then = case.speed.prompt_speed, case.speed.predict_prefill(), case.speed.predict_prefill(ON)
     if not isinstance(measured, Known) or not isinstance(now, Prediction) or not isinstance(then, Prediction):
         return None
     gain = now.seconds.mid / then.seconds.mid
     if gain < WORTH_DEEP or measured.value >= then.tokens_per_s.low:
         return None
-    because = (
-        f"flash attention is off: {measured.value:.0f} prompt tokens per second, and {gain:.1f} times as many with it"
-    )
-    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
-    return _found(because, (cite(case, "runtime.flash_attention"), cite(case, fact)))
+    because = f"flash attention is off: prefill at {measured.value:.0f} tok/s would be {gain:.1f} times as fast with it"
+    return finding(case, because, SETTING, case.speed.prompt_fact, cure=ON, fixes=[_ENABLE])
 
 
-def _by_depths(case: Case) -> Found | Absent | None:
-    """The speed as it was tried at two depths, against the fall that is left with it switched on."""
-    need(case, "runtime.flash_attention")
-    if seen_split(case):
-        return None  # what is on the CPU falls otherwise
-    fall = fall_with_depth(case, ON)
+def two_depths(case: CaseView) -> Found | Absent | None:
+    """How far decode slows down with depth, against the fall expected with flash attention."""
+    case.need(SETTING)
+    if case.placement.split:
+        return None  # layers on the CPU slow down differently
+    fall = case.speed.fall_with_depth(ON)
     if fall.beyond < WORTH_DEEP:
-        return Absent(f"it is off, and costs little here: {fall.words}")
-    slower = f"{fall.measured:.1f} times slower where it need be {fall.expected:.1f}"
-    because = f"flash attention is off: {fall.words}, {slower}"
-    tried = cite(case, "run.depths", words=fall.words)
-    found = _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
-    return found._replace(explains=("kv_cache_outgrows_vram",))  # it rests on the same fall
+        return Absent(f"flash attention is off, but that costs little here: {fall.words}")
+    return finding(
+        case,
+        f"flash attention is off: {fall.words}, {fall.measured_fall:.1f} times slower ({fall.expected:.1f} expected)",
+        SETTING,
+        case.cite("run.depths", words=fall.words),
+        cure=ON,
+        fixes=[_ENABLE],
+        speedup=fall.beyond,
+        explains=("kv_cache_outgrows_vram",),  # it rests on the same fall
+    )
 
 
-def _by_physics(case: Case) -> Found | None:
-    if need(case, "runtime.flash_attention") or not case.run.depth_tokens.value_or(0):
+def compute_buffer(case: CaseView) -> Found | None:
+    """A compute buffer of gigabytes beside layers that did not fit."""
+    case.need(SETTING)
+    held = sum(b.bytes for b in case.vram.buffers("compute", on_gpu=True))
+    if held < LARGE_BUFFER or not case.placement.split:
         return None
-    now, then = predict(case), predict(case, ON)
+    # With the layers that come back; where that is all of them, other processes are not the reason
+    demand = if_known(case.with_cure(ON).memory.demand)
+    spared = ("other_process_holds_vram",) if demand and demand.lacking <= 0 else ()
+    return finding(
+        case,
+        f"flash attention is off: the compute buffer takes {held / GIB:.1f} GiB while layers are on the CPU",
+        SETTING,
+        "runtime.memory.buffers",
+        cure=ON._replace(vram_bytes=demand.available) if demand else ON,
+        fixes=[_ENABLE],
+        explains=("weights_spill_to_ram", *spared),
+    )
+
+
+def depth_by_physics(case: CaseView) -> Found | None:
+    """What physics says it costs at the depth of the measurement."""
+    depth = case.run.depth_tokens.get()
+    if case.need(SETTING) or not depth:
+        return None
+    now, then = case.speed.predict(), case.speed.predict(ON)
     if not isinstance(now, Prediction) or not isinstance(then, Prediction):
         return None
-    gain, depth = now.seconds.mid / then.seconds.mid, case.run.depth_tokens.value_or(0)
+    gain = now.seconds.mid / then.seconds.mid
     if gain < WORTH:
         return None
-    because = f"flash attention is off; {depth} tokens deep that costs a factor of {gain:.2f}"
-    return _found(because, (cite(case, "runtime.flash_attention"), cite(case, "run.depth_tokens")))
+    because = f"flash attention is off, which costs a factor of {gain:.2f} at a depth of {depth} tokens"
+    return finding(case, because, SETTING, "run.depth_tokens", cure=ON, fixes=[_ENABLE])
 
 
-def _by_buffer(case: Case) -> Found | None:
-    """A compute buffer of gigabytes beside layers that found no room."""
-    need(case, "runtime.flash_attention")
-    held = sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True))
-    if held < LARGE_BUFFER or not seen_split(case):
-        return None
-    because = f"flash attention is off: the compute buffer takes {held / GIB:.1f} GiB while layers are on the CPU"
-    found = _found(because, (cite(case, "runtime.flash_attention"), cite(case, "runtime.buffers")))
-    # With the layers that come back; where that is all of them, it is the reason and not who else holds memory
-    demand = if_known(read_demand, with_settings(case, ON))
-    if demand is None:
-        return found._replace(explains=("weights_spill_to_ram",))
-    cure = ON._replace(vram_bytes=demand.available)
-    spared = ("other_process_holds_vram",) if demand.lacking <= 0 else ()
-    remedies = tuple(remedy._replace(cure=cure) for remedy in found.remedies)
-    return found._replace(cure=cure, remedies=remedies, explains=("weights_spill_to_ram", *spared))
-
-
-def _by_setting(case: Case) -> Suspected | None:
-    if not isinstance(case.runtime.flash_attention, Known) or not blames(case, "prefill", "first_token", "decode"):
+def said_by_person(case: CaseView) -> Suspected | None:
+    """It is off, and somebody finds prefill or decode slow."""
+    is_slow = case.narrative.blames("prefill", "first_token", "decode")
+    if not isinstance(case.runtime.compute.flash_attention, Known) or not is_slow:
         return None
     return Suspected("flash attention is off", "how the speed falls with depth", CAUSE.ask)
-
-
-def _found(because: str, evidence: Citations, speedup: float | None = None) -> Found:
-    change = Knob.FLASH_ATTENTION.to(value=True, why="switch it on, or leave it to the runtime")
-    return Found(because, evidence, ON, (Remedy(change, ON),), speedup=speedup)
 
 
 CAUSE = Cause(
     title="Flash attention is off",
     phase="decode",
-    needs=(("runtime.flash_attention", "account.comparisons"),),
-    check=check,
+    needs=((SETTING, "account.comparisons"),),
+    routes=(
+        Route("log", setting),
+        Route("told", faster_with_it),
+        Route("measured", long_prompt),
+        Route("measured", two_depths),
+        Route("log", compute_buffer),
+        Route("counted", depth_by_physics),
+        Route("told", said_by_person),
+    ),
     gpu_only=True,
     ask="{try_flash_attention}",
 )

@@ -2,30 +2,29 @@
 
 ## Why it is slow
 AVX2, FMA or NEON multiply many numbers at once. A generic or debug build, a wheel for the oldest CPUs, or a backend
-that could not be loaded leaves them unused: two to ten times slower wherever the CPU computes. AVX-512 and AMX, where
-AVX2 is used, gain prompts by a third and single tokens next to nothing: memory is what those wait for.
+that could not be loaded leaves them unused: two to ten times slower wherever the CPU computes. Where AVX2 is in use,
+AVX-512 and AMX speed up prefill by a third and decode hardly at all, because decode waits for memory.
 
 ## How to confirm
-The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has. Where no
-line tells, `unslow` on the server's machine looks for such instructions in the code of the program that runs.
+The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has. Without
+such a line, `unslow` on the server's machine looks for these instructions in the code of the running program.
 
-A virtual machine may hide them: its processor is then called `QEMU Virtual CPU` or `Common KVM processor`, and `lscpu`
-lists no `avx2` though the host has it.
+A virtual machine may hide them: its CPU is then called `QEMU Virtual CPU` or `Common KVM processor`, and `lscpu` lists
+no `avx2` though the host has it.
 
 ## What it is not
-A build without AVX-512 or AMX, where tokens wait for memory; nor any build, where all layers are on the GPU.
+A build without AVX-512 or AMX, where decode waits for memory; nor any build, where all layers are on the GPU.
 
 ## How to fix
 A release build for this CPU:
 - llama.cpp: `cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`, then `cmake --build build`; packages: all
   `libggml-cpu-*.so` beside the program
-- Ollama: its own package, whose `lib/ollama` has a library for each kind of CPU
+- Ollama: its own package, whose `lib/ollama` has a library for each CPU family
 - llama-cpp-python: `CMAKE_ARGS="-DGGML_NATIVE=ON" pip install --force-reinstall --no-cache-dir --no-binary
   llama-cpp-python llama-cpp-python`
-- LM Studio: `lms runtime survey`, then the engine with AVX2; on a Mac no build for Intel under Rosetta
-- a virtual machine: the CPU type `host` (Proxmox `qm set VMID --cpu host`, libvirt `host-passthrough`), then start it
-  anew
-- vLLM and Transformers choose by themselves: `python -c 'import torch;
+- LM Studio: `lms runtime survey`, then the engine with AVX2; on a Mac, do not run an Intel build under Rosetta
+- a virtual machine: the CPU type `host` (Proxmox `qm set VMID --cpu host`, libvirt `host-passthrough`), then restart it
+- vLLM and Transformers choose on their own: `python -c 'import torch;
   print(torch.backends.cpu.get_cpu_capability())'`
 
 ## Safety
@@ -34,157 +33,136 @@ Answers change only by rounding. A native build runs only on CPUs like this one.
 
 import re
 
-from unslow.catalog.hardware_families import find_cpu_family
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.gpus import has_no_gpu, is_apple
-from unslow.think.case.narrative import experiment_on, is_clear, remarks_on
-from unslow.think.case.placement import cpu_computes
-from unslow.think.case.prediction import Prediction, measured_rate, predict, predict_prefill
-from unslow.think.case.slowness import generates_slowly
-from unslow.think.case.waits import other_processes, stalled_share, threads_exceed_cpus
-from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
+from unslow.think.case.cure import Cure
+from unslow.think.case.narrative import is_clear, told_ratio
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
 
-_NEON, _DOT_PRODUCTS = "NEON", "DOTPROD"
-_DECISIVE = {
-    "avx": "AVX",
-    "avx2": "AVX2",
-    "fma": "FMA",
-    "f16c": "F16C",
-    "asimd": _NEON,
-    "neon": _NEON,
-    "dotprod": _DOT_PRODUCTS,
-}
-"""Instruction sets as the kernel calls them and as llama.cpp prints them; the newer ones gain far less."""
-_SINCE_ARMV8_2 = {_DOT_PRODUCTS, "FP16_VA", "MATMUL_INT8", "SVE"}
-"""A build that uses any of them is for CPUs with products of 8-bit numbers; before 2025 logs did not name those."""
-_MADE_UP = re.compile(
+_SINCE_ARMV8_2 = {"DOTPROD", "FP16_VA", "MATMUL_INT8", "SVE"}
+"""A build that uses any of them is for CPUs with 8-bit dot products; logs before 2025 did not name those."""
+_VIRTUAL_CPU = re.compile(
     r"(?i)\bQEMU\b|\bKVM\b|\bkvm\d\d|\bVirtual CPU\b|\b(?:E5\d|E312|Opteron \d{1,2})xx"
     r"|\((?:Nehalem|Sandy ?Bridge|Ivy ?Bridge)"
 )
-"""Names of processors that a hypervisor makes up, so that a virtual machine can move between hosts."""
-_SINCE_2013 = ("AVX", "AVX2")  # What Intel's processors have since Haswell and AMD's since Excavator
-
-_NATIVE = Remedy(Knob.NATIVE_BUILD.to(None, "a release build for this CPU, with the instructions that it has"), Cure())
-"""Physics reckons with a build for this CPU, so the case as configured is the cured one."""
-OTHERS_BUSY = 0.3  # Processors that others use: then a slow prompt proves nothing of the build
+"""CPU names that a hypervisor makes up, so that a virtual machine can move between hosts."""
+_SINCE_2013 = ("AVX", "AVX2")  # What Intel's CPUs have since Haswell and AMD's since Excavator
+_NATIVE = Knob.NATIVE_BUILD.to(None, "use a release build for this CPU, with the instructions that it has")
+AS_CONFIGURED = Cure()  # Physics assumes a build for this CPU
+OTHERS_BUSY = 0.3  # CPUs that other processes use: then a slow prefill says nothing about the build
 FAR_BELOW = 3.0  # Times slower than expected: plain code multiplies a quarter to an eighth as many numbers at once
-STALLED = 0.1  # Of the time: less waiting than this is what any desktop does to any program
+STALLED = 0.1  # Of the time: any desktop makes any program wait for less than this
 LEAST_GAIN, MOST_GAIN = 2.0, 10.0
-"""Of instructions that multiply four to sixteen times as many numbers at once: what was counted of the waiting beside
-it is too little or too much for anything else."""
+"""Of instructions that multiply four to sixteen times as many numbers at once, whatever the count of waiting leaves."""
 _OF_THE_BUILD = re.compile(
     r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|rosetta|librar|[=:]\s?(?:0|off|false|no)\b",
     re.IGNORECASE,
 )
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold what the build uses against what the CPU has, where the CPU computes."""
-    if cpu_computes(case) is False:
-        return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_type, _by_virtual_machine, _by_features, _by_words, _by_prompt)
+def all_on_gpu(case: CaseView) -> Absent | None:
+    """The CPU's instructions matter only where the CPU computes a part of the model."""
+    return Absent("all layers are on the GPU") if case.placement.cpu_computes is False else None
 
 
-def _by_type(case: Case) -> Found | None:
-    kind = case.runtime.build_type
-    if not isinstance(kind, Known) or kind.value.lower() != "debug":
+def build_type(case: CaseView) -> Found | None:
+    """A debug build, by the runtime's own account."""
+    if (case.runtime.build.type.get() or "").lower() != "debug":
         return None
-    return Found("the runtime is a debug build", (cite(case, "runtime.build_type"),), Cure(), (_NATIVE,))
+    because = "the runtime is a debug build"
+    return finding(case, because, "runtime.build.type", cure=AS_CONFIGURED, fixes=[_NATIVE])
 
 
-def _by_virtual_machine(case: Case) -> Found | None:
-    """A virtual machine whose processor has a made-up name and no AVX: the one under it has been hidden."""
-    listed, model, below = case.machine.cpu.instruction_sets, case.machine.cpu.model, case.machine.system.hypervisor
-    if not isinstance(listed, Known) or not isinstance(below, Known) or not _MADE_UP.search(model.value_or("")):
+def virtual_cpu(case: CaseView) -> Found | None:
+    """A virtual machine whose CPU has a made-up name and no AVX."""
+    listed, model = case.machine.cpu.instruction_sets.get(), case.machine.cpu.model.get() or ""
+    is_virtual = isinstance(case.machine.system.hypervisor, Known) and _VIRTUAL_CPU.search(model)
+    if listed is None or not is_virtual or not any(name.startswith(("sse", "ssse")) for name in listed):
         return None
-    lacks = [name for name in _SINCE_2013 if name.lower() not in listed.value]
-    is_x86 = any(name.startswith(("sse", "ssse")) for name in listed.value)
-    if not lacks or not is_x86 or generates_slowly(case) is False:
+    lacks = [name for name in _SINCE_2013 if name.lower() not in listed]
+    if not lacks or case.speed.is_slow is False:
         return None
-    because = (
-        f"the virtual machine shows a processor without {' and '.join(lacks)} ({model.value_or('')}), which the one "
-        "under it has if it is of 2014 or later"
-    )
-    change = Knob.VIRTUAL_CPU.to("host", "show the virtual machine the processor of its host")
-    evidence = (cite(case, "machine.cpu.instruction_sets", f"no {', '.join(lacks)}"), cite(case, "machine.cpu.model"))
-    return Found(
-        because, (*evidence, cite(case, "machine.system.hypervisor")), Cure(), (Remedy(change, Cure()),),
+    return finding(
+        case,
+        f"the virtual machine shows a CPU without {' and '.join(lacks)} ({model}), which the host's CPU has if it is "
+        "from 2014 or later",
+        case.cite("machine.cpu.instruction_sets", f"no {', '.join(lacks)}"),
+        "machine.cpu.model",
+        "machine.system.hypervisor",
+        cure=AS_CONFIGURED,
+        fixes=[Knob.VIRTUAL_CPU.to("host", "expose the host's CPU to the virtual machine")],
         speedup=_gain(case),
-    )  # fmt: skip
+    )
 
 
-def _by_features(case: Case) -> Found | Absent | None:
-    if not isinstance(case.runtime.build_features, Known):
+def build_features(case: CaseView) -> Found | Absent | None:
+    """The instructions that the build uses, against those that the CPU has."""
+    if not isinstance(case.runtime.build.features, Known):
         return None
-    used = {feature.upper() for feature in case.runtime.build_features.value}
-    used |= {_DOT_PRODUCTS} if used & _SINCE_ARMV8_2 else set()
-    # The decisive instruction sets of the CPU, as listed, else by its name
-    cpu, fact = case.machine.cpu, "machine.cpu.model"
-    family = find_cpu_family(cpu.model.value_or(""))
-    if not isinstance(cpu.instruction_sets, Known) and family:
-        has = set(family.instruction_sets)
-    elif not isinstance(cpu.instruction_sets, Known) and is_apple(case):
-        has, fact = {_NEON}, fact if isinstance(cpu.model, Known) else "machine.system.name"
-    else:
-        names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
-        has, fact = {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
-    unused = sorted(has - used)
-    if not unused and has <= {_NEON} and not used & _SINCE_ARMV8_2:
-        need(case, "machine.cpu.instruction_sets")  # the name of an ARM core does not tell the younger ones
+    used = {feature.upper() for feature in case.runtime.build.features.value}
+    used |= {"DOTPROD"} if used & _SINCE_ARMV8_2 else set()
+    has, fact = case.host.vector_instructions
+    unused = ", ".join(sorted(has - used))
+    if not unused and has <= {"NEON"} and not used & _SINCE_ARMV8_2:
+        case.need("machine.cpu.instruction_sets")  # the name of an ARM core does not show the newer ones
     if not unused:
-        return Absent("the build uses what the CPU has")
-    because = f"the CPU has {', '.join(unused)}, and the build does not use it"
-    evidence = (cite(case, "runtime.build_features", f"without {', '.join(unused)}"), cite(case, fact))
-    return Found(because, evidence, Cure(), (_NATIVE,), speedup=_gain(case))
+        return Absent("the build uses the instructions that the CPU has")
+    return finding(
+        case,
+        f"the build does not use {unused}, which this CPU has",
+        case.cite("runtime.build.features", f"without {unused}"),
+        fact,
+        cure=AS_CONFIGURED,
+        fixes=[_NATIVE],
+        speedup=_gain(case),
+    )
 
 
-def _by_prompt(case: Case) -> Absent | Suspected | None:
-    """How fast prompts are read where the CPU does it alone: arithmetic is what those instructions are for."""
-    measured, expected = prompt_speed(case), predict_prefill(case)
-    others = other_processes(case)
+def said_by_person(case: CaseView) -> Found | Suspected | None:
+    """Somebody names instructions that the build lacks, or has two speeds of two builds."""
+    lacking = case.narrative.remarks_on(Topic.MISSING_INSTRUCTIONS)
+    said = [remark for remark in lacking if _OF_THE_BUILD.search(remark.text)]  # a CPU may lack them as well
+    trial = case.narrative.experiment_on(Topic.BUILD)
+    if said:
+        because, shown_by = f"the build lacks instructions: {said[0].text}", case.narrative.cite_remarks(said)
+        tried = trial if trial and is_clear(trial) else None
+        gain = told_ratio(tried) if tried else None
+        return finding(case, because, shown_by, cure=AS_CONFIGURED, fixes=[_NATIVE], trial=tried, speedup=gain)
+    hint = lacking[0].text if lacking else trial.text if trial else ""
+    return Suspected(hint, "runtime.build.features", CAUSE.ask) if hint else None
+
+
+def prefill_speed(case: CaseView) -> Absent | Suspected | None:
+    """The prefill speed of a CPU that computes alone: arithmetic is what these instructions are for."""
+    measured, expected = case.speed.prompt_speed, case.speed.predict_prefill()
+    others = case.host.other_processes
     contended = others is not None and others.cpus > OTHERS_BUSY
-    if not has_no_gpu(case) or contended or not isinstance(measured, Known) or not isinstance(expected, Prediction):
+    if not case.gpus.has_none or contended or not isinstance(measured, Known) or not isinstance(expected, Prediction):
         return None
     rate = expected.tokens_per_s
-    words = f"{measured.value:.0f} prompt tokens per second, where such a CPU gives about {rate.mid:.0f}"
+    words = f"{measured.value:.0f} tok/s, where about {rate.mid:.0f} is expected on such a CPU"
     if measured.value >= rate.low:
-        return Absent(f"the CPU's arithmetic is in use: {words}")
+        return Absent(f"the CPU's vector instructions are in use: prefill runs at {words}")
     if measured.value > rate.mid / FAR_BELOW:
         return None
-    return Suspected(f"prompts are read far too slowly: {words}", "runtime.build_features", CAUSE.ask)
+    return Suspected(f"prefill is far too slow: {words}", "runtime.build.features", CAUSE.ask)
 
 
-def _by_words(case: Case) -> Found | Suspected | None:
-    """Who names the instructions that a build lacks has looked; two builds with two speeds only hint at it."""
-    lacking = remarks_on(case, Topic.MISSING_INSTRUCTIONS)
-    said = [remark for remark in lacking if _OF_THE_BUILD.search(remark.text)]  # a CPU may lack them as well
-    trial = experiment_on(case, Topic.BUILD)
-    tried = (cite_comparison(case, trial),) if trial and is_clear(trial) else ()
-    if said:
-        speedup = trial.fast / trial.slow if trial and tried else None
-        because, evidence = f"the build lacks instructions: {said[0].text}", (*cite_remarks(case, said), *tried)
-        return Found(because, evidence, Cure(), (_NATIVE,), speedup=speedup)
-    hint = lacking[0].text if lacking else trial.text if trial else ""
-    return Suspected(hint, "runtime.build_features", CAUSE.ask) if hint else None
+def _gain(case: CaseView) -> float | None:
+    """Times as fast with a build for this CPU, where decode was not measured or threads wait for a CPU; else None.
 
-
-def _gain(case: Case) -> float | None:
-    """How many times as fast it is without, where no speed was measured or others take the CPU too; else None.
-
-    Threads that wait for a CPU do so in every operation, however long that takes. With 30 ms for a token of a generic
-    build, 8.4 ms of a native one and stalls of 84 % both take six times as long, as measured: 167 and 53 ms.
+    Threads wait in every operation, however long it takes. With 30 ms per token of a generic build, 8.4 ms of a native
+    one and stalls of 84 %, both take six times as long, as measured: 167 and 53 ms.
     """
-    rate, expected = measured_rate(case), predict(case)
+    rate, expected = case.speed.measured_rate, case.speed.predict()
     if not isinstance(rate, Known):
-        return LEAST_GAIN  # physics, which reckons with a build for this CPU, sees nothing of it
-    if not isinstance(expected, Prediction) or threads_exceed_cpus(case):
+        return LEAST_GAIN  # physics, which assumes a build for this CPU, cannot show it
+    if not isinstance(expected, Prediction) or case.host.threads_exceed_cpus:
         return None
-    stalled = stalled_share(case, 1 / rate.value)
+    stalled = case.host.stalled_share(1 / rate.value)
     gain = (1 - stalled) / rate.value / expected.seconds.mid
     return min(MOST_GAIN, max(LEAST_GAIN, gain)) if stalled >= STALLED else None
 
@@ -194,14 +172,21 @@ CAUSE = Cause(
     phase="decode",
     needs=(
         (
-            "runtime.build_features",
-            "runtime.build_type",
+            "runtime.build.features",
+            "runtime.build.type",
             "run.long_prompt",
             "run.prefill_tokens_per_s",
             "account.remarks",
             "account.comparisons",
         ),
     ),
-    check=check,
+    routes=(
+        Route("counted", all_on_gpu),
+        Route("log", build_type),
+        Route("counted", virtual_cpu),
+        Route("log", build_features),
+        Route("told", said_by_person),
+        Route("measured", prefill_speed),
+    ),
     ask="{cpu_kernels}, and {cpu_flags}",
 )

@@ -1,26 +1,26 @@
 """The GPU backend was built without code for this GPU.
 
 ## Why it is slow
-A GPU runs only code that was compiled for its architecture. A build, or a ROCm or CUDA library, without it leaves the
-GPU out, and the CPU computes everything.
+A GPU runs only code that was compiled for its architecture. A build, or a ROCm or CUDA library, without such code skips
+the GPU, and the CPU computes everything.
 
 ## How to confirm
-The log names it: `gfx1010 ... not supported`, `hipErrorNoBinaryForGpu`, `rocBLAS error: Cannot read ...
+The log says it: `gfx1010 ... not supported`, `hipErrorNoBinaryForGpu`, `rocBLAS error: Cannot read ...
 TensileLibrary`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or the list of architectures in
-`system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run. Of several GPUs each needs code: llama.cpp takes
-all that it sees, and one without code ends the load.
+`system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run. With several GPUs each one needs code: llama.cpp
+uses all that it sees, and one without code ends the load.
 
 ## What it is not
-A GPU that the build knows and could not reach: a missing driver, library or permission is `gpu_backend_not_loaded`. A
-warning about a second, older GPU that nobody meant to use is no fault either.
+A GPU that the build supports but could not open: a missing driver, library or permission is `gpu_backend_not_loaded`.
+Nor a warning about a second, older GPU that was not meant to be used.
 
 ## How to fix
-Take a build or version that has the architecture, or a backend that needs no list (Vulkan):
-- llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or take the Vulkan build; a
+Use a build or version that has the architecture, or a backend that needs no list (Vulkan):
+- llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or use the Vulkan build; a
   build for CUDA 12 where the GPU is older than Turing (7.5), for which CUDA 13 has no code
-- a second, older GPU: leave it out with `--device CUDA0`, or `CUDA_VISIBLE_DEVICES=0` for any runtime
-- Ollama: `HSA_OVERRIDE_GFX_VERSION=10.3.0` for AMD GPUs close to a supported one; `OLLAMA_VULKAN=1`; an NVIDIA driver
-  of 570 or newer
+- a second, older GPU: exclude it with `--device CUDA0`, or `CUDA_VISIBLE_DEVICES=0` for any runtime
+- Ollama: `HSA_OVERRIDE_GFX_VERSION=10.3.0` for AMD GPUs close to a supported one; `OLLAMA_VULKAN=1`; NVIDIA
+  driver 570 or newer
 - LM Studio: `lms runtime select` the Vulkan engine
 - vLLM, Transformers: a PyTorch wheel whose `torch.cuda.get_arch_list()` has this GPU
 
@@ -30,17 +30,13 @@ Answers do not change beyond rounding. An override to a wrong architecture can c
 
 import re
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.gpus import cards_of, names_of, unreached
-from unslow.think.case.narrative import is_report, remarks_on
-from unslow.think.case.prediction import measured_rate
-from unslow.think.case.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
-from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._facts import cite, cite_remarks
+from unslow.think.case.cure import Cure
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
     r"no kernel image is available|invalid device function|unsupported (?:gpu|amd|radeon|gfx|arch|compute|device)"
@@ -59,97 +55,84 @@ _PRINTED = re.compile(
 )
 
 
-def _by_log(case: Case) -> Found | None:
-    # Lines that may name it; a warning is none where one of several GPUs computes: it is about another
-    about_another = len(gpus_of(case)) > 1 and _is_used(case)
-    said = {name: [getattr(case.runtime, name).value_or("")] for name in ("gpu_refused", "load_error")}
-    for fact, lines in (said if about_another else {**said, "warnings": case.runtime.warnings.value_or([])}).items():
-        line = next((line for line in lines if _UNSUPPORTED.search(line)), None)
-        if line:
-            evidence = (cite(case, f"runtime.{fact}", words=line),)
-            return _found(case, f"the runtime has no code for this GPU: {line}", evidence)
-    return None
+def log_line(case: CaseView) -> Found | None:
+    """A line of the log that says so; a warning beside several GPUs of which one computes is about another one."""
+    paths = ("runtime.placement.gpu_refused", "runtime.memory.load_error")
+    lines = [(path, case.fact(path).get() or "") for path in paths]
+    if len(case.gpus.usable) < 2 or not _computes(case):  # noqa: PLR2004 (several)
+        lines += [("runtime.history.warnings", line) for line in case.engine.warnings]
+    fact, line = next(((fact, line) for fact, line in lines if _UNSUPPORTED.search(line)), ("", ""))
+    return _found(case, f"the runtime has no code for this GPU: {line}", case.cite(fact, words=line)) if line else None
 
 
-def _by_failure(case: Case) -> Absent | None:
-    """A GPU on which memory was asked for had been set up before that."""
-    return Absent("the GPU was set up: it was memory that it lacked") if failed_on_gpu(case) else None
+def failed_allocation(case: CaseView) -> Absent | None:
+    """A GPU on which an allocation failed had been initialized before."""
+    return Absent("the GPU was initialized, but ran out of memory") if case.vram.allocation_failed else None
 
 
-def _by_use(case: Case) -> Absent | None:
-    """A GPU that holds the model of a runtime which was seen to answer."""
-    return Absent("the GPU computes") if _is_used(case) else None
-
-
-def _is_used(case: Case) -> bool:
-    holds = buffers_of(case, "model", on_gpu=True) or gpus_held(case) or case.runtime.gpu_layers.value_or(0) > 0
-    failed = case.runtime.state.value_or("") == "failed"
-    answers = isinstance(measured_rate(case), Known) and not is_report(case) and not failed
-    return bool(holds) and answers
-
-
-def _by_build(case: Case) -> Found | Absent | None:
-    """By the list of architectures, for each GPU that the runtime may use.
-
-    Weights on a GPU show that it computes, unless the load failed: they are copied before any code runs.
-    """
-    cards = cards_of(case)
-    if cards and buffers_of(case, "model", on_gpu=True) and case.runtime.state.value_or("") != "failed":
+def architectures_of_build(case: CaseView) -> Found | Absent | None:
+    """The architectures that the build has code for, against each GPU that the runtime may use."""
+    cards = case.gpus.cards
+    # Weights on a GPU show that it computes, unless the load failed: they are copied before any code runs
+    if cards and case.vram.buffers("model", on_gpu=True) and not case.engine.load_failed:
         return Absent("the GPU computes")
     lacking, able = [card for card in cards if card.runs is False], [card for card in cards if card.runs]
     if not lacking:
         names = ", ".join(dict.fromkeys(card.own for card in able))
         return Absent(f"the build has code for {names}") if able and len(able) == len(cards) else None
-    if len(lacking) < len(cards) and not runtime_sees_gpu(case):  # another GPU is left out for another reason
-        return Absent(f"the build has code for {able[0].own}, and does not use that GPU either") if able else None
-    card, targets = lacking[0], ", ".join(case.runtime.build_architectures.need())
-    name = card.gpu.name.value_or(f"GPU {card.gpu.index}") if len(cards) > 1 else "the GPU"
-    evidence = (
-        cite(case, "runtime.build_architectures", card.own),
-        cite(case, f"machine.gpus.{card.place}.{card.fact}"),
-    )
-    found = _found(case, f"the build has code for {targets}, and {name} is {card.own}", evidence)
-    devices = names_of(case, able)
+    if len(lacking) < len(cards) and not case.gpus.visible_to_runtime:  # the others are unused for another reason
+        return Absent(f"the build has code for {able[0].own}, but does not use that GPU either") if able else None
+    card, targets = lacking[0], ", ".join(case.runtime.build.architectures.need())
+    name = (card.gpu.name.get() or f"GPU {card.gpu.index}") if len(cards) > 1 else "the GPU"
+    because = f"the build has code for {targets}, but {name} is {card.own}"
+    shown_by = case.cite("runtime.build.architectures", card.own), f"machine.gpus.{card.place}.{card.fact}"
+    devices = case.gpus.runtime_names(able)
     if not devices:
-        return found
-    # The GPUs for which there is code, alone, where the runtime has names for them
-    room = sum(card.gpu.vram_free_bytes.value_or(card.gpu.vram_total_bytes.value_or(0)) for card in able)
-    change = Knob.DEVICE.to(",".join(devices), f"leave {name} out, for which there is no code")
-    without = Remedy(change, Cure(vram_bytes=room) if room else None)
-    return found._replace(remedies=(without, *found.remedies))
+        return _found(case, because, *shown_by)
+    room = case.vram.free_bytes_on(*(card.gpu for card in able))
+    change = Knob.DEVICE.to(",".join(devices), f"exclude {name}, for which the build has no code")
+    return _found(case, because, *shown_by, before=(Remedy(change, Cure(vram_bytes=room) if room else None),))
 
 
-def _by_card(case: Case) -> Found | None:
-    """A card that the libraries are known to have no code for, and a CPU that is seen to compute."""
-    lost, idle = unreached(case), remarks_on(case, Topic.GPU_UNUSED)
-    if lost is None or not lost.by_architecture or not (idle or case.runtime.vram_share.value_or(1.0) == 0):
+def gpu_without_code(case: CaseView) -> Found | None:
+    """A GPU that the libraries are known to have no code for, beside a CPU that computes."""
+    lost, idle = case.gpus.unreachable, case.narrative.remarks_on(Topic.GPU_UNUSED)
+    if lost is None or not lost.by_architecture or not (idle or case.runtime.memory.vram_share.get() == 0):
         return None
-    shown = () if idle else (cite(case, "runtime.vram_share"),)
-    return _found(case, lost.why, (cite(case, lost.fact), *shown, *cite_remarks(case, idle[:1])))
+    return _found(case, lost.why, lost.fact, idle[0] if idle else "runtime.memory.vram_share")
 
 
-def _by_words(case: Case) -> Found | Suspected | None:
-    """A driver's own words are proof whoever repeats them; "not supported" may be a guess."""
-    said = remarks_on(case, Topic.GPU_NOT_SUPPORTED)
-    printed = [remark for remark in said if _PRINTED.search(remark.text)]
+def said_by_person(case: CaseView) -> Found | Suspected | None:
+    """A driver's own words are proof whoever quotes them; "not supported" may be a guess."""
+    said = case.narrative.remarks_on(Topic.GPU_NOT_SUPPORTED)
+    printed = next((remark for remark in said if _PRINTED.search(remark.text)), None)
     if printed:
-        return _found(case, f"the runtime has no code for this GPU: {printed[0].text}", cite_remarks(case, printed[:1]))
-    return Suspected(said[0].text, "runtime.gpu_refused", CAUSE.ask) if said else None
+        return _found(case, f"the runtime has no code for this GPU: {printed.text}", printed)
+    return Suspected(said[0].text, "runtime.placement.gpu_refused", CAUSE.ask) if said else None
 
 
-def _by_other_refusal(case: Case) -> Absent | None:
-    """A driver that names another reason did not get as far as the code."""
-    refused = case.runtime.gpu_refused
+def other_refusal(case: CaseView) -> Absent | None:
+    """A driver that gives another reason did not get as far as the code."""
+    refused = case.runtime.placement.gpu_refused
     return Absent(f"the GPU was refused for another reason: {refused.value}") if isinstance(refused, Known) else None
 
 
-def _found(case: Case, because: str, evidence: Citations) -> Found:
-    room = free_vram_bytes(case)
-    change = Knob.GPU_BACKEND.to(
-        None, "a build or version with code for this GPU, or a backend that needs none: Vulkan"
-    )
+def gpu_in_use(case: CaseView) -> Absent | None:
+    """A GPU that holds the model of a runtime whose decode speed was measured."""
+    return Absent("the GPU computes") if _computes(case) else None
+
+
+def _computes(case: CaseView) -> bool:
+    is_timed = isinstance(case.speed.measured_rate, Known) and not case.narrative.is_report
+    held = case.vram.buffers("model", on_gpu=True) or case.gpus.holding_model or case.runtime.placement.gpu_layers.get()
+    return bool(held) and is_timed and not case.engine.load_failed
+
+
+def _found(case: CaseView, because: str, *shown_by: str | Remark | Evidence, before: tuple[Remedy, ...] = ()) -> Found:
+    room = case.vram.free_bytes
+    why = "use a build or version with code for this GPU, or a backend that needs none: Vulkan"
     cure = Cure(vram_bytes=room) if room else None
-    return Found(because, evidence, cure, (Remedy(change, cure),))
+    return finding(case, because, *shown_by, cure=cure, fixes=[*before, Knob.GPU_BACKEND.to(None, why)])
 
 
 CAUSE = Cause(
@@ -157,19 +140,27 @@ CAUSE = Cause(
     phase="decode",
     needs=(
         (
-            "runtime.gpu_refused",
-            "runtime.warnings",
-            "runtime.load_error",
-            "runtime.build_architectures",
-            "runtime.vram_share",
-            "runtime.allocation_failure",
-            "runtime.buffers",
-            "runtime.gpu_layers",
+            "runtime.placement.gpu_refused",
+            "runtime.history.warnings",
+            "runtime.memory.load_error",
+            "runtime.build.architectures",
+            "runtime.memory.vram_share",
+            "runtime.memory.allocation_failure",
+            "runtime.memory.buffers",
+            "runtime.placement.gpu_layers",
             "machine.gpus.0.processes",
             "account.remarks",
         ),
     ),
-    check=check_by(_by_log, _by_failure, _by_build, _by_card, _by_words, _by_other_refusal, _by_use),
+    routes=(
+        Route("log", log_line),
+        Route("log", failed_allocation),
+        Route("counted", architectures_of_build),
+        Route("counted", gpu_without_code),
+        Route("told", said_by_person),
+        Route("log", other_refusal),
+        Route("measured", gpu_in_use),
+    ),
     fails_load=True,
     explains=("gpu_backend_not_loaded",),
     gpu_only=True,

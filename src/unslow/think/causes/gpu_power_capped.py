@@ -1,23 +1,23 @@
-"""The GPU may not draw the power that its clocks would need, and tokens come slower for it.
+"""The GPU may not draw the power that its clocks need, and decode is slower for it.
 
 ## Why it is slow
 The driver holds the GPU under its power limit by lowering the clocks. A limit that was set low, a laptop on battery,
-or a supply that can't deliver leaves clocks too low even for the memory to be read at full speed.
+or a power supply that can't deliver leaves the clocks too low even to read memory at full speed.
 
 ## How to confirm
-All four at once, while tokens are generated: "SW Power Cap" or "HW Power Brake" is active, the power is at its limit,
-the clocks are well under their maximum, **and** the speed lies below what this hardware should give: `nvidia-smi -q -d
+All four at once, during decode: "SW Power Cap" or "HW Power Brake" is active, the power is at its limit, the clocks are
+well below their maximum, **and** the speed is below what this hardware should reach: `nvidia-smi -q -d
 PERFORMANCE,POWER,CLOCK` (AMD: `rocm-smi --showpower --showmaxpower --showclocks`).
 
 Guides say that a GPU at its power limit is throttled, but a power cap at full speed is normal: any well used GPU runs
-into its limit, and decoding waits for memory, not for clocks.
+into its limit, and decode waits for memory, not for clocks.
 
 ## What it is not
-A power cap at full speed, or while prompts are read, which need all the power there is.
+A power cap at full speed, or during prefill, which needs all the power there is.
 
 ## How to fix
 On any runtime: raise the limit (`sudo nvidia-smi -pl W`, `sudo rocm-smi --setpoweroverdrive W`), plug the laptop in
-and choose its performance profile, or use a cable of the supply for each connector.
+and choose its performance profile, or use a separate cable from the power supply for each connector.
 
 ## Safety
 Answers do not change. More power is more heat; stay within the default limit of the card.
@@ -26,106 +26,97 @@ Answers do not change. More power is more heat; stay within the default limit of
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.think.case.gpus import POWER, LoadedGpu, explains, starved
-from unslow.think.case.narrative import blames, experiment_on, is_clear, remarks_on
-from unslow.think.case.placement import cpu_computes
-from unslow.think.case.slowness import generates_slowly, shortfall
-from unslow.think.case.vram import gpus_of
-from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._evidence import cpu_dominates
-from unslow.think.causes._facts import (
-    GPU_STATE,
-    ask_gpu_state,
-    at_work,
-    cite,
-    cite_known,
-    cite_remarks,
-    found_by_trial,
-    must_be_slow,
-)
+from unslow.facts.knob import Change, Knob
+from unslow.think.case.cure import Cure
+from unslow.think.case.narrative import is_clear, times_as_fast
+from unslow.think.case.telemetry import GPU_STATE, POWER, LoadedGpu, explains, is_starved
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
 
-LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more than this costs next to nothing
+LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more costs next to nothing
+AT_LIMIT = 0.93  # Of the limit: samples of the power are a little below it
+RAISE = "raise the power limit; a laptop: plug it in"
+RAISED = Remedy(Knob.POWER.to(None, RAISE), None, "heat")
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
-_OF_A_LAPTOP = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORECASE)
-_RAISE = "raise the power limit; a laptop: plug it in"
-_RAISED = Remedy(Knob.POWER.to(None, _RAISE), None, "heat")
-AT_LIMIT = 0.93  # Of the limit: samples of the power lie a little under it
+_LAPTOP_NAME = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORECASE)
 
 
-def _by_trial(case: Case) -> Found | None:
-    """The same with more power, and faster."""
-    tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
-    if tried is None or not is_clear(tried) or not _POWER_WORDS.search(tried.text) or not gpus_of(case):
+def more_power_was_faster(case: CaseView) -> Found | None:
+    """Somebody tried more power, and it was faster."""
+    trial = case.narrative.experiment_on(Topic.CLOCKS, metrics=("decode", "prefill"))
+    if trial is None or not is_clear(trial) or not _POWER_WORDS.search(trial.text) or not case.gpus.usable:
         return None
-    return found_by_trial(case, tried, "with more power it", _RAISED)
+    return finding(case, f"with more power it is {times_as_fast(trial)}", fixes=[RAISED], trial=trial)
 
 
-def _by_words(case: Case) -> Found | Suspected | None:
-    """The driver's own word for it, or a battery, read out by somebody."""
-    said = remarks_on(case, Topic.POWER_LIMITED)
-    if not said:
-        return None
-    if not gpus_of(case) or cpu_computes(case) or not blames(case, "decode", "prefill"):
-        return Suspected(said[0].text, "the reasons of the clocks under load", GPU_STATE)
-    return Found(f"power holds the GPU back: {said[0].text}", cite_remarks(case, said[:1]), None, (_RAISED,))
+def as_fast_as_expected(case: CaseView) -> Absent | None:
+    """The measured speed against the expected one."""
+    return Absent("decode is as fast as expected with these settings") if case.speed.is_slow is False else None
 
 
-def _by_readings(case: Case) -> Found | Absent:
-    if generates_slowly(case) is False:
-        return Absent("it is as fast as this set-up should be")
-    loaded = at_work(case)
+def power_under_load(case: CaseView) -> Found | Absent:
+    """The driver's reasons for the clocks, the clocks, the power against its limit, and the speed, during decode."""
+    loaded = case.telemetry.gpus_at_work
     if not loaded:
-        return Absent("the GPU was idle while tokens were generated")
-    ask_gpu_state(case, *(f"{gpu.at}.event_reasons" for gpu in loaded))
-    capped = [gpu for gpu in loaded if POWER & set(gpu.reasons.value_or([]))]
-    if not capped:
+        return Absent("the GPU was idle during decode")
+    case.telemetry.need_gpu_state(*(f"{gpu.at}.event_reasons" for gpu in loaded))
+    gpu = next((gpu for gpu in loaded if POWER & gpu.reason_names), None)
+    if gpu is None:
         return Absent("no power reason is set under load")
-    return _judged(case, capped[0])
-
-
-def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    ask_gpu_state(case, f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
+    case.telemetry.need_gpu_state(f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz")
     clock = gpu.clock_share or 1.0
     if clock > LOW_CLOCK:
         return Absent(f"at its power limit the clocks are still {clock:.0%} of their maximum")
-    if starved(gpu) or cpu_dominates(case):
-        return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
-    power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
-    is_cut = "hw_power_brake_slowdown" in gpu.reasons.value_or([])  # from outside: it is low then, not at its limit
-    if not is_cut:
-        ask_gpu_state(case, power, f"{gpu.place}.power_limit_w")
-    if not is_cut and gpu.power_share is not None and gpu.power_share < AT_LIMIT:
-        return Absent(f"it draws {gpu.power_share:.0%} of its limit")
-    if not must_be_slow(case) or not explains(clock, shortfall(case)):
+    if is_starved(gpu) or case.speed.cpu_dominates:
+        return Absent("the GPU waits for something else most of the time: its low clocks are a consequence")
+    if "hw_power_brake_slowdown" not in gpu.reason_names:  # a brake from outside cuts the power below its limit
+        case.telemetry.need_gpu_state(gpu.power_path, f"{gpu.place}.power_limit_w")
+        if gpu.power_share is not None and gpu.power_share < AT_LIMIT:
+            return Absent(f"it draws {gpu.power_share:.0%} of its power limit")
+    if not case.speed.need_slowness() or not explains(clock, case.speed.shortfall):
         return Absent(f"clocks at {clock:.0%} of their maximum do not explain the speed")
-    # A higher limit; that of a laptop is set by its firmware, for the battery or the mains
-    limit, usual = gpu.gpu.power_limit_w.value_or(0), gpu.gpu.power_limit_default_w.value_or(0)
-    change = Knob.POWER.to(usual if usual > limit else None, _RAISE)
-    if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
-        change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
-    allowed = f"{limit:.0f} W allowed" if limit else None
-    below = f", {usual:.0f} W by default" if usual > limit else ""
-    told = f" ({limit:.0f} W{below})" if limit else ""
-    return Found(
-        because=f"the power limit{told} holds the clocks at {clock:.0%} of their maximum",
-        evidence=(
-            cite(case, f"{gpu.at}.event_reasons"),
-            cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
-            *cite_known(case, power, reference=allowed),
-        ),
+    limit, usual = gpu.gpu.power_limit_w.get(), gpu.gpu.power_limit_default_w.get()
+    default = f", {usual:.0f} W by default" if limit and usual and usual > limit else ""
+    watts = f" ({limit:.0f} W{default})" if limit else ""
+    return finding(
+        case,
+        f"the power limit{watts} holds the clocks at {clock:.0%} of their maximum",
+        f"{gpu.at}.event_reasons",
+        case.cite(f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
+        case.cite_known(gpu.power_path, reference=f"{limit:.0f} W allowed" if limit else None),
         cure=Cure(),
-        remedies=(Remedy(change, Cure(), "heat"),),
+        fixes=[Remedy(_higher_limit(gpu), Cure(), "heat")],
     )
+
+
+def power_limit_seen(case: CaseView) -> Found | Suspected | None:
+    """Somebody read out the driver's power reason, or runs on battery."""
+    said = case.narrative.remarks_on(Topic.POWER_LIMITED)
+    if not said:
+        return None
+    if not case.gpus.usable or case.placement.cpu_computes or not case.narrative.blames("decode", "prefill"):
+        return Suspected(said[0].text, "the driver's reasons for the clocks under load", GPU_STATE)
+    return finding(case, f"power holds the GPU back: {said[0].text}", said[0], fixes=[RAISED])
+
+
+def _higher_limit(gpu: LoadedGpu) -> Change:
+    """The default limit where a lower one is set; the firmware sets that of a laptop, by battery or mains."""
+    name, limit, usual = gpu.gpu.name.get(), gpu.gpu.power_limit_w.get(), gpu.gpu.power_limit_default_w.get()
+    if name and _LAPTOP_NAME.search(name):
+        return Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
+    return Knob.POWER.to(usual if usual and (limit is None or usual > limit) else None, RAISE)
 
 
 CAUSE = Cause(
     title="The power limit holds the GPU back",
     phase="decode",
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
-    check=check_by(_by_trial, _by_readings, _by_words),
+    routes=(
+        Route("told", more_power_was_faster),
+        Route("measured", as_fast_as_expected),
+        Route("measured", power_under_load),
+        Route("told", power_limit_seen),
+    ),
     gpu_only=True,
     ask=GPU_STATE,
 )

@@ -1,122 +1,120 @@
-"""As the conversation grows, its KV cache no longer has room on the GPU.
+"""As the conversation grows, its KV cache no longer fits in GPU memory.
 
 ## Why it is slow
-Keys and values of every token so far are read again for each new one. On the GPU that costs little for thousands of
-tokens. A cache that the driver has moved out of the GPU's memory is read over PCIe, and speed falls off a cliff
-instead of down a gentle slope.
+The keys and values of every token so far are read again for each new one. On the GPU that costs little for thousands of
+tokens. A cache that the driver has moved out of GPU memory is read over PCIe, and speed falls off a cliff instead of
+down a gentle slope.
 
 Guides say that every message takes more GPU memory, but llama.cpp, Ollama and vLLM allocate the cache for the whole
-context when they load: what grows with a chat is what is read of it. Only Transformers and MLX allocate as they go.
+context when they load: only what is read grows with a chat. Transformers and MLX alone allocate as they go.
 
 ## How to confirm
-Speed at the start of a chat and deep in it differ by far more than the cache's bytes explain (`unslow diagnose` tries
-both; `llama-bench -m MODEL -d 0,16384` too), and the GPU's memory is full when it is slow.
+Speed at the start of a chat and deep in it differs by far more than the cache's bytes explain (`unslow diagnose` tries
+both; `llama-bench -m MODEL -d 0,16384` too), and GPU memory is full when it is slow.
 
 ## What it is not
-The ordinary slope: a longer chat reads more keys and values for each token, and slows down as its bytes say.
+The ordinary slope: a longer chat reads more keys and values per token, and slows down in proportion to their bytes.
 
 ## How to fix
 A cache of half the size, or a shorter one:
 - llama.cpp: `-ctk q8_0 -ctv q8_0`, `-c 8192`, fewer slots (`-np 1`)
 - Ollama: `OLLAMA_KV_CACHE_TYPE=q8_0`, `num_ctx 8192`
-- LM Studio: K and V cache quantisation and the context length of the model's load settings
+- LM Studio: K and V cache quantization and the context length in the model's load settings
 - vLLM: `--kv-cache-dtype fp8`, `--max-model-len 8192`; SGLang: `--kv-cache-dtype fp8_e4m3`, `--context-length 8192`
 - Transformers: `cache_implementation="quantized"`; MLX: `--max-kv-size`, `--kv-bits 8` of `mlx_lm.generate`
 
 ## Safety
-A quantised cache changes the answers slightly; a shorter context cuts long conversations.
+A quantized cache changes the answers slightly; a shorter context cuts long conversations.
 """
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, MIB, Known
-from unslow.think.case.demand import can_shrink_cache
-from unslow.think.case.narrative import experiment_on, remarks_on, told_ratio
-from unslow.think.case.runtime import runs_ggml, runs_paged
-from unslow.think.case.vram import buffers_of, gpus_used, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._evidence import BEYOND, fall_with_depth
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
-from unslow.think.causes._memory_remedies import HALF_CACHE
+from unslow.facts.values import GIB, MIB
+from unslow.think.case.narrative import told_ratio
+from unslow.think.case.speed import BEYOND
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, finding
+from unslow.think.plan.free_memory import HALF_CACHE
 
 CLIFF = 2.5
 """A gentle slope stays below this: at 32,000 tokens of an 8B model the cache is about as large as the weights."""
 FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
+SHORTER = Remedy(Knob.CONTEXT_LENGTH.to(None, "a context that fits"), None, "long chats are cut")
 
 
-def _by_depths(case: Case) -> Found | Absent | Suspected:
-    """The speed as it was tried at two depths, against physics at both."""
-    fall = fall_with_depth(case)
+def speed_at_two_depths(case: CaseView) -> Found | Absent | Suspected:
+    """The speeds measured at two depths, against what the bytes of the cache explain."""
+    fall, full = case.speed.fall_with_depth(), _full_gpu(case)
     if fall.beyond < BEYOND:
         return Absent(f"the ordinary cost of a longer cache: {fall.words}")
-    if buffers_of(case, "kv", on_gpu=False):
-        return Absent("the runtime itself keeps the cache in the host's memory, which is another cause")
-    slower = f"{fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
-    words, full = f"{fall.words}: {slower}", _full(case)
+    if case.vram.host_kv_bytes:
+        return Absent("the runtime itself keeps the cache in host memory, which is another cause")
+    because = (
+        f"{fall.words}: {fall.measured_fall:.1f} times slower; a longer cache alone costs {fall.expected:.1f} times"
+    )
     if full:
-        tried = cite(case, "run.depths", f"{fall.expected:.1f} times slower by physics", fall.words)
-        return _found(case, words, (tried, *full), fall.beyond)
-    if _free_known(case):
-        return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but the GPU's memory has room")
-    return Suspected(words, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+        tried = case.cite("run.depths", f"{fall.expected:.1f} times slower by physics", fall.words)
+        return finding(case, because, tried, full, fixes=_remedies(case), speedup=fall.beyond)
+    if case.vram.least_free_bytes is not None:
+        return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but GPU memory is not full")
+    return Suspected(because, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
 
 
-def _by_room(case: Case) -> Absent | None:
-    """A cache that was allocated as a whole at the load, beside room that is left: nothing can grow out of it."""
-    if case.runtime.state.value_or("") == "failed" or runtime_sees_gpu(case) is False:
+def no_cache_on_gpu(case: CaseView) -> Absent | None:
+    """A load that failed, or a runtime that has no GPU, has no cache there."""
+    if case.engine.load_failed or case.gpus.visible_to_runtime is False:
         return Absent("no cache is on a GPU")
-    if not (runs_ggml(case) or runs_paged(case)) or not runtime_sees_gpu(case) or not _free_known(case) or _full(case):
+    return None
+
+
+def room_beside_cache(case: CaseView) -> Absent | None:
+    """A cache that was allocated in full at load, with memory left beside it, cannot outgrow it."""
+    in_full, free = case.engine.runs_ggml or case.engine.runs_paged, case.vram.least_free_bytes
+    if not in_full or not case.gpus.visible_to_runtime or free is None or _full_gpu(case):
         return None
-    free = min(g.vram_free_bytes.need() for g in gpus_used(case))
-    return Absent(f"the cache was allocated as a whole at the load, and {free / GIB:.1f} GiB are free beside it")
+    return Absent(f"the cache was allocated in full at load, with {free / GIB:.1f} GiB free beside it")
 
 
-def _free_known(case: Case) -> bool:
-    gpus = gpus_used(case)
-    return bool(gpus) and all(isinstance(g.vram_free_bytes, Known) for g in gpus)
-
-
-def _by_fall(case: Case) -> Found | Absent | Suspected | None:
-    """Two speeds that somebody tells."""
-    fall = experiment_on(case, Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
+def fall_told(case: CaseView) -> Found | Absent | Suspected | None:
+    """Two speeds that a person gives, near the start of a chat and deep in it."""
+    fall = case.narrative.experiment_on(Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
     if fall is None:
         return None
-    if told_ratio(fall) < CLIFF:
-        return Absent(f"{told_ratio(fall):.1f} times slower with depth: the ordinary cost of a longer cache")
-    full = _full(case)
+    times, full = told_ratio(fall), _full_gpu(case)
+    if times < CLIFF:
+        return Absent(f"{times:.1f} times slower with depth: the ordinary cost of a longer cache")
     if not full:
-        why = f"{told_ratio(fall):.1f} times slower with depth: {fall.text}"
-        return Suspected(why, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
-    because = f"deep in the context it is {told_ratio(fall):.1f} times slower, and the GPU's memory is full"
-    return _found(case, because, (cite_comparison(case, fall), *full), told_ratio(fall))
+        because = f"{times:.1f} times slower with depth: {fall.text}"
+        return Suspected(because, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    because = f"deep in the context it is {times:.1f} times slower, and GPU memory is full"
+    cited = case.narrative.cite_comparison(fall)
+    return finding(case, because, cited, full, fixes=_remedies(case), speedup=times)
 
 
-def _found(case: Case, because: str, evidence: Citations, speedup: float) -> Found:
-    return Found(
-        because=because,
-        evidence=evidence,
-        remedies=(
-            *((HALF_CACHE,) if can_shrink_cache(case) else ()),
-            Remedy(Knob.CONTEXT_LENGTH.to(None, "a context that fits"), None, "long chats are cut"),
-        ),
-        speedup=speedup,
-    )
+def _full_gpu(case: CaseView) -> Citations:
+    """What shows that GPU memory is used up."""
+    for place in case.gpus.places_in_use:
+        path = f"machine.gpus.{place}.vram_free_bytes"
+        free = case.fact(path).get()
+        if free is not None and free < FULL_BYTES:
+            return (case.cite(path, "full"),)
+    return case.narrative.cite_remarks(case.narrative.remarks_on(Topic.VRAM_FULL, Topic.SHARED_MEMORY_USED))
 
 
-def _full(case: Case) -> Citations:
-    """What shows that the GPU's memory is used up."""
-    for place, gpu in enumerate(case.machine.gpus.value_or(())):
-        if gpu in gpus_used(case) and isinstance(gpu.vram_free_bytes, Known) and gpu.vram_free_bytes.value < FULL_BYTES:
-            return (cite(case, f"machine.gpus.{place}.vram_free_bytes", "full"),)
-    return cite_remarks(case, remarks_on(case, Topic.VRAM_FULL, Topic.SHARED_MEMORY_USED))
+def _remedies(case: CaseView) -> list[Remedy]:
+    return [HALF_CACHE, SHORTER] if case.memory.can_shrink_cache else [SHORTER]
 
 
 CAUSE = Cause(
     title="The KV cache outgrows the GPU's memory",
     phase="decode",
     needs=(("run.depths", "runtime.name", "account.comparisons"),),
-    check=check_by(_by_depths, _by_room, _by_fall),
+    routes=(
+        Route("measured", speed_at_two_depths),
+        Route("log", no_cache_on_gpu),
+        Route("counted", room_beside_cache),
+        Route("told", fall_told),
+    ),
     on_gpu=True,
     explains=("driver_spills_to_shared_memory",),
     gpu_only=True,

@@ -1,142 +1,152 @@
-"""Room for several conversations at once is kept in the KV cache, and it pushes layers out of the GPU.
+"""Several slots each keep their own KV cache, which pushes layers off the GPU.
 
 ## Why it is slow
-With N slots the runtime keeps N contexts, used or not. Ollama multiplies `num_ctx` by `OLLAMA_NUM_PARALLEL`, llama.cpp
+With N slots the runtime keeps N contexts, used or not. Ollama multiplies `num_ctx` by `OLLAMA_NUM_PARALLEL`; llama.cpp
 gives each of `-np` slots its share of `-c`. For a single user all but one of them are memory that the weights lack.
 
-Guides advise more parallel requests for a GPU that is not fully used, but that raises what all users get together, and
-never the speed of one.
+Guides advise more parallel requests for a GPU that is not fully used, but that raises the throughput of all users
+together, never the speed of one.
 
 ## How to confirm
-The KV cache is slots x context; at one slot all layers, or more of them, would fit.
+The KV cache is slots x context; with one slot all layers, or more of them, would fit.
 
 ## What it is not
 A unified cache (`--kv-unified`, llama.cpp's default without `-np`), which the slots share and which does not multiply.
 Nor slots that several people do use.
 
 ## How to fix
-As many slots as there are people at the same time:
+As many slots as there are simultaneous users:
 - llama.cpp: `-np 1`, or `--kv-unified`
 - Ollama: `OLLAMA_NUM_PARALLEL=1` in the environment of the service
 - LM Studio: `lms load KEY --parallel 1`, "Unified KV cache" on
-- vLLM and SGLang give out the cache in blocks as requests come: `--max-num-seqs` costs no cache
+- vLLM and SGLang allocate cache blocks as requests come: `--max-num-seqs` costs no cache
 
 ## Safety
-Further requests wait for their turn.
+Further requests wait in the queue.
 """
 
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, Known, first_known
-from unslow.think.case.demand import fitting_placement, read_demand, read_shape
-from unslow.think.case.placement import counted_layers, grown_beyond_weights, layers_left_on_host, seen_split
-from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._facts import cite, need
-from unslow.think.causes._memory_remedies import brings_back_enough
+from unslow.facts.values import GIB, first_known
+from unslow.think.case.cure import Cure
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.plan.free_memory import brings_back_enough
 
+SLOTS = "runtime.scheduling.slots"
 MANY = 4  # Slots: with fewer of the usual size, their caches are small beside the weights
-USUAL_CONTEXT = 8192  # Tokens for one slot: with a longer context than this for each, the context is the matter
+USUAL_CONTEXT = 8192  # Tokens for one slot: with a longer context for each, the context is the cause
 IN_USE = 2  # Slots that are busy at once: then they are there for a reason
-_EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
-_EXPLAINS_IN_PART = _EXPLAINS[:2]
-"""Where layers stay on the host even with one slot: what others hold is then a cause of its own."""
+EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
+EXPLAINS_IN_PART = EXPLAINS[:2]
+"""Where layers stay on the host even with one slot: what other processes hold is then a cause of its own."""
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """See how many more layers would fit with the context of one slot."""
-    failure = case.runtime.allocation_failure.value_or(None)
-    if failure and failure.what == "weights":
-        return Absent("the weights themselves found no room")
-    slots = need(case, "runtime.slots")
+def weights_failed(case: CaseView) -> Absent | None:
+    """The weights themselves could not be allocated."""
+    failure = case.runtime.memory.allocation_failure.get()
+    return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
+
+
+def no_idle_slots(case: CaseView) -> Absent | None:
+    """There is one slot, the slots share a cache, or several are busy."""
+    slots, busy = case.need(SLOTS), case.runtime.scheduling.busy_slots.get()
     if slots <= 1:
         return Absent("there is one slot")
-    if case.runtime.kv_unified.value_or(default=False):
+    if case.runtime.cache.unified.get():
         return Absent(f"{slots} slots share one cache")
-    if case.runtime.busy_slots.value_or(0) >= IN_USE:
-        return Absent(f"{case.runtime.busy_slots.value_or(0)} of {slots} slots are in use")
-    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_setting)
+    return Absent(f"{busy} of {slots} slots are in use") if busy is not None and busy >= IN_USE else None
 
 
-def _by_layers(case: Case) -> Found | Absent:
-    _must_be_apart(case)
-    if not layers_left_on_host(case):
+def layers_with_one_slot(case: CaseView) -> Found | Absent:
+    """How many more layers would fit with the context of one slot."""
+    slots = case.need(SLOTS)
+    _need_separate_caches(case)
+    left = case.placement.layers_on_host
+    if not left:
         return Absent("all layers are on the GPU")
-    shape, demand = read_shape(case), read_demand(case)
-    slots, now = case.runtime.slots.need(), counted_layers(case).on_gpu
-    context = case.runtime.context_length.need() // slots
-    then = fitting_placement(case, shape, demand.available, context)
-    fitting = int(then.gpu_layers) + then.output_on_gpu
+    layers, demand, now = case.memory.shape.layers, case.memory.demand(), case.placement.layers.on_gpu
+    context = case.runtime.context.length.need() // slots
+    fitting = case.memory.layers_that_fit(demand.available, context)
     cure = Cure(vram_bytes=demand.available, context=context)
-    if not brings_back_enough(case, cure, fitting - now, layers_left_on_host(case)):
-        return Absent(f"even with one slot {'only' if fitting > now else 'no more than'} {fitting} layers fit")
-    fit = f"with one slot {fitting} of {shape.layers + 1} layers fit on the GPU instead of {now}"
-    found = _found(case, f"{slots} slots of {context} tokens each; {fit}", cure)
-    return found if fitting > shape.layers else found._replace(explains=_EXPLAINS_IN_PART)
+    if not brings_back_enough(case, cure, fitting - now, left):
+        return Absent(f"even with one slot only {fitting} layers fit")
+    fit = f"with one slot {fitting} of {layers + 1} layers fit on the GPU instead of {now}"
+    explains = EXPLAINS if fitting > layers else EXPLAINS_IN_PART
+    return _slots_finding(case, f"{slots} slots of {context} tokens each; {fit}", cure, explains)
 
 
-def _must_be_apart(case: Case) -> None:
-    """Only slots that share no cache multiply it; in Ollama each has its own."""
-    if "ollama" not in case.runtime.name.value_or("").lower():
-        need(case, "runtime.kv_unified")
-
-
-def _by_reckoning(case: Case) -> Found | None:
-    """By the runtime's own sums: all of it does not fit, and with one slot's share of the cache it would."""
-    runtime = case.runtime
-    if not isinstance(runtime.kv_bytes, Known) or not seen_split(case):
+def runtimes_own_sum(case: CaseView) -> Found | None:
+    """By the runtime's own sums the model does not fit, and with one slot's share of the cache it would."""
+    cache, slots = case.runtime.cache.bytes.get(), case.need(SLOTS)
+    if cache is None or not case.placement.split:
         return None
-    _must_be_apart(case)
-    asked, available, slots = runtime.asked_bytes.need(), runtime.available_bytes.need(), runtime.slots.need()
-    without = asked - runtime.kv_bytes.value * (1 - 1 / slots)
-    if not without <= available < asked:
+    _need_separate_caches(case)
+    asked, free = case.runtime.memory.asked_bytes.need(), case.runtime.memory.available_bytes.need()
+    with_one = asked - cache * (1 - 1 / slots)
+    if not with_one <= free < asked:
         return None
-    because = f"{asked / GIB:.1f} GiB are asked for {slots} slots, and {available / GIB:.1f} GiB were free; one slot "
-    return _found(case, f"{because}asks for {without / GIB:.1f} GiB", None)
+    sums = f"{slots} slots need {asked / GIB:.1f} GiB, and {free / GIB:.1f} GiB were free"
+    return _slots_finding(case, f"{sums}; one slot needs {with_one / GIB:.1f} GiB")
 
 
-def _by_sizes(case: Case) -> Found | None:
-    """By what the loaded model takes in all, where many slots and no long context were asked for."""
-    grown, slots = grown_beyond_weights(case), case.runtime.slots.need()
-    context = first_known(case.runtime.context_set, case.runtime.context_length).value_or(0)
-    if grown is None or slots < MANY or context > slots * USUAL_CONTEXT:
+def grown_beyond_weights(case: CaseView) -> Found | None:
+    """The loaded model is much larger than its weights, with many slots and no long context."""
+    grown, slots = case.placement.growth_beyond_weights, case.need(SLOTS)
+    context = first_known(case.runtime.context.requested, case.runtime.context.length).get()
+    if grown is None or slots < MANY or (context is not None and context > slots * USUAL_CONTEXT):
         return None
-    _must_be_apart(case)
-    because = f"{grown.size / GIB:.0f} GiB are taken for {slots} slots, and the weights are about "
-    return _found(case, f"{because}{grown.weights / GIB:.0f} GiB: alone they would fit on the GPU", None)
+    _need_separate_caches(case)
+    sizes = (
+        f"the model takes {grown.size / GIB:.0f} GiB with {slots} slots, its weights about {grown.weights / GIB:.0f}"
+    )
+    return _slots_finding(case, f"{sizes} GiB: they would fit on the GPU")
 
 
-def _by_setting(case: Case) -> Suspected | None:
-    """Slots that were asked for, each with a cache of its own, beside a model that found no room."""
-    split = seen_split(case)
+def slots_beside_split(case: CaseView) -> Suspected | None:
+    """Several slots, each with its own cache, and a model that did not fit."""
+    split, slots = case.placement.split, case.need(SLOTS)
     if split is None:
         return None
-    words = f"{split.words}, and {case.runtime.slots.need()} slots have a KV cache each"
-    return Suspected(words, "runtime.kv_bytes", CAUSE.ask)
+    return Suspected(f"{split.words}, and each of {slots} slots has its own KV cache", "runtime.cache.bytes", CAUSE.ask)
 
 
-def _found(case: Case, because: str, cure: Cure | None) -> Found:
-    return Found(
-        because=because,
-        evidence=(cite(case, "runtime.slots"),),
-        cure=cure,
-        remedies=(Remedy(Knob.PARALLEL.to(1, "one slot for one user"), cure, "further requests wait"),),
-        explains=_EXPLAINS,
-    )
+def _need_separate_caches(case: CaseView) -> None:
+    """Only slots that do not share a cache multiply it; in Ollama each has its own."""
+    if "ollama" not in case.engine.name:
+        case.need("runtime.cache.unified")
+
+
+def _slots_finding(
+    case: CaseView, because: str, cure: Cure | None = None, explains: tuple[str, ...] = EXPLAINS
+) -> Found:
+    one = Remedy(Knob.PARALLEL.to(1, "one slot for one user"), cure, "further requests wait")
+    return finding(case, because, SLOTS, cure=cure, fixes=[one], explains=explains)
 
 
 CAUSE = Cause(
     title="Parallel slots multiply the KV cache",
     phase="decode",
     needs=(
-        ("runtime.slots", "runtime.allocation_failure"),
-        ("runtime.gpu_layers", "runtime.vram_share", "runtime.allocation_failure", "machine.gpus.0.processes"),
+        ("runtime.scheduling.slots", "runtime.memory.allocation_failure"),
+        (
+            "runtime.placement.gpu_layers",
+            "runtime.memory.vram_share",
+            "runtime.memory.allocation_failure",
+            "machine.gpus.0.processes",
+        ),
     ),
-    check=check,
+    routes=(
+        Route("log", weights_failed),
+        Route("counted", no_idle_slots),
+        Route("counted", layers_with_one_slot),
+        Route("log", runtimes_own_sum),
+        Route("log", grown_beyond_weights),
+        Route("counted", slots_beside_split),
+    ),
     on_gpu=True,
     ggml_only=True,
     fails_load=True,
-    explains=_EXPLAINS,
+    explains=EXPLAINS,
     gpu_only=True,
     ask="the number of slots ({command_line}), and {placement}",
 )

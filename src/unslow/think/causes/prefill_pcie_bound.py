@@ -1,150 +1,142 @@
-"""Prompts are read slowly because weights in the host's memory are copied to the GPU for every part of them.
+"""Prefill waits for weights in host memory to be copied to the GPU, once for every micro-batch.
 
 ## Why it is slow
-Where layers or experts lie in RAM, llama.cpp computes long prompts on the GPU all the same: it copies those weights
-over the link once for every micro-batch. With hundreds of gigabytes of experts, each copy takes many seconds, and a
-micro-batch has only 512 tokens to share it.
+Where layers or experts are in host memory, llama.cpp still computes long prompts on the GPU: it copies those weights
+over PCIe once per micro-batch. With hundreds of gigabytes of experts each copy takes many seconds, and only the 512
+tokens of a micro-batch share it.
 
 ## How to confirm
-Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch: `llama-bench -m
-MODEL -p 4096 -n 0 -ub 512,2048,4096`, with the placement of the server. While a prompt is read the link is busy, not
-the GPU.
+Prefill speed is about micro-batch / (bytes in host memory / link rate), and grows with the micro-batch: `llama-bench
+-m MODEL -p 4096 -n 0 -ub 512,2048,4096`, with the placement of the server. During prefill the link is busy, not the
+GPU.
 
 ## What it is not
-A GPU that computes at its rate while a prompt is read, or short prompts, which the CPU reads itself.
+A GPU that computes at full rate during prefill, or short prompts, which the CPU computes.
 
 ## How to fix
 A larger micro-batch shares each copy among more tokens. llama.cpp: `-ub 4096 -b 4096`; Ollama: `num_batch`; LM Studio:
-`evalBatchSize`. Fewer bytes in RAM help in proportion. Where even that loses against the CPU, switch the copying off
-(llama.cpp `--no-op-offload`). vLLM copies `--cpu-offload-gb` for every step, prompts and tokens alike: let go of it;
-so does Transformers with a `device_map` that has `cpu`.
+`evalBatchSize`. Fewer bytes in host memory help in proportion. Where even that is slower than the CPU, disable the
+copying (llama.cpp `--no-op-offload`). vLLM copies `--cpu-offload-gb` for every step, prefill and decode alike: drop it;
+so does Transformers with a `device_map` that contains `cpu`.
 
 ## Safety
-Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
+Answers do not change. A larger micro-batch needs more VRAM for its compute buffer.
 """
-
-import msgspec
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, Unknown
-from unslow.think.case.demand import missing
-from unslow.think.case.narrative import WORTH_COMPARING, is_report, names_phase, remarks_on
-from unslow.think.case.placement import (
-    FASTEST_BYTES_PER_S,
-    SHOW_LINK,
-    cpu_computes,
-    host_link_bytes_per_s,
-    host_weights_bytes,
-)
-from unslow.think.case.prediction import Prediction, predict_prefill
-from unslow.think.case.work import Cure, measured_prompt_tokens, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._evidence import USUAL_UBATCH, Price, copies
-from unslow.think.causes._facts import ask_for, cite_known, cite_remarks
+from unslow.facts.values import GB, Known
+from unslow.think.case.cure import Cure
+from unslow.think.case.gpus import FASTEST_BYTES_PER_S, SHOW_LINK
+from unslow.think.case.group import missing
+from unslow.think.case.narrative import WORTH_COMPARING
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
 
 LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB
-SHORT_COPY_S = 0.25  # A copy for each micro-batch that takes less is not noticed
-LONG_COPY_S = 1.0
-"""A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
+SHORT_COPY_S = 0.25  # For each micro-batch: a shorter copy is not noticed
+LONG_COPY_S = 1.0  # For each micro-batch: whoever waits for a prompt notices a longer one
 SMALL_BYTES = GB
-_SHOWN = (
+SHOWN = (
     "run.long_prompt",
     "run.prefill_tokens_per_s",
-    "runtime.prefill_tokens_per_s",
-    "runtime.buffers",
+    "runtime.history.prefill_tokens_per_s",
+    "runtime.memory.buffers",
     "model.weights_bytes",
 )
+WHY = "a larger micro-batch shares each copy among more tokens"
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the speed of prompts against what copying the host's weights allows."""
-    if cpu_computes(case) is False:
-        return Absent("all weights are on the GPU")
-    if case.runtime.op_offload.value_or(default=True) is False:
-        return Absent("copying weights for prompts is switched off")
-    return first_to_decide(case, _by_observation, _by_copies)
+def all_on_gpu(case: CaseView) -> Absent | None:
+    """Whether any weights are in host memory: only those are copied."""
+    return Absent("all weights are on the GPU") if case.placement.cpu_computes is False else None
 
 
-def _by_observation(case: Case) -> Found | None:
-    """Somebody who watched sees prompts wait for copies of weights."""
-    said = remarks_on(case, Topic.COPIES_TO_GPU)
-    held = cpu_computes(case) or remarks_on(case, Topic.EXPERTS_ON_CPU)
-    if not said or not held or not is_report(case):
+def copying_is_off(case: CaseView) -> Absent | None:
+    """The setting that leaves prefill of host weights to the CPU."""
+    return (
+        Absent("copying weights for prefill is disabled") if case.runtime.placement.op_offload.get() is False else None
+    )
+
+
+def copies_seen_by_person(case: CaseView) -> Found | None:
+    """Somebody watched prefill wait for copies of weights."""
+    said = case.narrative.remarks_on(Topic.COPIES_TO_GPU)
+    in_ram = case.placement.cpu_computes or case.narrative.remarks_on(Topic.EXPERTS_ON_CPU)
+    if not said or not in_ram or not case.narrative.is_report:
         return None
-    larger = Knob.BATCH.to(LARGE_UBATCH, "a larger micro-batch shares each copy among more tokens")
-    words = f"prompts wait for weights to cross the link: {said[0].text}"
-    return Found(words, cite_remarks(case, said[:1]), remedies=(Remedy(larger, None, "a larger compute buffer"),))
+    larger = Remedy(Knob.BATCH.to(LARGE_UBATCH, WHY), None, "a larger compute buffer")
+    return finding(case, f"prefill waits for weights to cross the link: {said[0].text}", said[0], fixes=[larger])
 
 
-def _by_copies(case: Case) -> Found | Absent | Suspected:
-    host = host_weights_bytes(case)
-    if host < SMALL_BYTES:
-        return Absent(f"only {host / GB:.1f} GB of weights lie in the host's memory")
-    link, ubatch = host_link_bytes_per_s(case), case.runtime.ubatch.value_or(USUAL_UBATCH)
-    copy_s = host / (link or FASTEST_BYTES_PER_S)
-    each = min(ubatch, measured_prompt_tokens(case) or ubatch)  # a prompt that is shorter fills no micro-batch
-    allowed = each / copy_s
-    least = "" if link else "at least "
-    words = (
-        f"{host / GB:.0f} GB of weights cross the link for every {each:.0f} tokens of a prompt: {least}{copy_s:.1f} s"
-    )
-    speed = prompt_speed(case)
-    if isinstance(speed, Unknown) or not link:
-        return _by_words(case, words, copy_s, link_known=bool(link))
-    copied = copies(case, link)
-    if not copied or not copied.is_bound:
-        return Absent(
-            f"copying would allow {allowed:.0f} tokens of a prompt per second, and it reads {speed.value:.0f}"
-        )
-    price = _no_better_than_physics(case, copied.with_ubatch(_larger(ubatch)), speed.value, _larger(ubatch))
+def speed_against_copies(case: CaseView) -> Found | Absent | None:
+    """The measured prefill speed against what copying the host's weights allows."""
+    link, speed, in_ram = case.gpus.host_link_bytes_per_s, case.speed.prompt_speed, case.placement.host_weights_bytes
+    if in_ram < SMALL_BYTES:
+        return Absent(f"only {in_ram / GB:.1f} GB of weights are in host memory")
+    if not isinstance(speed, Known) or not link:
+        return None
+    words, allowed = _copy_in_words(case), _tokens_per_copy(case) / _copy_seconds(case)
+    copies, larger = case.speed.prompt_copies(link), _larger_ubatch(case)
+    if not copies or not copies.is_bound:
+        return Absent(f"copying would allow prefill at {allowed:.0f} tok/s, and it reaches {speed.value:.0f}")
+    price = case.speed.larger_ubatch_price(copies, larger)
     if price.speedup < WORTH_COMPARING:
-        return Absent(f"{words}, and a larger micro-batch would gain next to nothing")
-    found = _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
-    return found._replace(speedup=price.speedup, lost=price.lost)
+        return Absent(f"{words}, but a larger micro-batch would gain next to nothing")
+    because = f"{words}; that allows {allowed:.0f} tok/s"
+    shown, fix = case.cite_known(*SHOWN), _larger_batch(larger)
+    return finding(case, because, shown, fixes=[fix], speedup=price.speedup, lost=price.lost)
 
 
-def _no_better_than_physics(case: Case, price: Price, tokens_per_s: float, ubatch: int) -> Price:
-    """A larger micro-batch spares copies, and what is computed takes its time all the same."""
-    then, now_s = predict_prefill(case, Cure(ubatch=ubatch)), 1 / tokens_per_s
-    if not isinstance(then, Prediction) or now_s < WORTH_COMPARING * then.seconds.low:
-        return price  # a speed that it already has, as by physics of a GPU that nobody named, says nothing
-    left_s = then.seconds.low
-    lost = msgspec.structs.replace(price.lost, seconds=min(price.lost.seconds, max(0.0, now_s - left_s)))
-    return Price(min(price.speedup, max(1.0, now_s / left_s)), lost)
-
-
-def _by_words(case: Case, words: str, copy_s: float, *, link_known: bool) -> Found | Absent | Suspected:
-    """Without a speed the mechanism decides, where somebody waits for prompts and the copies are that long."""
-    if copy_s >= LONG_COPY_S and names_phase(case, "prefill"):
-        return _found(words, case, case.runtime.ubatch.value_or(USUAL_UBATCH))
-    if copy_s < SHORT_COPY_S and not link_known:
-        raise missing("how fast the link between host and GPU is", SHOW_LINK)
+def copy_time(case: CaseView) -> Found | Absent | Suspected:
+    """How long each copy takes, where the prefill speed or the link is not known."""
+    words, copy_s = _copy_in_words(case), _copy_seconds(case)
+    if copy_s >= LONG_COPY_S and case.narrative.names_phase("prefill"):
+        return finding(case, words, case.cite_known(*SHOWN), fixes=[_larger_batch(_larger_ubatch(case))])
+    if copy_s < SHORT_COPY_S and not case.gpus.host_link_bytes_per_s:
+        raise missing("the speed of the link between host and GPU", SHOW_LINK)
     if copy_s < SHORT_COPY_S:
-        return Absent(f"{words}, which nobody notices")
+        return Absent(f"{words}, too short to notice")
     if copy_s < LONG_COPY_S:
-        ask_for(case, "run.prefill_tokens_per_s", "{prompt_speed}")
-    return Suspected(words, "the speed of a long prompt", "{prompt_speed}")
+        case.ask_for("run.prefill_tokens_per_s", "{prompt_speed}")
+    return Suspected(words, "the prefill speed of a long prompt", "{prompt_speed}")
 
 
-def _found(because: str, case: Case, ubatch: int) -> Found:
-    larger, cure = _larger(ubatch), Cure(ubatch=_larger(ubatch))
-    change = Knob.BATCH.to(larger, "a larger micro-batch shares each copy among more tokens")
-    return Found(
-        because, cite_known(case, *_SHOWN), remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),)
-    )
+def _copy_seconds(case: CaseView) -> float:
+    """One copy of the host's weights; the shortest possible where the link is not known."""
+    return case.placement.host_weights_bytes / (case.gpus.host_link_bytes_per_s or FASTEST_BYTES_PER_S)
 
 
-def _larger(ubatch: int) -> int:
-    return max(LARGE_UBATCH, 4 * ubatch)
+def _tokens_per_copy(case: CaseView) -> float:
+    """A prompt that is shorter than a micro-batch does not fill it."""
+    return min(case.speed.ubatch_tokens, case.speed.measured_prompt_tokens or case.speed.ubatch_tokens)
+
+
+def _copy_in_words(case: CaseView) -> str:
+    gigabytes, least = case.placement.host_weights_bytes / GB, "" if case.gpus.host_link_bytes_per_s else "at least "
+    tokens, seconds = _tokens_per_copy(case), _copy_seconds(case)
+    return f"{gigabytes:.0f} GB of weights cross the link for every {tokens:.0f} prompt tokens: {least}{seconds:.1f} s"
+
+
+def _larger_ubatch(case: CaseView) -> int:
+    return max(LARGE_UBATCH, 4 * case.speed.ubatch_tokens)
+
+
+def _larger_batch(ubatch: int) -> Remedy:
+    return Remedy(Knob.BATCH.to(ubatch, WHY), Cure(ubatch=ubatch), "more VRAM for the compute buffer")
 
 
 CAUSE = Cause(
-    title="Prompts wait for weights to cross the link",
+    title="Prefill waits for weights to cross PCIe",
     phase="prefill",
-    needs=("machine.gpus", ("runtime.buffers", "model.weights_bytes", "account.remarks")),
-    check=check,
+    needs=("machine.gpus", ("runtime.memory.buffers", "model.weights_bytes", "account.remarks")),
+    routes=(
+        Route("counted", all_on_gpu),
+        Route("counted", copying_is_off),
+        Route("told", copies_seen_by_person),
+        Route("measured", speed_against_copies),
+        Route("counted", copy_time),
+    ),
     on_gpu=True,
     gpu_only=True,
     ask="{placement}; and {prompt_speed}",

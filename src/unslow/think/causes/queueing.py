@@ -1,154 +1,159 @@
-"""Most of the time until the first token is spent waiting for a turn.
+"""Most of the time to first token is spent waiting in the queue.
 
 ## Why it is slow
-The server is busy with other requests. It answers quickly once it begins; until then a request stands in its queue.
+The server is busy with other requests. It is quick once it starts on a request; until then the request waits in its
+queue.
 
 ## How to confirm
-The server's own time for a prompt is short, the client's time to the first token is long, and the server counts
-requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`, SGLang
-`num_queue_reqs`).
+The server's own prefill time is short, the client's time to first token is long, and the server reports waiting
+requests (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`, SGLang `num_queue_reqs`).
 
 ## What it is not
-Several requests at once that all start at once, however many; nor a long prompt, which is being read and does not
-wait.
+Concurrent requests that all start at once, however many there are. Nor a long prompt: that request is in prefill, not
+in the queue.
 
 ## How to fix
-More capacity. llama.cpp: more slots where memory allows (`-np 8 -kvu`); Ollama: `OLLAMA_NUM_PARALLEL`; LM Studio:
-`--parallel`; vLLM: `--max-num-seqs`; SGLang: `--max-running-requests`; Transformers: a server that batches; else a
-second server, shorter answers, or fewer background requests.
+Add capacity. llama.cpp: more slots if memory allows (`-np 8 -kvu`); Ollama: `OLLAMA_NUM_PARALLEL`; LM Studio:
+`--parallel`; vLLM: `--max-num-seqs`; SGLang: `--max-running-requests`; Transformers: a server that batches. Otherwise
+a second server, shorter answers, or fewer background requests.
 
 ## Safety
-Answers do not change. More slots make each conversation a little slower.
+Answers do not change. More slots make each conversation slightly slower.
 """
 
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Knob
+from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import IN_BATCHES
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
-from unslow.think.case.narrative import is_report, names_phase, remarks_on
-from unslow.think.case.waits import SOMEBODY, is_history
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Suspected, check_by
-from unslow.think.causes._evidence import cite_traffic, counts_waiting, nobody_else, waited
-from unslow.think.causes._facts import ask_for, cite, cite_remarks
+from unslow.facts.values import first_known
+from unslow.think.case.view import CaseView
+from unslow.think.case.waits import SOMEBODY
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
 from unslow.think.report import Cost
 
-MOST = 0.5  # Of the time to the first token
-LONG_S = 0.5  # A request that waits for less is not noticed beside its prompt
-MANY = 10
-TAKEN = 0.9  # Of the places: samples of a full house find one empty now and then
-ROOM = 0.7  # Of the cache: with less of it in use on average, it is not what requests wait for
-_MODELS = re.compile(r"(?i)\bmodels\b")
-"""Requests for several models wait for one another to be loaded: that is no queue."""
+MOST = 0.5  # Of the time to first token
+LONG_S = 0.5  # A shorter wait is not noticed next to prefill
+MANY = 10  # Requests: from here on a fraction of one is noise
+TAKEN = 0.9  # Of the slots: samples of a full server catch one free now and then
+ROOM = 0.7  # Of the KV cache: if less is in use on average, requests are not waiting for cache
 SHOW = "while it is slow: {queue}"
+_MODELS = re.compile(r"(?i)\bmodels\b")
+"""Requests for several models wait for each other's models to load, which is not a queue."""
 
 
-def _by_traffic(case: Case) -> Found | Absent | None:
-    """Who waited while the server was only watched."""
-    traffic = case.run.traffic
-    if not isinstance(traffic, Known) or not counts_waiting(case):
+def watched_traffic(case: CaseView) -> Found | Absent | None:
+    """How many requests ran and how many waited while the server was watched."""
+    traffic = case.run.traffic.get()
+    if traffic is None or not traffic.counts_waiting:
         return None
-    waiting, running = traffic.value.waiting, traffic.value.running
-    if waiting < SOMEBODY:
-        # Whether requests of the time that was watched waited long, by the server's own clock: over a long time with
-        # pauses few wait on average, however long each of them does
-        if not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S:
+    if traffic.waiting < SOMEBODY:
+        # Over a long window with pauses few requests wait on average, even if each of them waits long
+        if _queue_time_is_long(case) and not case.waits.is_mean_of_past:
             return None
-        return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
-    answered = "1 request was" if _few(running) == "1" else f"{_few(running)} requests were"
-    words = f"while {answered} answered at a time, {_few(waiting)} waited for a place"
-    cost = waited(case)
-    long = f", {cost.seconds:.0f} s each" if cost else ""
-    return _found(case, f"{words}{long}", (cite_traffic(case, traffic.value, words),))._replace(lost=cost)
+        return Absent(f"{traffic.running:.1f} requests ran at a time while it was watched, and almost none waited")
+    running, waiting = (f"{n:.2g}" if n < MANY else f"{n:.0f}" for n in (traffic.running, traffic.waiting))
+    words, cost = f"on average {running} ran and {waiting} waited", case.waits.turn_cost
+    return finding(
+        case,
+        f"requests queue up: {words}{f', {cost.seconds:.0f} s each' if cost else ''}",
+        case.waits.cite_traffic(traffic, words),
+        fixes=[more_capacity(case)],
+        lost=cost,
+    )
 
 
-def _few(requests: float) -> str:
-    """A number of requests as people would say it: a part of one counts only among a few."""
-    return f"{requests:.2g}" if requests < MANY else f"{requests:.0f}"
+def queue_time(case: CaseView) -> Found | Absent | Suspected:
+    """How long a request waits in the queue, against the time to first token."""
+    queue, first = case.ask_for("run.queue_s", SHOW), case.run.time_to_first_token_s.get()
+    if queue < LONG_S or (first and queue < MOST * first):
+        return Absent(f"a request waits only {queue:.2f} s in the queue")
+    if case.waits.is_mean_of_past:
+        words = f"since the server started, requests have waited {queue:.1f} s on average; none is waiting now"
+        return Suspected(words, "how many requests wait while it is slow", SHOW)
+    return finding(
+        case,
+        f"a request waits {queue:.1f} s in the queue",
+        case.cite("run.queue_s", f"{first:.2f} s to the first token" if first else None),
+        fixes=[more_capacity(case)],
+        lost=Cost(seconds=queue, per="request"),
+    )
 
 
-def _by_several(case: Case) -> Found | None:
-    """Requests for which there is a slot each, and which do not start together all the same."""
-    tried, slots = case.run.at_once, case.runtime.slots.value_or(case.runtime.max_sequences.value_or(0))
-    levels = [level for level in tried.value_or(()) if level.requests <= max(1, slots)]
-    alone, most = (levels[0], levels[-1]) if levels else (None, None)
-    if not isinstance(tried, Known) or not alone or not most or alone.requests != 1 or most.requests == 1:
+def concurrent_requests(case: CaseView) -> Found | None:
+    """Time to first token of several requests at once, each with a slot, against one alone."""
+    slots = first_known(case.runtime.scheduling.slots, case.runtime.scheduling.max_sequences).get()
+    levels = [level for level in case.run.at_once.get() or () if slots and level.requests <= slots]
+    if not levels or levels[0].requests != 1 or levels[-1].requests == 1:
         return None
-    fair = most.requests * alone.first_token_s  # prompts are read one after the other
+    alone, most = levels[0], levels[-1]
+    fair = most.requests * alone.first_token_s  # prompts are processed one after the other
     extra = most.first_token_s - fair
     if extra < LONG_S or most.first_token_s < fair / MOST:
         return None
-    words = f"of {most.requests} requests at once the last waits {most.first_token_s:.1f} s for its first token"
-    cited = cite(case, "run.at_once", f"{alone.first_token_s:.2f} s alone", words)
-    found = _found(case, f"{words}, though there is a place for each", (cited,))
-    return found._replace(lost=Cost(seconds=extra, per="request"))
-
-
-def _by_time(case: Case) -> Found | Absent | Suspected:
-    queue, first = ask_for(case, "run.queue_s", SHOW), case.run.time_to_first_token_s.value_or(0)
-    if queue < LONG_S or (first and queue < MOST * first):
-        return Absent(f"a request waits {queue:.2f} s for its turn")
-    if is_history(case):
-        words = f"since it started a request waited {queue:.1f} s for its turn on average, and none waits now"
-        return Suspected(words, "who waits while it is slow", SHOW)
-    found = _found(
+    words = f"with {most.requests} requests at once, the last gets its first token after {most.first_token_s:.1f} s"
+    return finding(
         case,
-        f"a request waits {queue:.1f} s for its turn",
-        (cite(case, "run.queue_s", f"{first:.2f} s to the first token" if first else None),),
+        f"{words}, although each has a slot",
+        case.cite("run.at_once", f"{alone.first_token_s:.2f} s alone", words),
+        fixes=[more_capacity(case)],
+        lost=Cost(seconds=extra, per="request"),
     )
-    return found._replace(lost=Cost(seconds=queue, per="request"))
 
 
-def _by_count(case: Case) -> Found | Absent | Suspected | None:
-    waiting = ask_for(case, "runtime.deferred_requests", SHOW)
+def deferred_requests(case: CaseView) -> Found | Absent | Suspected | None:
+    """The server's own count of waiting requests."""
+    waiting = case.ask_for("runtime.scheduling.deferred_requests", SHOW)
     if not waiting:
-        return None if _waited_long(case) else Absent("no request waits")
-    slots = case.runtime.slots.value_or(case.runtime.running_requests.value_or(0))
-    words = f"{waiting} requests wait" + (f" while {slots} are answered" if slots else "")
-    if is_report(case) or (slots and waiting >= slots):
-        return _found(case, words, (cite(case, "runtime.deferred_requests"),))
+        return None if _waited_before(case) else Absent("no request is waiting")
+    slots = first_known(case.runtime.scheduling.slots, case.runtime.scheduling.running_requests).get()
+    words = f"requests queue up: {waiting} waiting" + (f", {slots} running" if slots else "")
+    if case.narrative.is_report or (slots and waiting >= slots):
+        return finding(case, words, "runtime.scheduling.deferred_requests", fixes=[more_capacity(case)])
     return Suspected(words, "run.queue_s", SHOW)
 
 
-def _by_words(case: Case) -> Found | None:
-    said = [r for r in remarks_on(case, Topic.QUEUED) if not _MODELS.search(r.text)]
-    if not said or remarks_on(case, Topic.RELOADS) or names_phase(case, "load", "prefill"):
+def said_by_person(case: CaseView) -> Found | None:
+    """The report says that requests wait."""
+    said = [r for r in case.narrative.remarks_on(Topic.QUEUED) if not _MODELS.search(r.text)]
+    if not said or case.narrative.remarks_on(Topic.RELOADS) or case.narrative.names_phase("load", "prefill"):
         return None
-    return _found(case, f"requests wait for their turn: {said[0].text}", cite_remarks(case, said))
+    words = f"requests wait in the queue: {said[0].text}"
+    return finding(case, words, case.narrative.cite_remarks(said), fixes=[more_capacity(case)])
 
 
-def _by_nobody(case: Case) -> Absent | None:
-    idle = nobody_else(case) and not _waited_long(case)
-    return Absent("nobody else asks it: all of its places are free") if idle else None
+def idle_server(case: CaseView) -> Absent | None:
+    """The server was idle, and no other client used it during the measurement."""
+    is_idle = case.waits.is_alone and not _waited_before(case)
+    return Absent("no other client uses it: all slots are free") if is_idle else None
 
 
-def _waited_long(case: Case) -> bool:
-    """Whether requests did wait before anybody looked."""
-    return is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
+def _queue_time_is_long(case: CaseView) -> bool:
+    queued = case.run.queue_s.get()
+    return queued is not None and queued >= LONG_S
 
 
-def _found(case: Case, because: str, evidence: Citations) -> Found:
-    """Twice the places where all are taken whose number is set; else more room for what a request holds.
+def _waited_before(case: CaseView) -> bool:
+    return case.waits.is_mean_of_past and _queue_time_is_long(case)
 
-    Where the cache had room all the time, more of it helps nobody.
-    """
-    most = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0))
-    traffic = case.run.traffic.value if isinstance(case.run.traffic, Known) else None
-    running = traffic.running if traffic else case.runtime.running_requests.value_or(0)
-    change = Knob.CAPACITY.to(None, "more slots, or a second server")
-    if most and running >= TAKEN * most:
-        change = Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
-    elif traffic and case.runtime.name.value_or("") in IN_BATCHES:
-        pauses = max(1.0, traffic.each_among / running) if running > 0 else 1.0  # they are in the mean that is told
-        if isinstance(traffic.cache_used, Known) and traffic.cache_used.value * pauses < ROOM:
-            change = Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
-    return Found(because, evidence, remedies=(Remedy(change),))
+
+def more_capacity(case: CaseView) -> Change:
+    """Twice the slots where all are taken; else more cache, unless the cache had room all the time."""
+    slots = first_known(case.runtime.scheduling.max_sequences, case.runtime.scheduling.slots).get()
+    running, traffic = case.waits.requests_running, case.run.traffic.get()
+    if slots and running is not None and running >= TAKEN * slots:
+        return Knob.PARALLEL.to(2 * slots, "more requests at once, or a second server")
+    used = traffic.cache_used.get() if traffic and case.runtime.name.get() in IN_BATCHES else None
+    if traffic and used is not None:
+        # The mean covers pauses too: while requests ran, more of the cache was in use
+        pauses = max(1.0, traffic.each_among / traffic.running) if traffic.running > 0 else 1.0
+        if used * pauses < ROOM:
+            return Knob.PARALLEL.to(None, "more requests at once if all slots are taken, or a second server")
+    return Knob.CAPACITY.to(None, "more slots, or a second server")
 
 
 CAUSE = Cause(
-    title="Requests wait for their turn",
+    title="Requests wait in the queue",
     phase="queue",
     needs=(
         (
@@ -156,10 +161,17 @@ CAUSE = Cause(
             "run.queue_s",
             "run.at_once",
             "run.completions",
-            "runtime.deferred_requests",
+            "runtime.scheduling.deferred_requests",
             "account.remarks",
         ),
     ),
-    check=check_by(_by_traffic, _by_time, _by_several, _by_count, _by_words, _by_nobody),
+    routes=(
+        Route("measured", watched_traffic),
+        Route("measured", queue_time),
+        Route("measured", concurrent_requests),
+        Route("log", deferred_requests),
+        Route("told", said_by_person),
+        Route("log", idle_server),
+    ),
     ask=SHOW,
 )

@@ -1,25 +1,24 @@
 """Threads run on the slow cores of a hybrid CPU, and the fast ones wait for them.
 
 ## Why it is slow
-The work of every operation is cut into equal parts, one for each thread, and all meet at a barrier. A part that runs
-on an efficiency core takes two to three times as long, so the performance cores stand idle for the rest.
+The work of every operation is cut into equal parts, one per thread, and all threads meet at a barrier. A part that runs
+on an efficiency core takes two to three times as long, and the performance cores are idle until it is done.
 
 ## How to confirm
 The CPU has performance and efficiency cores (Intel since the 12th generation, Apple, many phones), there are more
 threads than performance cores, and as many threads as performance cores are faster: `llama-bench -m MODEL -n 64 -t
 6,8,14,20`.
 
-Guides say to set the number of threads by hand on such CPUs, but llama.cpp counts performance cores by itself on
-Linux.
+Guides say to set the number of threads by hand on such CPUs, but llama.cpp already counts performance cores on Linux.
 
 ## What it is not
-More threads than performance cores where that costs nothing: the memory's bandwidth is used up, or many slow cores
-share the work of a few fast ones. Only the trial decides.
+More threads than performance cores where that costs nothing: memory bandwidth is saturated, or many slow cores share
+the work of a few fast ones. Only a trial decides.
 
 ## How to fix
-On any runtime as many threads as performance cores, or bound there. llama.cpp: drop `-t`, or `-t N --cpu-range 0-15
---cpu-strict 1`; Ollama: `num_thread`; LM Studio: "CPU Thread Pool Size"; any runtime: `taskset -c 0-15`; Windows:
-start it with the affinity of the fast cores.
+On any runtime as many threads as performance cores, or threads bound to them. llama.cpp: drop `-t`, or `-t N
+--cpu-range 0-15 --cpu-strict 1`; Ollama: `num_thread`; LM Studio: "CPU Thread Pool Size"; any runtime: `taskset -c
+0-15`; Windows: start it with the affinity of the fast cores.
 
 ## Safety
 Answers do not change.
@@ -27,118 +26,112 @@ Answers do not change.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.instructions import spelled_out
-from unslow.think.case.narrative import (
-    blames,
-    experiment_on,
-    fewer_are_faster,
-    gain_of,
-    is_clear,
-    remarks_on,
-    times_as_fast,
-)
-from unslow.think.case.placement import cpu_computes
-from unslow.think.case.slowness import generates_slowly, shortfall
-from unslow.think.case.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, first_to_decide
-from unslow.think.causes._evidence import cite_watched, host_at_work
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks, need
+from unslow.think.case.cure import Cure
+from unslow.think.case.narrative import fewer_are_faster, is_clear, times_as_fast
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
 
 SLOW_SHARE = "own_slow_core_share"
 HELD_UP = 0.1
-"""Of the running threads on slow cores: one of ten is enough, for all others wait for it at the end of every step."""
+"""Of the running threads on slow cores: one in ten is enough, for all others wait for it at the end of every step."""
 FAR_BELOW = 1.5
 """Times slower than expected: a slow core takes two to three times as long for its part, so less is not its doing."""
-OTHERS_BUSY = 0.3  # Processors that others use: then threads may have been pushed aside, which is another matter
+OTHERS_BUSY = 0.3  # CPUs that others use: they may have pushed the threads aside, which is another cause
+WHY = "one thread per performance core"
+TRIAL = "the speed with as many threads as performance cores"
 
 
-def check(case: Case) -> Found | Absent | Suspected:
-    """Hold the threads against the fast cores; only a trial tells whether the slow ones hold them up."""
-    if cpu_computes(case) is False:
+def all_on_gpu(case: CaseView) -> Absent | None:
+    """Threads matter only where the CPU computes a part of the model."""
+    if case.placement.cpu_computes is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return first_to_decide(case, _by_words, _by_all_cores, _by_watching, _by_count)
+    return None
 
 
-def _by_words(case: Case) -> Found | None:
-    """Somebody who sees the work on the slow cores tells the cause itself."""
-    said = remarks_on(case, Topic.EFFICIENCY_CORES_BUSY)
-    if not said or not blames(case, "decode", "prefill"):
+def slow_cores_seen_busy(case: CaseView) -> Found | None:
+    """Somebody saw efficiency cores do the work."""
+    said = case.narrative.remarks_on(Topic.EFFICIENCY_CORES_BUSY)
+    if not said or not case.narrative.blames("decode", "prefill"):
         return None
-    change = Knob.THREADS.to(case.machine.cpu.performance_cores.value_or(None), "bind the threads to performance cores")
-    return Found(f"efficiency cores do the work: {said[0].text}", cite_remarks(case, said), remedies=(Remedy(change),))
+    change = Knob.THREADS.to(case.machine.cpu.performance_cores.get(), "bind the threads to performance cores")
+    return finding(case, f"efficiency cores do the work: {said[0].text}", *said, fixes=[change])
 
 
-def _by_all_cores(case: Case) -> Found | Suspected | None:
-    """Every core of a hybrid CPU is busy since it got slower: the slow ones hold the fast ones up."""
-    cpu, busy = case.machine.cpu, remarks_on(case, Topic.CPU_BUSY)
-    if not cpu.performance_cores.value_or(0) or not cpu.efficiency_cores.value_or(0) or not busy:
+def all_cores_seen_busy(case: CaseView) -> Found | Suspected | None:
+    """Somebody saw all cores of a hybrid CPU busy, and a change of threads, version or system made it slower."""
+    fast, slow = case.machine.cpu.performance_cores.get(), case.machine.cpu.efficiency_cores.get()
+    busy = case.narrative.remarks_on(Topic.CPU_BUSY)
+    if not fast or not slow or not busy or isinstance(case.runtime.compute.threads, Known):
         return None
-    if isinstance(case.runtime.threads, Known):
-        return None
-    slower = experiment_on(case, Topic.THREADS, Topic.VERSION, Topic.SYSTEM)
-    if slower is None or not is_clear(slower) or fewer_are_faster(slower) is False:
-        return Suspected(busy[0].text, "the speed with as many threads as performance cores", CAUSE.ask)
-    fast = cpu.performance_cores.value_or(1)
-    change = Knob.THREADS.to(fast, "one thread for each performance core")
-    evidence = (
-        cite(case, "machine.cpu.efficiency_cores"),
-        *cite_remarks(case, busy[:1]),
-        cite_comparison(case, slower),
-    )
-    words = f"all cores are busy, the slow ones too: {busy[0].text}"
-    return Found(words, evidence, remedies=(Remedy(change),), speedup=gain_of(slower))
+    trial = case.narrative.experiment_on(Topic.THREADS, Topic.VERSION, Topic.SYSTEM)
+    if trial is None or not is_clear(trial) or fewer_are_faster(trial) is False:
+        return Suspected(busy[0].text, TRIAL, CAUSE.ask)
+    because = f"all cores are busy, the slow ones too: {busy[0].text}"
+    fix = Knob.THREADS.to(fast, WHY)
+    return finding(case, because, "machine.cpu.efficiency_cores", busy[0], fixes=[fix], trial=trial)
 
 
-def _by_watching(case: Case) -> Found | Absent | None:
-    """Where the threads ran while tokens were generated."""
-    seen, cpu = host_at_work(case, SLOW_SHARE), case.machine.cpu
-    if seen is None or experiment_on(case, Topic.THREADS):
+def where_threads_ran(case: CaseView) -> Found | Absent | None:
+    """The share of the running threads that was sampled on efficiency cores during decode."""
+    seen = case.telemetry.host_at_work(SLOW_SHARE)
+    if seen is None or case.narrative.experiment_on(Topic.THREADS):
         return None
     words = f"{seen.mean:.0%} of the running threads were on efficiency cores"
     if seen.mean < HELD_UP:
         return Absent(words)
-    lost = shortfall(case)
-    if lost is None or lost < FAR_BELOW or case.run.others_cpus.value_or(0.0) >= OTHERS_BUSY:
+    lost = case.speed.shortfall
+    if lost is None or lost < FAR_BELOW or case.host.cpus_of_others >= OTHERS_BUSY:
         return None
-    fast = cpu.performance_cores.value_or(None)
-    change = Knob.THREADS.to(fast, "one thread for each performance core")
-    cure = Cure(threads=fast) if fast else None
-    evidence = (cite_watched(case, SLOW_SHARE, words, "none"),)
-    return Found(f"{words}, and the others wait for them", evidence, cure, (Remedy(change, cure),))
+    fast = case.machine.cpu.performance_cores.get()
+    return finding(
+        case,
+        f"{words}, and the others wait for them",
+        case.telemetry.cite(SLOW_SHARE, words, "none"),
+        cure=Cure(threads=fast) if fast else None,
+        fixes=[Knob.THREADS.to(fast, WHY)],
+    )
 
 
-def _by_count(case: Case) -> Found | Absent | Suspected:
-    threads = need(case, "runtime.threads")
-    fast, slow = need(case, "machine.cpu.performance_cores"), need(case, "machine.cpu.efficiency_cores")
+def threads_against_fast_cores(case: CaseView) -> Found | Absent | Suspected:
+    """The number of threads against the performance cores; only a trial shows whether the slow ones hold them up."""
+    threads = case.need("runtime.compute.threads")
+    fast, slow = case.need("machine.cpu.performance_cores"), case.need("machine.cpu.efficiency_cores")
     if not slow or not fast:
         return Absent("all cores are of one kind")
     if threads <= fast:
         return Absent(f"{threads} threads fit on {fast} performance cores")
-    tried = experiment_on(case, Topic.THREADS)
+    trial = case.narrative.experiment_on(Topic.THREADS)
     words = f"{threads} threads run on {fast} performance and {slow} efficiency cores"
-    fewer = fewer_are_faster(tried) if tried else None
-    if tried and is_clear(tried) and fewer is None:
-        return Suspected(f"{words}: {tried.text}", "which of the two speeds is that with fewer threads", CAUSE.ask)
-    if tried and is_clear(tried) and fewer:
-        return Found(
-            because=f"{words}, and fewer threads are {times_as_fast(tried)}",
-            evidence=(cite(case, "runtime.threads", f"{fast} performance cores"), cite_comparison(case, tried)),
-            remedies=(Remedy(Knob.THREADS.to(fast, "one thread for each performance core")),),
-            speedup=gain_of(tried),
-        )
-    if tried or generates_slowly(case) is False:
-        return Absent(f"{words}, and that costs nothing here")
-    trial = spelled_out("{try_fast_cores}", case).replace("FAST", str(fast)).replace("ALL", str(threads))
-    return Suspected(words, "the speed with as many threads as performance cores", trial)
+    if trial and is_clear(trial):
+        fewer = fewer_are_faster(trial)
+        if fewer is None:
+            return Suspected(f"{words}: {trial.text}", "which of the two speeds is with fewer threads", CAUSE.ask)
+        if fewer:
+            return finding(
+                case,
+                f"{words}, and fewer threads are {times_as_fast(trial)}",
+                case.cite("runtime.compute.threads", f"{fast} performance cores"),
+                fixes=[Knob.THREADS.to(fast, WHY)],
+                trial=trial,
+            )
+    if trial or case.speed.is_slow is False:
+        return Absent(f"{words}, which costs nothing here")
+    command = case.system.spell_out("{try_fast_cores}").replace("FAST", str(fast)).replace("ALL", str(threads))
+    return Suspected(words, TRIAL, command)
 
 
 CAUSE = Cause(
     title="Threads run on efficiency cores",
     phase="decode",
-    needs=(("runtime.threads", "account.remarks"), ("machine.cpu.performance_cores", "account.remarks")),
-    check=check,
+    needs=(("runtime.compute.threads", "account.remarks"), ("machine.cpu.performance_cores", "account.remarks")),
+    routes=(
+        Route("counted", all_on_gpu),
+        Route("told", slow_cores_seen_busy),
+        Route("told", all_cores_seen_busy),
+        Route("measured", where_threads_ran),
+        Route("counted", threads_against_fast_cores),
+    ),
     explains=("threads_exceed_cores",),
     ask="{cpu_cores}, and the number of threads: {command_line}",
 )

@@ -1,26 +1,26 @@
 """The GPU backend has no kernel for a type of the weights or of the KV cache, so the CPU computes it.
 
 ## Why it is slow
-A backend that lacks an operation for a type hands it to the CPU, in silence: all layers count as on the GPU, and yet
-part of each token is computed by the CPU, with copies there and back. For a type of the KV cache the whole cache is
-copied, so it gets worse with every token of the chat.
+A backend that lacks an operation for a type hands it to the CPU without a message: all layers count as on the GPU, yet
+the CPU computes part of each token, with copies there and back. For a type of the KV cache the whole cache is copied,
+so it gets worse with every token of the chat.
 
-Guides advise a quantised cache, but only some types have kernels: with CUDA a q4_1 cache is smaller than one of q8_0
+Guides advise a quantized cache, but only some types have kernels: with CUDA a q4_1 cache is smaller than a q8_0 one
 and can be ten times slower.
 
 ## How to confirm
 `graph splits` in the dozens while all layers are on the GPU, or a GPU buffer of a few MiB beside `offloaded 33/33`.
-With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1 or of two unlike types with flash attention, and BF16
-weights before January 2025 (llama.cpp pull request 11093). Until September 2026 only f16, bf16, q8_0 and q4_0 of both
+With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1 or of two different types with flash attention, and BF16
+weights before January 2025 (llama.cpp pull request 11093). Until September 2026 only f16, bf16, q8_0 and q4_0 for both
 had kernels unless the build had `GGML_CUDA_FA_ALL_QUANTS`; later builds convert the others to F16 on the GPU, which
 costs little. An iq4_nl cache has none in any build.
 
 ## What it is not
-The type alone, which proves nothing: builds differ. Nor the few splits of a graph that several GPUs, or a token table
-on the host, bring along.
+The type alone, which proves nothing: builds differ. Nor the few graph splits that several GPUs, or a token table on
+the host, cause.
 
 ## How to fix
-A type that has kernels, the same for keys and values:
+Use a type that has kernels, the same for keys and values:
 - llama.cpp: `-ctk q8_0 -ctv q8_0` (or q4_0); or build it with `-DGGML_CUDA_FA_ALL_QUANTS=ON`
 - Ollama: `OLLAMA_KV_CACHE_TYPE=q8_0`; LM Studio: Q8_0 for both caches in the load settings
 - BF16 weights: F16 or a quant of the model, or a newer build
@@ -34,255 +34,230 @@ import re
 
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Unknown
-from unslow.think.case.bandwidth import backend_name
-from unslow.think.case.demand import is_mixture
-from unslow.think.case.narrative import is_report, remarks_on, slow_side_has, slow_side_names, told_ratio, tried
-from unslow.think.case.overrides import sent_away
-from unslow.think.case.prediction import Prediction, predict_prefill
-from unslow.think.case.runtime import NEWEST, build_number, runs_ggml
-from unslow.think.case.slowness import generates_slowly
-from unslow.think.case.vram import buffers_of, gpus_of
-from unslow.think.case.work import Cure, prompt_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, check_by
-from unslow.think.causes._evidence import BEYOND, TRY_IT, fall_with_depth
-from unslow.think.causes._facts import cite, cite_comparison, cite_remarks
-from unslow.think.report import Evidence
+from unslow.facts.values import Known
+from unslow.think.case.cure import Cure
+from unslow.think.case.engine import CONVERTED_KV_TYPES, NEWEST, build_number
+from unslow.think.case.narrative import slow_side_has, slow_side_names, told_ratio
+from unslow.think.case.speed import BEYOND, TRY_IT, Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
 
-_RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
-BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)
-_BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
-_RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\bmxfp4\b|\bnvfp4\b", re.IGNORECASE)
+_RARE_CACHE = re.compile(r"(?i)\bq4_1\b|\bq5_[01]\b|\biq4_nl\b")
+_BF16 = re.compile(r"(?i)\bbf16\b|\bbfloat16\b")
+_RARE_WEIGHTS = re.compile(r"(?i)\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\bmxfp4\b|\bnvfp4\b")
 """Types of weights that backends got kernels for late, some to this day."""
+_LACKS = re.compile(r"(?i)unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu")
+_DISABLED = re.compile(r"(?i)flash attention")
+"""What a runtime disables where the GPU lacks it: then none of it runs on the CPU."""
+BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)
 VULKAN_FLASH_SINCE = 5336  # The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)
-_LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
-_SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
-"""What a runtime does without where the GPU lacks it: it is then off, and nothing of it runs on the CPU."""
-CLEARLY = 3.0  # Times slower than another type: no matter of bytes, where the types are of like size
+LACKING_UNTIL = 10819
+"""Usual builds of llama.cpp up to it were seen to compute other KV types on the CPU (issue 28455, September 2026)."""
+CLEARLY = 3.0  # Times slower than another type: more than bytes explain, where the types are of similar size
 SLOWER_CACHE = 1.5  # Times as fast with another type of cache: kernels for all types differ by less
 MANY_SPLITS = 0.9  # Of the layers: an operation of each of them runs elsewhere
-TINY = 0.05  # Of the host's part: then the GPU holds no weights to speak of
-
-# Whether the CUDA backend of llama.cpp has kernels for the types of a KV cache: by the types, the build and its word.
-# Where it lacks them it computes attention on the CPU, unless it is a newer build, which converts the cache to F16.
-
-WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
-"""Types of keys and values that every CUDA build of llama.cpp has (GGML_CUDA_FA_QUANTS of its CMakeLists)."""
-CONVERTED = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
-"""Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
-LACKING_UNTIL = 10819
-"""Usual builds of llama.cpp up to it were seen to compute the others on the CPU (issue 28455, September 2026)."""
-_SAYS_THAT_IT_CONVERTS = re.compile(r"converting K and V to f16", re.IGNORECASE)
-_OTHER_BACKENDS = {"Vulkan", "SYCL", "Metal", "OpenCL"}
+TINY = 0.05  # Of the weights on the host: then the GPU holds next to nothing
 FAR_BELOW = 2.0
-"""Times below the least that prompts should reach: attention on the CPU slows them 8 to 30 times (issue 27109)."""
-OTHER_TYPE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
+"""Times below the lowest expected prefill speed: attention on the CPU slows it down 8 to 30 times (issue 27109)."""
+_Q8_0 = Knob.KV_CACHE_TYPE.to("q8_0", "use a type that has kernels, the same for keys and values")
+_OTHER_CACHE = Remedy(_Q8_0, None, "answers change slightly")
+_OTHER_WEIGHTS = Knob.QUANT.to(None, "use a type of weights that has kernels on this GPU")
 
 
-def _by_word_of_the_backend(case: Case) -> Found | None:
+def faster_with_other_cache(case: CaseView) -> Found | None:
+    """Two speeds that differ only in the type of the KV cache."""
+    trial = case.narrative.trial_of(Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
+    if trial is None:
+        return None
+    is_rare = _RARE_CACHE.search(trial.text) and slow_side_names(trial, _RARE_CACHE) is not False
+    least = SLOWER_CACHE if is_rare or case.engine.lacks_kv_kernels else CLEARLY
+    return _faster_with(case, trial, "the KV cache", _OTHER_CACHE) if told_ratio(trial) >= least else None
+
+
+def slower_with_flash_attention(case: CaseView) -> Found | None:
+    """A Vulkan build without a kernel for flash attention on most GPUs, and two speeds that show it."""
+    trial = case.narrative.trial_of(Topic.FLASH_ATTENTION)
+    on_vulkan = "Vulkan" in (case.runtime.build.backends.get() or ()) or case.gpus.backend == "vulkan"
+    is_old = build_number(case.runtime.version.get() or "") < VULKAN_FLASH_SINCE
+    if trial is None or not on_vulkan or not is_old or not case.runtime.compute.flash_attention.get():
+        return None
+    if not slow_side_has(trial, Topic.FLASH_ATTENTION):
+        return None
+    change = Knob.FLASH_ATTENTION.to(value=False, why="disable flash attention, which this build computes on the CPU")
+    faster = told_ratio(trial)
+    because = f"without flash attention, which has no kernel in this build, it is {faster:.1f} times faster"
+    return finding(case, because, fixes=[change], trial=trial, speedup=faster)
+
+
+def faster_with_other_weights(case: CaseView) -> Found | None:
+    """Two speeds that differ only in the type of the weights."""
+    trial = case.narrative.trial_of(Topic.QUANT_TYPE)
+    if trial is None or not _RARE_WEIGHTS.search(f"{trial.text} {case.model.quant.get() or ''}"):
+        return None
+    if slow_side_names(trial, _RARE_WEIGHTS) is False or told_ratio(trial) < CLEARLY:
+        return None
+    return _faster_with(case, trial, "the weights", Remedy(Knob.QUANT.to("F16", "use a type that has kernels")))
+
+
+def backend_message(case: CaseView) -> Found | None:
     """The runtime itself names operations that its GPU backend lacks."""
-    said = remarks_on(case, Topic.OPERATION_ON_CPU)
-    warned = [
-        line for line in case.runtime.warnings.value_or([]) if _LACKS.search(line) and not _SWITCHED_OFF.search(line)
-    ]
+    said = case.narrative.remarks_on(Topic.OPERATION_ON_CPU)
+    warned = [line for line in case.engine.warnings if _LACKS.search(line) and not _DISABLED.search(line)]
     if not said and not warned:
         return None
-    shown = cite_remarks(case, said[:2]) or (cite(case, "runtime.warnings"),)
-    change = Knob.GPU_BACKEND.to(None, "a newer build, or a backend that has the operation")
-    because = f"operations run on the CPU, because the GPU's backend lacks them: {said[0].text if said else warned[0]}"
-    return Found(because, shown, None, (Remedy(change), Remedy(OTHER_TYPE)))
-
-
-def _by_trial(case: Case) -> Found | None:
-    """Two speeds that differ in nothing but the type."""
-    cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
-    weights = tried(case, Topic.QUANT_TYPE)
-    named = cache and _RARE_CACHE.search(cache.text) and slow_side_names(cache, _RARE_CACHE) is not False
-    least = SLOWER_CACHE if named or _usually_lacks_kernels(case) else CLEARLY
-    if cache and told_ratio(cache) >= least:
-        return _tried(case, cache, "of the KV cache", Remedy(OTHER_TYPE, None, "answers change slightly"))
-    attention = tried(case, Topic.FLASH_ATTENTION)
-    # A Vulkan that has no kernel for flash attention on most GPUs: it then runs on the CPU
-    on_vulkan = "Vulkan" in case.runtime.backends.value_or([]) or backend_name(case) == "vulkan"
-    old = on_vulkan and build_number(case.runtime.version.value_or("")) < VULKAN_FLASH_SINCE
-    lacks = old and case.runtime.flash_attention.value_or(default=False)
-    if attention and lacks and slow_side_has(attention, Topic.FLASH_ATTENTION):
-        change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
-        return _tried(case, attention, "of attention", Remedy(change))
-    rare = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
-    if weights and rare and slow_side_names(weights, _RARE_WEIGHTS) is not False and told_ratio(weights) >= CLEARLY:
-        return _tried(case, weights, "of the weights", Remedy(Knob.QUANT.to("F16", "a type that has kernels")))
-    return None
-
-
-def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
-    faster = told_ratio(trial)
-    because = f"with another type {whose} it is {faster:.1f} times faster, far more than its bytes explain"
-    return Found(because, (cite_comparison(case, trial),), None, (remedy,), speedup=faster)
-
-
-def _by_buffers(case: Case) -> Found | None:
-    """All layers counted on the GPU, and next to nothing allocated there."""
-    runtime = case.runtime
-    gpu = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
-    host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
-    if not _all_on_gpu(case) or not gpu or gpu > TINY * host or is_mixture(case):
-        return None  # of a mixture it is experts that lie there
-    because = (
-        f"{runtime.gpu_layers.need()} layers count as on the GPU, and it holds {gpu / (gpu + host):.1%} of the weights"
-    )
-    change = Knob.QUANT.to(None, "a type of weights that has kernels on this GPU")
-    return Found(because, (cite(case, "runtime.gpu_layers"), cite(case, "runtime.buffers")), None, (Remedy(change),))
-
-
-def _by_splits(case: Case) -> Found | None:
-    """Work that leaves the GPU in every layer though everything lies on it."""
-    splits, layers = case.runtime.graph_splits.value_or(0), case.runtime.layers.value_or(0)
-    away = buffers_of(case, "kv", on_gpu=False) or case.runtime.kv_offload.value_or(default=True) is False
-    host, gpu = (sum(b.bytes for b in buffers_of(case, "model", on_gpu=side)) for side in (False, True))
-    away = away or host > gpu  # tensors of layers that count as on the GPU lie elsewhere
-    away = away or (not host + gpu and is_mixture(case))  # experts may, where nobody printed the buffers
-    if not _all_on_gpu(case) or away or len(gpus_of(case)) > 1 or splits < MANY_SPLITS * max(2, layers):
-        return None
-    keys, values = (fact.value_or("f16") for fact in (case.runtime.kv_type_k, case.runtime.kv_type_v))
-    kinds = f"{keys} keys, {values} values, {case.model.quant.value_or('unknown')} weights"
-    return Found(
-        because=f"everything lies on the GPU, and each token crosses to the CPU {splits} times: an operation has no "
-        f"kernel there ({kinds})",
-        evidence=(cite(case, "runtime.graph_splits", "2 where all of it runs on the GPU"),),
-        remedies=(Remedy(OTHER_TYPE), Remedy(Knob.QUANT.to(None, "a type of weights that has kernels on this GPU"))),
+    change = Knob.GPU_BACKEND.to(None, "use a newer build, or a backend that has the operation")
+    return finding(
+        case,
+        f"operations run on the CPU because the GPU backend lacks them: {said[0].text if said else warned[0]}",
+        case.narrative.cite_remarks(said[:2]) or "runtime.history.warnings",
+        fixes=[change, _Q8_0],
     )
 
 
-def _all_on_gpu(case: Case) -> bool:
-    runtime = case.runtime
-    layers = runtime.layers.value_or(0)
-    whole = layers > 0 and runtime.gpu_layers.value_or(0) >= layers and not runtime.overflowing_layers.value_or(0)
-    return whole and not any(sent_away(case))
+def tiny_gpu_buffer(case: CaseView) -> Found | None:
+    """All layers count as on the GPU, and next to nothing is allocated there."""
+    gpu, host = (sum(b.bytes for b in case.vram.buffers("model", on_gpu=side)) for side in (True, False))
+    if not case.placement.counts_all_on_gpu or not gpu or gpu > TINY * host or case.memory.is_mixture:
+        return None  # of a mixture the experts are on the host
+    layers = case.need("runtime.placement.gpu_layers")
+    because = f"{layers} layers count as on the GPU, but it holds only {gpu / (gpu + host):.1%} of the weights"
+    return finding(case, because, "runtime.placement.gpu_layers", "runtime.memory.buffers", fixes=[_OTHER_WEIGHTS])
 
 
-def _by_weights(case: Case) -> Found | Absent | Suspected | None:
-    """BF16 weights on a build that has no kernels for them."""
-    if not _BF16.search(case.model.quant.value_or("")) or not _on_cuda(case):
+def graph_splits(case: CaseView) -> Found | None:
+    """Work that leaves the GPU in every layer though everything is on the GPU."""
+    splits, layers = case.runtime.placement.graph_splits.get(), case.runtime.placement.layers.get()
+    if not splits or not layers or not case.placement.counts_all_on_gpu or len(case.gpus.usable) > 1:
         return None
-    version = build_number(case.runtime.version.value_or(""))
-    if version >= BF16_SINCE:
-        return Absent("this build computes BF16 on the GPU") if version < NEWEST else None
-    because = "the weights are BF16, which this build computes on the CPU"
-    remedy = Remedy(Knob.QUANT.to("F16", "a type that has kernels, or a newer build"))
-    suspected = Suspected(because, "the speed with another type", CAUSE.ask)
-    return _if_slow(case, cite(case, "model.quant"), remedy, suspected)
-
-
-def _all_have_kernels(case: Case) -> Absent | None:
-    runtime = case.runtime
-    unknown = [f for f in (runtime.kv_type_k, runtime.kv_type_v, case.model.quant) if isinstance(f, Unknown)]
-    bf16 = _BF16.search(case.model.quant.value_or(""))
-    return None if unknown or bf16 or _usually_lacks_kernels(case) else Absent("weights and KV cache have kernels")
-
-
-def _cache_types(case: Case) -> tuple[str, str]:
-    """The types of keys and values; where one is unknown, the other's; empty where both are."""
-    keys, values = case.runtime.kv_type_k.value_or(""), case.runtime.kv_type_v.value_or("")
-    return (keys or values).lower(), (values or keys).lower()
-
-
-def _usually_lacks_kernels(case: Case) -> bool:
-    """Whether a usual build has no kernel for flash attention with such a cache."""
-    kinds = _cache_types(case)
-    return all(kinds) and kinds not in WITH_KERNELS and case.runtime.flash_attention.value_or(default=True)
-
-
-def _way_around(case: Case) -> str:
-    """How this very build computes such a cache on the GPU all the same, by its own word; empty where it says none."""
-    features = " ".join(case.runtime.build_features.value_or([])).upper()
-    if not set(_cache_types(case)) <= CONVERTED:
-        return ""
-    if "FA_ALL_QUANTS" in features:
-        return "the build has kernels for all types of the KV cache"
-    converts = any(_SAYS_THAT_IT_CONVERTS.search(line) for line in case.runtime.warnings.value_or([]))
-    return "the build converts such a KV cache to F16 on the GPU" if converts or "FA_QUANTS" in features else ""
-
-
-def _on_cuda(case: Case) -> bool:
-    """Whether llama.cpp computes with CUDA or its HIP twin, which share these kernels."""
-    others = _OTHER_BACKENDS & set(case.runtime.backends.value_or([]))
-    vendors = {g.vendor.value_or("NVIDIA") for g in gpus_of(case)} & {"NVIDIA", "AMD"}
-    shared = bool(vendors) and not others and backend_name(case) in {"cuda", "rocm"}
-    return shared and runs_ggml(case) is not False
-
-
-def _by_cache(case: Case) -> Found | Absent | Suspected | None:
-    """Types of the cache that a usual CUDA build has no kernel for, and a speed that shows it."""
-    if not _usually_lacks_kernels(case) or not _on_cuda(case):
+    gpu, host = (sum(b.bytes for b in case.vram.buffers("model", on_gpu=side)) for side in (True, False))
+    cache_away = case.vram.buffers("kv", on_gpu=False) or case.runtime.cache.offload.get() is False
+    # Tensors of layers that count as on the GPU are elsewhere; experts may be where the buffers are not known
+    weights_away = host > gpu or (not host + gpu and case.memory.is_mixture)
+    if cache_away or weights_away or splits < MANY_SPLITS * max(2, layers):
         return None
-    if around := _way_around(case):
-        return Absent(around)
-    fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
-    types = " and ".join(sorted(set(_cache_types(case))))
-    because = f"the KV cache is {types}, for which a usual build has no kernel on the GPU"
-    evidence, remedy = cite(case, fact), Remedy(OTHER_TYPE, None, "answers change slightly")
-    prompt = _slow_prompt(case)
-    if prompt:
-        return Found(f"{because}: {prompt[0]}", (evidence, prompt[1]), Cure(), (remedy,))
-    try:  # such a cache costs more with every token in it: the speed at the start of a chat proves nothing
-        fall = fall_with_depth(case)
-    except MissingFactError:
-        # Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low
-        aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
-        # No usual build of this age has a kernel for the cache, nor a way around it
-        convertible = set(_cache_types(case)) <= CONVERTED
-        old = build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL or not convertible
-        if old or (is_report(case) and not aged):
-            slow = _if_slow(case, evidence, remedy, Suspected(because, "the speed with another type", "{try_kv_type}"))
-            if not isinstance(slow, Absent):
-                return slow
-        return Suspected(because, "run.depths", TRY_IT)
+    keys, values = case.memory.cache_types
+    types = f"{keys} keys, {values} values, {case.model.quant.get() or 'unknown'} weights"
+    return finding(
+        case,
+        f"everything is on the GPU, but each token crosses to the CPU {splits} times: an operation has no GPU kernel "
+        f"({types})",
+        case.cite("runtime.placement.graph_splits", "2 where everything runs on the GPU"),
+        fixes=[_Q8_0, _OTHER_WEIGHTS],
+    )
+
+
+def cache_is_converted(case: CaseView) -> Absent | None:
+    """A build that says it has kernels for all types of the KV cache, or converts them on the GPU."""
+    around = case.engine.way_around_kv_kernels
+    return Absent(around) if case.engine.kv_kernel_gap and around else None
+
+
+def long_prompt(case: CaseView) -> Found | None:
+    """A long prompt that was read far slower than expected, with a KV cache that usual builds have no kernel for."""
+    gap = case.engine.kv_kernel_gap
+    if not gap or case.narrative.is_report:
+        return None
+    measured, expected = case.speed.prompt_speed, case.speed.predict_prefill()
+    if not isinstance(measured, Known) or not isinstance(expected, Prediction):
+        return None
+    rate = expected.tokens_per_s
+    if measured.value * FAR_BELOW > rate.low:
+        return None
+    because = f"{gap}: prefill runs at {measured.value:.0f} tok/s, where {rate.mid:.0f} is expected"
+    speed = case.cite(case.speed.prompt_fact, f"{rate.mid:.0f} tok/s")
+    return finding(case, because, case.engine.kv_type_fact, speed, cure=Cure(), fixes=[_OTHER_CACHE])
+
+
+def two_depths(case: CaseView) -> Found | Absent | None:
+    """How far decode slows down with depth: such a cache costs more with every token in it."""
+    gap = case.engine.kv_kernel_gap
+    if not gap:
+        return None
+    fall = case.speed.fall_with_depth()
     if fall.beyond < BEYOND:
-        return Absent(f"the speed falls no more with depth than it should: {fall.words}")
-    shown = (evidence, cite(case, "run.depths", words=fall.words))
-    return Found(f"{because}: {fall.words}", shown, None, (remedy,), speedup=fall.beyond)
+        return Absent(f"decode slows down with depth as expected: {fall.words}")
+    shown_by = case.engine.kv_type_fact, case.cite("run.depths", words=fall.words)
+    return finding(case, f"{gap}: {fall.words}", *shown_by, fixes=[_OTHER_CACHE], speedup=fall.beyond)
 
 
-def _if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected) -> Found | Absent | Suspected:
-    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
-    slow = True if is_report(case) else generates_slowly(case)
+def cache_type(case: CaseView) -> Found | Suspected | None:
+    """A KV cache type that builds of this age have no kernel for, and a speed that is too low."""
+    gap, build = case.engine.kv_kernel_gap, build_number(case.runtime.version.get() or "")
+    if not gap:
+        return None
+    is_lacking = build <= LACKING_UNTIL or not set(case.engine.kv_types) <= CONVERTED_KV_TYPES
+    if is_lacking or (case.narrative.is_report and build == NEWEST):
+        answer = _if_slow(case, gap, case.engine.kv_type_fact, _OTHER_CACHE)
+        if not isinstance(answer, Absent):
+            return answer
+    return Suspected(gap, "run.depths", TRY_IT)
+
+
+def bf16_weights(case: CaseView) -> Found | Absent | Suspected | None:
+    """BF16 weights in a build that has no kernels for them."""
+    if not _BF16.search(case.model.quant.get() or "") or not case.engine.uses_cuda_kernels:
+        return None
+    build = build_number(case.runtime.version.get() or "")
+    if build >= BF16_SINCE:
+        return Absent("this build computes BF16 on the GPU") if build < NEWEST else None
+    fix = Remedy(Knob.QUANT.to("F16", "use a type that has kernels, or a newer build"))
+    return _if_slow(case, "the weights are BF16, which this build computes on the CPU", "model.quant", fix)
+
+
+def types_with_kernels(case: CaseView) -> Absent | None:
+    """Known types of weights and cache, all of which have kernels."""
+    quant, cache = case.model.quant.get(), case.runtime.cache
+    is_known = quant is not None and isinstance(cache.type_k, Known) and isinstance(cache.type_v, Known)
+    if not is_known or _BF16.search(quant or "") or case.engine.lacks_kv_kernels:
+        return None
+    return Absent("weights and KV cache have kernels")
+
+
+def _faster_with(case: CaseView, trial: Comparison, what: str, fix: Remedy) -> Found:
+    faster = told_ratio(trial)
+    because = f"with another type of {what} it is {faster:.1f} times faster, far more than its bytes explain"
+    return finding(case, because, fixes=[fix], trial=trial, speedup=faster)
+
+
+def _if_slow(case: CaseView, because: str, fact: str, fix: Remedy) -> Found | Absent | Suspected:
+    """A known mechanism is the cause where decode is slow, and a suspicion where that is not known."""
+    slow = True if case.narrative.is_report else case.speed.is_slow
+    if slow is None:
+        return Suspected(because, "the speed with another type", CAUSE.ask)
     if not slow:
-        return suspected if slow is None else Absent("it is as fast as it should be")
-    cured = remedy._replace(cure=None if is_report(case) else Cure())
-    return Found(suspected.because, (evidence,), cured.cure, (cured,))
-
-
-def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:
-    """A long prompt that was read far slower than it should be, in words and as evidence."""
-    measured, expected = prompt_speed(case), predict_prefill(case)
-    if not isinstance(measured, Known) or not isinstance(expected, Prediction) or is_report(case):
-        return None
-    if measured.value * FAR_BELOW > expected.tokens_per_s.low:
-        return None
-    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
-    words = f"{measured.value:.0f} tokens of a prompt per second, and it should be {expected.tokens_per_s.mid:.0f}"
-    return words, cite(case, fact, f"{expected.tokens_per_s.mid:.0f} tokens per second")
+        return Absent("decode is as fast as expected")
+    cure = None if case.narrative.is_report else Cure()
+    return finding(case, because, fact, cure=cure, fixes=[fix._replace(cure=cure)])
 
 
 CAUSE = Cause(
-    title="A type has no kernel on the GPU",
+    title="A data type has no GPU kernel",
     phase="decode",
     needs=(
         (
-            "runtime.kv_type_k",
-            "runtime.kv_type_v",
+            "runtime.cache.type_k",
+            "runtime.cache.type_v",
             "model.quant",
-            "runtime.graph_splits",
-            "runtime.buffers",
-            "runtime.warnings",
+            "runtime.placement.graph_splits",
+            "runtime.memory.buffers",
+            "runtime.history.warnings",
             "account.comparisons",
             "account.remarks",
         ),
     ),
-    check=check_by(
-        _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
+    routes=(
+        Route("told", faster_with_other_cache),
+        Route("told", slower_with_flash_attention),
+        Route("told", faster_with_other_weights),
+        Route("log", backend_message),
+        Route("log", tiny_gpu_buffer),
+        Route("log", graph_splits),
+        Route("log", cache_is_converted),
+        Route("measured", long_prompt),
+        Route("measured", two_depths),
+        Route("counted", cache_type),
+        Route("counted", bf16_weights),
+        Route("counted", types_with_kernels),
     ),
     on_gpu=True,
     ggml_only=True,

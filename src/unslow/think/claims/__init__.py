@@ -1,1 +1,1 @@
-"""Whether a claim that somebody makes of a model on a device is possible: the text read, and held to arithmetic."""
+"""Whether a claim about a model on a device is possible: the text is parsed and checked by arithmetic."""

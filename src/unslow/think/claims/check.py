@@ -2,8 +2,8 @@
 
 from unslow.think.claims.amounts import sentences
 from unslow.think.claims.ratios import judge_ratio, ratio_said
-from unslow.think.claims.report import Expected, Judged
-from unslow.think.claims.sentence import Said, parse_sentence, role_of, with_earlier
+from unslow.think.claims.report import Expected, JudgedClaim
+from unslow.think.claims.sentence import SentenceReading, parse_sentence, role_of, with_earlier
 from unslow.think.claims.sizes import (
     judge_cache,
     judge_count,
@@ -21,26 +21,26 @@ LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000
 
 
-def check_text(text: str, expected: Expected = lambda *_: None) -> list[Judged]:
+def check_text(text: str, expected: Expected = lambda *_: None) -> list[JudgedClaim]:
     """Every claim of a text that carries a number, in order; a sentence may hold several, or none."""
-    found: list[Judged] = []
-    earlier: Said | None = None
+    found: list[JudgedClaim] = []
+    earlier: SentenceReading | None = None
     for sentence in sentences(text[:LONGEST_TEXT]):
         said = parse_sentence(sentence)
-        found += _judged(said, with_earlier(said, earlier), expected)
+        found += _judge_sentence(said, with_earlier(said, earlier), expected)
         earlier = said if said.models or said.devices else earlier
         if len(found) >= _MOST_CLAIMS:
             break
     return found
 
 
-def check_claim(text: str, expected: Expected = lambda *_: None) -> list[Judged]:
+def check_claim(text: str, expected: Expected = lambda *_: None) -> list[JudgedClaim]:
     """The same for a text that is one claim, whatever its punctuation."""
     said = parse_sentence(" ".join(text.split()))
-    return _judged(said, said, expected)
+    return _judge_sentence(said, said, expected)
 
 
-def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
+def _judge_sentence(said: SentenceReading, whole: SentenceReading, expected: Expected) -> list[JudgedClaim]:
     """What a sentence claims, by itself and with the names that it takes from before, which only some claims may."""
     sizes = [(a, role_of(said, a)) for a in said.amounts if a.kind == "size" and not a.is_limit]
     room = next((a for a, role in sizes if role == "room"), None)

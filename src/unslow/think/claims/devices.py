@@ -53,7 +53,7 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     for at, word in enumerate(words):
         last = found[-1] if found else None
         begins = not last or word.start() >= last.end
-        said = _named(text, original, words[at : at + _MOST_WORDS], taken) if begins else None
+        said = _device_named_at(text, original, words[at : at + _MOST_WORDS], taken) if begins else None
         if said is None:
             continue
         if last and not last.counted and not said.counted and _EITHER.fullmatch(text[last.end : said.start]):
@@ -65,7 +65,7 @@ def devices_named(text: str, original: str, taken: list[Amount]) -> list[DeviceS
     return found
 
 
-def _named(text: str, original: str, words: list[re.Match[str]], taken: list[Amount]) -> DeviceSaid | None:
+def _device_named_at(text: str, original: str, words: list[re.Match[str]], taken: list[Amount]) -> DeviceSaid | None:
     start, singular = words[0].start(), [_PLURAL.sub("", word[0]) for word in words]
     if singular[0] not in _vocabulary():
         return None
@@ -75,15 +75,15 @@ def _named(text: str, original: str, words: list[re.Match[str]], taken: list[Amo
         ends = last > 1 and _END_OF_NAME.search(text[start:end])
         if overlaps or ends or any(_DDR.match(word) for word in window):
             continue
-        if found := _meant(" ".join(window)):
+        if found := _devices_by_name(" ".join(window)):
             glued = text[max(0, start - 1) : start] in {"-", "."}
             sure = not glued and _is_sure(window, original[start:end], text[end:])
-            return _said(text, found, (start, end), " ".join(window)) if sure else None
+            return _device_said(text, found, (start, end), " ".join(window)) if sure else None
     return None
 
 
 @lru_cache(maxsize=4096)
-def _meant(name: str) -> tuple[Device, ...]:
+def _devices_by_name(name: str) -> tuple[Device, ...]:
     written = parse_device_name(name)
     last = name.rsplit(" ", 1)[-1]
     if not written.words or (last not in _vocabulary() and not re.fullmatch(r"\d*gi?b?", last)):
@@ -102,7 +102,7 @@ def _is_sure(window: list[str], original: str, after: str) -> bool:
     return len(word) > _SHORT or original.removesuffix("s").isupper()
 
 
-def _said(text: str, found: tuple[Device, ...], span: tuple[int, int], name: str) -> DeviceSaid:
+def _device_said(text: str, found: tuple[Device, ...], span: tuple[int, int], name: str) -> DeviceSaid:
     sizes = parse_device_name(name).sizes
     size = re.match(r"(\d+(?:\.\d+)?)\s*([gm])", sizes[0]) if sizes else None
     memory = int(float(size[1]) * (GIB if size[2] == "g" else MIB)) if size else 0

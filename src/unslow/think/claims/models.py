@@ -11,8 +11,7 @@ from unslow.catalog.quants import mixes
 from unslow.facts.model import Tensor
 from unslow.think.blueprints import made_up
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings
 
 _WORD = re.compile(r"\d{1,3}x\d{1,3}b|[a-z0-9]+(?:\.\d+)*(?:[bm]\b)?")
 _SIZE = re.compile(r"(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)([bmt])")
@@ -42,7 +41,7 @@ class ModelSaid(NamedTuple):
     end: int
     named: bool = False  # Whether the words name a model or a family, and not a size alone
     stranger: bool = False
-    """Whether it has a name that the catalogue does not know: then it may have experts that nobody mentions."""
+    """Whether it has a name that the catalogue does not know: then it may have unmentioned experts."""
 
 
 def models_said(text: str) -> list[ModelSaid]:
@@ -52,12 +51,12 @@ def models_said(text: str) -> list[ModelSaid]:
     for at, word in enumerate(words):
         if found and word.start() < found[-1].end:
             continue
-        if said := _named(text, words, at) or _sized(text, word, another=bool(found)):
+        if said := _model_named_at(text, words, at) or _model_of_size(text, word, another=bool(found)):
             found.append(said)
     return found
 
 
-def _named(text: str, words: list[re.Match[str]], at: int) -> ModelSaid | None:
+def _model_named_at(text: str, words: list[re.Match[str]], at: int) -> ModelSaid | None:
     """The longest name that begins here; else a family whose size follows."""
     if _family(words[at][0]) not in _families():
         return None
@@ -66,16 +65,16 @@ def _named(text: str, words: list[re.Match[str]], at: int) -> ModelSaid | None:
         if _BREAK.search(text[window[0].start() : window[-1].end()]):
             continue
         if stems := _by_key().get(_key(w[0] for w in window)):
-            return _said(text, window, [model_at(stem) for stem in sorted(stems)])
+            return _model_said(text, window, [model_at(stem) for stem in sorted(stems)])
         if _SIZE.fullmatch(window[-1][0]) and len(window) > 1:
-            models = _listed(" ".join(w[0] for w in window if w[0] not in _NOISE))
+            models = _models_by_words(" ".join(w[0] for w in window if w[0] not in _NOISE))
             family = [m for m in models if m.name.lower().startswith(_family(words[at][0]))]
             if models:
-                return _said(text, window, family or models)
+                return _model_said(text, window, family or models)
     return None
 
 
-def _sized(text: str, word: re.Match[str], *, another: bool) -> ModelSaid | None:
+def _model_of_size(text: str, word: re.Match[str], *, another: bool) -> ModelSaid | None:
     """A size alone: what the catalogue has of it, else a model of so many parameters."""
     match = _SIZE.fullmatch(word[0])
     if not match or (another and _COUNTED.match(text, word.end())) or _OF_TOKENS.match(text, word.end()):
@@ -90,13 +89,13 @@ def _sized(text: str, word: re.Match[str], *, another: bool) -> ModelSaid | None
         return ModelSaid(label, (), total, active or total, *word.span(), named=True, stranger=not active)
     # Dense models, unless experts are mentioned or there is nothing else
     has_experts = bool(active or match[1] or _EXPERTS.search(text))
-    models = [m for m in _listed(word[0]) if bool(m.shape.experts) == has_experts]
-    models = models or [m for m in _listed("") if abs(m.parameters / total - 1) < _SAME_SIZE]
+    models = [m for m in _models_by_words(word[0]) if bool(m.shape.experts) == has_experts]
+    models = models or [m for m in _models_by_words("") if abs(m.parameters / total - 1) < _SAME_SIZE]
     chosen = extremes([m for m in models if has_experts or is_plain(m.shape)] or models)
     return ModelSaid(word[0].upper(), tuple(chosen), total, active or total, *word.span())
 
 
-def _said(text: str, window: list[re.Match[str]], models: Sequence[WellKnown]) -> ModelSaid:
+def _model_said(text: str, window: list[re.Match[str]], models: Sequence[WellKnown]) -> ModelSaid:
     start, end = window[0].start(), window[-1].end()
     chosen = extremes(models)
     label = chosen[0].name if len(models) == 1 else text[start:end]
@@ -127,7 +126,7 @@ def _cache(shape: Shape) -> float:
 
 
 @lru_cache(maxsize=256)
-def _listed(words: str) -> tuple[WellKnown, ...]:
+def _models_by_words(words: str) -> tuple[WellKnown, ...]:
     return tuple(m for m in listed_models(words) if "embedding" not in m.name.lower())
 
 
@@ -278,12 +277,12 @@ def cache_share(kind: str) -> float:
 
 @lru_cache(maxsize=512)
 def _cache_of_f16(name: str, context: int) -> float:
-    hyper = Hyper(made_up(_known(name), "F16"))
+    hyper = Hyper(made_up(_well_known(name), "F16"))
     return float(sum(c.bytes for c in layer_caches(hyper, Settings(context=max(1, context), micro_batch=1))))
 
 
 @cache
-def _known(name: str) -> WellKnown:
+def _well_known(name: str) -> WellKnown:
     return next(model_at(stem) for stem, names in all_names().items() if names[0] == name)
 
 
@@ -316,7 +315,7 @@ def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = Fal
 
 @lru_cache(maxsize=256)
 def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
-    plan = made_up(_known(name), mix)
+    plan = made_up(_well_known(name), mix)
     hyper, names = Hyper(plan), plan.by_name
     guessing = {f"blk.{n}." for n in range(hyper.layers, hyper.all_layers)}
     tensors = [(t, _bytes(t, bits)) for t in plan.tensors if not t.name.startswith(tuple(guessing))]
@@ -337,7 +336,7 @@ def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
         expert_share=share,
         output_bytes=sum(size for t, size in tensors if t.name == output),
         layers=hyper.layers,
-        parameters=_known(name).parameters,
+        parameters=_well_known(name).parameters,
         active=everything - looked - elements * (1 - share),
         shaped=True,
     )

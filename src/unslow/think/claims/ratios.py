@@ -7,8 +7,8 @@ from typing import NamedTuple
 from unslow.think.claims.amounts import any_phrase, bandwidth, gb, gb_and_gib, number, percent, rate, three_digits
 from unslow.think.claims.devices import DeviceSaid, places
 from unslow.think.claims.models import QuantSaid, Reading, cache_share, models_said, readings
-from unslow.think.claims.report import Finding, Judged, Subject, cannot_tell, judged_claim
-from unslow.think.claims.sentence import Said
+from unslow.think.claims.report import Finding, JudgedClaim, Subject, cannot_tell, judged_claim
+from unslow.think.claims.sentence import SentenceReading
 from unslow.think.claims.speeds import MOST_GUESSED, USUALLY_GUESSED, CeilingQuestion, one_stream_ceiling
 
 _N = r"(?P<low>\d{1,6}(?:,\d{3})?(?:\.\d{1,3})?)(?:\s?(?:-|to)\s?(?P<high>\d{1,6}(?:\.\d{1,3})?))?"
@@ -42,7 +42,7 @@ class Ratio(NamedTuple):
     of_bandwidth: bool = False
 
 
-def ratio_said(said: Said) -> Ratio | None:
+def ratio_said(said: SentenceReading) -> Ratio | None:
     """The first ratio of a sentence."""
     for pattern in (_SAVES, _TIMES, _OF, _PERCENT):
         if match := pattern.search(said.rest):
@@ -77,20 +77,28 @@ _SLACK = 1.25  # Two quants, or two devices, may also differ in how much of thei
 _EXAMPLE = "llama 3.1 8b"  # The model whose quants are compared where none is named
 
 
-def judge_ratio(said: Said, ratio: Ratio) -> Judged:
+def judge_ratio(said: SentenceReading, ratio: Ratio) -> JudgedClaim:
     """The claimed difference against the one that is possible."""
     finding = _finding(said, ratio)
     if finding is None:
-        missing = ["from what to what: two quants, two devices, a number of GPUs or a setting"]
+        missing = ["what is compared: two quants, two devices, a number of GPUs or a setting"]
         return cannot_tell(said, ratio.text, "ratio", missing)
     return judged_claim(said, ratio.text, "ratio", finding)
 
 
-def _finding(said: Said, ratio: Ratio) -> Finding | None:
+def _finding(said: SentenceReading, ratio: Ratio) -> Finding | None:
     if _FLASH.search(said.rest):
         return _flash(ratio) if _CACHE.search(said.rest) and ratio.of_size else None
     if said.cache_quants and ratio.of_size:
-        return _cache_type(said.cache_quants[-1], ratio)
+        quant = said.cache_quants[-1]
+        truth = cache_share(quant.label)
+        lines = (
+            "an F16 element takes 2 bytes",
+            f"a {quant.label} element takes {three_digits(truth * 2)}, scales included",
+            f"the cache shrinks to {percent(truth)}; claimed {percent(ratio.low)}",
+        )
+        right = ratio.low - _NEARLY / 2 <= truth <= ratio.high + _NEARLY / 2
+        return Finding("possible" if right else "impossible", f"it shrinks to {percent(truth)}", lines)
     pair = said.quants[-_PAIR:]
     if len(pair) == _PAIR and pair[0].label != pair[1].label:
         return _quants(said, pair, ratio)
@@ -107,25 +115,14 @@ def _finding(said: Said, ratio: Ratio) -> Finding | None:
 def _flash(ratio: Ratio) -> Finding:
     ends = percent(ratio.low) if ratio.low == ratio.high else f"{percent(ratio.low)} to {percent(ratio.high)}"
     lines = (
-        "KV cache = layers x KV heads x length of a head x 2 x context x bytes of an element",
-        "flash attention is in none of these: it spares the matrix of scores in the compute buffer",
-        f"so the cache keeps its size; claimed {ends} of it",
+        "KV cache = layers x KV heads x head size x 2 x context x bytes per element",
+        "flash attention changes none of these: it shrinks the compute buffer, which no longer holds the scores",
+        f"so the cache keeps its size; claimed {ends}",
     )
     return Finding("impossible", "flash attention does not change the size of the KV cache", lines)
 
 
-def _cache_type(quant: QuantSaid, ratio: Ratio) -> Finding:
-    truth = cache_share(quant.label)
-    lines = (
-        "an element of F16 takes 2 bytes",
-        f"one of {quant.label} takes {three_digits(truth * 2)}, scales included",
-        f"the cache becomes {percent(truth)} of what it was; claimed {percent(ratio.low)}",
-    )
-    right = ratio.low - _NEARLY / 2 <= truth <= ratio.high + _NEARLY / 2
-    return Finding("possible" if right else "impossible", f"it becomes {percent(truth)}", lines)
-
-
-def _quants(said: Said, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
+def _quants(said: SentenceReading, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
     model = said.model_at(ratio.start) or models_said(_EXAMPLE)[0]
     if _THAN.search(said.rest, pair[0].end, pair[1].start):
         pair = pair[::-1]
@@ -137,7 +134,7 @@ def _quants(said: Said, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
     lines = (
         f"{one.name}: {gb_and_gib(one.weights_bytes)}",
         f"{two.name}: {gb_and_gib(two.weights_bytes)}",
-        f"{percent(truth)} of it; claimed {percent(ratio.low)}",
+        f"{percent(truth)}; claimed {percent(ratio.low)}",
     )
     right = ratio.low * (1 - _NEARLY) <= truth <= ratio.high * (1 + _NEARLY)
     because = f"{two.quant} has {percent(truth)} of the size"
@@ -147,7 +144,7 @@ def _quants(said: Said, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
 def _faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None) -> Finding:
     """By the bytes of a token; on a device that holds only one of them, by the ceilings there."""
     most = one.read_bytes / two.read_bytes
-    how = f"{three_digits(most)} times as fast at most where both fit"
+    how = f"at most {three_digits(most)} times as fast where both fit"
     if device:
         place = max(places(device), key=lambda p: p.bytes_per_s)
         slow, fast = (one_stream_ceiling(CeilingQuestion(reading, place)).tokens_per_s for reading in (one, two))
@@ -160,9 +157,9 @@ def _faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None)
     )
     found = Finding("possible", f"up to {three_digits(most)} times", lines, Subject(model=one.model))
     if ratio.low > most * _SLACK:
-        return found._replace(verdict="impossible", because=f"{three_digits(most)} times at most")
+        return found._replace(verdict="impossible", because=f"at most {three_digits(most)} times")
     if ratio.low > most:
-        return found._replace(verdict="unlikely", because=f"{three_digits(most)} times where both are as efficient")
+        return found._replace(verdict="unlikely", because=f"{three_digits(most)} times if both are equally efficient")
     return found
 
 
@@ -180,32 +177,32 @@ def _devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
         right = ratio.low * (1 - _NEARLY / 2) <= truth <= ratio.high * (1 + _NEARLY / 2)
         return found if right else found._replace(verdict="impossible")
     if ratio.low > truth * _SLACK:
-        because = f"bandwidth gives {three_digits(truth)} times, unless the model fits on one of them alone"
+        because = f"bandwidth gives {three_digits(truth)} times, unless the model fits on only one of them"
         return found._replace(verdict="unlikely", because=because)
     return found
 
 
-def _several(number: int, ratio: Ratio, said: Said) -> Finding:
+def _several(number: int, ratio: Ratio, said: SentenceReading) -> Finding:
     lines = (
-        f"{number} GPUs that share each layer read {number} times as fast together",
-        "GPUs that take the layers in turn add memory, and no speed for one stream",
-        f"so {number} times at most; claimed {three_digits(ratio.low)}",
+        f"{number} tensor-parallel GPUs read {number} times as fast together",
+        "a layer split adds memory but no speed for one stream",
+        f"so at most {number} times; claimed {three_digits(ratio.low)}",
     )
     if ratio.low <= number:
-        return Finding("possible", f"up to {number} times where each layer is shared", lines)
+        return Finding("possible", f"up to {number} times with tensor parallelism", lines)
     if said.models:
-        return Finding("unlikely", f"{number} times at most, unless the model did not fit on one", lines)
-    return Finding("impossible", f"{number} times at most", lines)
+        return Finding("unlikely", f"at most {number} times, unless the model did not fit on one", lines)
+    return Finding("impossible", f"at most {number} times", lines)
 
 
 def _guessing(ratio: Ratio) -> Finding:
     lines = (
-        "one step checks all guesses at once and gives those that were right, and one more",
-        f"{MOST_GUESSED - 1} guesses, all right: {MOST_GUESSED} tokens; {USUALLY_GUESSED} are a good average",
+        "one step verifies all drafted tokens and yields the accepted ones plus one",
+        f"{MOST_GUESSED - 1} drafted tokens, all accepted: {MOST_GUESSED} tokens; {USUALLY_GUESSED} is a good average",
         f"claimed {three_digits(ratio.low)} times",
     )
     if ratio.low > MOST_GUESSED:
-        return Finding("impossible", f"{MOST_GUESSED} tokens a step at most", lines)
+        return Finding("impossible", f"at most {MOST_GUESSED} tokens per step", lines)
     if ratio.low > USUALLY_GUESSED:
-        return Finding("unlikely", "only with nearly every guess right", lines)
-    return Finding("possible", "within what good guesses give", lines)
+        return Finding("unlikely", "only with nearly every drafted token accepted", lines)
+    return Finding("possible", "within reach of a good acceptance rate", lines)

@@ -5,13 +5,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.think.claims.sentence import Said
+from unslow.think.claims.sentence import SentenceReading
 from unslow.think.physics.terms import Interval
 from unslow.think.report import Range
 
 SCHEMA = "unslow.check/1"
 Verdict = Literal["possible", "unlikely", "impossible", "cannot_tell"]
-"""possible: nothing contradicts it. unlikely: only just below a limit, or only with settings that nobody named.
+"""possible: nothing contradicts it. unlikely: only just below a limit, or only with unnamed settings.
 impossible: it beats a limit, or it is not the number that the model or the device has."""
 Kind = Literal[
     "speed", "prefill", "throughput", "ceiling", "size", "kv_cache", "fit", "layers", "bandwidth", "ratio", "parameters"
@@ -19,7 +19,7 @@ Kind = Literal[
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unlikely", "cannot_tell", "possible")
 _BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
 Expected = Callable[[str, str, str, int, int], Interval | None]
-"""Model, quant, device, number of devices and context to the expected tok/s; None where nobody can tell."""
+"""Model, quant, device, number of devices and context to the expected tok/s; None where unknown."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -31,7 +31,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context: int = 0
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim with its verdict."""
 
     claim: str
@@ -58,7 +58,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     verdict: Verdict
     """The worst of them."""
-    claims: tuple[Judged, ...]
+    claims: tuple[JudgedClaim, ...]
 
 
 class Finding(NamedTuple):
@@ -76,10 +76,10 @@ class Finding(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def judged_claim(said: Said, what: str, kind: Kind, finding: Finding) -> Judged:
+def judged_claim(said: SentenceReading, what: str, kind: Kind, finding: Finding) -> JudgedClaim:
     """The finding as it is reported."""
-    carried = (f"taken from before: {', '.join(said.carried)}",) if said.carried else ()
-    return Judged(
+    carried = (f"taken from an earlier sentence: {', '.join(said.carried)}",) if said.carried else ()
+    return JudgedClaim(
         claim=said.original,
         what=what,
         kind=kind,
@@ -94,7 +94,7 @@ def judged_claim(said: Said, what: str, kind: Kind, finding: Finding) -> Judged:
 
 
 def best_finding(findings: Sequence[Finding]) -> Finding:
-    """The most favourable; one that rests on what nobody said makes it unlikely at best.
+    """The most favourable; one that rests on something unsaid makes it unlikely at best.
 
     What is usual comes first in the list, and is shown where several are as good.
     """
@@ -105,16 +105,18 @@ def best_finding(findings: Sequence[Finding]) -> Finding:
     other = next((f for f in findings if f.verdict in {"possible", "unlikely"}), None)
     if other:
         guess = other.subject.quant or other.subject.device
-        because = f"only as {guess} or smaller, which nobody named; as {first.subject.quant}, {first.because}"
+        because = f"only as {guess} or smaller, which the claim does not say; as {first.subject.quant}, {first.because}"
         return other._replace(verdict="unlikely", because=because)
     nearest = max(stated, key=lambda f: f.nearness)
     several = len({f.subject for f in stated}) > 1
     return nearest._replace(notes=(*nearest.notes, "the most favourable of several readings")) if several else nearest
 
 
-def cannot_tell(said: Said, what: str, kind: Kind, missing: Sequence[str], lines: tuple[str, ...] = ()) -> Judged:
+def cannot_tell(
+    said: SentenceReading, what: str, kind: Kind, missing: Sequence[str], lines: tuple[str, ...] = ()
+) -> JudgedClaim:
     """Nothing to hold the claim against; what has to be said for that."""
-    return Judged(
+    return JudgedClaim(
         claim=said.original,
         what=what,
         kind=kind,
@@ -125,6 +127,6 @@ def cannot_tell(said: Said, what: str, kind: Kind, missing: Sequence[str], lines
     )
 
 
-def worst(judged: tuple[Judged, ...]) -> Verdict:
+def worst(judged: tuple[JudgedClaim, ...]) -> Verdict:
     """The verdict that counts for all together."""
     return min((one.verdict for one in judged), key=WORST_FIRST.index, default="cannot_tell")

@@ -31,7 +31,7 @@ class Settings(NamedTuple):
 Placed = TypeVar("Placed", ModelSaid, QuantSaid, DeviceSaid)
 
 
-class Said(NamedTuple):
+class SentenceReading(NamedTuple):
     """What one sentence says; `text` is plain, with the names of models and devices blanked in `rest`."""
 
     original: str
@@ -70,7 +70,7 @@ class Said(NamedTuple):
         return self.cache_quants[0].label if self.cache_quants else ""
 
 
-def parse_sentence(original: str) -> Said:
+def parse_sentence(original: str) -> SentenceReading:
     """All that a sentence names."""
     text = plain_letters(original)
     numbers = amounts(text)
@@ -80,7 +80,7 @@ def parse_sentence(original: str) -> Said:
     names: list[ModelSaid | DeviceSaid] = [*models, *(device for device in devices if " or " not in device.label)]
     for name in names:
         rest = rest[: name.start] + "_" * (name.end - name.start) + rest[name.end :]
-    return Said(
+    return SentenceReading(
         original=original,
         text=text,
         rest=rest,
@@ -95,7 +95,7 @@ def parse_sentence(original: str) -> Said:
     )
 
 
-def with_earlier(said: Said, earlier: Said | None) -> Said:
+def with_earlier(said: SentenceReading, earlier: SentenceReading | None) -> SentenceReading:
     """The sentence with the model, quant and device of the one before where it names none."""
     if earlier is None:
         return said
@@ -233,7 +233,7 @@ _WEIGHTS = any_phrase("weights?", "files?", "gguf", "download", "on disk", "weig
 _MEMORY = any_phrase("v?ram", "memory")
 
 
-def role_of(said: Said, amount: Amount) -> Role:
+def role_of(said: SentenceReading, amount: Amount) -> Role:
     """The role of a size, from the device that it stands in, else from the words around it."""
     holder = next((d for d in said.devices if d.start <= amount.start and amount.end <= d.end), None)
     if holder:

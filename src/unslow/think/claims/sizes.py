@@ -9,8 +9,8 @@ from unslow.facts.values import GIB, KIB, MIB
 from unslow.think.claims.amounts import Amount, any_phrase, gb, gb_and_gib, gib, percent, three_digits, tokens
 from unslow.think.claims.devices import places
 from unslow.think.claims.models import Reading, readings
-from unslow.think.claims.report import Finding, Judged, Subject, best_finding, cannot_tell, judged_claim
-from unslow.think.claims.sentence import ALL_LAYERS, Role, Said, contexts_said
+from unslow.think.claims.report import Finding, JudgedClaim, Subject, best_finding, cannot_tell, judged_claim
+from unslow.think.claims.sentence import ALL_LAYERS, Role, SentenceReading, contexts_said
 
 _EXACT, _BY_SIZE_ALONE = 0.045, 0.12
 _BESIDE_BYTES = 3 * GIB  # Compute buffers, the driver's context, and what rounding adds
@@ -18,9 +18,9 @@ _ROUNDED_UP = 1.1
 _USUAL_CONTEXT, _LONG_CONTEXT = 4096, 131072
 
 
-def judge_size(said: Said, claim: Amount, role: Role) -> Judged:
+def judge_size(said: SentenceReading, claim: Amount, role: Role) -> JudgedClaim:
     """What a model weighs, or needs in all."""
-    model, what = said.model_at(claim.start), spelled(claim)
+    model, what = said.model_at(claim.start), amount_in_gb(claim)
     if not model:
         return cannot_tell(said, what, "size", ["which model (name or size, and quant)"])
     found = readings(model, said.quant_at(claim.start), any_quant=True)
@@ -28,7 +28,7 @@ def judge_size(said: Said, claim: Amount, role: Role) -> Judged:
     return judged_claim(said, what, "size", best_finding(held))
 
 
-def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
+def _weights(reading: Reading, claim: Amount, said: SentenceReading) -> Finding:
     """What the tensors add up to, or what a token reads of them where that is said."""
     size = reading.weights_bytes
     unit = right_unit(claim, size, _EXACT if reading.shaped else _BY_SIZE_ALONE)
@@ -38,7 +38,7 @@ def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
     lines = (
         f"{reading.name}: {three_digits(reading.parameters / 1e9)}B parameters, {bits} bits each on average",
         f"weights {gb_and_gib(size)}",
-        f"claimed {spelled(claim)}: {three_digits(claim.low / size * 100)} % of it",
+        f"claimed {amount_in_gb(claim)}: {three_digits(claim.low / size * 100)} %",
     )
     subject = Subject(model=reading.model, quant=reading.quant)
     found = Finding("possible", "its tensors add up to that", lines, subject, reading.assumed)
@@ -49,7 +49,7 @@ def _weights(reading: Reading, claim: Amount, said: Said) -> Finding:
 
 
 def _need(reading: Reading, claim: Amount, context: int) -> Finding:
-    """Weights and cache at least; a context that nobody named may be a long one."""
+    """Weights and cache at least; an unnamed context may be a long one."""
     cache = reading.cache_bytes(context or _USUAL_CONTEXT) or 0.0
     longest = cache if context else reading.cache_bytes(_LONG_CONTEXT) or reading.weights_bytes
     least = reading.weights_bytes - reading.table_bytes + (cache if context else 0.0)
@@ -57,25 +57,25 @@ def _need(reading: Reading, claim: Amount, context: int) -> Finding:
     at = tokens(context or _USUAL_CONTEXT)
     lines = (
         f"{reading.name}: weights {gb_and_gib(reading.weights_bytes)}",
-        f"KV cache of {at} tokens: {gb_and_gib(cache)}" if cache else "KV cache: not known for a size alone",
-        f"together {gb_and_gib(reading.weights_bytes + cache)} and some buffers; claimed {spelled(claim)}",
+        f"KV cache of {at} tokens: {gb_and_gib(cache)}" if cache else "KV cache: unknown, since only a size is given",
+        f"together {gb_and_gib(reading.weights_bytes + cache)} and some buffers; claimed {amount_in_gb(claim)}",
     )
     subject = Subject(model=reading.model, quant=reading.quant, context=context)
     largest = max(high for _, high, _ in in_units(claim))
-    found = Finding("possible", "about what it takes", lines, subject, reading.assumed, largest / least)
+    found = Finding("possible", "about what it needs", lines, subject, reading.assumed, largest / least)
     if largest * (1 + _EXACT) < least:
         alone = "" if context else " for the weights alone"
         return found._replace(verdict="impossible", because=f"{gb(least - claim.high)} too little{alone}")
-    return found._replace(verdict="impossible", because="far more than it takes") if claim.low > most else found
+    return found._replace(verdict="impossible", because="far more than it needs") if claim.low > most else found
 
 
 _TOLERANCE = 0.1
 _UNNAMED_TYPES = ("Q8_0", "Q4_0", "F32")
 
 
-def judge_cache(said: Said, claim: Amount) -> Judged:
+def judge_cache(said: SentenceReading, claim: Amount) -> JudgedClaim:
     """What keys and values take, at any of the contexts that are named."""
-    model, what, contexts = said.model_at(claim.start), f"{spelled(claim)} of KV cache", contexts_said(said.rest)
+    model, what, contexts = said.model_at(claim.start), f"{amount_in_gb(claim)} of KV cache", contexts_said(said.rest)
     if not model or not contexts:
         missing = ["which model"] * (not model) + ["at which context"] * (not contexts)
         return cannot_tell(said, what, "kv_cache", missing)
@@ -83,18 +83,21 @@ def judge_cache(said: Said, claim: Amount) -> Judged:
     kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
     models = {r.model: r for r in readings(model, None) if r.shaped}
     each = product(kinds, models.values(), contexts)
-    found = [_held(reading, claim, context, kind)._replace(assumed=kind != kinds[0]) for kind, reading, context in each]
+    found = [
+        _judge_cache_size(reading, claim, context, kind)._replace(assumed=kind != kinds[0])
+        for kind, reading, context in each
+    ]
     if not found:
-        return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of that size"])
+        return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of this size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
 
 
-def _held(reading: Reading, claim: Amount, context: int, kind: str) -> Finding:
+def _judge_cache_size(reading: Reading, claim: Amount, context: int, kind: str) -> Finding:
     size = max(1.0, reading.cache_bytes(context, kind) or 0.0)
     lines = (
-        f"{reading.model} keeps {size / context / KIB:,.4g} KiB for each token in {kind}, in {reading.layers} layers",
+        f"{reading.model} needs {size / context / KIB:,.4g} KiB per token in {kind}, over {reading.layers} layers",
         f"{tokens(context)} tokens: {gb_and_gib(size)}",
-        f"claimed {spelled(claim)}: {three_digits(claim.low / size)} times as much",
+        f"claimed {amount_in_gb(claim)}: {three_digits(claim.low / size)} times as much",
     )
     subject = Subject(model=reading.model, quant=f"{kind} KV cache", context=context)
     found = Finding("possible", "keys and values add up to that", lines, subject, nearness=-abs(claim.low / size - 1))
@@ -110,7 +113,7 @@ _EVERYTHING = any_phrase(
 )  # fmt: skip
 
 
-def judge_count(said: Said) -> Judged:
+def judge_count(said: SentenceReading) -> JudgedClaim:
     """How many layers a model has; logs count the output as one more."""
     claimed, model = said.settings.layers_named or 0, said.model_at(0)
     known = {r.model: r.layers for r in (readings(model, None) if model else []) if r.layers}
@@ -120,16 +123,16 @@ def judge_count(said: Said) -> Judged:
     for name, layers in known.items():
         lines = (
             f"{name} has {layers} repeating layers",
-            f"logs of llama.cpp count the output as one more: {layers + 1}",
+            f"llama.cpp logs count the output as one more: {layers + 1}",
             f"claimed {claimed}",
         )
         one = Finding("impossible", f"it has {layers}", lines, Subject(model=name))
         right = claimed in {layers, layers + 1}
-        found.append(one._replace(verdict="possible", because="that is how many it has") if right else one)
+        found.append(one._replace(verdict="possible", because="it has that many") if right else one)
     return judged_claim(said, f"{claimed} layers", "layers", best_finding(found))
 
 
-def judge_placed(said: Said, room_bytes: float) -> Judged:
+def judge_placed(said: SentenceReading, room_bytes: float) -> JudgedClaim:
     """So many layers on a card, or everything by -ngl."""
     claimed, model, device = said.settings.gpu_layers or 0, said.model_at(0), said.device_at(0)
     what = f"{'all' if claimed == ALL_LAYERS else claimed} layers on the GPU"
@@ -153,17 +156,17 @@ def _everything(reading: Reading, claimed: int) -> Finding:
     layers, left = reading.layers, reading.layers - claimed
     lines = (
         f"{reading.model} has {layers} repeating layers and the output",
-        f"all of it is -ngl {layers + 1} or more",
+        f"everything on the GPU is -ngl {layers + 1} or more",
         f"claimed {claimed}",
     )
     subject = Subject(model=reading.model)
     if left < 0:
-        return Finding("possible", "that is all of them", lines, subject)
+        return Finding("possible", "that is all layers", lines, subject)
     stay = {0: "the output matrix stays", 1: "a layer stays"}.get(left, f"{left} layers stay")
     return Finding("impossible", f"{stay} on the host: it has {layers} and the output", lines, subject)
 
 
-def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: Said) -> Finding:
+def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: SentenceReading) -> Finding:
     number, context = min(claimed, reading.layers), said.settings.context
     of_all = (reading.cache_bytes(context, said.cache_type or "F16") or 0.0) if context else 0.0
     cache = of_all / reading.layers
@@ -171,20 +174,20 @@ def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, sai
     most = min(reading.layers, int(capacity // (reading.layer_bytes + cache)))
     with_cache = f", and {gb(number * cache)} of KV cache at {tokens(context)}" if cache else ""
     lines = (
-        f"{reading.name}: {gb(reading.layer_bytes)} a layer, {reading.layers} layers",
-        f"{number} layers take {gb_and_gib(number * reading.layer_bytes)}{with_cache}",
-        f"{label} has {gib(capacity)}: {most} layers at most, before any buffer",
+        f"{reading.name}: {gb(reading.layer_bytes)} per layer, {reading.layers} layers",
+        f"{number} layers need {gb_and_gib(number * reading.layer_bytes)}{with_cache}",
+        f"{label} has {gib(capacity)}: at most {most} layers, without buffers",
     )
     subject = Subject(model=reading.model, quant=reading.quant, device=label, context=context)
-    found = Finding("possible", "so many fit", lines, subject, reading.assumed, capacity / max(1.0, need))
+    found = Finding("possible", "that many fit", lines, subject, reading.assumed, capacity / max(1.0, need))
     if need <= capacity:
         return found
-    return found._replace(verdict="impossible", because=f"{gib(need - capacity)} too much: {most} layers at most")
+    return found._replace(verdict="impossible", because=f"{gib(need - capacity)} too much: at most {most} layers")
 
 
-def judge_layer_size(said: Said, claim: Amount) -> Judged:
+def judge_layer_size(said: SentenceReading, claim: Amount) -> JudgedClaim:
     """What one layer weighs."""
-    model, what = said.model_at(claim.start), f"{gb(claim.low)} a layer"
+    model, what = said.model_at(claim.start), f"{gb(claim.low)} per layer"
     found = [r for r in (readings(model, said.quant_at(claim.start)) if model else []) if r.layers]
     if not found:
         return cannot_tell(said, what, "layers", ["which model (name or size, and quant)"])
@@ -193,8 +196,8 @@ def judge_layer_size(said: Said, claim: Amount) -> Judged:
         size = reading.layer_bytes
         lines = (
             f"{reading.name}: {gb(size * reading.layers)} in {reading.layers} repeating layers",
-            f"{gb_and_gib(size)} a layer on average",
-            f"claimed {gb(claim.low)}: {percent(claim.low / size)} of it",
+            f"{gb_and_gib(size)} per layer on average",
+            f"claimed {gb(claim.low)}: {percent(claim.low / size)}",
         )
         subject, nearness = Subject(model=reading.model, quant=reading.quant), -abs(claim.low - size)
         one = Finding("impossible", f"a layer has {gb(size)}", lines, subject, reading.assumed, nearness)
@@ -211,13 +214,13 @@ _UNITS = {"m": 1e6, "b": 1e9, "t": 1e12}
 _TOTAL_NEAR, _ACTIVE_NEAR = 0.04, 0.12
 
 
-def judge_parameters(said: Said) -> Iterator[Judged]:
+def judge_parameters(said: SentenceReading) -> Iterator[JudgedClaim]:
     """Each number of parameters of a model that is named."""
     for match in _COUNT.finditer(said.rest):
         model = said.model_at(match.start())
         known = {r.model: r for r in (readings(model, None) if model and model.named else []) if r.shaped}
         is_active, claimed = "activ" in f"{match[3]} {match[4]}", float(match[1]) * _UNITS[match[2]]
-        which = "used for a token" if is_active else "in all"
+        which = "active per token" if is_active else "in all"
         found = []
         for name, reading in known.items():
             truth = reading.active if is_active else reading.parameters
@@ -262,7 +265,7 @@ class Need(NamedTuple):
     usual: float  # With a cache and with buffers
 
 
-def judge_fit(said: Said, amount: Amount | None) -> Judged:
+def judge_fit(said: SentenceReading, amount: Amount | None) -> JudgedClaim:
     """A model against a memory of a size, or of a device."""
     at = amount.start if amount else len(said.text)
     model, room = said.model_at(at), _room(said, amount, at)
@@ -270,46 +273,47 @@ def judge_fit(said: Said, amount: Amount | None) -> Judged:
         missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
         return cannot_tell(said, "fits", "fit", missing)
     found, denied = readings(model, said.quant_at(at)), _DENIED.search(said.rest)
-    finding = _denied(found[0], room, said) if denied else best_finding([_fit(r, room, said) for r in found])
+    finding = _judge_denial(found[0], room, said) if denied else best_finding([_fit(r, room, said) for r in found])
     return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {room.label}", "fit", finding)
 
 
-def _fit(reading: Reading, room: Room, said: Said) -> Finding:
+def _fit(reading: Reading, room: Room, said: SentenceReading) -> Finding:
     (need, found), context = _need_to_fit(reading, room, said), said.settings.context
     if need.usual <= room.bytes:
         return found
     if need.least <= room.bytes:
         lacking, at = gib(need.usual - room.bytes), tokens(context or _USUAL_CONTEXT)
-        because = f"so tight that {lacking} are missing for {at} tokens and buffers"
+        because = f"barely: {lacking} short for {at} tokens and buffers"
         return found._replace(verdict="unlikely", because=because)
     # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
     smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
     if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
-        return found._replace(verdict="unlikely", because="only with a KV cache in fewer bits, which nobody named")
+        return found._replace(
+            verdict="unlikely", because="only with a KV cache in fewer bits, which the claim does not say"
+        )
     lacking = gib(need.least - room.bytes)
     if _RUNS.search(said.rest) and not _FITS.search(said.rest) and need.least <= room.bytes * _MOST_SPILLED:
-        return found._replace(verdict="unlikely", because=f"{lacking} of it must stay on the host, which is slow")
-    return found._replace(verdict="impossible", because=f"{lacking} too much, before any buffer")
+        return found._replace(verdict="unlikely", because=f"{lacking} must stay in host memory, which is slow")
+    return found._replace(verdict="impossible", because=f"{lacking} too much, even without buffers")
 
 
-def _denied(reading: Reading, room: Room, said: Said) -> Finding:
+def _judge_denial(reading: Reading, room: Room, said: SentenceReading) -> Finding:
     """That it does not fit is wrong only where it surely does."""
     need, found = _need_to_fit(reading, room, said)
     if need.usual <= room.bytes * _SURELY:
         return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
     lacking = need.usual - room.bytes
-    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves next to nothing free")
+    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves almost nothing free")
 
 
-def _need_to_fit(reading: Reading, room: Room, said: Said) -> tuple[Need, Finding]:
-    """What a reading asks of a memory, and the finding where that has room for it."""
+def _need_to_fit(reading: Reading, room: Room, said: SentenceReading) -> tuple[Need, Finding]:
     context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
     cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
     need = Need(weights, weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES)
     at = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(cache)}"
     lines = (
         f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
-        at if cache else "KV cache: not known for a size alone",
+        at if cache else "KV cache: unknown, since only a size is given",
         f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
     )
     subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
@@ -317,7 +321,7 @@ def _need_to_fit(reading: Reading, room: Room, said: Said) -> tuple[Need, Findin
     return need, Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
 
 
-def _room(said: Said, amount: Amount | None, at: int) -> Room:
+def _room(said: SentenceReading, amount: Amount | None, at: int) -> Room:
     device = said.device_at(at)
     if device and (not amount or device.memory_bytes):
         largest = max(places(device), key=lambda place: place.capacity_bytes)
@@ -335,12 +339,12 @@ def room_bytes(room: Amount) -> float:
     return room.high * (1.024**3 if room.unit == "gb" else 1.0)
 
 
-def speaks_of_fitting(said: Said) -> bool:
+def speaks_of_fitting(said: SentenceReading) -> bool:
     """Whether a sentence says that something fits, or that it does not."""
     return any(pattern.search(said.rest) for pattern in (_FITS, _DENIED, _RUNS))
 
 
-def spelled(claim: Amount) -> str:
+def amount_in_gb(claim: Amount) -> str:
     """The claim in GB."""
     return gb(claim.low) if claim.low == claim.high else f"{gb(claim.low)} to {gb(claim.high)}"
 

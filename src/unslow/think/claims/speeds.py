@@ -11,8 +11,17 @@ from unslow.catalog.quants import estimated_mix
 from unslow.think.claims.amounts import Amount, any_phrase, bandwidth, gb, gib, percent, rate, three_digits, tokens
 from unslow.think.claims.devices import BOOST, DESKTOP, DISK, Host, Place, host_for, host_said, on_host, places
 from unslow.think.claims.models import Reading, readings
-from unslow.think.claims.report import Expected, Finding, Judged, Kind, Subject, best_finding, cannot_tell, judged_claim
-from unslow.think.claims.sentence import Said, Settings
+from unslow.think.claims.report import (
+    Expected,
+    Finding,
+    JudgedClaim,
+    Kind,
+    Subject,
+    best_finding,
+    cannot_tell,
+    judged_claim,
+)
+from unslow.think.claims.sentence import SentenceReading, Settings
 from unslow.think.report import Range
 
 MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
@@ -21,9 +30,9 @@ USUALLY_GUESSED = 4
 _BEST_MEASURED = 0.95
 """Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
-_LIMIT_TOLERANCE = 1.12  # For a ceiling that somebody worked out from rounded sizes
+_LIMIT_TOLERANCE = 1.12  # For a ceiling worked out from rounded sizes
 _LEAST_SHOWN = 0.01
-_WORDS: dict[Kind, str] = {"prefill": " of a prompt", "throughput": " in all", "ceiling": " at most"}
+_WORDS: dict[Kind, str] = {"prefill": " prefill", "throughput": " in total", "ceiling": " at most"}
 
 
 class CeilingQuestion(NamedTuple):
@@ -55,7 +64,7 @@ class Ceiling(NamedTuple):
         return self.device_bytes + self.host_bytes
 
 
-def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
+def judge_speed(said: SentenceReading, claim: Amount, expected: Expected) -> JudgedClaim:
     """A number of tokens a second."""
     s = said.settings
     kind: Kind = "ceiling" if s.limit else "speed"
@@ -64,11 +73,11 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     ends = rate(claim.high) if claim.low == claim.high else f"{three_digits(claim.low)}-{rate(claim.high)}"
     what = f"{'under ' if claim.is_limit else ''}{ends}{_WORDS.get(kind, '')}"
     if claim.is_limit:
-        return judged_claim(said, what, kind, Finding("possible", "nothing keeps a machine from being slow", ()))
+        return judged_claim(said, what, kind, Finding("possible", "any machine can be that slow", ()))
     model, where = said.model_at(claim.start), _places(said, claim)
     if not model or not where:
         missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
-        return cannot_tell(said, what, kind, missing, _needed(said, claim) if kind == "speed" else ())
+        return cannot_tell(said, what, kind, missing, _device_requirements(said, claim) if kind == "speed" else ())
     read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
     asked = (s.context, s.gpu_layers, said.host, s.by_layer)
     questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
@@ -82,24 +91,22 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     if found.verdict == "impossible" and model.stranger:
         # What the catalogue does not know may read less than all of itself
         because = f"{found.because}, if it has no experts"
-        notes = (f"{model.label} is not in the catalogue: only its size counts",)
+        notes = (f"{model.label} is not in the catalogue: judged by its size alone",)
         found = found._replace(verdict="unlikely", because=because, notes=notes)
     return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
 
 
-def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
-    """Where another model of the same shape, or the nearest mix, stands for what was named."""
+def _taken_as(said: SentenceReading, claim: Amount, found: Finding) -> Iterator[str]:
     model, quant = said.model_at(claim.start), said.quant_at(claim.start)
     for known in model.models if model else ():
         written = said.text[model.start : model.end] if model and known.name == found.subject.model else ""
         if other := same_shape_as(written, known):
-            yield f"{other} has the shape of {known.name}: computed with that"
+            yield f"{other} has the shape of {known.name}, which was used"
     if quant and estimated_mix(quant.label):
-        yield f"{quant.label} is an estimate by {found.subject.quant}"
+        yield f"{quant.label} is estimated from {found.subject.quant}"
 
 
-def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
-    """What a device must have for the claim, where only the model is known."""
+def _device_requirements(said: SentenceReading, claim: Amount) -> tuple[str, ...]:
     model = said.model_at(claim.start)
     if not model:
         return ()
@@ -107,18 +114,18 @@ def _needed(said: Said, claim: Amount) -> tuple[str, ...]:
     needed = bandwidth(reading.read_bytes * claim.low)
     return (
         f"a token reads {gb(reading.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})",
-        f"{rate(claim.low)} would need {needed} of memory bandwidth, all of it used",
+        f"{rate(claim.low)} would need {needed} of memory bandwidth at full efficiency",
         f"and {gib(reading.weights_bytes)} of memory, without the KV cache",
     )
 
 
-def _places(said: Said, claim: Amount) -> list[Place]:
+def _places(said: SentenceReading, claim: Amount) -> list[Place]:
     device = said.device_at(claim.start)
     if device:
         return places(device)
     stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
     if stated and not said.on_cpu:
-        return [Place(f"a memory of {bandwidth(stated.high)}", stated.high)]
+        return [Place(f"memory at {bandwidth(stated.high)}", stated.high)]
     return [on_host(said.host or DESKTOP)] if said.on_cpu else []
 
 
@@ -127,7 +134,7 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
     ceiling, reading, device = one_stream_ceiling(question), question.reading, question.place.device
     steps = MOST_GUESSED if settings.guessing else 1
     most = ceiling.tokens_per_s * steps
-    notes = (f"no quant is named: {reading.quant} is assumed",) if reading.assumed else ()
+    notes = (f"no quant named: assuming {reading.quant}",) if reading.assumed else ()
     lines = _lines(question, ceiling, claim, steps)
     found = Finding("possible", "", lines, subject_of(question), reading.assumed, most, most, notes=notes)
     if claim.low > most * (_LIMIT_TOLERANCE if settings.limit else BOOST):
@@ -147,10 +154,10 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
 def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
     part = claim.low / ceiling.tokens_per_s
     if ceiling.disk_bytes:
-        return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} of it would stay on a disk"
+        return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} would stay on disk"
     if steps > 1:
         likely = part <= USUALLY_GUESSED
-        return "" if likely else f"needs {three_digits(part)} tokens a step; {USUALLY_GUESSED} are a good average"
+        return "" if likely else f"needs {three_digits(part)} tokens per step; {USUALLY_GUESSED} is a good average"
     if part > _BEST_MEASURED and place.device and place.device.kind != "asic":
         return f"{percent(part)} of the ceiling; no published measurement beats {percent(_BEST_MEASURED)}"
     if known and claim.low > known.high * _FAR_ABOVE:
@@ -162,9 +169,9 @@ def _below(claim: Amount, most: float, known: Range | None) -> str:
     if known and claim.high * _FAR_BELOW < known.low:
         return f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
     if math.isinf(most):
-        return "no memory is read: the weights are part of the chip"
+        return "no memory is read: the weights are in the chip"
     if claim.low / most < _LEAST_SHOWN:
-        return "far below what bandwidth allows"
+        return "far below what memory bandwidth allows"
     return f"{percent(claim.low / most)} of what memory bandwidth allows"
 
 
@@ -191,20 +198,20 @@ def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: in
     if reading.expert_bytes and reading.expert_share:
         parts.append(f"{percent(reading.expert_share)} of its experts")
     if ceiling.cache_bytes:
-        parts.append(f"{gb(ceiling.cache_bytes)} of that the KV cache")
+        parts.append(f"of which {gb(ceiling.cache_bytes)} KV cache")
     if not place.bytes_per_s:
-        wired = f"{place.label} has its weights in the chip: they are not read from a memory"
+        wired = f"{place.label} has its weights in the chip and reads none from memory"
         return ", ".join(parts), wired, "so bandwidth sets no limit"
     has, most = f"{place.label}: {bandwidth(place.bytes_per_s)}", f"ceiling {rate(ceiling.tokens_per_s * steps)}"
     if place.capacity_bytes:
         has += f", {gib(place.capacity_bytes)}"
     if ceiling.host_bytes:
         host = f"{ceiling.host.label}, {bandwidth(ceiling.host.bytes_per_s)} at most"
-        has += f"; {gb(ceiling.host_bytes)} of it come from {host}"
+        has += f"; {gb(ceiling.host_bytes)} come from {host}"
     elif place.cache_bytes and reading.weights_bytes <= place.cache_bytes:
-        has += f"; its cache of {gib(place.cache_bytes)} holds all of it, and may be ten times as fast"
+        has += f"; it all fits in the {gib(place.cache_bytes)} cache, which may be ten times as fast"
     if steps > 1:
-        most += f", with {steps} tokens in each of {three_digits(ceiling.tokens_per_s)} steps"
+        most += f", with {steps} tokens in each of {three_digits(ceiling.tokens_per_s)} steps/s"
     elif ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
         most += f" ({three_digits(ceiling.resident_tokens_per_s)} if it all fitted)"
     needed = bandwidth(ceiling.read_bytes * claim.low / steps)
@@ -216,15 +223,15 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     most = prefill_ceiling(reading, question.place)
     if most is None:
-        because = f"the catalogue has no arithmetic speed of {place.label}"
+        because = f"the catalogue has no compute figure for {place.label}"
         return Finding("cannot_tell", because, (), subject_of(question))
     trillions = place.operations_per_s / 1e12
     lines = (
-        f"each prompt token takes 2 operations for each of {three_digits(reading.active / 1e9)}B active parameters",
-        f"{place.label}: {three_digits(trillions)} trillion of them a second at most, in 8 bits",
+        f"each prompt token takes 2 operations for each of the {three_digits(reading.active / 1e9)}B active parameters",
+        f"{place.label}: {three_digits(trillions)} trillion operations/s at most, in 8 bits",
         f"ceiling {rate(most)}; {rate(claim.low)} would need {three_digits(claim.low / most * trillions)} trillion",
     )
-    return _bounded(question, claim, most, lines, "its arithmetic allows")
+    return _judge_limit(question, claim, most, lines, "its compute allows")
 
 
 def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Finding:
@@ -233,18 +240,18 @@ def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Findi
     by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
     most = min((limit for limit in (arithmetic, by_memory) if limit is not None), default=None)
     if most is None:
-        return Finding("cannot_tell", "it does not say for how many streams", (), subject_of(question))
+        return Finding("cannot_tell", "the number of streams is not given", (), subject_of(question))
     shared = f"{users} streams share each read: {rate(one.tokens_per_s * users)} by memory alone"
     single, place = f"{rate(one.tokens_per_s)} for one stream", subject_of(question).device
     lines = (
         f"a token reads {gb(one.read_bytes)} of {question.reading.name}: {single} on {place}",
-        shared if users else "however many streams share each read, each token takes its arithmetic",
-        f"ceiling {rate(most)}" + (f"; arithmetic allows {rate(arithmetic)}" if arithmetic else ""),
+        shared if users else "however many streams share a read, each token has its own compute",
+        f"ceiling {rate(most)}" + (f"; compute allows {rate(arithmetic)}" if arithmetic else ""),
     )
-    return _bounded(question, claim, most, lines, "all streams together can have")
+    return _judge_limit(question, claim, most, lines, "all streams together can reach")
 
 
-def _bounded(question: CeilingQuestion, claim: Amount, most: float, lines: tuple[str, ...], limit: str) -> Finding:
+def _judge_limit(question: CeilingQuestion, claim: Amount, most: float, lines: tuple[str, ...], limit: str) -> Finding:
     because, subject = f"{percent(claim.low / most)} of what {limit}", subject_of(question)
     found = Finding("possible", because, lines, subject, question.reading.assumed, most, most)
     if claim.low > most * BOOST:
@@ -304,38 +311,42 @@ _TIMES_FROM = 10  # From here on a claim is so many times the truth, below a per
 _BEFORE, _AFTER, _BESIDE = 60, 30, 40  # Letters: how far from the number what it belongs to may stand
 
 
-def judge_bandwidth(said: Said, claim: Amount) -> Judged:
+def judge_bandwidth(said: SentenceReading, claim: Amount) -> JudgedClaim:
     """So many bytes a second, of what stands nearest."""
     device, what = said.device_at(claim.start), bandwidth(claim.low)
     near = said.text[max(0, claim.start - _BEFORE) : claim.end + _AFTER]
     host = host_said(near)
     if host and (not device or abs(device.start - claim.start) > _BESIDE):
-        how = "(8 bytes for each transfer and channel)"
+        how = "(8 bytes per transfer and channel)"
         return judged_claim(said, what, "bandwidth", _against(claim, host.label, host.bytes_per_s, how))
     if device:
-        found = [_against(claim, place.label, place.bytes_per_s, "by its datasheet") for place in places(device)]
+        found = [
+            _against(claim, place.label, place.bytes_per_s, "according to its datasheet") for place in places(device)
+        ]
         return judged_claim(said, what, "bandwidth", best_finding(found))
     kind = next((k for k in memory_kinds() if any(re.search(rf"\b{word}\b", near) for word in k.words)), None)
     if not kind:
-        return cannot_tell(said, what, "bandwidth", ["of which device or kind of memory"])
+        return cannot_tell(said, what, "bandwidth", ["for which device or kind of memory"])
     return judged_claim(said, what, "bandwidth", _of_kind(claim, kind))
 
 
 def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
     subject = Subject(device=label)
     if not truth:
-        return Finding("cannot_tell", f"the catalogue has no bandwidth of {label}", (), subject)
+        return Finding("cannot_tell", f"the catalogue has no bandwidth for {label}", (), subject)
     part = claim.low / truth
     lines = (
         f"{label}: {bandwidth(truth)} {how}",
         f"claimed {bandwidth(claim.low)}",
-        f"that is {percent(part)} of it" if part < _TIMES_FROM else f"that is {three_digits(part)} times as much",
+        f"the claim is {percent(part)} of that"
+        if part < _TIMES_FROM
+        else f"the claim is {three_digits(part)} times that",
     )
     found = Finding("possible", f"it has {bandwidth(truth)}", lines, subject, nearness=truth)
     if part > BOOST * _ROUNDED:
         return found._replace(verdict="impossible")
     if claim.high < truth * _MUCH_LESS:
-        because = f"it has {bandwidth(truth)}; so much less points at a fault, or at another device"
+        because = f"it has {bandwidth(truth)}; a value this low suggests a fault or another device"
         return found._replace(verdict="unlikely", because=because)
     return found
 
@@ -346,9 +357,9 @@ def _of_kind(claim: Amount, kind: MemoryKind) -> Finding:
         f"from {kind.source}",
         f"claimed {bandwidth(claim.low)}",
     )
-    found = Finding("possible", f"within what {kind.name} gives", lines, Subject(device=kind.name))
+    found = Finding("possible", f"within the range of {kind.name}", lines, Subject(device=kind.name))
     if claim.low > kind.high_bytes_per_s * BOOST:
-        return found._replace(verdict="impossible", because=f"no product with {kind.name} has so much")
+        return found._replace(verdict="impossible", because=f"no product with {kind.name} has that much")
     if claim.high < kind.low_bytes_per_s * _MUCH_LESS:
         return found._replace(verdict="unlikely", because=f"products with {kind.name} have more")
     return found
@@ -361,17 +372,17 @@ _EFFICIENCY_BEFORE, _EFFICIENCY_AFTER = 30, 40
 _NEAR = 0.12
 
 
-def judge_efficiency(said: Said, claim: Amount) -> Judged:
+def judge_efficiency(said: SentenceReading, claim: Amount) -> JudgedClaim:
     """A share of the bandwidth, against what the speed beside it comes to."""
     what = f"{percent(claim.low)} of the bandwidth"
     if claim.low > 1:
         more = f"{percent(claim.low)} is more than 100 %"
-        lines = (more, "a byte that is read must come over the bus", "none comes twice")
-        found = Finding("impossible", "nothing reads more than all of its bandwidth", lines)
+        lines = (more, "every byte read crosses the bus once")
+        found = Finding("impossible", "nothing reads faster than its full bandwidth", lines)
         return judged_claim(said, what, "bandwidth", found)
     speed = next((a for a in said.amounts if a.kind == "speed"), None)
     model, device = said.model_at(claim.start), said.device_at(claim.start)
-    findings = [Finding("possible", "60 to 95 % are usual for large models", ())]
+    findings = [Finding("possible", "60 to 95 % is usual for large models", ())]
     if speed and model and device:
         in_quant, where = readings(model, said.quant_at(claim.start)), [p for p in places(device) if p.bytes_per_s]
         findings = [_efficiency(r, place, claim, speed.low) for place in where for r in in_quant] or findings
@@ -389,10 +400,10 @@ def _efficiency(reading: Reading, place: Place, claim: Amount, tokens_per_s: flo
     )
     right = claim.low - _NEAR <= used <= claim.high + _NEAR
     subject = Subject(model=reading.model, quant=reading.quant, device=place.label)
-    because = f"the speed comes to {percent(used)}"
+    because = f"the speed implies {percent(used)}"
     return Finding("possible" if right else "impossible", because, lines, subject, reading.assumed)
 
 
-def speaks_of_efficiency(said: Said, claim: Amount) -> bool:
+def speaks_of_efficiency(said: SentenceReading, claim: Amount) -> bool:
     """Whether a percentage is the share of the bandwidth that a speed uses."""
     return bool(_EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from unslow.facts.values import GIB
 from unslow.think.fit.report import MemoryShown, RuleShown, Verdict
 from unslow.think.hardware import Room
-from unslow.think.memory.footprint import Held
+from unslow.think.memory.footprint import DeviceBytes
 from unslow.think.memory.llama_cpp.need import Need
 
-_MUCH = 4 * GIB  # a host has so much; a model that asks more of one whose memory nobody knows can't be judged
+_MUCH = 4 * GIB  # a host has so much; a model that asks more of one with unknown memory can't be judged
 FITS: dict[Verdict, bool | None] = {
     "fits": True, "tight": True, "partly": False, "does_not_fit": False, "cannot_tell": None
 }  # fmt: skip
@@ -18,7 +18,7 @@ _WHOLE_BITS = {"F32": 32, "F16": 16, "BF16": 16, "FP16": 16, "FP32": 32, "MXFP4"
 
 
 def shown_memory(need: Need, room: Room | None, context: int = 0, used_later: int = 0, margin: int = 0) -> MemoryShown:
-    """The need in a room, which is the host's where nobody knows its size.
+    """The need in a room, which is the host's where its size is unknown.
 
     `context` lies there before any buffer, `used_later` is taken by the first prompt.
     """
@@ -34,7 +34,7 @@ def shown_memory(need: Need, room: Room | None, context: int = 0, used_later: in
     )  # fmt: skip
 
 
-def shown_held(held: Held, room: Room | None) -> MemoryShown:
+def shown_held(held: DeviceBytes, room: Room | None) -> MemoryShown:
     """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
     need = Need(held.weights_bytes, held.kv_bytes, held.compute_bytes)
     return shown_memory(need, room, held.other_bytes)

@@ -6,8 +6,7 @@ from itertools import groupby
 from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import KvShown, MemoryShown
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
-from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, Hyper, Settings
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.setup import Setup
 
@@ -34,7 +33,7 @@ def shown_cache(setup: Setup) -> tuple[KvShown, ...]:
     def kind(cache: LayerCache) -> tuple[str, int]:
         if not cache.cells:
             return "state", 0
-        if hyper.windowed[cache.layer]:
+        if hyper.layer_windows[cache.layer]:
             return f"window of {hyper.window:,}", cache.cells
         return "latent" if hyper.is_latent else "all tokens", cache.cells
 

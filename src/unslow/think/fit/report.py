@@ -52,7 +52,7 @@ class MemoryShown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usable_bytes(self) -> int | None:
-        """What others and the driver leave; None where nobody knows its size."""
+        """What others and the driver leave; None where its size is unknown."""
         if self.capacity_bytes is None:
             return None
         return max(0, self.capacity_bytes - self.others_bytes - self.reserve_bytes)

@@ -9,13 +9,13 @@ from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held, shown_memory, verdict_of
 from unslow.think.fit.report import MemoryShown, Verdict
 from unslow.think.hardware import Room
-from unslow.think.memory.footprint import Held
+from unslow.think.memory.footprint import DeviceBytes
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.transformers import TransformersSettings, longest_transformers_context, transformers_memory
 from unslow.think.memory.vllm import VllmMemory, VllmSettings, vllm_memory
 
 SHORTEST_USEFUL = 2048  # tokens: a chat of a few turns. A server for less than that is of no use to anybody
-LARGE_HOST = 2**43  # of a host that nobody knows
+LARGE_HOST = 2**43  # of an unknown host
 
 
 class FitAnswer(NamedTuple):
@@ -51,28 +51,33 @@ def vllm_answer(
     needed = sum(d.total_bytes for d in devices)
     # Tight where it starts unless the first run of this model takes more than such runs usually do
     verdict: Verdict = "fits" if memory.needed_bytes <= memory.available.low else "tight"
-    notes = [f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization) and fills it with cache"]
+    notes = [
+        (
+            f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization); "
+            "KV cache fills what is left of that"
+        )
+    ]
     if memory.kv_tokens:
         low, high = memory.kv_tokens_range
         served = f"{memory.max_concurrency:.1f} requests of {cards.max_model_len:,} tokens at once"
-        held = f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
+        held = f"the KV cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,})"
         notes.insert(0, f"{held}: {served}")
     if crowded:
-        notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
+        notes.append("vLLM does not start: other processes hold part of the memory that it asks for")
     if memory.available.mid <= 0:
-        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
+        notes.append("the weights and the peak of the profiling run alone exceed vLLM's share of a card")
     if memory.fits and cards.max_model_len != settings.max_model_len:
         lacking = (wished.needed_bytes - wished.available.mid) / GIB
-        why = f"lacks {lacking:.1f} GiB on each card" if lacking > 0 else "may not find room at the first start"
-        wish = f"{settings.max_model_len:,} tokens that the model was trained for"
-        notes.append(f"the {wish} do not fit: one such request {why}")
+        why = f"is {lacking:.1f} GiB short on each card" if lacking > 0 else "may not fit at the first start"
+        wish = f"{settings.max_model_len:,} tokens of the trained context"
+        notes.append(f"the {wish} do not fit: a request of that length {why}")
     return FitAnswer(
         devices, shown_memory(Need(0, 0, 0), None), "does_not_fit" if crowded or not memory.fits else verdict,
         longest.max_model_len_low or longest.max_model_len or None, needed, tuple(notes), cards.max_model_len,
     )  # fmt: skip
 
 
-def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
+def _vllm_shown(held: DeviceBytes, room: Room, memory: VllmMemory) -> MemoryShown:
     """What one request needs, within vLLM's share of the card: the rest of the share is cache for more requests."""
     need = Need(held.weights_bytes, memory.needed_bytes, held.compute_bytes)
     usable = memory.available.mid + held.weights_bytes + held.compute_bytes
@@ -84,7 +89,7 @@ def _vllm_shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
 def transformers_answer(
     shape: HfShape, parts: Sequence[Part], settings: TransformersSettings, rooms: Sequence[Room], host: Room | None
 ) -> FitAnswer:
-    """On these cards and, where they are too small, on the host; a host that nobody knows is taken to be large."""
+    """On these cards and, where they are too small, on the host; an unknown host is assumed to be large."""
     free = [room.usable_bytes for room in rooms]
     host_free = LARGE_HOST if host is None else host.usable_bytes
     memory = transformers_memory(shape, parts, settings, free, host_free)

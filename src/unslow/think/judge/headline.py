@@ -6,39 +6,38 @@ import re
 from unslow.catalog.bug_reports import cause_frequency
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.knob import Knob
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.case.prediction import DECODE, PREFILL
-from unslow.think.case.runtime import load_time_s
-from unslow.think.case.slowness import each_rate
+from unslow.think.case.speed import DECODE, PREFILL
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
-from unslow.think.judge.chains import chains_of
-from unslow.think.judge.expected import FIRST_TOKEN
+from unslow.think.judge.findings import FIRST_TOKEN
+from unslow.think.judge.verdict import chains_of
 from unslow.think.report import Cost, Finding, Fix, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
-AS_MUCH_AS_FITS = "with as much on the GPU as fits"
+AS_MUCH_AS_FITS = "with as many layers on the GPU as fit"
 MOST_NAMED = 3
 LONGEST_COMMAND = 60
 """A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 _WAITS = {
     "client": "Every request loses {seconds} outside the server",
-    "queue": "Every request waits {seconds} for its turn",
+    "queue": "Every request waits {seconds} in the queue",
     "load": "Every request waits {seconds} for the model to load",
 }
 _THINKING = "answer_is_mostly_thinking"
 _RELOADS = "model_reloads_between_requests"
 _WAITS_OF = {
-    _THINKING: "The answer begins only after about {seconds} of thinking",
-    _RELOADS: "A request for which it has to be loaded again waits {seconds}",
+    _THINKING: "The visible answer starts only after about {seconds} of thinking",
+    _RELOADS: "A request that has to reload the model waits {seconds}",
 }
 """What a request waits for, where that is no part of the requests that were timed."""
 _LACK_GPU_MEMORY = ("weights_spill_to_ram", "model_outside_envelope")
 _LACK_MEMORY = ("weights_streamed_from_disk",)
 _OF_TOKENS = ("decode", "prefill")
+_SLOWER, _FASTER = 4, 8  # Tokens per second: below the first, and from the second on, as against reading
 
 
-def slowness_now(case: Case, report: SubjectReport) -> str:
+def slowness_now(case: CaseView, report: SubjectReport) -> str:
     """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
     first = chains_of(report.findings)[0].root if report.findings else None
     # A phase in which nothing is computed, where it is the slow one and was measured
@@ -57,18 +56,35 @@ def slowness_now(case: Case, report: SubjectReport) -> str:
     sentences = []
     for metric in losing or metrics:
         if rate := measured.get(metric):
-            reads = f"It reads prompts at {rounded_rate(rate)} tokens per second"
-            against = _should(report, should[metric].mid) if metric in should else ""
-            sentences.append(f"{reads if metric == PREFILL else speed_in_words(case, rate)}{against}.")
-    return " ".join(sentences)
+            now = f"Prefill runs at {rounded_rate(rate)} tok/s"
+            if metric == DECODE:
+                feels = (
+                    reading_speed(rate) if report.phase == "decode" and not case.wish.tokens_per_s.value_or(0) else ""
+                )
+                now = f"{speed_in_words(case, rate)}{feels and ': '}{feels}"
+            sentences += [f"{now}.", _should(report, should[metric].mid) if metric in should else ""]
+    return " ".join(s for s in sentences if s)
+
+
+def reading_speed(rate: float) -> str:
+    """How a speed compares to reading; empty where it is faster.
+
+    People read 238 words a minute (Brysbaert 2019, the mean of 190 studies), about 5 tokens a second.
+    """
+    return "slower than reading speed" if rate < _SLOWER else "about reading speed" if rate < _FASTER else ""
+
+
+def about_rate(rate: float) -> str:
+    """An estimated speed: whole tokens per second, two digits below ten."""
+    return f"about {rate:,.0f}" if rate >= 10 else f"about {rate:.2g}"  # noqa: PLR2004 (two digits)
 
 
 def _beside(report: SubjectReport) -> str:
     rate = report.measured.get(DECODE)
-    return f"; the answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
+    return f"; decode itself runs at {rounded_rate(rate)} tok/s" if rate else ""
 
 
-def _of_finding(case: Case, report: SubjectReport, first: Finding) -> str:
+def _of_finding(case: CaseView, report: SubjectReport, first: Finding) -> str:
     """What is slow where the usual request is not: the load, the thinking, a later turn, or a long chat.
 
     By what the first of the roots costs, where that is no part of the usual time of a token.
@@ -78,33 +94,34 @@ def _of_finding(case: Case, report: SubjectReport, first: Finding) -> str:
         said = f"The model takes {f'{load.value:.0f} s' if isinstance(load, Known) else 'long'} to load"
     elif cost is None:
         rate = report.measured.get(DECODE) if first.phase == report.phase not in _OF_TOKENS else None
-        answers = f"The answer itself comes at {rounded_rate(rate)} tokens per second" if rate else ""
-        return f"{answers}; what is slow is the wait." if answers else ""
+        return f"Decode runs at {rounded_rate(rate)} tok/s; the wait before it is what is slow." if rate else ""
     elif cost.depth_tokens is not None:
         return _of_depth(case, cost)
     elif cost.per != "request":
         return ""
     elif first.cause in _WAITS_OF:
-        wait_s = (first.cause == _RELOADS and load_time_s(case)) or cost.seconds  # the cost is a mean of all requests
+        wait_s = (
+            first.cause == _RELOADS and case.engine.load_time_s
+        ) or cost.seconds  # the cost is a mean of all requests
         said = _WAITS_OF[first.cause].format(seconds=_seconds(wait_s))
     elif first.phase == "client":
-        said = f"Every answer is held up for {_seconds(cost.seconds)} outside the server"
+        said = f"Every response is delayed by {_seconds(cost.seconds)} outside the server"
     elif report.phase == "prefill":
-        said = f"Every request spends {_seconds(cost.seconds)} too long on its prompt"
+        said = f"Prefill takes {_seconds(cost.seconds)} too long in every request"
     return f"{said}{_beside(report)}." if said else ""
 
 
-def _of_depth(case: Case, cost: Cost) -> str:
+def _of_depth(case: CaseView, cost: Cost) -> str:
     tried = [one for one in case.run.depths.value_or(()) if one.tokens_per_s > 0]
     depths = sorted(tried, key=lambda one: one.depth_tokens)
     if len(depths) < 2:  # noqa: PLR2004 (a fall has two ends)
         return ""
     shallow, deep = depths[0], depths[-1]
     usual_s = 1 / deep.tokens_per_s - cost.seconds
-    usual = f"; about {rounded_rate(1 / usual_s)} would be usual there" if usual_s > 0 else ""
+    usual = f" ({about_rate(1 / usual_s)} would be normal there)" if usual_s > 0 else ""
     return (
-        f"It generates {rounded_rate(shallow.tokens_per_s)} tokens per second at the start of a chat, and "
-        f"{rounded_rate(deep.tokens_per_s)} once it is {deep.depth_tokens:,} tokens long{usual}."
+        f"{rounded_rate(shallow.tokens_per_s)} tok/s at the start of a conversation, "
+        f"{rounded_rate(deep.tokens_per_s)} tok/s at {deep.depth_tokens:,} tokens of context{usual}."
     )
 
 
@@ -116,16 +133,16 @@ def _seconds(seconds: float) -> str:
 def _should(report: SubjectReport, rate: float) -> str:
     """What to hold the speed against; a model that is too large for the memory will not reach it here."""
     if report.expected.because == AS_MUCH_AS_FITS:
-        return f"; {AS_MUCH_AS_FITS} about {rounded_rate(rate)} are usual"
+        return f"{AS_MUCH_AS_FITS.capitalize()}, {about_rate(rate)} is normal.".replace("gpu", "GPU")
     first = next(iter(root_causes(report.findings)), "")
     if first in _LACK_GPU_MEMORY:
         fix = next(iter(report.findings[0].fixes), None)
         if fix and fix.knob in (Knob.CONTEXT_LENGTH, Knob.KV_CACHE_TYPE) and fix.value is not None:
-            return f"; with all of it in the GPU's memory it would be about {rounded_rate(rate)}"
-        return f"; all in the memory of such a GPU it would be about {rounded_rate(rate)}, but it does not fit"
+            return f"Fully in VRAM it would reach {about_rate(rate)}."
+        return f"Fully in VRAM it would reach {about_rate(rate)}, but it does not fit."
     if first in _LACK_MEMORY:
-        return f"; with all of its weights in memory it would be about {rounded_rate(rate)}"
-    return f"; this hardware should give about {rounded_rate(rate)}"
+        return f"With all weights in RAM it would reach {about_rate(rate)}."
+    return f"This hardware should reach {about_rate(rate)}."
 
 
 def root_causes(findings: tuple[Finding, ...]) -> list[str]:
@@ -133,13 +150,13 @@ def root_causes(findings: tuple[Finding, ...]) -> list[str]:
     return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
 
 
-def speed_in_words(case: Case, rate: float) -> str:
+def speed_in_words(case: CaseView, rate: float) -> str:
     """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
     if isinstance(case.run.decode_tokens_per_s, Known):
-        return f"It generates {rounded_rate(rate)} tokens per second"
-    if isinstance(each_rate(case), Known):
-        return f"While it was watched each request got {rounded_rate(rate)} tokens per second"
-    return f"On average since it started it generated {rounded_rate(rate)} tokens per second"
+        return f"{rounded_rate(rate)} tok/s"
+    if isinstance(case.speed.each_rate, Known):
+        return f"{rounded_rate(rate)} tok/s for each request while observed"
+    return f"{rounded_rate(rate)} tok/s on average since it started"
 
 
 _ROUGHLY = 1.25  # By which factor a loss may be off what a cause can cost: both rest on a prediction
@@ -198,9 +215,12 @@ def suspects_in_words(report: SubjectReport) -> str:
     likely = sorted(able, key=lambda one: (not one.suspected, -cause_frequency(one.cause)))[:MOST_NAMED]
     names = [all_causes()[one.cause].title for one in likely]
     said = "; ".join(n if n.startswith(("GPU", "KV", "CPU")) else f"{n[0].lower()}{n[1:]}" for n in names)
-    return f"What could cost so much, most likely first: {said}." if said else ""
+    return f"Possible causes of a loss this large, most likely first: {said}." if said else ""
 
 
+REMOVE_SETTING = "remove the setting: "
+"""How the reason of a fix begins that takes a setting away; the flag itself says the same shorter."""
+_REMOVES = re.compile(r"^(?:remove|start it without) (?=-)")
 _ENVIRONMENT = re.compile(r'Environment="(\w{1,60}=[^"\\\s]{1,60})"')
 _MAKES_ROOM = "lms unload "  # What only comes before the line that changes something
 _MAKES_IT_SEEN = (
@@ -223,24 +243,29 @@ def first_fix(report: SubjectReport, said: str = "") -> str:
     if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
         return ""
     fix = links[0].fixes[0]
-    return f"First: {_as_said(fix)}{_gives(fix, report, said)}."
+    return f"Fix: {_as_said(fix)}.{_gives(fix, report, said)}"
 
 
 def _gives(fix: Fix, report: SubjectReport, said: str) -> str:
-    """What it then gives; where the achievable speed was named already: whether it alone is likely to reach that.
+    """What it then gives; where the achievable speed was named already and this fix is likely to reach it, that one.
 
     What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
     rests on physics alone. Within its interval the two are the same answer.
     """
     should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
-    if should and then and f"about {rounded_rate(should.mid)}" in said:
-        return ", which should bring it there" if then >= should.low else f", then about {rounded_rate(then)} of these"
+    if should and then and about_rate(should.mid) in said:
+        enough = then >= should.low
+        return (
+            f" Expected: {about_rate(should.mid)} tok/s."
+            if enough
+            else f" Expected from this alone: {about_rate(then)} tok/s."
+        )
     if DECODE in fix.predicted:
-        return f", then about {rounded_rate(fix.predicted[DECODE])} tokens per second"
+        return f" Expected: {about_rate(fix.predicted[DECODE])} tok/s."
     if PREFILL in fix.predicted:
-        return f", then prompts at about {rounded_rate(fix.predicted[PREFILL])} tokens per second"
+        return f" Expected: prefill at {about_rate(fix.predicted[PREFILL])} tok/s."
     if FIRST_TOKEN in fix.predicted:
-        return f", then the first token comes after about {fix.predicted[FIRST_TOKEN]:.2g} s"
+        return f" Expected: first token after about {fix.predicted[FIRST_TOKEN]:.2g} s."
     return ""
 
 
@@ -255,8 +280,11 @@ def _as_said(fix: Fix) -> str:
         # A line that is too long for a sentence may put a variable into a unit
         found = next((found for line in lines if (found := _ENVIRONMENT.search(line.text))), None)
         if found:
-            return f"{fix.why} (`{found[1]}` in the environment of the server)" if fix.why else f"`{found[1]}`"
+            return f"{fix.why} (`{found[1]}` in the server's environment)" if fix.why else f"`{found[1]}`"
         return fix.why or (lines[0].text if lines else "")
+    flag, reason = _REMOVES.sub("", chosen.text), fix.why.removeprefix(REMOVE_SETTING)
+    if flag != chosen.text and reason != fix.why:
+        return f"drop `{flag}`, which {reason[3:]}" if reason.startswith("it ") else f"drop `{flag}`: {reason}"
     where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
     said = f"{where}`{chosen.text}`"
     return f"{fix.why} ({said})" if fix.why else said

@@ -5,33 +5,36 @@ from functools import reduce
 
 import msgspec
 
-from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import MissingFactError
-from unslow.think.case.instructions import spelled_out
-from unslow.think.case.prediction import DECODE, Prediction, predict
-from unslow.think.case.vram import available_vram_bytes, runtime_sees_gpu
-from unslow.think.case.work import Cure
+from unslow.think.case.cure import Cure
+from unslow.think.case.speed import DECODE, Prediction
+from unslow.think.case.view import CaseView, views_of
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need, ruled_out_at_once
-from unslow.think.judge.budget import budget
-from unslow.think.judge.chains import can_fail_a_load, settled
 from unslow.think.judge.checklist import checklist
-from unslow.think.judge.expected import expected_figures, first_token_now, measured_figures
-from unslow.think.judge.findings import beyond_physics, promising_no_more, worthy_findings
+from unslow.think.judge.findings import (
+    beyond_physics,
+    expected_figures,
+    first_token_now,
+    measured_figures,
+    promising_no_more,
+    worthy_findings,
+)
 from unslow.think.judge.phases import outlook, reported_phase
-from unslow.think.judge.quotes import with_quotes
-from unslow.think.judge.subject import device_names, machine_line, notes_on, subject_name
+from unslow.think.judge.pricing import budget
+from unslow.think.judge.subject import device_names, machine_line, notes_on, subject_name, with_quotes
 from unslow.think.judge.summary import summary
-from unslow.think.judge.verdict import verdict_on
+from unslow.think.judge.verdict import can_fail_a_load, settle_answers, verdict_on
 from unslow.think.memo import one_judgement
-from unslow.think.report import Contradicted, Report, RuledOut, SubjectReport, Untold, Verdict
+from unslow.think.report import ContradictionShown, Report, RuledOut, SubjectReport, Untold, Verdict
 
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 
 
 def diagnose(snapshot: Snapshot) -> Report:
     """The report on every subject of a snapshot, the slowest against its achievable speed first."""
-    judged = [judge(case) for case in snapshot.cases()]
+    judged = [judge(case) for case in views_of(snapshot)]
     subjects = [msgspec.structs.replace(subject, number=number) for number, subject in enumerate(judged)]
 
     def share_reached(subject: SubjectReport) -> tuple[int, float]:
@@ -43,11 +46,11 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 
 @one_judgement()
-def judge(case: Case, *, brief: bool = False) -> SubjectReport:
+def judge(case: CaseView, *, brief: bool = False) -> SubjectReport:
     """The report on one subject; a brief one has no checklist, and where all is normal no words for what to look at."""
-    now = predict(case)
+    now = case.speed.predict()
     answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
-    answers = settled(case, answers, now if isinstance(now, Prediction) else None)
+    answers = settle_answers(case, answers, now if isinstance(now, Prediction) else None)
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     cures = _all_cures(case, found)
     seen = outlook(case, cures)
@@ -61,8 +64,8 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
     runtime, model = subject_name(case)
     best, expected = seen.decode.best, expected_figures(case, seen, verdict, findings, cures)
     report = SubjectReport(
-        url=case.runtime.url.value_or(""),
-        pid=case.runtime.pid.value_or(None),
+        url=case.runtime.process.url.value_or(""),
+        pid=case.runtime.process.pid.value_or(None),
         runtime=runtime,
         version=case.runtime.version.value_or(""),
         model=model,
@@ -86,7 +89,9 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
         ),
         checklist=() if brief else checklist(case, best if isinstance(best, Prediction) else None),
         contradictions=tuple(
-            Contradicted(about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements))
+            ContradictionShown(
+                about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements)
+            )
             for c in case.contradictions
         ),
         notes=notes_on(case),
@@ -94,7 +99,7 @@ def judge(case: Case, *, brief: bool = False) -> SubjectReport:
     return summary(case, with_quotes(case, report))
 
 
-def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
+def _answer(case: CaseView, cause: Cause) -> Found | Absent | CannotTell:
     ruled_out = ruled_out_at_once(case, cause)
     if ruled_out:
         return ruled_out
@@ -111,16 +116,16 @@ def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
     return answer
 
 
-def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:
+def _spelled(case: CaseView, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:
     if isinstance(answer, CannotTell):
-        return answer._replace(how_to_get=spelled_out(answer.how_to_get, case))
+        return answer._replace(how_to_get=case.system.spell_out(answer.how_to_get))
     return answer
 
 
-def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
+def _all_cures(case: CaseView, found: dict[str, Found]) -> Cure | None:
     """Every found cause cured, and all that fits placed on the GPU: what is left out without a reason is no norm."""
     cures = [f.cure for f in found.values() if f.cure]
-    if runtime_sees_gpu(case) and not case.runtime.embedded:
+    if case.gpus.visible_to_runtime and not case.runtime.embedded:
         with contextlib.suppress(MissingFactError):
-            cures.append(Cure(vram_bytes=available_vram_bytes(case)))
+            cures.append(Cure(vram_bytes=case.vram.available_bytes))
     return reduce(Cure.and_also, cures) if cures else None

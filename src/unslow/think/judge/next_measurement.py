@@ -4,29 +4,223 @@ Worth is the sum over causes that it would settle: how often the cause is behind
 time it could explain here. A server that generates as fast as it can has little to gain from causes of slow generation.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from unslow.catalog.bug_reports import cause_frequency
-from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown
+from unslow.facts.runtime import IN_BATCHES
+from unslow.facts.values import Known, Unknown, first_known
+from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import fact_at
-from unslow.think.judge.measurements import HOST, MEASUREMENTS, SPEED, TRAFFIC, Measurement
 from unslow.think.report import SubjectReport
 
+SPEED, TRAFFIC, HOST = "speed", "traffic", "host"  # Those that all else is judged by
+
+ROOM = 512  # Tokens of a context, for the template and the answer
+
+DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048  # The second is four of llama.cpp's usual micro-batches of 512
+
+WHILE_GENERATING = (
+    "run.gpus",
+    "run.telemetry",
+    "run.own_cpus",
+    "run.others_cpus",
+    "run.busiest_others",
+    "run.waiting_for_cpu_s_per_token",
+    "run.cpu_throttled_fraction",
+)
+
+"""What is seen of the machine while the server works."""
+
+_LOOPBACK = ("//localhost", "//127.", "//[::1]")
+
+
+class Load(NamedTuple):
+    """What a measurement asks of a server, one after the other."""
+
+    prompt_tokens: float = 0.0
+    generated_tokens: float = 0.0
+    seconds: float = 0.0  # Beyond what the server computes: waiting, watching, connecting
+
+
+class Measurement(NamedTuple):
+    """One thing that can be measured; `name` is also that of the trial in `unslow.look.bench.trials`."""
+
+    name: str
+    doing: str  # What is being done, as a progress line says it: "reading a prompt of 2,048 tokens"
+    why: str  # What for, as it goes on: "to measure prefill speed"
+    fills: tuple[str, ...]  # The facts that it would fill, by path
+    load: Callable[[CaseView], Load]
+    sends: bool = True  # Whether it gives the server work to do; what only watches may be done with a busy one
+    possible: Callable[[CaseView], bool] = lambda _case: True
+    """Whether it can be done here at all: the context is large enough, there are several slots, ..."""
+    about: tuple[str, ...] = ()  # Causes that can be told without it, and be told better with it
+
+
+def context_of(case: CaseView) -> int | None:
+    """The tokens that a prompt and its answer may have together, where that is known."""
+    return first_known(case.runtime.context.per_slot, case.runtime.context.length).value_or(None)
+
+
+def prompt_fits(case: CaseView, tokens: int) -> bool:
+    """Whether a prompt of so many leaves room for the rest; where nobody knows, it may."""
+    context = context_of(case)
+    return context is None or context >= tokens + ROOM
+
+
+def is_here(case: CaseView) -> bool:
+    """Whether the server is on this machine."""
+    return any(place in case.runtime.process.url.value_or("") for place in _LOOPBACK)
+
+
+def _serves_several(case: CaseView) -> bool:
+    runtime, name = case.runtime, case.runtime.name.value_or("")
+    several = (
+        first_known(runtime.scheduling.slots, runtime.scheduling.max_sequences).value_or(0) > 1 or name in IN_BATCHES
+    )
+    # In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle
+    # slots to RAM before it starts the next request, and without flash attention, where values lie by rows of the
+    # context, it does so number by number: half a minute from a GPU.
+    fused, shared = runtime.compute.flash_attention.value_or(default=True), runtime.cache.unified.value_or(default=True)
+    in_pieces = not fused and shared and runtime.cache.ram_bytes.value_or(1) != 0
+    return several and not (name.endswith("llama.cpp") and in_pieces)
+
+
+def _is_busy(case: CaseView) -> bool:
+    """Whether it works for others, now or between two looks by its log, and can be asked about it."""
+    runtime = case.runtime
+    busy = first_known(runtime.scheduling.busy_slots, runtime.scheduling.running_requests).value_or(0)
+    return bool(busy or case.run.logged_prompts.value_or(())) and isinstance(runtime.process.url, Known)
+
+
+def _depth_load(case: CaseView) -> Load:
+    deepest = min(DEEPEST_TOKENS, context_of(case) or DEEPEST_TOKENS)
+    return Load(prompt_tokens=deepest, generated_tokens=512, seconds=0.2)
+
+
+def _long_prompt_load(case: CaseView) -> Load:
+    context = context_of(case) or LONG_PROMPT_TOKENS + ROOM
+    return Load(prompt_tokens=2 * min(LONG_PROMPT_TOKENS, max(64, context - ROOM)), generated_tokens=2, seconds=0.2)
+
+
+_EVERY = (
+    Measurement(
+        "at_once",
+        "running concurrent requests",
+        "to see what concurrent users get",
+        ("run.at_once",),
+        lambda _case: Load(prompt_tokens=200, generated_tokens=640, seconds=0.2),
+        possible=_serves_several,
+        about=("gpu_underused_by_one_stream", "queueing", "kernel_launch_bound"),
+    ),
+    Measurement(
+        "depth",
+        "decoding at several context depths",
+        "to see what a long context costs",
+        ("run.depths",),
+        _depth_load,
+        possible=lambda case: prompt_fits(case, 1536),
+        about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
+    ),
+    Measurement(
+        "host",
+        "observing the machine under load",
+        "to see what else is running",
+        WHILE_GENERATING,
+        lambda _case: Load(seconds=3.0),
+        sends=False,
+        possible=lambda case: is_here(case) and isinstance(case.run.completions, Unknown),
+    ),
+    Measurement(
+        "long_prompt",
+        f"prefilling {LONG_PROMPT_TOKENS:,} tokens",
+        "to measure prefill speed",
+        ("run.long_prompt",),
+        _long_prompt_load,
+        possible=lambda case: prompt_fits(case, 512),
+        about=("prefill_batch_too_small", "prefill_pcie_bound"),
+    ),
+    Measurement(
+        "plain_sampling",
+        "decoding with and without samplers",
+        "to see what sampling costs",
+        ("run.plain_sampling",),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=1024, seconds=0.2),
+        about=("sampling_on_cpu",),
+    ),
+    Measurement(
+        "routes",
+        "connecting by name and by address",
+        "to see whether the connection costs time",
+        ("run.routes",),
+        lambda _case: Load(seconds=0.5),
+        possible=is_here,
+        about=("client_overhead",),
+    ),
+    Measurement(
+        "speed",
+        "sending typical requests",
+        "to measure decode speed",
+        (
+            "run.completions",
+            "run.decode_tokens_per_s",
+            "run.prefill_tokens_per_s",
+            "run.time_to_first_token_s",
+            "run.client_decode_tokens_per_s",
+            "run.depth_tokens",
+            "run.queue_s",
+            *WHILE_GENERATING,
+        ),
+        lambda _case: Load(prompt_tokens=160, generated_tokens=16, seconds=9.0),
+    ),
+    Measurement(
+        "traffic",
+        "observing the requests it already serves",
+        "to see their speed and the queue",
+        ("run.traffic", "run.decode_tokens_per_s", "run.queue_s"),
+        lambda _case: Load(seconds=6.0),
+        sends=False,
+        possible=_is_busy,
+        about=("queueing", "kv_cache_preemption", "gpu_underused_by_one_stream", "model_reloads_between_requests"),
+    ),
+    Measurement(
+        "turns",
+        "running a three-turn conversation",
+        "to see whether each turn prefills everything again",
+        ("run.turns",),
+        lambda _case: Load(prompt_tokens=1400, generated_tokens=112, seconds=0.2),
+        possible=lambda case: prompt_fits(case, 1024),
+        about=("prompt_reprocessed",),
+    ),
+)
+
+MEASUREMENTS = {one.name: one for one in _EVERY}
+
+"""All of them by name, in alphabetical order."""
+
 WORTH_PER_S = 2e-4  # Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time
+
 MOST_S = 8.0  # What a trial beyond the usual speed is given, however slow the server is
+
 _LEAST_S, _LEAST_OF_IT = 1.0, 0.5  # A trial with less of its time than this would tell too little
+
 _SUSPECTED, _FOUND, _RULED_OUT, _BESIDE = 6.0, 2.0, 0.05, 0.2
+
 """What a cause weighs against one of which nothing is known: something speaks for it; it is there and gets its price;
 it is ruled out already; it is open for another reason than what would be measured."""
+
 FIRST = (SPEED, TRAFFIC, HOST)
+
 """What all else is judged by: the usual speed, or where nothing may be sent, what can be seen of it."""
+
 _SLOW_DECODE, _SLOW_PREFILL = 10.0, 100.0
+
 """Tokens per second of a server that nothing is known of: a large model on a CPU."""
+
 ALWAYS = 0.05  # A phase that does all it can may still be the one that somebody complains of
+
 UNKNOWN = 0.3  # A phase of which no speed is known, or none is expected
+
 _RATES = {"decode": "decode_tokens_per_s", "prefill": "prefill_tokens_per_s"}
 
 
@@ -42,7 +236,7 @@ class Choice(NamedTuple):
 
 
 def next_measurement(
-    case: Case,
+    case: CaseView,
     report: SubjectReport,
     done: Collection[str],
     seconds_left: float,
@@ -63,7 +257,7 @@ def next_measurement(
 
 
 def worthwhile(
-    case: Case, report: SubjectReport, done: Collection[str], *, may_send: bool, patience: float = 1.0
+    case: CaseView, report: SubjectReport, done: Collection[str], *, may_send: bool, patience: float = 1.0
 ) -> list[Choice]:
     """Every measurement that is worth its time, whether or not there is so much: what it all hangs on first."""
     left = [m for m in MEASUREMENTS.values() if m.name not in done and m.sends == may_send and m.possible(case)]
@@ -74,8 +268,8 @@ def worthwhile(
     return [first, *(c for c in worth if c is not first)] if first else worth
 
 
-def _choice(case: Case, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
-    new = [path for path in measurement.fills if isinstance(fact_at(case, path), Unknown)]
+def _choice(case: CaseView, report: SubjectReport, measurement: Measurement, patience: float) -> Choice:
+    new = [path for path in measurement.fills if isinstance(case.fact(path), Unknown)]
     at_stake, worth, suspected = stakes(case, report), dict[str, float](), False
     for name, cause in all_causes().items() if new else ():
         if weight := _weight(name, report, new, measurement):
@@ -108,7 +302,7 @@ def _weight(name: str, report: SubjectReport, new: Collection[str], measurement:
     return _FOUND if any(f.cause == name for f in report.findings) else _RULED_OUT
 
 
-def stakes(case: Case, report: SubjectReport) -> dict[str, float]:
+def stakes(case: CaseView, report: SubjectReport) -> dict[str, float]:
     """The share of its time that each phase may have lost, by its name."""
     # What passes between the client and the server, of whole requests
     runs = case.run.completions.value_or(())
@@ -122,7 +316,9 @@ def stakes(case: Case, report: SubjectReport) -> dict[str, float]:
     unexplained = sum(p.seconds for p in token if p.part == "unexplained") / token_s if token_s else 0.0
     # Whether requests wait for their turn
     runtime, traffic = case.runtime, case.run.traffic
-    waits = runtime.deferred_requests.value_or(0) or (traffic.value.waiting if isinstance(traffic, Known) else 0)
+    waits = runtime.scheduling.deferred_requests.value_or(0) or (
+        traffic.value.waiting if isinstance(traffic, Known) else 0
+    )
     return {
         "decode": max(_lost(report, "decode"), unexplained),
         "prefill": _lost(report, "prefill"),

@@ -28,6 +28,6 @@ TITLE = "Normal for this hardware"
 NEARLY = 0.97  # Of the interval's low end: repeats of one measurement differ by a few percent themselves
 
 
-def reached(measured: float, achievable_low: float) -> bool:
+def reaches_achievable(measured: float, achievable_low: float) -> bool:
     """Whether the measured speed reaches the interval that is achievable, as nearly as anybody can measure it."""
     return measured >= NEARLY * achievable_low

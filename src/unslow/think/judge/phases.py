@@ -9,12 +9,11 @@ import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.case.prediction import Prediction, predict_prefill
-from unslow.think.case.slowness import predict_among_others, rate_among_others
-from unslow.think.case.waits import NOTICED_S, answer_tokens, client_s, completions_of, queue_s, reload_s
-from unslow.think.case.work import SHORT_PROMPT, Cure
+from unslow.think.case.cure import Cure
+from unslow.think.case.speed import SHORT_PROMPT, Prediction
+from unslow.think.case.view import CaseView
+from unslow.think.case.waits import NOTICED_S
 from unslow.think.causes._cause import Phase
 from unslow.think.report import Finding, Per
 
@@ -25,7 +24,7 @@ SMALL = 0.15  # Of a whole request: a phase that loses less, and less than is no
 PER: dict[str, Per] = {"decode": "token", "prefill": "prompt_token"}
 """What the time of a phase is counted for; of all others, for a request."""
 _TOLD: dict[str, Phase] = {"load": "load", "prefill": "prefill", "first_token": "prefill"}
-Predictor = Callable[[Case, Cure | None], Prediction | Unknown]
+Predictor = Callable[[Cure | None], Prediction | Unknown]
 
 
 class Pace(NamedTuple):
@@ -70,16 +69,26 @@ class Outlook(NamedTuple):
         return next((t for t in self.times if t.phase == phase), None)
 
 
-def outlook(case: Case, best: Cure | None) -> Outlook:
+def outlook(case: CaseView, best: Cure | None) -> Outlook:
     """What was measured of a case, and what physics says of it as configured and with everything cured."""
-    rate = rate_among_others(case)
+    rate = case.speed.rate_among_others
     token_s = 1 / rate.value if isinstance(rate, Known) else None
-    now, then = predict_among_others(case), predict_among_others(case, best)
-    decode = Pace("token", token_s, now, then, predict_among_others)
+    now, then = case.speed.predict_among_others(), case.speed.predict_among_others(best)
+    decode = Pace("token", token_s, now, then, case.speed.predict_among_others)
     prompt_s = prompt_token_s(case)
-    prefill = Pace("prompt_token", prompt_s, predict_prefill(case), predict_prefill(case, best), predict_prefill)
-    tokens = answer_tokens(case)
-    waits: dict[Phase, float | None] = {"client": client_s(case), "queue": queue_s(case), "load": reload_s(case)}
+    prefill = Pace(
+        "prompt_token",
+        prompt_s,
+        case.speed.predict_prefill(),
+        case.speed.predict_prefill(best),
+        case.speed.predict_prefill,
+    )
+    tokens = case.waits.answer_tokens
+    waits: dict[Phase, float | None] = {
+        "client": case.waits.client_s,
+        "queue": case.waits.queue_s,
+        "load": case.waits.reload_s,
+    }
     # Of what is no work of the model, nothing is expected
     times = [PhaseTime(phase, seconds, 0.0, UNNOTICED_S) for phase, seconds in waits.items() if seconds is not None]
     computed: dict[Phase, Pace] = {"prefill": prefill, "decode": decode}
@@ -91,17 +100,17 @@ def outlook(case: Case, best: Cure | None) -> Outlook:
     return Outlook(decode, prefill, tuple(times))
 
 
-def prompt_token_s(case: Case) -> float | None:
+def prompt_token_s(case: CaseView) -> float | None:
     """Seconds for a token of a long prompt; None where only short ones were timed: starting takes as long as those."""
     long = case.run.long_prompt
     if isinstance(long, Known) and long.value.tokens >= SHORT_PROMPT:
         return long.value.seconds / long.value.tokens or None
-    runs = [(c.prefill_s, c.prompt_tokens - c.cached_tokens) for c in completions_of(case)]
+    runs = [(c.prefill_s, c.prompt_tokens - c.cached_tokens) for c in case.waits.completions]
     long_ones = [seconds / tokens for seconds, tokens in runs if tokens >= SHORT_PROMPT]
     return statistics.median(long_ones) or None if long_ones else None
 
 
-def reported_phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
+def reported_phase(case: CaseView, seen: Outlook, findings: tuple[Finding, ...]) -> str:
     """The phase that loses most time; where none was measured to lose any, that of what was found."""
     losing, failed = losing_phases(seen.times), case.runtime.state.value_or("") == "failed"
     if failed or not findings:
@@ -113,15 +122,15 @@ def reported_phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> 
     return first.phase if not losing or waits > max(most, NOTICED_S) else slow_phase(case, seen.times)
 
 
-def slow_phase(case: Case, times: tuple[PhaseTime, ...]) -> Phase:
+def slow_phase(case: CaseView, times: tuple[PhaseTime, ...]) -> Phase:
     """The phase that loses most; where none loses any, the one that takes most. A load that fails is the load."""
     if case.runtime.state.value_or("loaded") in ("failed", "loading"):
         return "load"
     if losing := losing_phases(times) or [time for time in times if time.phase in PER and time.lost_s > 0]:
         return max(losing, key=lambda t: t.lost_s).phase
-    if times and completions_of(case):
+    if times and case.waits.completions:
         return max(times, key=lambda t: t.seconds).phase
-    if case.runtime.deferred_requests.value_or(0):
+    if case.runtime.scheduling.deferred_requests.value_or(0):
         return "queue"
     return _TOLD.get(case.account.slow_metric.value_or(""), "decode")
 

@@ -7,10 +7,8 @@ from typing import Any
 from unslow.catalog.hardware_families import gpu_maker
 from unslow.catalog.questions import Command, askable_commands
 from unslow.facts.commands import parse_line
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.case.instructions import container_of, fill_placeholders, system_of
-from unslow.think.case.vram import gpus_of, seen_gpus
+from unslow.think.case.view import CaseView
 from unslow.think.report import Question, Untold
 
 MOST = 3
@@ -20,7 +18,7 @@ _UNSURE = 0.5
 _BUILD = re.compile(r"b?(\d{3,6})\b")
 
 
-def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Question, ...]:
+def questions(case: CaseView, untold: Sequence[Untold], most: int = MOST) -> tuple[Question, ...]:
     """The commands that give the missing facts of most causes, suspected ones first; at most `most`."""
     open_ = list(untold)
     left = [command for command in askable_commands() if _fits(command, case) and not _is_there(command, case)]
@@ -31,15 +29,15 @@ def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Q
         if not settled:
             break
         settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
-        chosen.append(Question(command=fill_placeholders(best.command, case), why=best.why, settles=settles))
+        chosen.append(Question(command=case.system.fill_placeholders(best.command), why=best.why, settles=settles))
         open_ = [one for one in open_ if one not in settled]
         left.remove(best)
     return tuple(chosen)
 
 
-def _worth(command: Command, open_: Iterable[Untold], case: Case) -> float:
+def _worth(command: Command, open_: Iterable[Untold], case: CaseView) -> float:
     weight = sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
-    return weight * (_UNSURE if command.systems and not system_of(case) else 1.0)
+    return weight * (_UNSURE if command.systems and not case.system.family else 1.0)
 
 
 def _gives(command: Command, untold: Untold) -> bool:
@@ -50,7 +48,7 @@ def _gives(command: Command, untold: Untold) -> bool:
     return parse_line(command.command).text in untold.how_to_get
 
 
-def _is_there(command: Command, case: Case) -> bool:
+def _is_there(command: Command, case: CaseView) -> bool:
     """Whether its output was given already: a program printed what only it shows, or all is known that it gives."""
     printed = (fact for path in command.shown_by for fact in _asked_at(case, path))
     if any(isinstance(fact, Known) and fact.origin is not Origin.TOLD for fact in printed):
@@ -58,7 +56,7 @@ def _is_there(command: Command, case: Case) -> bool:
     return all(any(isinstance(fact, Known) for fact in _asked_at(case, path)) for path in command.gives)
 
 
-def _asked_at(case: Case, path: str) -> list[Any]:
+def _asked_at(case: CaseView, path: str) -> list[Any]:
     """The fact at a path, or of each item on the way; nothing where a list is not known."""
     found: list[Any] = [case]
     for step in path.split("."):
@@ -70,7 +68,7 @@ def _asked_at(case: Case, path: str) -> list[Any]:
     return found
 
 
-def _fits(command: Command, case: Case) -> bool:
+def _fits(command: Command, case: CaseView) -> bool:
     runtime = case.runtime.name.value_or("")
     told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
     found = _BUILD.match(case.runtime.version.value_or(""))
@@ -86,20 +84,22 @@ def _fits(command: Command, case: Case) -> bool:
     )
 
 
-def _fits_the_system(command: Command, case: Case) -> bool:
-    container = container_of(case)
+def _fits_the_system(command: Command, case: CaseView) -> bool:
+    container = case.system.container
     if command.containers:
         return container in command.containers
     if command.systems and container and command.runtimes:
         return False  # its log is the container's
-    system = system_of(case) or ("Linux" if command.runtimes else "")
+    system = case.system.family or ("Linux" if command.runtimes else "")
     return not command.systems or system in command.systems
 
 
-def _fits_the_gpu(command: Command, case: Case) -> bool:
-    makers = {gpu_maker(gpu).lower() for gpu in gpus_of(case)} - {""}
-    libraries = {device.library for device in seen_gpus(case)} - {""} | set(case.runtime.backends.value_or([]))
-    libraries |= {buffer.device for buffer in case.runtime.buffers.value_or([]) if buffer.on_gpu}
+def _fits_the_gpu(command: Command, case: CaseView) -> bool:
+    makers = {gpu_maker(gpu).lower() for gpu in case.gpus.usable} - {""}
+    libraries = {device.library for device in case.gpus.seen_by_runtime} - {""} | set(
+        case.runtime.build.backends.value_or([])
+    )
+    libraries |= {buffer.device for buffer in case.runtime.memory.buffers.value_or([]) if buffer.on_gpu}
     named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
     return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
         not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})

@@ -4,45 +4,39 @@ import re
 
 import msgspec
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, NOT_LOOKED, Absence, Unknown
-from unslow.think.case.bandwidth import slow_as_one_channel
-from unslow.think.case.instructions import spelled_out
-from unslow.think.case.prediction import DECODE
-from unslow.think.case.slowness import OTHERS, PROMPTS, each_rate, rate_among_others
+from unslow.think.case.speed import DECODE, OTHERS, PROMPTS
+from unslow.think.case.view import CaseView
 from unslow.think.case.waits import USUAL_ANSWER
 from unslow.think.causes import all_causes
-from unslow.think.judge.budget import UNEXPLAINED
-from unslow.think.judge.chains import Chain, chains_of
-from unslow.think.judge.headline import first_fix, slowness_now, speed_in_words, suspects_in_words
-from unslow.think.judge.verdict import told_normal
+from unslow.think.judge.headline import first_fix, reading_speed, slowness_now, speed_in_words, suspects_in_words
+from unslow.think.judge.pricing import UNEXPLAINED
+from unslow.think.judge.verdict import Chain, chains_of, told_normal
 from unslow.think.physics.decode import HOST_COMPUTE
 from unslow.think.report import Cost, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
-_FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
-"""People read 238 words a minute (Brysbaert 2019, the mean of 190 studies), about 5 tokens a second."""
 _SPECK = 0.02  # Of a token: less is not worth a word
 _ASIDE, _MOST = 0.1, 0.5
 """Of the dearest cause: what saves less beside it is left for the details. Of what is lost: less is not the answer."""
 _LEVERS = (
-    "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
-    "a draft model, or memory with more bandwidth."
+    "To go faster: a smaller quant, a model with fewer active parameters, batching several requests, a draft model, "
+    "or more memory bandwidth."
 )
 _LEVERS_BESIDE_MEMORY = (
-    "What would move it: several requests at once, a model with fewer layers, or a draft model; memory with more "
-    "bandwidth would not."
+    "To go faster: batching several requests, a model with fewer layers, or a draft model; more memory bandwidth would "
+    "not help."
 )
 _LEVERS_OF_CORES = (
-    "What would move it: faster cores or more of them, a smaller model, or several requests at once; memory with more "
-    "bandwidth would not."
+    "To go faster: more or faster cores, a smaller model, or batching several requests; more memory bandwidth would "
+    "not help."
 )
-_LEVERS_AMONG_OTHERS = "What would move it: fewer requests at once, though together they get more so."
+_LEVERS_AMONG_OTHERS = "To go faster: fewer concurrent requests, although total throughput is higher with more."
 _OUTSIDE = ("client", "queue", "load")
 _SURE_OF_ITSELF = ("slow_model_load",)  # What was timed comes before what may have been once
 _LEVERS_BESIDE_PROMPTS = (
-    "What would move it: shorter prompts, or prompts that begin alike, so that their start is kept; smaller parts of a "
-    "prompt in each step (vLLM `--max-num-batched-tokens`), which makes first tokens later; or more GPUs."
+    "To go faster: shorter prompts, prompts with a common prefix that stays cached, fewer prompt tokens per step (vLLM "
+    "`--max-num-batched-tokens`, which delays first tokens), or more GPUs."
 )
 _COUNTED = ("More ", "Fewer ")  # How titles begin that are no sentences
 _TOOLS = (
@@ -55,7 +49,7 @@ _TOOLS = (
 """Tools that belong to one runtime, by the words of an advice."""
 
 
-def summary(case: Case, report: SubjectReport, advice: str | None = None) -> SubjectReport:
+def summary(case: CaseView, report: SubjectReport, advice: str | None = None) -> SubjectReport:
     """The report with its summary filled in; `advice` says what to do next, empty for nothing, None to choose it."""
     said = {"failed": _failed, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
     told = said(case, report, advice)
@@ -63,26 +57,29 @@ def summary(case: Case, report: SubjectReport, advice: str | None = None) -> Sub
     return msgspec.structs.replace(report, summary=" ".join(s for s in sentences if s))
 
 
-def _failed(case: Case, report: SubjectReport, _advice: str | None) -> str:
+def _failed(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
     causes = "; ".join(f.because for f in report.findings[:2])
-    return f"The model could not be loaded: {causes or case.runtime.load_error.value_or('the log does not say why')}."
+    why = causes or case.runtime.memory.load_error.value_or("the log does not say why")
+    return f"The model could not be loaded: {why}."
 
 
-def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
-    now = " ".join(s for s in (slowness_now(case, report), _felt(case, report)) if s)
+def _slow(case: CaseView, report: SubjectReport, advice: str | None) -> str:
+    now = slowness_now(case, report)
+    if "reading speed" not in now:
+        now = f"{now} {_felt(case, report)}".strip()
     if advice is None:
-        look = "what else reads memory on this machine, and the CPU's clock while it generates"
+        look = "other processes that read memory, and the CPU clock during decode"
         if len(report.devices) > 1:
-            look = spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
+            look = case.system.spell_out("other processes on the GPU ({gpu_users}), and its clocks during decode")
         advice = _asked(case, report) or look
-    settle = f" Look next: {advice}." if advice else ""
+    settle = f" Next, check: {advice}." if advice else ""
     if not report.findings:
         token = [b for b in report.budget if b.phase == "decode"]
         total = sum(b.seconds for b in token)
         share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
         partly = _ASIDE <= share < 1  # where no part is known at all, that says no more than that there is no cause
-        open_ = f"{share:.0%} of the time of a token is explained by nothing that was seen." if partly else ""
-        said = (now, "No cause could be proven.", open_, suspects_in_words(report), settle.strip())
+        open_ = f"{share:.0%} of the time per token is unexplained." if partly else ""
+        said = (now, "No cause is proven.", open_, suspects_in_words(report), settle.strip())
         return " ".join(s for s in said if s)
     # The roots that matter, each with what it leads to in the end
     chains = chains_of(report.findings)
@@ -93,7 +90,7 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     return f"{now} Slow because {because}.{little}{settle if little else ''}".lstrip()
 
 
-def _asked(case: Case, report: SubjectReport) -> str:
+def _asked(case: CaseView, report: SubjectReport) -> str:
     """What settles the first suspicion, else a cause of the slow phase, in words that this runtime understands."""
     phases = {name: cause.phase for name, cause in all_causes().items()}
     relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, phases.get(one.cause) != report.phase))
@@ -131,28 +128,27 @@ def _explains_little(report: SubjectReport) -> str:
         return ""
     lost = 1 / rate - 1 / achievable.mid
     if not tokens and lost > 0:
-        return " It does not explain the speed of tokens."
+        return " This does not explain the decode speed."
     if any(f.cost and f.cost.depth_tokens is not None for f in tokens):
         return ""
     together = sum(f.cost.seconds for f in tokens if f.cost and f.cost.per == "token")
     alone = [(1 - 1 / f.speedup) / rate for f in tokens if f.speedup]
     share = max(together, *alone, 0.0) / lost if lost > 0 else 1.0
-    return f" That explains only {share:.0%} of what is lost." if share < _MOST else ""
+    return f" This explains only {share:.0%} of the lost time." if share < _MOST else ""
 
 
-def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
+def _normal(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
     if not rate:
         return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
-    usual = f"{speed_in_words(case, rate)}, which is normal for this hardware."
+    usual = f"{speed_in_words(case, rate)}: normal for this hardware."
     likely = report.expected.achievable.get(DECODE)
     if likely and rate > likely.high:
-        more = f"more than the {likely.low:.3g} to {likely.high:.3g} that were likely"
-        usual += f" That is {more}: the prediction was low."
+        usual += f" That is above the expected {likely.low:.3g} to {likely.high:.3g}: the prediction was low."
     longest = next((b.part for b in report.budget if b.phase == "decode"), "")
     reads_most = not longest or longest.endswith("memory reads")
     if not ceiling or reads_most or rate > _MOST * ceiling:
-        reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if ceiling else ""
+        reached = f"That is {rate / ceiling:.0%} of the limit set by memory bandwidth." if ceiling else ""
         said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
     else:  # What would move a speed that memory does not bound, by the longest part of a token
         own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
@@ -168,18 +164,18 @@ def _open_beside(report: SubjectReport) -> str:
     if not waits:
         return ""
     first = min(waits, key=lambda one: one.cause not in _SURE_OF_ITSELF)
-    how = f"; to find out more: {first.how_to_get}" if first.how_to_get else ""
-    return f"Beside that, {first.because}{how}."
+    how = f" (to find out: {first.how_to_get})" if first.how_to_get else ""
+    return f"Also suspected: {first.because}{how}."
 
 
-def _one_channel(case: Case) -> str:
+def _one_channel(case: CaseView) -> str:
     """What to look at where the memory itself is slower than such a machine's should be."""
-    read = slow_as_one_channel(case)
+    read = case.host.slow_as_one_channel
     if read is None:
         return ""
-    words = f"Its memory gives {read / GB:.0f} GB/s, about what one channel does, and such a processor has two:"
-    look = spelled_out("{memory_modules}", case)
-    return f"{words} if one slot is empty, a second module nearly doubles the speed ({look})."
+    words = f"Memory reads run at {read / GB:.0f} GB/s, about one channel's worth, and this CPU has two channels:"
+    look = case.system.spell_out("{memory_modules}")
+    return f"{words} if a slot is empty, a second module nearly doubles the speed ({look})."
 
 
 def _goes_to(report: SubjectReport) -> str:
@@ -189,50 +185,48 @@ def _goes_to(report: SubjectReport) -> str:
     if not known:
         return ""  # where the weights lie is not known: no part of it can be named
     *first, last = [f"{b.part} ({b.seconds / total:.0%})" for b in known]
-    return f"Most of a token goes to {', '.join(first)} and {last}." if first else f"Most of a token goes to {last}."
+    return f"Most of the time per token is {', '.join(first)}{' and ' if first else ''}{last}."
 
 
-def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
-    unmeasured = rate_among_others(case)
+def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> str:
+    unmeasured = case.speed.rate_among_others
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
     rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not usual or report.expected.because:
-        return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
+        return f"Whether this is slow is undetermined: {why_untold(case, report)}.{look}"
     suspicion = next((one.because for one in report.cannot_tell if one.suspected and one.because), "")
-    but = f"what speaks for a loss: {suspicion}" if suspicion else "whether it could be faster is open"
-    likely = f"{rounded_rate(usual.low)} to {rounded_rate(usual.high)} are usual"
-    return f"{speed_in_words(case, rate)}, where {likely}; {but}.{look}"
+    but = f"a loss is suspected: {suspicion}" if suspicion else "whether it could be faster is undetermined"
+    likely = f"{rounded_rate(usual.low)} to {rounded_rate(usual.high)} expected"
+    return f"{speed_in_words(case, rate)} ({likely}); {but}.{look}"
 
 
-def why_untold(case: Case, report: SubjectReport) -> str:
+def why_untold(case: CaseView, report: SubjectReport) -> str:
     """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
-    unmeasured, each = rate_among_others(case), each_rate(case)
+    unmeasured, each = case.speed.rate_among_others, case.speed.each_rate
     if not isinstance(unmeasured, Unknown):
         return as_lack(report.expected.because)
     if unmeasured.absence is Absence.FAILED:
-        return f"it could not be measured: {unmeasured.why}"
+        return f"measuring failed: {unmeasured.why}"
     watched_in_vain = isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED and each.why
     why = watched_in_vain or unmeasured.why
-    return as_lack(why if "measured" in why else f"it was not measured, because {why}")
+    return as_lack(why if "measured" in why else f"not measured, because {why}")
 
 
 def as_lack(why: str) -> str:
     """A missing fact as words that can follow a colon."""
     if why in ("", NOT_LOOKED.why):
-        return "too little is known to say how fast it should be"
+        return "too little is known to predict its speed"
     return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ", "the ")) else why
 
 
-def _felt(case: Case, report: SubjectReport) -> str:
+def _felt(case: CaseView, report: SubjectReport) -> str:
     """How the speed feels, against the user's own goal or reading speed."""
     rate, goal = report.measured.get(DECODE), case.wish.tokens_per_s.value_or(0)
     if not rate or report.phase != "decode":
         return ""
     if goal:
-        return f"Your goal of {goal:g} tok/s is {'reached' if rate >= goal else 'not reached'}."
-    for limit, words in _FEELS:
-        if rate < limit:
-            return words
-    return "Tokens come faster than most people read." if report.verdict == "normal" else ""
+        return f"Your goal of {goal:g} tok/s is {'met' if rate >= goal else 'not met'}."
+    feels = reading_speed(rate) or ("faster than reading speed" if report.verdict == "normal" else "")
+    return f"{feels.capitalize()}." if feels else ""

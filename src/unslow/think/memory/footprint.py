@@ -18,12 +18,12 @@ class Spread(NamedTuple):
 NOTHING_HELD = Spread(0, 0, 0)
 
 
-def exactly(size: int) -> Spread:
+def exact_bytes(size: int) -> Spread:
     """Bytes that are known."""
     return Spread(size, size, size)
 
 
-class Held(NamedTuple):
+class DeviceBytes(NamedTuple):
     """Bytes on one device, or on the host."""
 
     weights_bytes: int = 0
@@ -44,4 +44,4 @@ class Held(NamedTuple):
     @property
     def total(self) -> Spread:
         """Everything."""
-        return exactly(self.weights_bytes + self.kv_bytes).plus(self.compute).plus(self.other)
+        return exact_bytes(self.weights_bytes + self.kv_bytes).plus(self.compute).plus(self.other)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from unslow.catalog.runtimes import overheads
 from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.model import HfShape, LayerKind
-from unslow.think.memory.footprint import NOTHING_HELD, Held, Spread
+from unslow.think.memory.footprint import NOTHING_HELD, DeviceBytes, Spread
 
 LATENTS_SINCE = (5, 15)
 """From here on latents are cached as they are; before, the keys and values of all heads that are made from them."""
@@ -58,8 +58,8 @@ class Module(NamedTuple):
 class TransformersMemory(NamedTuple):
     """The answer."""
 
-    devices: tuple[Held, ...]
-    host: Held
+    devices: tuple[DeviceBytes, ...]
+    host: DeviceBytes
     disk_bytes: int
     places: tuple[int, ...]  # For each module (table, layers, norm, output) its card; then the host; then the disk
     fits: bool  # Whether every card has room for what it is to hold
@@ -82,13 +82,13 @@ def transformers_memory(
     by_device = [[m for m, p in zip(modules, places, strict=True) if p == n] for n in range(len(free_bytes) + 2)]
     *cards, on_host, on_disk = by_device
     # Offloaded modules visit the first card, and their cache stays there.
-    guests = [on_host + on_disk if not number else [] for number in range(len(cards))]
+    offloaded = [on_host + on_disk if not number else [] for number in range(len(cards))]
     context = Spread(*overheads().context).plus(Spread(*overheads().workspace))
     devices = tuple(
-        _held(shape, settings, own, away, context) if own or away else Held()
-        for own, away in zip(cards, guests, strict=True)
+        _device_memory(shape, settings, own, away, context) if own or away else DeviceBytes()
+        for own, away in zip(cards, offloaded, strict=True)
     )
-    host = Held(_size(on_host)) if cards else _held(shape, settings, on_host, [], NOTHING_HELD)
+    host = DeviceBytes(_size(on_host)) if cards else _device_memory(shape, settings, on_host, [], NOTHING_HELD)
     room = all(device.total.mid <= free for device, free in zip(devices, free_bytes, strict=True))
     fits = room if cards else host.total.mid <= host_free_bytes
     return TransformersMemory(devices, host, _size(on_disk), tuple(places), fits)
@@ -156,17 +156,16 @@ def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: i
     return places
 
 
-def _held(
-    shape: HfShape, settings: TransformersSettings, own: Sequence[Module], guests: Sequence[Module], other: Spread
-) -> Held:
-    """Weights, cache and peaks of the modules that run on one device."""
-    layers = [module.layer for module in (*own, *guests) if 0 <= module.layer < shape.layers]
+def _device_memory(
+    shape: HfShape, settings: TransformersSettings, own: Sequence[Module], offloaded: Sequence[Module], other: Spread
+) -> DeviceBytes:
+    layers = [module.layer for module in (*own, *offloaded) if 0 <= module.layer < shape.layers]
     kept = cache_bytes(shape, settings, layers)
     prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
-    visiting = max((module.bytes for module in guests), default=0)
+    visiting = max((module.bytes for module in offloaded), default=0)
     peak = max(prompt, kept + token_peak(shape, settings)) - kept + visiting
     high = UNMEASURED_HIGH if shape.kv_rank or shape.state else PEAK_HIGH
-    return Held(_size(own), kept, Spread(round(peak * PEAK_LOW), peak, round(peak * high)), other)
+    return DeviceBytes(_size(own), kept, Spread(round(peak * PEAK_LOW), peak, round(peak * high)), other)
 
 
 def _size(modules: Sequence[Module]) -> int:
@@ -217,8 +216,8 @@ def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
     # The widest feed-forward; scores that were written out live on beside it, since attention returns them
     numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
     scores = _pairs(shape, settings) if settings.attention == "eager" else 0
-    fed = ((numbers + scores) * settings.dtype_bytes) + _kept(shape, settings)
-    attended = _attention(shape, settings) + _kept(shape, settings)
+    fed = ((numbers + scores) * settings.dtype_bytes) + _persistent_bytes(shape, settings)
+    attended = _attention(shape, settings) + _persistent_bytes(shape, settings)
     # The logits of the prompt: of its last positions, or of all
     every = settings.all_logits or settings.version < LAST_LOGITS_SINCE
     positions = settings.batch * (settings.prompt_tokens if every else 1)
@@ -242,7 +241,7 @@ def _widest(shape: HfShape) -> int:
     return max(dense, chosen, width + matrices * shape.shared_width)
 
 
-def _kept(shape: HfShape, settings: TransformersSettings) -> int:
+def _persistent_bytes(shape: HfShape, settings: TransformersSettings) -> int:
     """What lives through all layers: cosines and sines, and masks."""
     kinds = {shape.kind(layer) for layer in range(shape.layers)}
     tables = 2 if {LayerKind.WINDOW, LayerKind.FULL} <= kinds else 1

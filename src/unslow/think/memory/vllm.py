@@ -7,8 +7,8 @@ from typing import NamedTuple
 from unslow.catalog.runtimes import Release, vllm_kernel, vllm_profile, vllm_release
 from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.model import HfShape, LayerKind
-from unslow.facts.values import GIB, padded
-from unslow.think.memory.footprint import NOTHING_HELD, Held, Spread, exactly
+from unslow.facts.values import GIB, pad_to
+from unslow.think.memory.footprint import NOTHING_HELD, DeviceBytes, Spread, exact_bytes
 
 LARGE_CARD_BYTES = 70 * GIB
 LARGEST_CARD_BYTES = 160 * GIB
@@ -93,11 +93,11 @@ class CacheGroup(NamedTuple):
             case LayerKind.RECURRENT:
                 return 2 if settings.prefix_caching else 1
             case LayerKind.WINDOW:
-                return _whole(min(shape.window - 1 + flying, tokens), self.block_tokens) + 1
+                return _round_up(min(shape.window - 1 + flying, tokens), self.block_tokens) + 1
             case LayerKind.CHUNK:
-                return _whole(min(shape.window + flying, tokens), self.block_tokens)
+                return _round_up(min(shape.window + flying, tokens), self.block_tokens)
             case _:
-                return _whole(tokens, self.block_tokens)
+                return _round_up(tokens, self.block_tokens)
 
 
 class CacheCapacity(NamedTuple):
@@ -111,7 +111,7 @@ class CacheCapacity(NamedTuple):
 class VllmMemory(NamedTuple):
     """The answer; what follows from the profile is its most likely figure, with a range beside."""
 
-    devices: tuple[Held, ...]  # For each rank, stage by stage
+    devices: tuple[DeviceBytes, ...]  # For each rank, stage by stage
     available: Spread
     """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
     needed_bytes: int  # What one request of `max_model_len` takes there
@@ -129,8 +129,6 @@ class VllmMemory(NamedTuple):
 
 
 class _Stage(NamedTuple):
-    """One pipeline stage, as one of its ranks sees it."""
-
     weights: int
     block_bytes: int
     peak: Spread
@@ -155,7 +153,7 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, t
     tightest = min(stages, key=lambda stage: stage.blocks(stage.available.mid))
     least, usual, most = (cache_capacity(shape, settings, groups, tightest.blocks(room)) for room in tightest.available)
     other = driver_context(settings).plus(beside_torch(settings)).plus(captured_graphs(shape, settings))
-    devices = (Held(stage.weights, usual.blocks * stage.block_bytes, stage.peak, other) for stage in stages)
+    devices = (DeviceBytes(stage.weights, usual.blocks * stage.block_bytes, stage.peak, other) for stage in stages)
     return VllmMemory(
         devices=tuple(device for device in devices for _ in range(settings.tensor_parallel)),
         available=tightest.available,
@@ -170,9 +168,8 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, t
 
 
 def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
-    """What the budget leaves for the cache on one rank."""
     if settings.kv_cache_memory_bytes:
-        return exactly(settings.kv_cache_memory_bytes)
+        return exact_bytes(settings.kv_cache_memory_bytes)
     budget = round(total_bytes * settings.utilization) - weights
     taken = peak.plus(beside_torch(settings))
     if settings.release.graphs_in_budget:
@@ -216,7 +213,7 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
     ranks = settings.tensor_parallel
     match part.role:
         case Role.EMBEDDING | Role.OUTPUT:
-            return padded(shape.vocabulary, VOCABULARY_STEP) / max(1, shape.vocabulary) / ranks
+            return pad_to(shape.vocabulary, VOCABULARY_STEP) / max(1, shape.vocabulary) / ranks
         case Role.KEY_VALUE:
             heads = max(1, shape.kv_heads_of(part.layer))
             return max(1, heads // ranks) / heads
@@ -224,7 +221,7 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
             # How much larger the experts of one rank become where the kernel wants rounder lengths
             outer, inner = vllm_kernel(settings.packing).padding
             length = max(1, -(-shape.expert_width // settings.tensor_parallel))
-            return padded(shape.width, outer) / max(1, shape.width) * padded(length, inner) / length / ranks
+            return pad_to(shape.width, outer) / max(1, shape.width) * pad_to(length, inner) / length / ranks
         case Role.WHOLE:
             return 1.0
         case _:
@@ -244,7 +241,7 @@ def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last
         requests = min(settings.max_num_seqs, settings.max_num_batched_tokens)
         copies = settings.release.sampler_copies * LOGIT_BYTES + settings.dtype_bytes
         sampled = (
-            round(requests * padded(shape.vocabulary, VOCABULARY_STEP) * copies) + KEPT_COPIES * shape.width * batch
+            round(requests * pad_to(shape.vocabulary, VOCABULARY_STEP) * copies) + KEPT_COPIES * shape.width * batch
         )
     # The largest layer's activations for a full batch
     dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else shape.feed_forward
@@ -282,18 +279,18 @@ def beside_torch(settings: VllmSettings) -> Spread:
     """What the run leaves beside PyTorch's memory, within the budget."""
     known = vllm_profile()
     if settings.tensor_parallel > 1:
-        return _exchanged(Spread(*known.beside_parallel), settings)
+        return _exchange_buffers(Spread(*known.beside_parallel), settings)
     return Spread(*(known.beside_pipeline if settings.pipeline_parallel > 1 else known.beside))
 
 
 def driver_context(settings: VllmSettings) -> Spread:
     """What the driver and the library for exchange hold before anything is loaded, on top of the budget."""
     if settings.tensor_parallel * settings.pipeline_parallel > 1:
-        return _exchanged(Spread(*vllm_profile().context_parallel), settings)
+        return _exchange_buffers(Spread(*vllm_profile().context_parallel), settings)
     return Spread(*vllm_profile().context)
 
 
-def _exchanged(seen: Spread, settings: VllmSettings) -> Spread:
+def _exchange_buffers(seen: Spread, settings: VllmSettings) -> Spread:
     """What several cards hold for exchange: without links of their own the least that was seen, and half of it more."""
     if settings.linked:
         return seen
@@ -328,13 +325,12 @@ def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
     for kind, layers in kinds.items():
         own = round(pages.get(kind, 0.0) * block)  # a page that is not a multiple is padded instead
         tokens = block * (page // own) if own and page % own == 0 else block
-        count = _whole(len(layers), size)
+        count = _round_up(len(layers), size)
         groups += (CacheGroup(kind, tuple(layers[n::count]), tokens, page) for n in range(count))
     return groups
 
 
 def _token_bytes(shape: HfShape, settings: VllmSettings, layer: int) -> float:
-    """What one token takes in one attention layer of one rank."""
     if shape.kv_rank:
         return (shape.kv_rank + shape.rope_length) * settings.kv_bytes
     heads = max(1, shape.kv_heads_of(layer) // settings.tensor_parallel)
@@ -342,7 +338,6 @@ def _token_bytes(shape: HfShape, settings: VllmSettings, layer: int) -> float:
 
 
 def _state_bytes(shape: HfShape, settings: VllmSettings) -> int:
-    """What one sequence takes in one recurrent layer of one rank."""
     past = shape.convolution * (shape.convolution_length - 1)
     return (shape.state * settings.state_bytes + past * settings.dtype_bytes) // settings.tensor_parallel
 
@@ -352,7 +347,7 @@ def _attention_block(shape: HfShape, settings: VllmSettings, token_bytes: float)
     step = max(settings.block_size, settings.release.latent_alignment) if shape.kv_rank else settings.block_size
     if not token_bytes:
         return settings.block_size
-    return max(settings.block_size, padded(_whole(_state_bytes(shape, settings), round(token_bytes)), step))
+    return max(settings.block_size, pad_to(_round_up(_state_bytes(shape, settings), round(token_bytes)), step))
 
 
 def block_bytes(groups: Sequence[CacheGroup], layers: range) -> int:
@@ -381,5 +376,5 @@ def longest_request(shape: HfShape, settings: VllmSettings, groups: Sequence[Cac
     return bisect_right(lengths, usable, key=lambda tokens: request_blocks(shape, settings, groups, tokens))
 
 
-def _whole(size: int, step: int) -> int:
+def _round_up(size: int, step: int) -> int:
     return -(-size // step)

@@ -7,9 +7,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from unslow.think.physics.chip import Chip, SpeedSetting, progress, reading_bytes_per_s
+from unslow.think.physics.chip import HALF, Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, at_most, larger, smaller
-from unslow.think.physics.weight_types import HALF, class_of_kind
 
 READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
 HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
@@ -54,7 +53,7 @@ class Amounts(NamedTuple):
     width: Number = 4096.0
     tokens: Number = 1.0  # Conversations that the step brings forward; weights are counted for one of them
 
-    def shared(self, parts: Number) -> Amounts:
+    def share(self, parts: Number) -> Amounts:
         """One of so many equal parts of the weights and the cache; every part walks all layers."""
         return self._replace(
             dense_bytes=self.dense_bytes / parts,
@@ -193,7 +192,6 @@ def serves_many(setting: SpeedSetting) -> bool:
 
 
 def _overhead(setting: SpeedSetting, year: Number) -> Factors:
-    """What makes all overheads larger or smaller."""
     host = (Factor("slow host"),) if setting.slow_host else ()
     newer = Factor(f"launch progress/{setting.backend}", progress(year))
     recorded = serves_many(setting) and setting.graphs and setting.types == HALF
@@ -293,7 +291,7 @@ def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
     return how.layer_s * layers + how.expert_layer_s * expert_layers + how.step_s
 
 
-def overlapped(gpu_s: Number, host_s: Number) -> Number:
+def overlapped_s(gpu_s: Number, host_s: Number) -> Number:
     """The time of a step of which the GPU and the processor each do their part at the same time: the longer, nearly.
 
     With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.

@@ -17,8 +17,7 @@ from unslow.think.physics.decode import (
     device_factors,
     host_decode_terms,
 )
-from unslow.think.physics.links import LINK, SPLIT_BY_LAYER
-from unslow.think.physics.placement import F16_BYTES
+from unslow.think.physics.placement import F16_BYTES, LINK, SPLIT_BY_LAYER
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, larger, logarithm
 
 _ACTIVATIONS = 20  # numbers of two bytes that a token writes and reads in each layer, for each of its width, about
@@ -119,7 +118,7 @@ def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
     yield Term(LINK, layers * others / prompt.micro_batch, (Factor(f"prompt gather each/{split}"), *ways))
 
 
-def pipelined(gpus: Number, micro_batches: Number) -> Number:
+def pipelined_gpus(gpus: Number, micro_batches: Number) -> Number:
     """How many GPUs work at once on so many micro-batches that go from one to the next."""
     return micro_batches * gpus / (micro_batches + gpus - 1)
 

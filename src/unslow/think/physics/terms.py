@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Number = float | NDArray[float64]
 else:
-    Number = float  # arrays are told apart by their kind, so that nobody loads NumPy for a name
+    Number = float  # arrays are told apart by their kind, so that NumPy is not loaded for a name
 
 SHARPNESS = 2.0
 """How nearly the longer of two sides is all that counts: 1 is the sum of both, infinity the longer one alone. Of 1,
@@ -60,7 +60,7 @@ class Interval(NamedTuple):
     mid: float
     high: float
 
-    def shifted(self, by: float) -> Interval:
+    def shift(self, by: float) -> Interval:
         """With so much more of what has no spread of its own."""
         return Interval(self.low + by, self.mid + by, self.high + by)
 

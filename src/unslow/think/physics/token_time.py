@@ -19,7 +19,7 @@ TURN_S = 4.5e-4
 It is no share of the time: large operations hide most of it, so that a 1B model lost 5 % to 8 threads on 2 cores.
 """
 ALONE_TURN_S = 1e-4
-"""The same on a single processor, where only one thread ever runs and nobody spins beside it: 2 threads on one of them
+"""The same on a single processor, where only one thread ever runs and nothing spins beside it: 2 threads on one of them
 generated 47 and 48 tok/s where one thread reached 58 and 55 (135M: 0.13 and 0.08 ms for each layer)."""
 CROWDING_SPREAD = 3.0  # the same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another
 LOGITS_S_PER_ENTRY = 3.3e-9

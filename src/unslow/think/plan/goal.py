@@ -3,8 +3,8 @@
 from statistics import median
 from typing import NamedTuple
 
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.case.view import CaseView
 from unslow.think.plan.report import Aim, GoalShown
 
 _FEWEST = 2  # one request alone may be anything
@@ -41,7 +41,7 @@ class Goal(NamedTuple):
     alone: bool = False
     """Whether this work is all that is ever done: otherwise no other within the context may get slower than it is."""
 
-    def shown(self) -> GoalShown:
+    def goal_shown(self) -> GoalShown:
         """As the report has it."""
         return GoalShown(
             aim=self.aim,
@@ -64,7 +64,7 @@ class SeenWork(NamedTuple):
     said: str = ""  # Where they are from, for the reader
 
 
-def work_seen(case: Case) -> SeenWork:
+def work_seen(case: CaseView) -> SeenWork:
     """From requests in work while the server was watched, else from its log; what this program sent does not count."""
     traffic = case.run.traffic
     answer = None  # the length of one that a client asked for, with what was thought before it
@@ -74,10 +74,10 @@ def work_seen(case: Case) -> SeenWork:
     if prompts:
         kept = int(median(min(one.tokens, one.cached_tokens) for one in prompts))
         new = max(1, int(median(max(0, one.tokens - one.cached_tokens) for one in prompts)))
-        said = f"prompts as seen in {len(prompts)} requests of others: {new:,} new tokens after {kept:,} kept"
+        said = f"prompts as in {len(prompts)} observed requests: {new:,} new tokens after {kept:,} cached"
         return SeenWork(new, kept, answer, said)
     logged = case.run.logged_prompts.value_or(())
     if len(logged) >= _FEWEST and not isinstance(case.run.completions, Known):
-        said = f"prompts as in the server's log: {int(median(logged)):,} tokens are computed for a usual one"
+        said = f"prompts as in the server's log: {int(median(logged)):,} tokens computed at the median"
         return SeenWork(max(1, int(median(logged))), None, answer, said)
     return SeenWork(answer=answer)

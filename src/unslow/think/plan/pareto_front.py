@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 
 from unslow.think.plan.report import GoalShown, OptionShown, RejectedShown, SearchedShown
 
-SAME = 0.01  # a difference that nobody notices, and far below what a prediction is off: no reason to turn a knob
+SAME = 0.01  # an unnoticeable difference, and far below what a prediction is off: no reason to turn a knob
 MOST_SHOWN = 8
 NEAR = (0, 10, 0, 0, 10, 10, 0)
 """For each thing that counts, by how many hundredths less of it the fastest is shown in place of the best: nobody
@@ -26,7 +26,7 @@ class Worth(NamedTuple):
     ease: float = 0.0  # How little has to be changed
 
 
-class Planned(NamedTuple):
+class FrontAndChoice(NamedTuple):
     """The front and the recommendation; without one, the reason and what would help."""
 
     options: tuple[OptionShown, ...]
@@ -43,7 +43,7 @@ def pareto_front(points: Sequence[P], worth: Callable[[P], Worth], effort: Calla
     """The points that none dominates; of points that are alike, the one of the least effort."""
     best: dict[Worth, P] = {}
     for point in points:
-        key = binned(worth(point))
+        key = bin_worth(worth(point))
         if key not in best or effort(point) < effort(best[key]):
             best[key] = point
     kept: list[Worth] = []
@@ -53,20 +53,20 @@ def pareto_front(points: Sequence[P], worth: Callable[[P], Worth], effort: Calla
     return [best[key] for key in kept]
 
 
-def thinned(points: Sequence[P], worth: Callable[[P], Worth], chosen: P | None) -> list[P]:
+def thin_front(points: Sequence[P], worth: Callable[[P], Worth], chosen: P | None) -> list[P]:
     """A few of a front: the chosen one, and in each thing the fastest of those that are nearly the best in it."""
     if not points:
         return []
     wanted = [chosen] if chosen is not None else []
     for axis in range(len(Worth._fields)):
-        most = max(binned(worth(p))[axis] for p in points)
-        near = [p for p in points if binned(worth(p))[axis] >= most - NEAR[axis]]
-        wanted.append(max(near, key=lambda p: (binned(worth(p)).speed, worth(p).ease, binned(worth(p)))))
+        most = max(bin_worth(worth(p))[axis] for p in points)
+        near = [p for p in points if bin_worth(worth(p))[axis] >= most - NEAR[axis]]
+        wanted.append(max(near, key=lambda p: (bin_worth(worth(p)).speed, worth(p).ease, bin_worth(worth(p)))))
     unique = list(dict.fromkeys(wanted))[:MOST_SHOWN]
     return sorted(unique, key=worth, reverse=True)
 
 
-def ranked(goal: GoalShown, worth: Worth) -> tuple[float, ...]:
+def goal_rank(goal: GoalShown, worth: Worth) -> tuple[float, ...]:
     """What the goal wants most first; the larger the better."""
     fine = (worth.weight_bits, worth.cache_bits)
     speed, context = _bin(worth.speed), _bin(worth.context)
@@ -77,8 +77,8 @@ def ranked(goal: GoalShown, worth: Worth) -> tuple[float, ...]:
     return speed, *fine, min(context, _bin(goal.context))
 
 
-def binned(worth: Worth) -> Worth:
-    """The same with what nobody can tell apart made equal."""
+def bin_worth(worth: Worth) -> Worth:
+    """The same with unnoticeable differences removed."""
     return worth._replace(
         speed=_bin(worth.speed), context=_bin(worth.context), aggregate=_bin(worth.aggregate), left=_bin(worth.left)
     )

@@ -15,7 +15,7 @@ from unslow.catalog.quality import CacheException, Figure, cache_exceptions, fig
 from unslow.catalog.quants import find_mix, mixes, quants, sensitive
 from unslow.catalog.weight_parts import find_scheme
 from unslow.facts.errors import UserError
-from unslow.think.physics.weight_types import BYTES, HALF
+from unslow.think.physics.chip import BYTES, HALF
 from unslow.think.plan.report import QualityShown
 
 
@@ -23,7 +23,7 @@ class Loss(msgspec.Struct, frozen=True):
     """Against 16 bits."""
 
     increase: float | None
-    """Of the perplexity, as a share; None where nobody published one."""
+    """Of the perplexity, as a share; None where none was published."""
     kl: float | None
     at_least: bool = False
     """Whether only a part of it, or something that loses less, was measured."""
@@ -35,7 +35,7 @@ NO_LOSS = Loss(0.0, 0.0)
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Against the model as it was published; None is what nobody measured."""
+    """Against the model as it was published; None is not measured."""
 
     perplexity_increase: float | None
     """As a share: 0.01 is one percent."""
@@ -67,7 +67,7 @@ _EQUAL = 0.001
 keys alone 0.0002 of Llama 2 7B (6183) and 0.0004 to 0.0007 of Qwen3 30B-A3B (ik_llama.cpp pull 1034)."""
 _EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0.0016 (Qwen3.6 35B-A3B)
 _CACHED = 4096  # a search asks for the same few combinations again and again
-FULL = "full precision: nothing is lost"
+FULL = "full precision: no loss"
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
 _CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
@@ -86,7 +86,7 @@ def quality_cost(
     shares = weights.increase, cached.increase
     told = [part.words for part in (weights, cached) if part.words]
     if weights.increase and cached.increase:
-        told.append("added as if one had nothing to do with the other, as logarithms; KL divergences nearly add")
+        told.append("the two losses are assumed independent and added as logarithms; KL divergences nearly add up")
     return Cost(
         None if None in shares else (1 + (shares[0] or 0.0)) * (1 + (shares[1] or 0.0)) - 1,
         None if weights.kl is None or cached.kl is None else weights.kl + cached.kl,
@@ -116,10 +116,10 @@ def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss
     if published:
         return Loss(0.0, 0.0, words=f"{quant} is how the model was published", sources=(published,))
     if name is None or not weight_figures(name):
-        return unknown_loss(f"weights: nobody published what {quant} costs")
+        return unknown_loss(f"weights: no published figures for {quant}")
     if parameters <= 0:
-        return unknown_loss("weights: the size of the model is not known")
-    return _measured(name, quant, parameters, architecture)
+        return unknown_loss("weights: model size unknown")
+    return _measured_loss(name, quant, parameters, architecture)
 
 
 def _name(quant: str) -> str | None:
@@ -133,29 +133,29 @@ def _name(quant: str) -> str | None:
 
 
 def _published_in(name: str | None, architecture: str) -> str:
-    """Who says that such models are published in this very type; empty where nobody does."""
+    """Who says that such models are published in this very type; empty where there is no such source."""
     if not name or not architecture:
         return ""
     named_after = mixes()[name].file_type[1].name if name in mixes() else name
     return next((group.source for group in sensitive(architecture) if group.stored == named_after), "")
 
 
-def _measured(name: str, quant: str, parameters: int, architecture: str) -> Loss:
-    def found(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
+def _measured_loss(name: str, quant: str, parameters: int, architecture: str) -> Loss:
+    def figure_of(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
         return nearest_figure(parameters, architecture, weight_figures(quant), number)
 
-    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := found(q, _INCREASE))]
+    shares = [share for q in (name, *sorted(never_worse_than(name))) if (share := figure_of(q, _INCREASE))]
     if not shares:
-        return unknown_loss(f"weights: nobody published the perplexity of {quant} for such a model")
+        return unknown_loss(f"weights: no published perplexity of {quant} for such a model")
     figure, number = max(shares, key=lambda share: share[1])
-    nats = found(name, _DIVERGENCE)
+    nats = figure_of(name, _DIVERGENCE)
     sources = dict.fromkeys(taken.table.source for taken, _ in filter(None, ((figure, number), nats)))
     as_named = "" if name.casefold() == quant.casefold() else f" (as {name})"
     words = f"weights {quant}{as_named}: {number:+.2%} perplexity of {figure.table.model}"
     words += " with an importance matrix" if figure.row.matrix else ""
     if figure.row.quant != name:
-        words = f"{words} in {figure.row.quant}, and it has never done better than that"
-    told = f"{words} by the word, which is more than by the token" if figure.table.per == "word" else words
+        words = f"{words} in {figure.row.quant}, which it never beats"
+    told = f"{words} per word, which is more than per token" if figure.table.per == "word" else words
     return Loss(
         number, nats[1] if nats else None, at_least=figure.row.quant != name, words=told, sources=tuple(sources)
     )
@@ -244,7 +244,7 @@ class _Asked(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Figures that add up to an answer; none where nobody measured all of it."""
+    """Figures that add up to an answer; none where a part was not measured."""
 
     taken: tuple[tuple[Figure, float], ...] = ()
     at_least: bool = False
@@ -258,11 +258,11 @@ class _Found(NamedTuple):
 def _measured_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
     label = f"cache {keys or 'f16'}/{values or 'f16'}: "
     if parameters <= 0:
-        return unknown_loss(label + "the size of the model is not known")
+        return unknown_loss(label + "model size unknown")
     asked = _Asked(parameters, architecture, rotated)
-    shares, nats = (_found(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
+    shares, nats = (_find_figures(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
     if not shares.taken:
-        return unknown_loss(label + "nobody published the perplexity of it")
+        return unknown_loss(label + "no published perplexity")
     models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
     return Loss(
         shares.sum,
@@ -273,7 +273,7 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     )
 
 
-def _found(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
     """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
     whole = _one(keys, values, asked, number)
     if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
@@ -299,7 +299,7 @@ def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
 
 
 def unknown_loss(words: str, *sources: str) -> Loss:
-    """What nobody published, and why."""
+    """An unpublished loss, and why."""
     return Loss(None, None, words=words, sources=sources)
 
 
@@ -342,7 +342,7 @@ def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
 
 
 def is_equal_quality(one: Cost, other: Cost) -> bool:
-    """Whether nobody could tell them apart: at most 0.1 % of perplexity, and 0.002 nats where both were measured.
+    """Whether they are indistinguishable: at most 0.1 % of perplexity, and 0.002 nats where both were measured.
 
     Of the same quant only the caches are compared, whether or not what the weights cost is known.
     """
@@ -365,7 +365,7 @@ def _is_near(one: Loss, other: Loss) -> bool:
 
 
 def is_as_good(one: Cost, other: Cost) -> bool:
-    """Whether nobody could tell them apart, or the first is better."""
+    """Whether they are indistinguishable, or the first is better."""
     known = one.perplexity_increase is not None and other.perplexity_increase is not None
     better = known and (one.perplexity_increase or 0.0) <= (other.perplexity_increase or 0.0)
     return better or is_equal_quality(one, other)
@@ -389,5 +389,5 @@ def hf_quality(quant: str, types: str, cache: str, parameters: int, architecture
 
 
 def weight_bits(types: str) -> float:
-    """Of a class of types, about: what quality is ordered by where nobody published a figure."""
+    """Of a class of types, about: what quality is ordered by where no figure was published."""
     return {HALF: 16.0, BYTES: 8.0}.get(types, 4.0)

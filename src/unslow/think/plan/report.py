@@ -60,7 +60,7 @@ class QualityShown(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs in answers, by published measurements of models like it."""
 
     perplexity_increase: float | None
-    """Against full precision, as a share; None where nobody published one."""
+    """Against full precision, as a share; None where none was published."""
     kl_divergence: float | None = None
     words: str = ""
     sources: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class OptionShown(msgspec.Struct, frozen=True, kw_only=True):
     """A whole set of settings: what to change, what that gives, and what it costs."""
 
     name: str
-    """A few words that tell it from the others."""
+    """A few words that identify it."""
     quant: str
     context: int
     """Of one conversation."""
@@ -88,7 +88,7 @@ class OptionShown(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float | None = None
     """Of a request, against what runs now."""
     measured_tokens_per_s: float | None = None
-    """Of what runs now, as it was measured; None where nobody measured."""
+    """Of what runs now, as it was measured; None where not measured."""
     commands: tuple[str, ...] = ()
     """Lines to type, each with the label of its place (facts.placed)."""
 

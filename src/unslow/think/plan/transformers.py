@@ -15,13 +15,13 @@ from unslow.think.fit.answers import shown_held
 from unslow.think.fit.report import MemoryShown
 from unslow.think.fit.safetensors import LARGE_HOST
 from unslow.think.hardware import Hardware
-from unslow.think.memory.footprint import Held
+from unslow.think.memory.footprint import DeviceBytes
 from unslow.think.memory.transformers import TransformersSettings, repeated_copies, transformers_memory
 from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.decode import EAGER, launch_s, overlapped
+from unslow.think.physics.decode import EAGER, launch_s, overlapped_s
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.physics.terms import Interval, Term, least_seconds, total_of_terms
-from unslow.think.plan.pareto_front import Planned, Worth, pareto_front, ranked, thinned
+from unslow.think.plan.pareto_front import FrontAndChoice, Worth, goal_rank, pareto_front, thin_front
 from unslow.think.plan.quality import Cost, hf_cost, hf_quality, is_as_good, weight_bits
 from unslow.think.plan.report import (
     GoalShown,
@@ -32,9 +32,16 @@ from unslow.think.plan.report import (
     shown_settings,
     shown_speed,
 )
-from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, prompt_terms, step_terms, trust_in, widened
+from unslow.think.speed.question import (
+    USUAL_LINK,
+    SpeedQuestion,
+    gpu_chip,
+    prompt_terms,
+    step_terms,
+    trust_in,
+    widen_interval,
+)
 from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
@@ -52,7 +59,7 @@ QUANTIZED_SHARE = 4.5 / 16
 RESIDUAL_TOKENS = 128  # the newest tokens, which a quantised cache keeps as they are
 OFFLOADED_LAYERS = 2  # of an offloaded cache on the card: the layer at work and the one that is fetched for it
 PYTHON_SPREAD = 1.3
-"""On top of what was learned of kernels: the loop around them is the host's pace (as in think.case.questions)."""
+"""On top of what was learned of kernels: the loop around them is the host's pace (as in think.case.physics)."""
 COPIES = {"dynamic": 2.0, "static": 0.0, "quantized": 6.0, "offloaded": 2.0}
 """How often the bytes of the plain cache go over the memory for a token beyond being looked at: read and written to be
 joined; of a quantised one written in three steps of unpacking and read again."""
@@ -61,11 +68,11 @@ COMPILING_S = 40
 """What the first answer takes longer (recorded on an H200: 42 s for a model of 6B, 0.5 s from the second one on)."""
 THIS_YEAR = 2026.8
 _WHY = {
-    Knob.WEIGHTS_TYPE.value: "half the bytes for every token, and the matrix units take it",
-    Knob.ATTENTION.value: "one kernel that writes no scores out",
-    Knob.CACHE.value: "decides whether the step can be compiled, and what memory a conversation takes",
-    Knob.COMPILE.value: "kernels are recorded once instead of launched by Python one by one",
-    Knob.DEVICE.value: "where the layers lie",
+    Knob.WEIGHTS_TYPE.value: "half the bytes per token, and the matrix units support it",
+    Knob.ATTENTION.value: "one fused kernel that does not write the scores to memory",
+    Knob.CACHE.value: "decides whether the step can be compiled, and how much memory a conversation needs",
+    Knob.COMPILE.value: "kernels are recorded once instead of launched one at a time by Python",
+    Knob.DEVICE.value: "where the layers are",
 }
 
 
@@ -78,7 +85,7 @@ class Choice(NamedTuple):
     device_map: str
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether `generate` compiles the step, as it does for a cache whose shape stays the same."""
         return self.cache == "static"
 
@@ -95,14 +102,14 @@ class TransformersPlanQuestion(NamedTuple):
     stored: str = "bfloat16"  # The type of numbers that are not packed
     packed: bool = False
     version: tuple[int, int] = RECENT
-    has_flash: bool | None = None  # Whether the package flash-attn is there; None where nobody looked
+    has_flash: bool | None = None  # Whether the package flash-attn is there; None where not checked
     parameters: int = 0
     architecture: str = ""
     margin_bytes: int = 0
     current: Choice | None = None
 
     @property
-    def trained(self) -> int:
+    def trained_context(self) -> int:
         """The longest context that the model was made for."""
         return self.shape.positions or self.goal.context
 
@@ -136,14 +143,14 @@ class TransformersPlanQuestion(NamedTuple):
 class Laid(NamedTuple):
     """Where everything lies."""
 
-    devices: tuple[Held, ...]
-    host: Held
+    devices: tuple[DeviceBytes, ...]
+    host: DeviceBytes
     spilled_bytes: int  # Weights that no card has room for: they come over the link for every token
     cards: int  # That hold some of the weights
     left_bytes: int  # On the fullest of the devices; below 0 where it has too little
 
 
-class Paced(NamedTuple):
+class ConversationSpeed(NamedTuple):
     """What one conversation gets."""
 
     decode: Interval
@@ -157,11 +164,11 @@ class Point(NamedTuple):
     choice: Choice
     laid: Laid
     context: int
-    paced: Paced
+    paced: ConversationSpeed
     worth: Worth
 
 
-def transformers_options(question: TransformersPlanQuestion) -> Planned:
+def transformers_options(question: TransformersPlanQuestion) -> FrontAndChoice:
     """Every combination looked at, the front of them, and the best for the goal."""
     every = choices(question)
     priced = [point for choice in every if (point := priced_point(question, choice))]
@@ -171,15 +178,15 @@ def transformers_options(question: TransformersPlanQuestion) -> Planned:
     fine = [point for point in priced if _is_fine(question, point)]
     if not fine:
         reason, hint = _why_nothing(question, priced)
-        return Planned((), None, (), searched, current=current, reason=reason, hint=hint)
+        return FrontAndChoice((), None, (), searched, current=current, reason=reason, hint=hint)
     points = pareto_front(fine, attrgetter("worth"), lambda point: (-point.worth.ease,))
     good = points
-    if question.goal.worst_perplexity_increase is None:  # answers that nobody could tell from the plain ones
+    if question.goal.worst_perplexity_increase is None:  # output that cannot be told from the plain one
         plain = hf_cost(question.quant, question.types, "dynamic", question.parameters, question.architecture)
         good = [point for point in points if is_as_good(_cost(question, point), plain)] or points
-    chosen = max(good, key=lambda p: (ranked(question.goal, p.worth), p.worth.ease))
-    options = [p for p in thinned(points, attrgetter("worth"), chosen) if p is chosen or p.worth.ease or not before]
-    return Planned(
+    chosen = max(good, key=lambda p: (goal_rank(question.goal, p.worth), p.worth.ease))
+    options = [p for p in thin_front(points, attrgetter("worth"), chosen) if p is chosen or p.worth.ease or not before]
+    return FrontAndChoice(
         tuple(shown_option(question, point, before) for point in options),
         options.index(chosen),
         tuple(rejected_options(question, chosen, priced)),
@@ -189,7 +196,7 @@ def transformers_options(question: TransformersPlanQuestion) -> Planned:
 
 
 def _is_fine(question: TransformersPlanQuestion, point: Point) -> bool:
-    """Whether it keeps the floors; what nobody published the cost of does not keep one of quality."""
+    """Whether it keeps the floors; an unpublished cost does not meet one of quality."""
     goal = question.goal
     if goal.least_tokens_per_s is not None and point.paced.decode.mid < goal.least_tokens_per_s:
         return False
@@ -207,15 +214,15 @@ def _why_nothing(question: TransformersPlanQuestion, points: Sequence[Point]) ->
     goal = question.goal
     if points and goal.least_tokens_per_s is not None:
         fastest = max(point.paced.decode.mid for point in points)
-        return f"the fastest combination gives {fastest:.1f} tok/s to each conversation", "ask for less speed"
+        return f"the fastest combination gives {fastest:.1f} tok/s per conversation", "ask for less speed"
     tried = question.now._replace(cache="dynamic")
-    laid = laid_out(question, tried, min(goal.context, question.trained))
+    laid = laid_out(question, tried, min(goal.context, question.trained_context))
     needs = max((held.total.high for held in laid.devices), default=0) / GIB
     free = max((room.usable_bytes for room in question.hardware.rooms), default=0) / GIB
     reason = f"a card needs {needs:.1f} GiB for {goal.context:,} tokens of {goal.users} at a time, and has {free:.1f}"
     return (
         reason,
-        "take a shorter context, fewer at a time, a quantised checkpoint, or less weights on the card with max_memory",
+        "use a shorter context, fewer users, a quantized checkpoint, or keep fewer weights on the card with max_memory",
     )
 
 
@@ -253,8 +260,8 @@ def is_taken(question: TransformersPlanQuestion, choice: Choice) -> bool:
 
 def priced_point(question: TransformersPlanQuestion, choice: Choice) -> Point | None:
     """The point of a choice; None where it has no room for the goal, or would be compiled and can't be."""
-    laid = laid_out(question, choice, min(question.goal.context, question.trained))
-    if laid.left_bytes < 0 or (choice.compiled and (laid.cards > 1 or laid.spilled_bytes)):
+    laid = laid_out(question, choice, min(question.goal.context, question.trained_context))
+    if laid.left_bytes < 0 or (choice.is_compiled and (laid.cards > 1 or laid.spilled_bytes)):
         return None  # `generate` compiles only for one device that holds everything
     paced = paced_choice(question, choice, laid)
     context, goal = longest_fitting(question, choice), question.goal
@@ -277,7 +284,7 @@ def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) ->
     used = free[:1] if choice.device_map == "cuda:0" else free
     settings = question.settings(choice, tokens)
     found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
-    kept = tuple(_kept(question, choice, held, tokens) for held in found.devices)
+    kept = tuple(_with_chosen_cache(question, choice, held, tokens) for held in found.devices)
     moved = sum(held.kv_bytes - less.kv_bytes for held, less in zip(found.devices, kept, strict=True))
     host = found.host._replace(kv_bytes=moved if choice.cache == "offloaded" else 0)
     spilled = found.host.weights_bytes + found.disk_bytes
@@ -286,7 +293,9 @@ def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) ->
     return Laid(kept, host, spilled, sum(held.weights_bytes > 0 for held in kept), least)
 
 
-def _kept(question: TransformersPlanQuestion, choice: Choice, held: Held, tokens: int) -> Held:
+def _with_chosen_cache(
+    question: TransformersPlanQuestion, choice: Choice, held: DeviceBytes, tokens: int
+) -> DeviceBytes:
     """A card's part with the cache that was chosen; activations stay as they are."""
     if choice.cache == "quantized":
         plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
@@ -299,10 +308,12 @@ def _kept(question: TransformersPlanQuestion, choice: Choice, held: Held, tokens
 
 def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
     """The longest conversation, up to the model's own limit, that fits; 0 where none does."""
-    return largest_fitting(1, question.trained, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
+    return (
+        largest_fitting(1, question.trained_context, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
+    )
 
 
-def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> Paced:
+def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> ConversationSpeed:
     """The speed of all users in one batch; `generate` reads the whole conversation anew each time."""
     goal, parts = question.goal, question.parts_as(choice.dtype)
     whole = totals(hf_load(question.shape, parts, question.types))
@@ -313,16 +324,16 @@ def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid)
     depth = read + goal.answer_tokens / 2
     q = _ask(question, choice, laid, whole)._replace(depth=depth, tokens=float(goal.users))
     terms = tuple(step_terms(q))
-    alone = float(total_of_terms(terms, learned_speed().factors)) + _beside(question, choice, laid, whole, depth)
-    seconds = alone + EAGER.step_s if choice.compiled else float(overlapped(alone, launches))
+    alone = float(total_of_terms(terms, learned_speed().factors)) + _copy_seconds(question, choice, laid, whole, depth)
+    seconds = alone + EAGER.step_s if choice.is_compiled else float(overlapped_s(alone, launches))
     step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
     # Prompt tokens per second; the whole prompt is one batch
     q = _ask(question, choice, laid, whole)
     terms = tuple(prompt_terms(q, float(read), float(read)))
     alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
-    prompt = _interval(question, read / float(overlapped(alone, launches)), PREFILL, q, terms)
+    prompt = _interval(question, read / float(overlapped_s(alone, launches)), PREFILL, q, terms)
     ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
-    return Paced(step, prompt, Interval(ends[2], ends[1], ends[0]))
+    return ConversationSpeed(step, prompt, Interval(ends[2], ends[1], ends[0]))
 
 
 def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals) -> SpeedQuestion:
@@ -330,7 +341,7 @@ def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: 
     setting = SpeedSetting(
         backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
         device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
-        graphs=choice.compiled,
+        graphs=choice.is_compiled,
     )  # fmt: skip
     chip = gpu_chip(device)
     if choice.dtype == "float32":  # which the matrix units do not take
@@ -339,7 +350,7 @@ def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: 
     return SpeedQuestion(whole, chip, setting, THIS_YEAR, element_bytes=element_bytes, gpus=cards)
 
 
-def _beside(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
+def _copy_seconds(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
     """Seconds of a token for copies of the cache, and for what comes over the link.
 
     A growing cache is copied whole at every token, since it is joined with the new keys and values; keys that several
@@ -365,19 +376,19 @@ def _interval(
     ceiling = 1 / shortest if shortest else math.inf
     spread = spread_of(group, q.setting.backend)
     found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
-    return widened(found, trust_in(question.hardware.device, q.setting).wider, max(ceiling, rate))
+    return widen_interval(found, trust_in(question.hardware.device, q.setting).wider, max(ceiling, rate))
 
 
 def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
     choice, users = point.choice, question.goal.users
     devices, host = shown_devices(question, point.laid)
-    risk = "a model with code of its own may not compile" if choice.compiled else ""
+    risk = "a model with custom code may not compile" if choice.is_compiled else ""
     settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
     if choice.cache == "quantized":
-        risk = "needs the package hqq or optimum-quanto; answers change with 4 bits for keys and values"
+        risk = "needs the package hqq or optimum-quanto; output changes with 4-bit keys and values"
     return OptionShown(
-        name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.compiled else ''}"
+        name=f"{choice.dtype}, {choice.attention}, {choice.cache} cache{', compiled' if choice.is_compiled else ''}"
         f"{'' if choice.device_map == 'auto' else ', one card'}",
         quant=question.quant,
         context=point.context,
@@ -406,22 +417,22 @@ def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
         (Knob.WEIGHTS_TYPE.value, choice.dtype),
         (Knob.ATTENTION.value, choice.attention),
         (Knob.CACHE.value, choice.cache),
-        (Knob.COMPILE.value, choice.compiled),
+        (Knob.COMPILE.value, choice.is_compiled),
         (Knob.DEVICE.value, choice.device_map),
     ]
 
 
 def option_costs(question: TransformersPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
     """What it gives up."""
-    if point.choice.compiled:
-        yield f"the first answer comes about {COMPILING_S} s later: the step is compiled, and again for other lengths"
+    if point.choice.is_compiled:
+        yield f"the first request takes about {COMPILING_S} s longer: the step is compiled, and again for other lengths"
     if point.laid.spilled_bytes:
         gib = point.laid.spilled_bytes / 2**30
-        yield f"{gib:.1f} GiB of weights lie on the host and come over the link with every token"
+        yield f"{gib:.1f} GiB of weights are in host memory and cross the link for every token"
     if question.goal.kept_tokens:
-        yield f"`generate` reads the {question.goal.kept_tokens:,} tokens of before again unless given their cache"
+        yield f"`generate` reprocesses the {question.goal.kept_tokens:,} earlier tokens unless it is given their cache"
     if before and point.context < before.context:
-        yield f"room for {point.context:,} tokens, where it was {before.context:,}"
+        yield f"room for {point.context:,} tokens instead of {before.context:,}"
 
 
 def rejected_options(
@@ -429,20 +440,22 @@ def rejected_options(
 ) -> Iterator[RejectedShown]:
     """What people try, one knob turned at a time."""
     if not can_flash(question):
-        because = "it was not found installed; sdpa has a fused kernel too, and prompts of equal length need no more"
+        because = "not installed; sdpa has a fused kernel too, which is enough for prompts of equal length"
         yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
     device = question.hardware.device
     if device.family in NO_BFLOAT16:
-        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {device.name} has none: float16 it is")
+        yield RejectedShown(
+            what="dtype=torch.bfloat16", because=f"the {device.name} does not support it: float16 is used"
+        )
     known = {point.choice: point for point in points}
     for what, choice in _tries(chosen.choice):
         point = known.get(choice)
         if point is None:
             taken = is_taken(question, choice)
-            because = "does not fit" if taken else "`generate` does not take it with the other settings"
+            because = "does not fit" if taken else "`generate` does not accept it with the other settings"
             yield RejectedShown(what=what, because=because)
         elif point.worth.speed <= chosen.worth.speed:
-            seconds = f"{point.paced.request_s.mid:.2f} s a request instead of {chosen.paced.request_s.mid:.2f} s"
+            seconds = f"{point.paced.request_s.mid:.2f} s per request instead of {chosen.paced.request_s.mid:.2f} s"
             yield RejectedShown(what=what, because=f"not faster: {seconds}")
 
 

@@ -10,7 +10,7 @@ Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 
-def stacked(values: Sequence[Any], index: Indices) -> Any:
+def stack_values(values: Sequence[Any], index: Indices) -> Any:
     """Values of one shape, each taken as often as the index says; a number that all share stays a number."""
     first = values[0]
     if isinstance(first, bool | str) or first is None:
@@ -21,9 +21,9 @@ def stacked(values: Sequence[Any], index: Indices) -> Any:
         names = dict.fromkeys(name for value in values for name in value)
         return {name: _numbers([value.get(name, 0.0) for value in values], index) for name in names}
     if isinstance(first, tuple):
-        leaves = [stacked(column, index) for column in zip(*values, strict=True)]
+        leaves = [stack_values(column, index) for column in zip(*values, strict=True)]
         return type(first)(*leaves) if hasattr(first, "_fields") else tuple(leaves)
-    raise TypeError(f"no number, and nothing that holds numbers: {type(first).__name__}")
+    raise TypeError(f"neither a number nor a sequence of numbers: {type(first).__name__}")
 
 
 def everyone(count: int) -> Indices:

@@ -51,7 +51,9 @@ def same_machine(then: MachineMark, mark: MachineMark) -> bool:
 
 def _same_engine(calibration: Calibration, runtime: Runtime) -> bool:
     """The same engine, and the same kind of device; an engine that does not say what it uses is on the processor."""
-    on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    on_gpu = any(buffer.on_gpu for buffer in runtime.memory.buffers.value_or([])) or bool(
+        runtime.placement.gpu_layers.value_or(0)
+    )
     name = runtime.name.value_or(calibration.engine)
     return name == calibration.engine and (calibration.backend == "gpu") == on_gpu
 
@@ -74,19 +76,19 @@ def stale_because(calibration: Calibration, machine: Machine, runtime: Runtime, 
     mark, then = mark_of(machine), calibration.machine
     version = runtime.version.value_or(calibration.engine_version)
     if version != calibration.engine_version:
-        yield f"{calibration.engine} is now {version}, and was {calibration.engine_version}"
-    if runtime.threads.value_or(calibration.threads) != calibration.threads and calibration.backend == "cpu":
-        yield f"{runtime.threads.value_or(0)} threads, and it was measured with {calibration.threads}"
+        yield f"{calibration.engine} is now {version} (was {calibration.engine_version})"
+    if runtime.compute.threads.value_or(calibration.threads) != calibration.threads and calibration.backend == "cpu":
+        yield f"{runtime.compute.threads.value_or(0)} threads (measured with {calibration.threads})"
     if calibration.backend == "gpu" and mark.drivers and mark.drivers != then.drivers:
         yield f"the GPU driver is now {', '.join(mark.drivers)}, and was {', '.join(then.drivers) or 'unknown'}"
     if mark.kernel and then.kernel and mark.kernel != then.kernel:
-        yield f"the kernel is now {mark.kernel}, and was {then.kernel}"
+        yield f"the kernel is now {mark.kernel} (was {then.kernel})"
     before, after = calibration.ram_read_bytes_per_s, machine.memory.read_bytes_per_s.value_or(0.0)
     if before and after and not 1 / MEMORY_SPEED_OFF < after / before < MEMORY_SPEED_OFF:
-        yield f"memory is now read at {after / GB:.0f} GB/s, and was at {before / GB:.0f}"
+        yield f"memory bandwidth is now {after / GB:.0f} GB/s (was {before / GB:.0f})"
     taken, today = _day(calibration.taken_at), _day(now)
     if taken is None:  # a file that was edited by hand
-        yield f"its time is {calibration.taken_at[:40]!r}, which is none"
+        yield f"its time {calibration.taken_at[:40]!r} is not a valid time"
     elif today is not None and today - taken > OLD_DAYS:
         yield f"it is {today - taken:.0f} days old"
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plain_storage
 from unslow.facts.model import Blueprint, HfShape, LayerKind, Tensor
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
+from unslow.think.physics.chip import BYTES, HALF, NIBBLES, kind_of
 from unslow.think.physics.decode import Amounts
 from unslow.think.physics.placement import F16_BYTES
 from unslow.think.physics.terms import Number, larger, smaller
-from unslow.think.physics.weight_types import BYTES, HALF, NIBBLES, kind_of
 
 _F32_BYTES = 4
 _MATRIX = 2
@@ -72,7 +72,7 @@ class ModelLoad(NamedTuple):
         """Whether a token meets only some of the experts."""
         return 0 < self.experts_used < self.experts
 
-    def scaled(self, factor: float) -> ModelLoad:
+    def scale(self, factor: float) -> ModelLoad:
         """The same model with all weights as many times larger, as another mix of types makes them."""
         layers = tuple(
             layer._replace(dense_bytes=layer.dense_bytes * factor, expert_bytes=layer.expert_bytes * factor)
@@ -106,7 +106,7 @@ class Totals(NamedTuple):
     full_scores: Number = 0.0  # Multiply-adds of attention for each token of depth
     windowed_scores: Number = 0.0
 
-    def scaled(self, factor: Number) -> Totals:
+    def scale(self, factor: Number) -> Totals:
         """The same model with all weights as many times larger, as another mix of types makes them."""
         return self._replace(dense_bytes=self.dense_bytes * factor, expert_bytes=self.expert_bytes * factor)
 
@@ -248,7 +248,7 @@ def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         expert_kinds=_by_kind(experts),
         key_elements=keys,
         value_elements=hyper.value_length(layer) * hyper.kv_heads[layer] if separate else 0,
-        window=hyper.window if hyper.windowed[layer] else 0,
+        window=hyper.window if hyper.layer_windows[layer] else 0,
         score_products=(hyper.heads[layer] * (hyper.key_length(layer) + hyper.value_length(layer))) if keys else 0,
         state_bytes=_F32_BYTES * (hyper.convolution_elements + hyper.memory_elements) if hyper.recurrent[layer] else 0,
     )

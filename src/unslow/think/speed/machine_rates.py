@@ -19,11 +19,12 @@ _LOOKED_UP = ("token_embd.weight", "position_embd.weight", "token_types.weight",
 _OUTPUT = "output.weight"
 _EXPERTS = "_exps."
 LEAST_SHARE = 0.2  # a type's rate is learned where it makes up this much of the weights of a model
+LEAST_BYTE_S = 1e-17  # seconds per byte; less is rounding of the fit, a rate that no machine has
 FEWEST_POINTS = 3
 LEAST_SPREAD = 1.08  # the same model on the same machine, minutes apart
 SPREAD_OF_A_NEIGHBOUR = 1.3
 """A type that was not measured: those of one family differ by up to a third in bytes per second."""
-SPREAD_OF_A_STRANGER = 1.8  # a type of a family that was not measured, such as one that looks weights up in a table
+SPREAD_OF_ANOTHER_FAMILY = 1.8  # a type of a family that was not measured, such as one that looks weights up in a table
 SPREAD_OF_ATTENTION = 1.4  # it depends on the shape of the heads, of which two were measured
 SPREAD_OF_PREFILL = 1.15
 CACHED_SHARE = 0.5
@@ -32,7 +33,7 @@ CACHED_GAIN = 1.5
 DISTURBED = 1.15  # another program held processors while the machine was measured
 
 
-class Calibrated(NamedTuple):
+class CalibratedTime(NamedTuple):
     """Seconds with an interval, and the parts that they are the sum of."""
 
     seconds: Interval
@@ -40,7 +41,7 @@ class Calibrated(NamedTuple):
 
 
 def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16", "f16")) -> Demand:
-    """The demand of one token with so many before it, all on one device; UserError for a model nobody could load."""
+    """The demand of one token with so many before it, all on one device; UserError for a model that never loads."""
     reads = list(_reads(plan))
     layers = [read for read in reads if read.in_layer]
     hyper = Hyper(plan)
@@ -78,7 +79,6 @@ class _Read(NamedTuple):
 
 
 def _reads(plan: Blueprint) -> Iterator[_Read]:
-    """The tensors that a token passes; the token table counts where it is the output matrix too."""
     tied = _OUTPUT not in plan.by_name
     experts = plan.count("expert_count")
     used = min(1.0, plan.count("expert_used_count") / experts) if experts else 1.0
@@ -106,7 +106,7 @@ def _attention(hyper: Hyper, depth: int, kv_types: tuple[str, str]) -> tuple[flo
     for layer in range(min(hyper.layers, len(hyper.blueprint.layer_tensors))):
         if not hyper.attends(layer):
             continue
-        seen = min(depth, hyper.window) if hyper.windowed[layer] and hyper.window else depth
+        seen = min(depth, hyper.window) if hyper.layer_windows[layer] and hyper.window else depth
         key, value = hyper.key_length(layer), hyper.value_length(layer)
         elements += seen * hyper.heads[layer] * (key + value)
         count += seen * hyper.kv_heads[layer] * (key * key_bytes + (0 if hyper.is_latent else value * value_bytes))
@@ -126,13 +126,13 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
         if count >= LEAST_SHARE * sum(point.demand.bytes_by_type.values())
     }
     types = sorted(found)
-    decode = _solved([_decode_row(point.demand, types) for point in points], [p.decode_s for p in points])
+    decode = _solve([_decode_row(point.demand, types) for point in points], [p.decode_s for p in points])
     step, operation, row, entry, element, kv_byte, *seconds = decode
     prefill_operation, prefill_element, prefill_expert, *prefill = _prefill(points, types, step, entry)
     rates = [
-        TypeRate(type=t, decode_bytes_per_s=1 / s, prefill_bytes_per_s=1 / p if p > 0 else 0.0)
+        TypeRate(type=t, decode_bytes_per_s=1 / s, prefill_bytes_per_s=1 / p if p > LEAST_BYTE_S else 0.0)
         for t, s, p in zip(types, seconds, prefill, strict=True)
-        if s > 0
+        if s > LEAST_BYTE_S
     ]
     rows = ((_decode_row(p.demand, types), p.decode_s) for p in points)
     error = statistics.median(abs(sum(a * b for a, b in zip(row, decode, strict=True)) / s - 1) for row, s in rows)
@@ -176,10 +176,10 @@ def _prefill(points: Sequence[Point], types: Sequence[str], step: float, entry: 
         attended = demand.attention_elements / max(1, demand.depth_tokens) * tokens * tokens / 2
         by_type = (demand.layer_bytes_by_type.get(kind, 0.0) * tokens for kind in types)
         rows.append([demand.operations * tokens, attended, demand.expert_bytes * tokens, *by_type])
-    return _solved(rows, seconds)
+    return _solve(rows, seconds)
 
 
-def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+def _solve(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
     """Least squares of the relative error."""
     return nonnegative_least_squares(
         [[v / s for v in row] for row, s in zip(rows, seconds, strict=True)], [1.0] * len(seconds)
@@ -191,7 +191,7 @@ def drift_of(points: Sequence[Point]) -> float:
     return max(1.0, statistics.median([p.typical_s / p.decode_s for p in points if p.decode_s > 0] or [1.0]))
 
 
-def calibrated_decode(demand: Demand, calibration: Calibration) -> Calibrated | None:
+def calibrated_decode(demand: Demand, calibration: Calibration) -> CalibratedTime | None:
     """The time of one token; None where the calibration has no rates, only a scale.
 
     A token costs its weights, each type at its own rate (on a processor some types wait for memory and others for
@@ -217,10 +217,10 @@ def calibrated_decode(demand: Demand, calibration: Calibration) -> Calibrated | 
     # How much faster it may be, as the weights may come from the processors' cache
     fits = sum(demand.bytes_by_type.values()) <= CACHED_SHARE * calibration.cache_bytes
     cached = CACHED_GAIN if fits and calibration.backend == "cpu" else 1.0
-    return _summed(parts, calibration, cached)
+    return _sum_parts(parts, calibration, cached)
 
 
-def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: int) -> Calibrated | None:
+def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: int) -> CalibratedTime | None:
     """The time of a whole prompt into an empty context; `demand` is at depth 1. None where no prompt was measured."""
     rates = calibration.rates
     if rates is None or not any(rate.prefill_bytes_per_s for rate in rates.types):
@@ -237,7 +237,7 @@ def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: 
         Part("vocabulary", demand.vocabulary * rates.vocabulary_entry_s, spread),
         Part("step", rates.step_s, spread),
     ]
-    return _summed(parts, calibration)
+    return _sum_parts(parts, calibration)
 
 
 def _least_spread(calibration: Calibration) -> float:
@@ -248,7 +248,6 @@ def _least_spread(calibration: Calibration) -> float:
 def _weights(
     bytes_by_type: dict[str, float], rates: Rates, least: float, *, prefill: bool = False
 ) -> tuple[float, float]:
-    """Seconds of all types together, and the spread of the sum."""
     total, off = 0.0, 0.0
     for kind, count in bytes_by_type.items():
         speed, spread = _rate_of(kind, rates, prefill=prefill)
@@ -267,7 +266,7 @@ def _rate_of(kind: str, rates: Rates, *, prefill: bool) -> tuple[float, float]:
     family = [rate for rate in known if _family(rate.type) == _family(kind)]
     size = element_bytes(kind)
     near = min(family or known, key=lambda rate: abs(element_bytes(rate.type) - size))
-    spread = SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_A_STRANGER
+    spread = SPREAD_OF_A_NEIGHBOUR if family else SPREAD_OF_ANOTHER_FAMILY
     # Bytes per second as the neighbour has them in decode, weights per second in prefill: there arithmetic decides
     if prefill:
         return near.prefill_bytes_per_s * size / element_bytes(near.type), spread
@@ -283,11 +282,11 @@ def _family(kind: str) -> str:
     return "table" if kind.startswith(("IQ1", "IQ2", "IQ3")) else "plain"
 
 
-def _summed(parts: Iterable[Part], calibration: Calibration, cached: float = 1.0) -> Calibrated:
+def _sum_parts(parts: Iterable[Part], calibration: Calibration, cached: float = 1.0) -> CalibratedTime:
     """The sum as the machine usually is: the costs are those of its best moments, which bound it below."""
     drift = max(1.0, calibration.drift)
     counted = [part._replace(seconds=part.seconds * drift) for part in parts if part.seconds > 0]
     seconds = sum(part.seconds for part in counted)
     spread = sum(part.seconds * part.spread for part in counted) / seconds if seconds else 1.0
     low, mid, high = interval_around(seconds, spread)
-    return Calibrated(Interval(min(low, mid / drift) / cached, mid, max(high, mid * drift)), counted)
+    return CalibratedTime(Interval(min(low, mid / drift) / cached, mid, max(high, mid * drift)), counted)

@@ -90,7 +90,7 @@ def named_load(model: WellKnown, quant: str, gib: float = 0.0) -> ModelLoad:
     if mix == _FOR_EXPERTS and not model.shape.experts:
         mix = "Q4_0"  # as many bits; that mix leaves a dense model in 8
     load = _plain_load(model.name, mix)
-    return load.scaled(gib * GIB / load.file_bytes) if gib else load
+    return load.scale(gib * GIB / load.file_bytes) if gib else load
 
 
 @lru_cache(maxsize=4096)

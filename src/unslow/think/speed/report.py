@@ -10,7 +10,7 @@ SCHEMA = "unslow.prediction/1"
 
 
 class RateShown(msgspec.Struct, frozen=True, kw_only=True):
-    """The middle of a prediction, and the ends between which four of five measurements lie."""
+    """The middle of a prediction, and the ends that contain four of five measurements."""
 
     low: float
     mid: float
@@ -44,11 +44,11 @@ class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     runtime: str
     host_bytes_per_s: float | None = None
-    """What the host's memory delivers, where a part of the model lies there."""
+    """Host memory bandwidth, where a part of the model is there."""
 
 
 class PlacementShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies on the GPUs, in the count of llama.cpp: the repeating layers, and the output as one more."""
+    """GPU layers as llama.cpp counts them: the repeating layers, and the output as one more."""
 
     gpu_layers: int
     all_gpu_layers: int
@@ -130,7 +130,7 @@ class ExplainShown(msgspec.Struct, frozen=True, kw_only=True):
 
     batching: tuple[BatchShown, ...]
     ridge_conversations: float | None
-    """From so many on arithmetic takes as long as reading the weights; None where a CPU computes."""
+    """From this many on compute takes as long as reading the weights; None where a CPU computes."""
     quants: tuple[QuantShown, ...]
 
 

@@ -10,12 +10,14 @@ from unslow.catalog.devices import Device
 from unslow.catalog.models import WellKnown
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB, Unknown
-from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.physics.links import SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR
-from unslow.think.physics.placement import F16_BYTES, element_bytes
-from unslow.think.physics.weight_types import type_class
-from unslow.think.speed.chips import (
+from unslow.think.physics.chip import Chip, SpeedSetting, type_class
+from unslow.think.physics.placement import F16_BYTES, SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR, element_bytes
+from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals
+from unslow.think.speed.named_models import named_load, named_model
+from unslow.think.speed.question import (
     USUAL_HOST,
+    Host,
+    SpeedQuestion,
     cpu_chip,
     gpu_chip,
     has_links,
@@ -25,9 +27,6 @@ from unslow.think.speed.chips import (
     usual_backend,
     year_of_build,
 )
-from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals
-from unslow.think.speed.named_models import named_load, named_model
-from unslow.think.speed.question import Host, SpeedQuestion
 
 Row = Mapping[str, str]
 _BILLION = 1e9
@@ -88,16 +87,16 @@ def understood_row(row: Row) -> AskedRow | Unknown:
     """What a row asks, or why it can't be understood."""
     test = _TEST.match(row.get("test", "tg128").strip() or "tg128")
     if not test:
-        return Unknown(f"no test of speed: {row.get('test')!r}")
+        return Unknown(f"not a speed test: {row.get('test')!r}")
     device = _device(row.get("hardware", ""), is_cpu=_is_cpu(row))
     if isinstance(device, Unknown):
         return device
     if _is_cpu(row) and device.kind in {"gpu", "asic"}:
-        return Unknown(f"it ran on a CPU, and only the GPU is named: {device.name}")
+        return Unknown(f"it ran on a CPU, but only the GPU is named: {device.name}")
     model = named_model(row.get("model", ""), cell_number(row.get("params_b")) * _BILLION)
     if model is None:
         return Unknown(f"the model {row.get('model')!r} is not in the catalogue")
-    return _asked(row, test, device, model)
+    return _parse_question(row, test, device, model)
 
 
 @lru_cache(maxsize=4096)
@@ -114,7 +113,7 @@ def _is_cpu(row: Row) -> bool:
     return row.get("backend", "").upper().startswith("CPU") or row.get("ngl", "").strip() == "0"
 
 
-def _asked(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
+def _parse_question(row: Row, test: re.Match[str], device: Device, model: WellKnown) -> AskedRow:
     quant = row.get("quant", "")
     load = named_load(model, quant, cell_number(row.get("model_size_gib")))
     note, placed = row.get("note", "").lower(), row.get("ngl", "")

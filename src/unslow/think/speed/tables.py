@@ -15,7 +15,7 @@ from unslow.catalog.learned_speed import Spread, spread_of
 from unslow.facts.errors import UserError
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.terms import least_seconds
-from unslow.think.speed.arrays import Floats, Indices, outline, stacked
+from unslow.think.speed.arrays import Floats, Indices, outline, stack_values
 from unslow.think.speed.question import (
     PIPELINES_SINCE,
     SpeedQuestion,
@@ -107,16 +107,16 @@ def predict_many(columns: Mapping[str, Any]) -> Predictions:
     if len(lengths) > 1:
         raise UserError(f"columns of different lengths: {sorted(lengths)}", "one value for each row, or one for all")
     if missing := [name for name in ("model", "hardware", "test") if name not in columns]:
-        raise UserError(f"there is no column {', '.join(missing)}", "model, hardware and test are needed")
+        raise UserError(f"missing column {', '.join(missing)}", "model, hardware and test are required")
     rows = lengths.pop() if lengths else 1
     known = tuple(name for name in NAMES if name in columns)
     cells = zip(*(_cells(columns[name], rows) for name in known), strict=True)
-    return _predicted(known, cells, *(_numbers(columns.get(name, ""), rows) for name in (DEPTH, SIZE)))
+    return _predict_columns(known, cells, *(_numbers(columns.get(name, ""), rows) for name in (DEPTH, SIZE)))
 
 
 def predict_cells(columns: Cells, rows: Iterable[Cells], depths: Iterable[str], gibs: Iterable[str]) -> Predictions:
     """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
-    return _predicted(columns, rows, _parsed(depths), _parsed(gibs))
+    return _predict_columns(columns, rows, _parse_numbers(depths), _parse_numbers(gibs))
 
 
 def _cells(column: Any, rows: int) -> Iterable[str]:
@@ -128,10 +128,10 @@ def _cells(column: Any, rows: int) -> Iterable[str]:
 def _numbers(column: Any, rows: int) -> Floats:
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
         return column.astype(np.float64)
-    return _parsed(_cells(column, rows))
+    return _parse_numbers(_cells(column, rows))
 
 
-def _parsed(cells: Iterable[str]) -> Floats:
+def _parse_numbers(cells: Iterable[str]) -> Floats:
     return np.array([math.nan if (value := cells_number(cell)) is None else value for cell in cells], dtype=np.float64)
 
 
@@ -148,7 +148,7 @@ def cells_number(cell: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Floats) -> Predictions:
+def _predict_columns(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Floats) -> Predictions:
     count = len(depths)
     empty = np.full(count, "", dtype=object)
     table = _Table(depths, gibs, empty, empty.copy())
@@ -177,13 +177,13 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     # The rows whose numbers are numbers
     depths, gibs = table.depths[rows], table.gibs[rows]
     fine = (depths >= 0) & (depths <= DEEPEST)
-    table.reasons[rows[~fine]] = f"{DEPTH} is no number of tokens that can be"
-    table.reasons[rows[fine & np.isnan(gibs)]] = f"{SIZE} is no size"
+    table.reasons[rows[~fine]] = f"{DEPTH} is not a possible number of tokens"
+    table.reasons[rows[fine & np.isnan(gibs)]] = f"{SIZE} is not a size"
     rows = rows[fine & ~np.isnan(gibs)]
     # How many times larger the weights are than those of the quant; 0 where no file of it can be so large
     scales = table.gibs[rows] * GIB / max(1.0, base.file_bytes)
     scales = np.where(table.gibs[rows] == 0, 1.0, scales * ((scales > 1 / OFF) & (scales < OFF)))
-    usual = f"{SIZE} does not fit this model in this quant, which has about {base.file_bytes / GIB:.1f} GiB"
+    usual = f"{SIZE} does not match this model in this quant, which is about {base.file_bytes / GIB:.1f} GiB"
     table.reasons[rows[scales == 0]] = usual
     rows, scales = rows[scales > 0], scales[scales > 0]
     spills = base.on_gpu_bytes * scales > base.room_bytes
@@ -207,7 +207,7 @@ def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart
 def base_of(names: Cells) -> Base | Unknown:
     """What the cells of NAMES ask, or why they can't be understood."""
     row = dict(zip(NAMES, names, strict=True))
-    why = _refused(row)
+    why = _refusal(row)
     if why:
         return Unknown(why)
     try:
@@ -215,24 +215,24 @@ def base_of(names: Cells) -> Base | Unknown:
         if isinstance(found, Unknown):
             return found
         if found.device.kind == "asic":
-            return Unknown(f"the {found.device.name} does not run what is predicted here")
+            return Unknown(f"no prediction for the {found.device.name}")
         return _base(found)
     except (UserError, ArithmeticError, ValueError) as error:  # a cell that no model or device can have
-        return Unknown(str(error) or "its numbers can't be")
+        return Unknown(str(error) or "its numbers are not possible")
 
 
-def _refused(row: Mapping[str, str]) -> str:
+def _refusal(row: Mapping[str, str]) -> str:
     """Why a row is not looked at any further; empty where it is."""
     if any(len(cell) > _LONGEST for cell in row.values()):
-        return f"a cell has more than {_LONGEST} letters"
+        return f"a cell has more than {_LONGEST} characters"
     if not row["model"].strip() or not row["hardware"].strip():
         return f"no {'model' if not row['model'].strip() else 'hardware'} is named"
     tricks = [_TRICKS.search(row[column]) for column in ("test", "runtime", "kv_type")]
     if any(tricks):
-        return "drafted tokens and claims are not predicted: the speed is not the hardware's alone"
+        return "speculative decoding and claims are not predicted: the speed depends on more than the hardware"
     gpus = cells_number(row["n_gpus"])
     if gpus is None or gpus > _MOST_GPUS:
-        return f"n_gpus {row['n_gpus']!r} is no number of GPUs"
+        return f"n_gpus {row['n_gpus']!r} is not a number of GPUs"
     return ""
 
 
@@ -261,7 +261,7 @@ def spilled_base(names: Cells, scale: float, depth_block: float) -> Base:
     base = base_of(names)
     if isinstance(base, Unknown):
         raise TypeError(base.why)
-    found = base.asked._replace(load=base.asked.load.scaled(scale), start=depth_block - 1)
+    found = base.asked._replace(load=base.asked.load.scale(scale), start=depth_block - 1)
     other = _base(placed_row(found)._replace(start=0.0))
     return other._replace(asked=other.asked._replace(load=base.asked.load))  # the scaled one is large and done with
 
@@ -273,18 +273,18 @@ def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
     depths = depths[np.concatenate([part.rows for part in parts])]
     scales = np.concatenate([part.scales for part in parts])
     asks = [base.asked for base in bases]
-    tokens = _taken([a.tokens for a in asks], index)
+    tokens = _take([a.tokens for a in asks], index)
     is_prompt = asks[0].kind == "pp"
-    question: SpeedQuestion = stacked([base.question for base in bases], index)
+    question: SpeedQuestion = stack_values([base.question for base in bases], index)
     question = question._replace(depth=depths if is_prompt else depths + tokens / 2)
     if not (scales == 1).all():
         totals, host = question.totals, question.host
         question = question._replace(
-            totals=totals.scaled(scales) if totals else None,
-            host=host._replace(totals=host.totals.scaled(scales)) if host else None,
+            totals=totals.scale(scales) if totals else None,
+            host=host._replace(totals=host.totals.scale(scales)) if host else None,
         )
     with np.errstate(all="ignore"):
-        micro_batch = _taken([a.micro_batch for a in asks], index)
+        micro_batch = _take([a.micro_batch for a in asks], index)
         made = 1.0 if is_prompt else question.tokens
         seconds = prompt_token_seconds(question, tokens, micro_batch) if is_prompt else step_seconds(question)
         terms = prompt_terms(question, tokens, micro_batch) if is_prompt else step_terms(question)
@@ -293,12 +293,12 @@ def table_rates(parts: Sequence[TablePart], depths: Floats) -> Rates:
         ceiling = np.divide(made, least_seconds(terms))
         is_deep = depths >= DEEP_FROM
         shallow, deep = [base.shallow for base in bases], [base.deep for base in bases]
-        down = np.where(is_deep, _taken([s.low for s in deep], index), _taken([s.low for s in shallow], index))
-        up = np.where(is_deep, _taken([s.high for s in deep], index), _taken([s.high for s in shallow], index))
-        wider = _taken([base.trust.wider for base in bases], index)
+        down = np.where(is_deep, _take([s.low for s in deep], index), _take([s.low for s in shallow], index))
+        up = np.where(is_deep, _take([s.high for s in deep], index), _take([s.high for s in shallow], index))
+        wider = _take([base.trust.wider for base in bases], index)
         top = np.maximum(mid, np.minimum(mid * up**wider, ceiling))
         return mid * down**wider, mid, top
 
 
-def _taken(values: Sequence[float], index: Indices) -> Floats:
+def _take(values: Sequence[float], index: Indices) -> Floats:
     return np.asarray(values, dtype=np.float64)[index]

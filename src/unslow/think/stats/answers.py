@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from unslow.facts.verification import Scored, Side
+from unslow.facts.verification import Side, TokenScores
 from unslow.think.stats.repeats import CONFIDENCE, student_quantile
 from unslow.think.stats.verification_report import AnswersShown, IntervalShown, Kept, PerplexityShown
 
 ALLOWED = 0.05
-"""The rise of perplexity that passes where nobody says another: that of weights of four bits, with room for chance."""
+"""The rise of perplexity that passes by default: that of weights of four bits, with room for chance."""
 _PIECES = re.compile(r"\w+|[^\w\s]")
 RARE = 0.01  # How often chance may show such a fall of the first words
 FAR_BELOW = 0.5  # Of the agreement of the old server with itself: a coarser quant keeps far more of its first words
@@ -62,53 +62,52 @@ def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> Answer
 def _verdict(
     before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
 ) -> tuple[Kept, str]:
-    if broken := list(_broken(before, after, found, usual, perplexity)):
+    if broken := list(_breakages(before, after, found, usual, perplexity)):
         return "changed", "; ".join(broken)
     turns = before.written_turns, after.written_turns
     if all(turns) and turns[0] != turns[1]:
-        return "cannot_tell", "it writes a conversation in another way (chat template); only plain texts were compared"
+        return "cannot_tell", "the chat template differs; only plain texts were compared"
     if perplexity and perplexity.increase.high <= perplexity.allowed:
-        return "kept", f"{_told(perplexity)}: a rise of {perplexity.allowed:.0%} is excluded"
+        return "kept", f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is ruled out"
     if perplexity:
-        return "cannot_tell", f"{_told(perplexity)}: a rise of {perplexity.allowed:.0%} is neither seen nor excluded"
+        return (
+            "cannot_tell",
+            f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is neither shown nor ruled out",
+        )
     if found and usual:
-        return _by_words(found, usual)
-    return "cannot_tell", "too few answers of both to hold them against each other"
+        # Where there are no probabilities: by how long answers stay together
+        alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
+        if found.together < MAY_BE_ANOTHER * usual.together:
+            parted = f"they agree for only {found.together:.0%} of their words"
+            return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} when the old setup is asked twice"
+        return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} when the old setup is asked twice"
+    return "cannot_tell", "too few answers on both sides to compare them"
 
 
-def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
-    """Where there are no probabilities: by how long answers stay together."""
-    alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
-    if found.together < MAY_BE_ANOTHER * usual.together:
-        parted = f"they stay together for only {found.together:.0%} of their words"
-        return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} where the old one is asked twice"
-    return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"
-
-
-def _broken(
+def _breakages(
     before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
 ) -> Iterator[str]:
     if has_more_garbage(before.answers, after.answers):
         number, known = garbage_among(after.answers), garbage_among(before.answers)
-        yield f"{number} of {len(after.answers)} answers are empty or repeat themselves without end, {known} did before"
+        yield f"{number} of {len(after.answers)} answers are empty or repeat endlessly ({known} before)"
     if before.scored and after.scored and not reads_alike(before.scored, after.scored):
-        yield "it reads the same text in other tokens, so it is another model"
+        yield "the same text gives different tokens, so it is another model"
     if perplexity and perplexity.increase.low > perplexity.allowed:
-        yield f"{_told(perplexity)}, more than the {perplexity.allowed:.0%} that are allowed"
+        yield f"{_perplexity_words(perplexity)}, more than the allowed {perplexity.allowed:.0%}"
     elif perplexity and _highest_share(perplexity.same_choice, perplexity.places) < LEAST_ALIKE:
         other, places = 1 - perplexity.same_choice, perplexity.places
-        yield f"it would choose another token at {other:.0%} of {places} places of a given text"
+        yield f"it would choose another token at {other:.0%} of {places} positions of a fixed text"
     if found and usual and is_far_below(found, usual):
         alike = f"only {found.begin_alike} of {found.pairs} answers begin with the same word as before"
-        yield f"{alike}, {usual.begin_alike} where the old one is asked twice"
+        yield f"{alike}, {usual.begin_alike} when the old setup is asked twice"
 
 
-def _told(perplexity: PerplexityShown) -> str:
+def _perplexity_words(perplexity: PerplexityShown) -> str:
     rise = perplexity.increase
     values = rise.mid, rise.low, rise.high
     middle, low, high = (f"{value:+.1%}" if rise.mid < 1 else f"×{1 + value:.1f}" for value in values)
-    change = f"{middle}, 95 % sure: {low} to {high}"
-    return f"perplexity of a given text {perplexity.before:.2f} before, {perplexity.after:.2f} after ({change})"
+    change = f"{middle}, 95 % interval {low} to {high}"
+    return f"perplexity of a fixed text {perplexity.before:.2f} before, {perplexity.after:.2f} after ({change})"
 
 
 def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
@@ -172,13 +171,13 @@ def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
     return more >= max(SOME, SHARE * len(after))
 
 
-def reads_alike(before: Scored, after: Scored) -> bool:
+def reads_alike(before: TokenScores, after: TokenScores) -> bool:
     """Whether both read the text in the same tokens; as far as both have room for it."""
     length = min(len(before.tokens), len(after.tokens))
     return before.tokens[:length] == after.tokens[:length]
 
 
-def perplexities(before: Scored, after: Scored, allowed: float) -> PerplexityShown | None:
+def perplexities(before: TokenScores, after: TokenScores, allowed: float) -> PerplexityShown | None:
     """What the places that both were asked at tell; None where there are too few.
 
     Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a

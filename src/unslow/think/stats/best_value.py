@@ -15,7 +15,7 @@ from unslow.facts.values import MB
 from unslow.think.stats.repeats import student_quantile
 
 CONFIDENCE = 0.95
-FELT = 0.02  # A smaller difference in speed is nobody's concern, however surely it is there
+FELT = 0.02  # A smaller difference in speed does not matter, however significant
 LEAST_NOISE = 0.003
 TOO_NOISY = 0.25  # Where even such a difference may be chance, nothing can be said
 FINENESS = 8  # Values nearer to the best than an eighth of it are not told apart by their speed
@@ -71,9 +71,9 @@ def judge_threads(
     choice = choose_value(decode)
     verdict = verdict_of(choice, current)
     if choice is None:
-        return SweepVerdict(verdict, "too few counts were measured, or none of them twice")
+        return SweepVerdict(verdict, "too few thread counts were measured, or none twice")
     if verdict == "cannot_tell":
-        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
+        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%}: other work interferes")
     said = [
         _generating(choice, verdict, current),
         _reading_threads(choose_value(prefill), choice),
@@ -88,14 +88,14 @@ def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
     *others, last = choice.leaders
     equal = f", and {', '.join(map(str, others))} and {last} are equal within noise" if others else ""
     if verdict == "flat":
-        told = f"the count of threads makes no difference ({speed_words(speed)})"
-        return f"{told}: the smallest, {best}, leaves most for others"
+        told = f"the thread count makes no difference ({speed_words(speed)})"
+        return f"{told}: the smallest, {best}, leaves the most CPU for other work"
     if verdict == "current_is_best":
-        return f"{_threads(current or best)} {speed_words(choice.speeds[current or best])}, as it is set{equal}"
+        return f"{_threads(current or best)} {speed_words(choice.speeds[current or best])} (current setting){equal}"
     now = ""
     if current in choice.speeds and current is not None:
         less = f"{speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
-        now = f"; {current}, as it is set, gives {less}"
+        now = f"; the current {current} gives {less}"
     return f"{_threads(best)} {speed_words(choice.speeds[best])}{equal}{now}"
 
 
@@ -103,10 +103,10 @@ def _reading_threads(choice: Choice | None, generating: Choice) -> str:
     if choice is None:
         return ""
     if generating.best in choice.leaders:
-        return f"prompts are read fastest with as many, {speed_words(choice.speeds[generating.best])}"
+        return f"prefill is fastest with the same number, {speed_words(choice.speeds[generating.best])}"
     gain = choice.speeds[choice.best] / choice.speeds[generating.best] - 1
     more = f"{speed_words(choice.speeds[choice.best])}, {gain:.0%} more than with {generating.best}"
-    return f"prompts are read fastest with {choice.best} threads of their own (-tb {choice.best}): {more}"
+    return f"prefill is fastest with {choice.best} threads (-tb {choice.best}): {more}"
 
 
 def _cores(choice: Choice, cpu: Cpu) -> list[str]:
@@ -115,14 +115,16 @@ def _cores(choice: Choice, cpu: Cpu) -> list[str]:
     said = []
     beyond = [value for value in choice.speeds if cores is not None and value > cores]
     if beyond and choice.best <= (cores or 0) and min(choice.behind(value) for value in beyond) > FELT:
-        said.append(f"beyond the {cores} physical cores it gets slower, for two threads of one core share its units")
+        said.append(
+            f"beyond the {cores} physical cores it gets slower: two threads on one core share its execution units"
+        )
     if slow and fast and choice.best <= fast < max(choice.speeds):
-        said.append(f"{slow} of the cores are slow ones, which the fast ones wait for")
+        said.append(f"{slow} of the cores are efficiency cores, which the others wait for")
     return said
 
 
 def _threads(count: int) -> str:
-    return f"{count} thread generates" if count == 1 else f"{count} threads generate"
+    return f"{count} thread decodes at" if count == 1 else f"{count} threads decode at"
 
 
 def judge_batch(
@@ -132,9 +134,9 @@ def judge_batch(
     choice = choose_value(prefill)
     verdict = verdict_of(choice, current)
     if choice is None:
-        return SweepVerdict(verdict, "too few sizes were measured, or none of them twice")
+        return SweepVerdict(verdict, "too few sizes were measured, or none twice")
     if verdict == "cannot_tell":
-        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%} among themselves: other work disturbs them")
+        return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%}: other work interferes")
     said = [_reading_batches(name, choice, verdict, current), _memory(choice, memory_bytes, current)]
     best = current if verdict == "current_is_best" else choice.best
     return SweepVerdict(verdict, "; ".join(part for part in said if part), best, choice.best)
@@ -144,16 +146,14 @@ def _reading_batches(name: str, choice: Choice, verdict: Verdict, current: int |
     best = choice.best
     speed = speed_words(choice.speeds[best])
     if verdict == "flat":
-        return (
-            f"{name} makes no difference from {min(choice.speeds)} to {max(choice.speeds)}: prompts are read at {speed}"
-        )
+        return f"{name} makes no difference from {min(choice.speeds)} to {max(choice.speeds)}: prefill runs at {speed}"
     slowest = min(choice.speeds, key=lambda value: choice.speeds[value])
-    knee = f"{name} {best} reads prompts at {speed}, {slowest} at {speed_words(choice.speeds[slowest])}"
-    beyond = f"; beyond {best} nothing is gained" if best < max(choice.speeds) else ""
+    knee = f"prefill runs at {speed} with {name} {best}, and with {slowest} at {speed_words(choice.speeds[slowest])}"
+    beyond = "; larger values gain nothing" if best < max(choice.speeds) else ""
     if verdict == "current_is_best":
-        return f"{knee}{beyond}; {current}, as it is set, is as fast as any"
+        return f"{knee}{beyond}; the current {current} is as fast as any"
     if current in choice.speeds and current is not None:
-        return f"{knee}{beyond}; {current}, as it is set, is {choice.behind(current):.0%} slower than the fastest"
+        return f"{knee}{beyond}; the current {current} is {choice.behind(current):.0%} slower than the fastest"
     return f"{knee}{beyond}"
 
 
@@ -164,9 +164,9 @@ def _memory(choice: Choice, memory_bytes: Mapping[int, float], current: int | No
     others = dict.fromkeys([*([current] if current in choice.speeds and current else []), max(choice.speeds)])
     extra = [(value, (memory_bytes[value] - best) / MB) for value in others if value in memory_bytes]
     told = [
-        f"{value} takes {abs(mb):.0f} MB {'more' if mb > 0 else 'less'}" for value, mb in extra if abs(mb) > _FEWEST_MB
+        f"{value} needs {abs(mb):.0f} MB {'more' if mb > 0 else 'less'}" for value, mb in extra if abs(mb) > _FEWEST_MB
     ]
-    return f"of memory, {' and '.join(told)} than {choice.best}" if told else ""
+    return f"memory: {' and '.join(told)} than {choice.best}" if told else ""
 
 
 def speed_words(speed: float) -> str:

@@ -11,7 +11,7 @@ from unslow.facts.bench import Change as Verdict
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
 from unslow.facts.run import Earlier
-from unslow.facts.values import Fact, measured, not_found
+from unslow.facts.values import Fact, measured_fact, not_found
 from unslow.think.stats.llama_bench import TESTS, TOOL
 from unslow.think.stats.parts import Parts
 
@@ -19,15 +19,15 @@ Kind = Literal["method", "subject", "version", "setting", "condition"]
 """How it was measured, what was measured, versions, settings, and what the machine was like."""
 RUNTIME_VERSION = "runtime.version"
 _VERSIONS = {
-    "runtime.version": "a release may change a kernel, a default, or where a model is placed",
-    "driver": "the compiler of the kernels and the management of the clocks come with the driver",
-    "machine.system.kernel": "it schedules the threads and hands out the memory",
+    "runtime.version": "a release may change kernels, defaults or the placement of a model",
+    "driver": "the driver compiles kernels and manages clocks",
+    "machine.system.kernel": "it schedules threads and allocates memory",
     "machine.system.version": "drivers and libraries come with it",
-    "runtime.build_features": "other instructions are used",
+    "runtime.build_features": "different instructions are used",
     "runtime.build_architectures": "kernels may be compiled for another GPU",
-    "runtime.build_type": "a build that is not optimised is many times slower",
+    "runtime.build_type": "an unoptimized build is many times slower",
 }
-"""Changes that nobody sets by a knob; the first is of the runtime itself."""
+"""Changes that are not a setting; the first is of the runtime itself."""
 _METHOD = (TOOL, *TESTS.values())
 _SAME_AS_SUBJECT = ("machine.cpu.model", "machine.cpu.physical_cores", "model.weights_bytes")
 """Settings that say again what the benchmark has a field for."""
@@ -40,49 +40,49 @@ _FOLLOWS = {
 }
 """What changes along with another setting, and so is no second change."""
 _NAMES = {
-    "runtime.version": "runtime's version",
+    "runtime.version": "runtime version",
     "driver": "GPU driver",
     "machine.system.kernel": "kernel",
     "machine.system.version": "operating system",
     "cpu": "processor",
     "gpus": "GPU",
-    "model_bytes": "size of the model file",
-    "runtime.threads": "number of threads",
-    "runtime.threads_batch": "number of threads for prompts",
+    "model_bytes": "model file size",
+    "runtime.threads": "thread count",
+    "runtime.threads_batch": "prefill thread count",
     "runtime.context_length": "context",
-    "runtime.gpu_layers": "number of layers on the GPU",
-    "runtime.gpu_layers_set": "number of layers asked for on the GPU",
-    "runtime.kv_type_k": "type of the KV cache (keys)",
-    "runtime.kv_type_v": "type of the KV cache (values)",
+    "runtime.gpu_layers": "GPU layers",
+    "runtime.gpu_layers_set": "requested GPU layers",
+    "runtime.kv_type_k": "KV cache type (keys)",
+    "runtime.kv_type_v": "KV cache type (values)",
     "runtime.ubatch": "micro-batch",
     "runtime.build_features": "instruction sets of the build",
     "machine.cpu.quota_cpus": "CPU quota",
-    "machine.cpu.governor": "governor of the CPU's clock",
-    "test.decode": "test of decoding",
-    "test.prefill": "test of the prompt",
+    "machine.cpu.governor": "CPU frequency governor",
+    "test.decode": "decode test",
+    "test.prefill": "prefill test",
 }
 _WHY = {
-    "threads": "one thread for each physical core is best; more wait for each other",
-    "context_length": "a larger context takes memory that layers could have",
-    "gpu_layers": "every layer in main memory is read at its speed",
-    "gpu_layers_set": "every layer in main memory is read at its speed",
-    "threads_batch": "prompts are read by so many threads",
-    "kv_type_k": "a quantised cache is smaller and must be unpacked",
-    "kv_type_v": "a quantised cache is smaller and must be unpacked",
+    "threads": "one thread per physical core is best; more of them wait for each other",
+    "context_length": "a larger context takes memory that layers could use",
+    "gpu_layers": "layers in host memory are read at its bandwidth",
+    "gpu_layers_set": "layers in host memory are read at its bandwidth",
+    "threads_batch": "it sets the number of prefill threads",
+    "kv_type_k": "a quantized cache is smaller but must be unpacked",
+    "kv_type_v": "a quantized cache is smaller but must be unpacked",
     "flash_attention": "attention over a long context takes longer without it",
-    "ubatch": "prompts are read in pieces of this size",
-    "batch": "prompts are read in pieces of this size",
-    "quant": "every token reads the weights: fewer bits are fewer bytes",
-    "slots": "slots share the context, and requests in them share the speed",
-    "governor": "a saving governor keeps the CPU's clock low",
-    "power_limit_w": "a lower limit of power means lower clocks",
-    "pcie_width": "fewer lanes carry less",
-    "split_mode": "GPUs take turns, or work on every layer together",
-    "backends": "another backend has other kernels",
-    "quota_cpus": "a container may not use more processors than this",
-    "load_mode": "how the file is read decides where its pages lie",
-    "speculative": "drafted tokens are checked together",
-    "eager": "without graphs every kernel is launched by itself",
+    "ubatch": "prefill runs in batches of this size",
+    "batch": "prefill runs in batches of this size",
+    "quant": "every token reads the weights: fewer bits mean fewer bytes",
+    "slots": "slots share the context, and their requests share the speed",
+    "governor": "a power-saving governor keeps the CPU clock low",
+    "power_limit_w": "a lower power limit means lower clocks",
+    "pcie_width": "fewer lanes mean less bandwidth",
+    "split_mode": "GPUs work in turn (layer split) or together (tensor parallel)",
+    "backends": "another backend has different kernels",
+    "quota_cpus": "it limits the CPUs of a container",
+    "load_mode": "the load mode decides where the file's pages are",
+    "speculative": "drafted tokens are verified together",
+    "eager": "without graphs every kernel is launched separately",
 }
 _UNIT = re.compile(r"_(bytes_per_s|bytes|hz|w|c|cpus|per_s|share|fraction)$")
 _SCALES = {
@@ -91,8 +91,8 @@ _SCALES = {
     "hz": (1e-6, " MHz"),
     "w": (1.0, " W"),
     "c": (1.0, " °C"),
-    "cpus": (1.0, " processors"),
-    "per_s": (1.0, " per second"),
+    "cpus": (1.0, " CPUs"),
+    "per_s": (1.0, "/s"),
 }
 
 
@@ -106,17 +106,17 @@ class Telling(NamedTuple):
 
 
 _CONDITIONS = {
-    "memory_clock_hz": Telling(0.03, 1e7, "every token reads the weights at the memory's clock", more_is_worse=False),
+    "memory_clock_hz": Telling(0.03, 1e7, "every token reads the weights at the memory clock", more_is_worse=False),
     "clock_hz": Telling(0.05, 5e7, "a lower clock computes and reads slower", more_is_worse=False),
-    "others_cpus": Telling(0.2, 0.3, "other programs take processors and memory bandwidth", more_is_worse=True),
-    "ram_read_bytes_per_s": Telling(0.2, 1e9, "weights in main memory are read at this speed", more_is_worse=False),
+    "others_cpus": Telling(0.2, 0.3, "other programs take CPU time and memory bandwidth", more_is_worse=True),
+    "ram_read_bytes_per_s": Telling(0.2, 1e9, "weights in host memory are read at this speed", more_is_worse=False),
     "vram_free_bytes": Telling(0.1, 2**28, "less may have fitted on the GPU", more_is_worse=False),
-    "swap_used_bytes": Telling(0.2, 2**28, "pages of the model may lie on disk", more_is_worse=True),
+    "swap_used_bytes": Telling(0.2, 2**28, "pages of the model may be on disk", more_is_worse=True),
     "swap_in_bytes_per_s": Telling(0.2, 1e6, "pages come back from disk", more_is_worse=True),
     "disk_read_bytes_per_s": Telling(0.3, 2e7, "weights may be read from disk", more_is_worse=True),
     "major_faults_per_s": Telling(0.3, 20.0, "pages of the model are read from disk", more_is_worse=True),
-    "throttled_share": Telling(0.2, 0.02, "a quota holds its threads back", more_is_worse=True),
-    "throttled_fraction": Telling(0.2, 0.02, "a quota holds its threads back", more_is_worse=True),
+    "throttled_share": Telling(0.2, 0.02, "a CPU quota throttles its threads", more_is_worse=True),
+    "throttled_fraction": Telling(0.2, 0.02, "a CPU quota throttles its threads", more_is_worse=True),
     "temperature_c": Telling(0.1, 8.0, "a hot chip lowers its clock", more_is_worse=True),
     "power_w": Telling(0.1, 10.0, "less power is drawn where less is computed", None),
 }
@@ -137,7 +137,7 @@ class Change(Facts, frozen=True, kw_only=True):
     """Of a condition: whether it makes it slower, or faster; None where it only shows something, or can't be told."""
 
 
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class BenchComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Two benchmarks side by side: is it slower, what changed, what to suspect."""
 
     schema: str = "unslow.comparison/1"
@@ -158,7 +158,7 @@ class BenchResult(NamedTuple):
 
     bench: Bench
     parts: Parts | None = None
-    compared: Compared | None = None
+    compared: BenchComparison | None = None
     not_compared: str = ""  # Why it was not held against another, though that was asked for
     unwritten: UserError | None = None  # What went wrong with a file that was asked for
 
@@ -182,12 +182,12 @@ def _method(before: Bench, after: Bench) -> Iterator[Change]:
         why = "llama-bench times the engine alone: no server, no sampler, no stream"
         yield Change(fact=TOOL, name="measured with", before=tools[0], after=tools[1], why=why, kind="method")
     elif before.protocol != after.protocol:
-        why = "answers and prompts of another length"
+        why = "prompts and answers have different lengths"
         yield _of("protocol", before.protocol, after.protocol, why, "method")
     for name in TESTS.values():
         old, new = before.settings.get(name, ""), after.settings.get(name, "")
         if old and new and old != new:
-            yield _of(name, old, new, "another number of tokens has another speed", "method")
+            yield _of(name, old, new, "a different number of tokens gives a different speed", "method")
 
 
 def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
@@ -199,7 +199,7 @@ def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
         ("model", before.model, after.model, "another model reads other weights"),
         ("model_bytes", before.model_bytes, after.model_bytes, "another file: every token reads the weights"),
         ("cpu", old.cpu, new.cpu, "another machine"),
-        ("cores", old.cores, new.cores, "another machine, or a part of it"),
+        ("cores", old.cores, new.cores, "another machine, or fewer of its cores"),
         ("gpus", ", ".join(old.gpus), ", ".join(new.gpus), "another machine"),
         (RUNTIME_VERSION, version, after.runtime_version, ""),
         ("driver", ", ".join(old.drivers), ", ".join(new.drivers), ""),
@@ -212,7 +212,6 @@ def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
 
 
 def _settings(before: Bench, after: Bench) -> Iterator[Change]:
-    """Settings that both know; those that were told apart already are left out."""
     for fact in (name for name in after.settings if name in before.settings):
         told = fact in (*_VERSIONS, *_METHOD, *_SAME_AS_SUBJECT) or fact.endswith((".driver", ".name"))
         old, new = before.settings[fact], after.settings[fact]
@@ -237,7 +236,7 @@ def condition_change(fact: str, before: float, after: float) -> Change | None:
     unit = _UNIT.search(fact)
     a, b = (_amount(unit[1] if unit else "", value) for value in (before, after))
     name = _UNIT.sub("", fact).replace("_", " ").replace("gpu", "GPU").replace("vram", "memory")
-    name = name.replace("cpu", "CPU").replace("ram read", "speed of main memory")
+    name = name.replace("cpu", "CPU").replace("ram read", "host memory bandwidth")
     name = "other programs" if fact.endswith("others_cpus") else name
     worse = None if telling.more_is_worse is None else telling.more_is_worse == (after > before)
     return Change(fact=fact, name=name, before=a, after=b, why=telling.why, kind="condition", worse=worse)
@@ -271,13 +270,13 @@ def suspect(comparison: Comparison, changes: Sequence[Change]) -> str:
     slower = comparison.verdict == "slower"
     also = [change for change in changes if change.worse is slower]
     if len(made) > 1:
-        names = _listed([change.name for change in made])
-        return f"Several things changed at once ({names}), and can't be told apart: put them back one at a time."
+        names = _list_words([change.name for change in made])
+        return f"Several things changed at once ({names}), so the cause is unclear: revert them one at a time."
     if made:
-        return _alone(made[0], also, slower=slower)
+        return _single_change_words(made[0], also, slower=slower)
     if also:
-        return f"No version or setting that is known changed, but the machine was different: {_then(also)}."
-    return "No version or setting that is known changed, and nothing that was seen of the machine explains it."
+        return f"No known version or setting changed, but the machine was in a different state: {_changes_words(also)}."
+    return "No known version or setting changed, and no measured condition of the machine explains it."
 
 
 def _not_comparable(changes: Sequence[Change]) -> str:
@@ -285,26 +284,28 @@ def _not_comparable(changes: Sequence[Change]) -> str:
         if one := next((change for change in changes if change.kind == kind), None):
             told = f"({one.name}: {one.before}, then {one.after})"
             if kind == "method":
-                return f"They were not measured in the same way {told}: {one.why}."
-            return f"It is not the same thing that was measured {told}."
+                return f"The two were not measured in the same way {told}: {one.why}."
+            return f"The two did not measure the same thing {told}."
     return ""
 
 
-def _alone(change: Change, also: Sequence[Change], *, slower: bool) -> str:
+def _single_change_words(change: Change, also: Sequence[Change], *, slower: bool) -> str:
     what = f"{change.name} changed, from {change.before} to {change.after}"
     if also:
-        return f"The {what}, but the machine was different too ({_then(also)}): measure again when it is as before."
+        return (
+            f"The {what}, but so did the state of the machine ({_changes_words(also)}): restore it and measure again."
+        )
     if change.fact == RUNTIME_VERSION:
-        verdict = "it is the one to suspect" if slower else "it is what helped"
-        return f"Only the {what}: {verdict}; measure {change.before} once more to be sure."
+        verdict = "it is the likely cause" if slower else "it is the likely reason"
+        return f"Only the {what}: {verdict}; measure {change.before} again to be sure."
     return f"Only the {what}: {change.why or 'look there first'}."
 
 
-def _then(changes: Sequence[Change]) -> str:
-    return _listed([f"{one.name} {one.before}, now {one.after}" for one in changes])
+def _changes_words(changes: Sequence[Change]) -> str:
+    return _list_words([f"{one.name} {one.before}, now {one.after}" for one in changes])
 
 
-def _listed(words: Sequence[str]) -> str:
+def _list_words(words: Sequence[str]) -> str:
     most = 4
     more = f" and {len(words) - most} more" if len(words) > most else ""
     return ", ".join(words[:most]) + more
@@ -314,7 +315,7 @@ def earlier_of(before: Bench, after: Bench, comparison: Comparison, changes: Seq
     """The earlier benchmark as a fact of the later one's run, for the causes; unknown where decoding is not in both."""
     decode = next((one for one in comparison.differences if one.metric == DECODE), None)
     if decode is None:
-        return not_found("the earlier benchmark has no speed of decoding")
+        return not_found("the earlier benchmark has no decode speed")
     also = [change.name for change in changes if change.fact != RUNTIME_VERSION and change.worse is not False]
     earlier = Earlier(
         bench=before.id,
@@ -326,4 +327,4 @@ def earlier_of(before: Bench, after: Bench, comparison: Comparison, changes: Seq
         version_now=after.runtime_version,
         also_changed=tuple(also),
     )
-    return measured(earlier, f"history of benchmarks: {before.id}")
+    return measured_fact(earlier, f"benchmark history: {before.id}")

@@ -108,22 +108,22 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
     like = [before] if is_comparable(before, after) else [before, after]
     chains = [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
     metrics = [name for name in after.figures if name in before.figures]
-    differences = tuple(one for metric in metrics if (one := _compared(metric, before, after, chains)))
+    differences = tuple(one for metric in metrics if (one := _compare_metric(metric, before, after, chains)))
     judged = [one for name in _HEADLINE for one in differences if one.metric == name]
     telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
     verdicts = [one.verdict for one in telling]
     runs = sum(map(len, chains))
     learned = (
-        f"what runs differ by was learned from {runs} earlier runs of the same thing"
+        f"run-to-run noise estimated from {runs} earlier runs of the same setup"
         if runs > 1
-        else "how much runs of this differ by chance is not known yet, so what is usual was taken; more runs teach it"
+        else "run-to-run noise not measured yet; assuming the usual amount (more runs will tell)"
     )
     return Comparison(
         before=before.id,
         after=after.id,
         verdict="slower" if "slower" in verdicts else next(iter(verdicts), "cannot_tell"),
         because="; ".join(f"{_HEADLINE[one.metric]}: {one.because}" for one in telling)
-        or "the two have no figure in common",
+        or "the two benchmarks have no figure in common",
         differences=differences,
         notes=tuple(note for note in (learned, disturbance_note(before, after)) if note),
     )
@@ -134,8 +134,7 @@ def is_comparable(one: Bench, other: Bench) -> bool:
     return bool(_IDENTITY(one) == _IDENTITY(other))
 
 
-def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequence[Bench]]) -> Difference | None:
-    """The difference, which tells nothing where the two were not measured in the same way."""
+def _compare_metric(metric: str, before: Bench, after: Bench, chains: Sequence[Sequence[Bench]]) -> Difference | None:
     old, new = _level(metric, before), _level(metric, after)
     if old is None or new is None:
         return None
@@ -143,16 +142,16 @@ def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequenc
     # The variance of one repeat: what these runs show, of which only the better half tells, and experience
     every = (old, new, *(level for chain in history for level in chain))
     seen = [(level.repeats / 4 if level.repeats > 1 else 0.0, level.scatter**2) for level in every]
-    repeat = _weighted([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
+    repeat = _weighted_variance([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
     samples = [bench.samples.get(metric, ()) for bench in (before, after)]
     between = restless(run_variance(metric, history, repeat), samples)
     # Of the level of each run: its share of the noise of repeats, and what runs differ by
     within = [Variance(repeat.value * BEST_THIRD_VARIANCE / level.repeats, repeat.freedom) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
-    variance = pooled([*(pooled([one, between]) for one in within), others])
+    variance = pooled_variance([*(pooled_variance([one, between]) for one in within), others])
     found = tested_difference(metric, old.log, new.log, variance)
     why = length_difference(metric, before, after)
-    return msgspec.structs.replace(found, verdict="cannot_tell", because=f"can't be told: {why}") if why else found
+    return msgspec.structs.replace(found, verdict="cannot_tell", because=f"undetermined: {why}") if why else found
 
 
 def _level(metric: str, bench: Bench) -> BenchLevel | None:
@@ -165,7 +164,7 @@ def compare_pairs(metric: str, pairs: Sequence[tuple[float, float]]) -> Differen
     sign = -1 if metric in LOWER_IS_BETTER else 1
     logs = [(sign * math.log(old), sign * math.log(new)) for old, new in pairs if old > 0 and new > 0]
     if not logs:
-        raise UserError(f"no pair of {metric} was measured", "measure both at least once")
+        raise UserError(f"no pair of {metric} values was measured", "measure both at least once")
     gains = [new - old for old, new in logs]
     level = statistics.median(old for old, _ in logs)
     freedom = len(gains) - 1
@@ -173,7 +172,7 @@ def compare_pairs(metric: str, pairs: Sequence[tuple[float, float]]) -> Differen
     experience = 2 * usual_variance(metric).repeat ** 2
     pair = (REPEAT_EXPERIENCE * experience + freedom * seen) / (REPEAT_EXPERIENCE + freedom)
     runs = Variance(2 * _RUNS_SHARE * usual_variance(metric).run ** 2, RUN_EXPERIENCE)
-    variance = pooled([Variance(_EFFICIENCY * pair / len(gains), REPEAT_EXPERIENCE + freedom), runs])
+    variance = pooled_variance([Variance(_EFFICIENCY * pair / len(gains), REPEAT_EXPERIENCE + freedom), runs])
     return tested_difference(metric, level, level + hodges_lehmann(gains), variance)
 
 
@@ -211,14 +210,14 @@ def tested_difference(metric: str, before_log: float, after_log: float, variance
 
 
 def _because_of(said: Difference) -> str:
-    sure = f"95 % sure between {said.low - 1:+.1%} and {said.high - 1:+.1%}"
+    sure = f"95 % interval {said.low - 1:+.1%} to {said.high - 1:+.1%}"
     seen = f"{said.ratio - 1:+.1%} ({sure})"
     if said.verdict in ("faster", "slower"):
         p = f"{said.p_value:.3f}" if said.p_value >= _SMALLEST_SHOWN else f"below {_SMALLEST_SHOWN}"
-        return f"{said.verdict}: {seen}, more than runs of the same thing differ by (p = {p})"
+        return f"{said.verdict}: {seen}, more than run-to-run noise (p = {p})"
     if said.verdict == "same":
-        return f"no difference that is more than noise: {seen}; one of {said.smallest:.0%} would have been found"
-    return f"can't be told: {seen}; {said.smallest:.0%} would be found in nine of ten comparisons"
+        return f"no difference beyond noise: {seen}; a difference of {said.smallest:.0%} would have been detected"
+    return f"undetermined: {seen}; a difference of {said.smallest:.0%} would be detected in nine of ten comparisons"
 
 
 def bounded_exp(value: float) -> float:
@@ -226,7 +225,7 @@ def bounded_exp(value: float) -> float:
     return math.exp(min(max(value, -_LARGEST_LOG), _LARGEST_LOG))
 
 
-def pooled(parts: Sequence[Variance]) -> Variance:
+def pooled_variance(parts: Sequence[Variance]) -> Variance:
     """The variance of a difference of independent parts."""
     value = sum(part.value for part in parts)
     squares = sum(part.value**2 / part.freedom for part in parts)
@@ -267,21 +266,21 @@ def run_variance(metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Va
     experience = (RUN_EXPERIENCE, usual_variance(metric).run ** 2)
     pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
     if not pairs:
-        return _weighted([experience])
+        return _weighted_variance([experience])
     apart = statistics.fmean(abs(b.log - a.log) for a, b in pairs) * math.sqrt(math.pi) / 2
     repeats = statistics.fmean(BEST_THIRD_VARIANCE / level.repeats for pair in pairs for level in pair) * repeat.value
-    return _weighted([experience, (FREEDOM_OF_A_PAIR * len(pairs), max(0.0, apart**2 - repeats))])
+    return _weighted_variance([experience, (FREEDOM_OF_A_PAIR * len(pairs), max(0.0, apart**2 - repeats))])
 
 
 def restless(between: Variance, repeats: Sequence[Sequence[float]]) -> Variance:
     """What runs differ by, as much as their repeats where those are not of a calm machine."""
     logs = [[math.log(value) for value in run if value > 0] for run in repeats]
     seen = [(len(run) - 1.0, robust_deviation(run) ** 2) for run in logs if len(run) > 1]
-    scatter = _weighted(seen).value if seen else 0.0
+    scatter = _weighted_variance(seen).value if seen else 0.0
     return between._replace(value=max(between.value, scatter)) if scatter > RESTLESS**2 else between
 
 
-def _weighted(parts: Sequence[tuple[float, float]]) -> Variance:
+def _weighted_variance(parts: Sequence[tuple[float, float]]) -> Variance:
     freedom = sum(weight for weight, _ in parts)
     return Variance(sum(weight * value for weight, value in parts) / freedom, freedom)
 
@@ -318,7 +317,7 @@ def disturbance(before: Bench, after: Bench) -> float:
 
 
 def lost_to_others(bench: Bench) -> float:
-    """By how much waiting for processors may have slowed its better half, in logarithms; 0 where nobody looked.
+    """By how much waiting for processors may have slowed its better half, in logarithms; 0 where not measured.
 
     Threads of an engine wait for each other, so a moment in which one waits for a processor may be lost for all.
     """
@@ -334,4 +333,4 @@ def disturbance_note(before: Bench, after: Bench) -> str:
     old, new = (bench.conditions.get(OTHERS) for bench in (before, after))
     if old is None or new is None or abs(new - old) < NOTICEABLE_CPUS:
         return ""
-    return f"other programs used {new:.1f} processors meanwhile, {old:.1f} before: that alone can change the speed"
+    return f"other programs used {new:.1f} CPUs meanwhile, {old:.1f} before, which alone can change the speed"

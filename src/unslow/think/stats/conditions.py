@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from unslow.facts.machine import Machine
 from unslow.facts.run import Run, Telemetry
-from unslow.facts.snapshot import Case
 from unslow.facts.values import GB, GIB, MIB, Known
+from unslow.think.case.view import CaseView
 
 SETTINGS = (
     # what computes
@@ -39,7 +39,7 @@ SETTINGS = (
     "machine.memory.kind", "machine.memory.channels", "machine.memory.limit_bytes", "machine.memory.wired_limit_bytes",
     "machine.memory.numa_nodes",
 )  # fmt: skip
-"""Paths of facts that stay as they are while a benchmark runs."""
+"""Paths of facts that stay as they are while a benchmark runs; a runtime's without their groups."""
 OF_A_GPU = ("name", "driver", "power_limit_w", "clock_max_hz", "pcie_generation_max", "pcie_width", "ecc", "mig")
 _LONGEST = 120
 _MOST_GPUS = 16
@@ -47,30 +47,35 @@ _SWITCH = {True: "on", False: "off"}
 _LARGEST = 1e18
 
 
-def settings_of(case: Case) -> dict[str, str]:
+def settings_of(case: CaseView) -> dict[str, str]:
     """Every setting that is known, by the path of its fact, as a short text."""
-    found = {path: _known(attrgetter(path)(case)) for path in SETTINGS}
+    found = {path: _known_value(_fact_at(case, path)) for path in SETTINGS}
     for gpu in case.machine.gpus.value_or(())[:_MOST_GPUS]:
-        found |= {f"machine.gpus.{gpu.index}.{name}": _known(getattr(gpu, name)) for name in OF_A_GPU}
-    words = {path: _worded(value) for path, value in found.items() if value is not None}
+        found |= {f"machine.gpus.{gpu.index}.{name}": _known_value(getattr(gpu, name)) for name in OF_A_GPU}
+    words = {path: _setting_words(value) for path, value in found.items() if value is not None}
     return {path: text for path, text in words.items() if text}
 
 
-def _known(fact: Any) -> Any:
+def _fact_at(case: CaseView, path: str) -> Any:
+    part, _, name = path.partition(".")
+    return case.runtime.fact(name) if part == "runtime" else attrgetter(path)(case)
+
+
+def _known_value(fact: Any) -> Any:
     """The value; a switch that is no fact counts where it is on."""
     if isinstance(fact, bool):
         return fact or None
     return fact.value if isinstance(fact, Known) else None
 
 
-def _worded(value: Any) -> str:
+def _setting_words(value: Any) -> str:
     match value:
         case bool():
             return _SWITCH[value]
         case float():
             return f"{value:.6g}"
         case list() | tuple():
-            return ", ".join(map(_worded, value))[:_LONGEST]
+            return ", ".join(map(_setting_words, value))[:_LONGEST]
         case _:
             text = str(value)
             is_path = text.startswith(("/", "~"))  # folders differ from user to user
@@ -79,11 +84,11 @@ def _worded(value: Any) -> str:
 
 def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> dict[str, float]:
     """What the machine was like while tokens were generated, as far as anybody watched; each name has its unit."""
-    found = dict(_looked(machine)) | dict(_from_run(run)) | dict(_watched(telemetry))
+    found = dict(_machine_conditions(machine)) | dict(_from_run(run)) | dict(_sampled_conditions(telemetry))
     return {name: float(value) for name, value in found.items() if math.isfinite(value) and 0 <= value <= _LARGEST}
 
 
-def _watched(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
+def _sampled_conditions(telemetry: Telemetry | None) -> Iterator[tuple[str, float]]:
     phases = {phase.phase: phase for phase in (telemetry.phases if telemetry else ())}
     phase = phases.get("decode") or phases.get("prefill")
     if phase is None:
@@ -113,7 +118,7 @@ def _from_run(run: Run) -> Iterator[tuple[str, float]]:
         yield from ((f"{own}_{name}", fact.value) for name, fact in facts.items() if isinstance(fact, Known))
 
 
-def _looked(machine: Machine) -> Iterator[tuple[str, float]]:
+def _machine_conditions(machine: Machine) -> Iterator[tuple[str, float]]:
     """What was seen once, before; a GPU's clocks at rest say nothing, so they are not among it."""
     memory, cpu = machine.memory, machine.cpu
     facts = {
@@ -148,10 +153,10 @@ class _Sign(NamedTuple):
 _SIGNS = (
     _Sign("pcie_receive_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU received {1:.1f} GB/s over PCIe instead of {0:.1f}"),
     _Sign("pcie_transmit_bytes_per_s", 3.0, 0.5 * GB, GB, "the GPU sent {1:.1f} GB/s over PCIe instead of {0:.1f}"),
-    _Sign("gtt_used_bytes", 1.5, 0.2 * GIB, GIB, "the GPU used {1:.1f} GiB of the host's memory instead of {0:.1f}"),
+    _Sign("gtt_used_bytes", 1.5, 0.2 * GIB, GIB, "the GPU used {1:.1f} GiB of host memory instead of {0:.1f}"),
     _Sign("own_cpus", 1.5, 1.0, 1.0, "the runtime used {1:.1f} CPUs instead of {0:.1f}"),
-    _Sign("major_faults_per_s", 5.0, 20.0, 1.0, "{1:.0f} page faults a second waited for a disk instead of {0:.0f}"),
-    _Sign("swap_in_bytes_per_s", 3.0, 1.0 * MIB, MIB, "{1:.0f} MiB/s came back from swap instead of {0:.0f}"),
+    _Sign("major_faults_per_s", 5.0, 20.0, 1.0, "{1:.0f} page faults/s waited for the disk instead of {0:.0f}"),
+    _Sign("swap_in_bytes_per_s", 3.0, 1.0 * MIB, MIB, "{1:.0f} MiB/s were swapped in instead of {0:.0f}"),
     _Sign("disk_read_bytes_per_s", 5.0, 50.0 * MIB, MIB, "{1:.0f} MiB/s were read from disk instead of {0:.0f}"),
 )
 _ALSO_KEPT = ("vram_used_bytes", "busy", "memory_busy", "clock_hz", "power_w", "others_cpus")
@@ -164,7 +169,7 @@ _OF_A_GPU = re.compile(r"gpu\d+_")
 
 
 def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_bytes: float = 0.0) -> tuple[str, ...]:
-    """What tells of a spill between two depths, in words; nothing where nothing does, or nobody watched."""
+    """What tells of a spill between two depths, in words; nothing where nothing does, or nothing was sampled."""
     signs = []
     for sign in _SIGNS:
         was, now = _most(before, sign.figure), _most(after, sign.figure)
@@ -176,9 +181,9 @@ def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_by
         _most(seen, name) for seen, name in ((before, "busy"), (after, "busy"), (after, "vram_used_bytes"))
     )
     if was is not None and now is not None and now < _IDLE_SHARE * was:
-        signs.append(f"the GPU was busy for {now:.0%} of the time instead of {was:.0%}")
+        signs.append(f"GPU utilization was {now:.0%} instead of {was:.0%}")
     if used is not None and vram_bytes and vram_bytes - used < _FULL_BYTES:
-        signs.append("its memory was full")  # alone no sign: many fill it on purpose
+        signs.append("VRAM was full")  # alone no sign: many fill it on purpose
     return tuple(signs)
 
 
@@ -187,7 +192,7 @@ def memory_taken(before: Mapping[str, float], after: Mapping[str, float]) -> str
     was, now = _most(before, "vram_used_bytes"), _most(after, "vram_used_bytes")
     if was is None or now is None or now - was < _MORE_BYTES:
         return ""
-    return f"{now / GIB:.1f} GiB of the GPU's memory were in use instead of {was / GIB:.1f}"
+    return f"{now / GIB:.1f} GiB of VRAM were in use instead of {was / GIB:.1f}"
 
 
 def worth_keeping(seen: Mapping[str, float]) -> dict[str, float]:

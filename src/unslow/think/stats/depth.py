@@ -13,13 +13,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.facts.snapshot import Case
-from unslow.facts.values import GB, MissingFactError, estimated
-from unslow.think.case.bandwidth import host_bandwidth
-from unslow.think.case.demand import kv_per_token
-from unslow.think.case.prediction import Prediction, predict
-from unslow.think.case.vram import gpus_used
-from unslow.think.case.work import Cure, work
+from unslow.facts.values import GB, MissingFactError, estimated_fact
+from unslow.think.case.cure import Cure
+from unslow.think.case.speed import Prediction
+from unslow.think.case.view import CaseView
 from unslow.think.least_squares import Fit, least_squares
 from unslow.think.stats.conditions import spill_signs
 
@@ -115,7 +112,7 @@ class ChangeOverTime(NamedTuple):
     """How the same depths changed from their first reading to their last, as a logarithm."""
 
     log: float
-    per_s: float  # Where it came little by little; else nought
+    per_s: float  # Where it came little by little; else zero
     at_s: float | None  # The first reading after it, where it came at one moment
 
     @property
@@ -135,7 +132,7 @@ def judge_depths(
     points = points_of(readings)
     if len(points) < FEWEST_DEPTHS:
         few = {0: "no depth has", 1: "only one depth has"}.get(len(points), f"only {len(points)} depths have")
-        return Curve("cannot_tell", f"{few} a speed; {FEWEST_DEPTHS} are the least")
+        return Curve("cannot_tell", f"{few} a speed; at least {FEWEST_DEPTHS} are needed")
     aside = ""
     if change := change_over_time(readings):
         last = {r.depth: r.seconds for r in readings}
@@ -143,7 +140,7 @@ def judge_depths(
         if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
             return _drift(change, readings)
         points = points_of(without_change(readings, change))
-        aside = f"; apart from that, a change by {change.times - 1:+.0%} with time was taken out"
+        aside = f"; a change of {change.times - 1:+.0%} over time was removed first"
     return _over_depth(points, readings, expected, seen or {}, aside)
 
 
@@ -156,27 +153,27 @@ def _over_depth(
 ) -> Curve:
     line, step = line_through(points), best_step(points)
     if line is None:
-        return Curve("cannot_tell", "the depths are all the same")
+        return Curve("cannot_tell", "all depths are the same")
     if step and _is_cliff(step, line, points, expected):
         before, beyond = step.last_before, step.first_beyond
         at = {p.depth: p.seconds for p in points}
         fast, slow = ([r.seconds for r in readings if r.depth == depth] for depth in (before, beyond))
         repeated = len(fast) > 1 and len(slow) > 1 and min(slow) > max(fast)
         why = f"between depth {before:.0f} and {beyond:.0f} a token takes {at[beyond] / at[before]:.1f} times as long, "
-        why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', seen once'}"
+        why += f"{step.times:.1f} times what the slope explains{'' if repeated else ', measured once'}"
         fitting, spilled = seen.get(before, {}), seen.get(beyond, {})
         if signs := spill_signs(fitting, spilled, expected.vram_bytes):
             why += f". It is a spill: {', '.join(signs)}"
         else:
-            nothing = "Nothing else was seen to change there" if fitting and spilled else "Nobody watched the memory"
-            why += f". {nothing}, so whether it is a spill can't be told"
+            nothing = "No other reading changed there" if fitting and spilled else "Memory was not measured"
+            why += f". {nothing}, so whether it is a spill is undetermined"
         return Curve("cliff", why + aside, before, beyond, repeated)
     if line.misfit > NOISY:
-        why = f"the times lie {line.misfit:.0%} off any line or step, so nothing can be said: is the machine busy?"
+        why = f"the times are {line.misfit:.0%} off any line or step: is the machine busy?"
         return Curve("cannot_tell", why)
     if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
         between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
-        why = f"a step {between} fits better than a straight line, but not clearly: depths in between would tell"
+        why = f"a step {between} fits better than a straight line, but not clearly: measure depths in between"
         return Curve("cannot_tell", why, step.last_before, step.first_beyond)
     return _line(line, points, expected, aside)
 
@@ -199,12 +196,12 @@ def _drift(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
     why = f"at the same depth ({shallowest:.0f}) a token took {way} at the end as at the start"
     if change.at_s is not None:
         depth = next(r.depth for r in readings if r.at_s >= change.at_s)
-        why += f"; it changed at one moment, {change.at_s - readings[0].at_s:.0f} s after the first reading and before"
-        why += f" depth {depth:.0f}: something else happened then, or what spilled does not come back"
+        why += f"; it changed abruptly, {change.at_s - readings[0].at_s:.0f} s after the first reading and before"
+        why += f" depth {depth:.0f}: something else happened then, or spilled data does not return to VRAM"
     else:
-        cause = "throttling, or other work" if change.log > 0 else "something was in the way at first"
-        why += f", little by little: {cause}"
-    return Curve("drift", f"{why}; so nothing is said about depth", changed_at_s=change.at_s)
+        cause = "throttling or other work" if change.log > 0 else "other work at the start"
+        why += f", gradually: {cause}"
+    return Curve("drift", f"{why}; so the effect of depth is undetermined", changed_at_s=change.at_s)
 
 
 def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
@@ -215,35 +212,35 @@ def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str
         why = f"a token takes as long at depth {deepest.depth:.0f} as at {first.depth:.0f} ({growth:+.1%})"
         awaited = expected.slope_s * reach / first.seconds
         if awaited > PERHAPS_FLAT:
-            why += f", where reading all keys and values would add {awaited:.0%}: does the model look back only so far?"
+            why += f", where reading the whole KV cache would add {awaited:.0%}: does the model use a sliding window?"
         return Curve("flat", why + aside, clear=all(p.repeats > 1 for p in points))
     if line.slope_s < SEEN * line.slope_error_s:
-        why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth can't be told from noise"
+        why = f"a growth of {growth:.0%} ± {unsure:.0%} over {reach:.0f} tokens of depth is within noise"
         return Curve("cannot_tell", why)
     clear = line.slope_error_s <= KNOWN * line.slope_s
     if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
         return Curve("steep", steep_words(line, expected) + aside, clear=clear)
     why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
     if expected.slope_s:
-        why += f", {line.slope_s / expected.slope_s:.1f} times what physics expects of reading keys and values"
+        why += f", {line.slope_s / expected.slope_s:.1f} times the expected cost of reading the KV cache"
     else:
-        why += ", as reading keys and values makes; how steep it should be is not known"
+        why += ", as expected from reading the KV cache; the expected slope is unknown"
     return Curve("slope", why + aside, clear=clear)
 
 
 def steep_words(line: Line, expected: Expectation) -> str:
     """Where the cache must be, by the speed at which it is read."""
     times = line.slope_s / expected.slope_s
-    why = f"{_each(line)}, a straight line but {times:.0f} times as steep as reading keys and values"
+    why = f"{_each(line)}, a straight line but {times:.0f} times as steep as reading the KV cache"
     if not expected.on_gpu:
         return f"{why} from RAM: attention is computed slowly, or with too few threads"
     if not expected.kv_bytes:
-        return f"{why} on the GPU: the cache is elsewhere, or attention is computed elsewhere"
+        return f"{why} on the GPU: the cache is not in VRAM, or attention does not run on the GPU"
     rate, host = expected.kv_bytes / line.slope_s, expected.host_bytes_per_s
-    why += f" on the GPU, as if they came at {rate / GB:.1f} GB/s"
+    why += f" on the GPU, equivalent to {rate / GB:.1f} GB/s"
     if host and rate < STEEP * host:
-        return f"{why}; the CPU reads RAM at about {host / GB:.0f} GB/s: the cache is in the host's memory"
-    return f"{why}, more than RAM gives: attention on the GPU is slow (is flash attention off?)"
+        return f"{why}; the CPU reads RAM at about {host / GB:.0f} GB/s: the cache is in host memory"
+    return f"{why}, faster than RAM: attention on the GPU is slow (is flash attention off?)"
 
 
 def _each(line: Line) -> str:
@@ -363,29 +360,29 @@ def without_change(readings: Sequence[Reading], change: ChangeOverTime) -> list[
 SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but in a window
 
 
-def expectation_of(case: Case, deepest: float) -> Expectation:
+def expectation_of(case: CaseView, deepest: float) -> Expectation:
     """What to hold a measured slope against."""
     deep = max(deepest, 2 * SHALLOW)
     above, below = _seconds(case, deep), _seconds(case, SHALLOW)
     slope = max(0.0, above - below) / (deep - SHALLOW) if above and below else 0.0
-    vram = max((gpu.vram_total_bytes.value_or(0) for gpu in gpus_used(case)), default=0)
+    vram = max((gpu.vram_total_bytes.value_or(0) for gpu in case.gpus.in_use), default=0)
     on_gpu, host = False, 0.0
     with suppress(MissingFactError):
-        on_gpu = work(case).device is not None
+        on_gpu = case.physics.work().device is not None
     with suppress(MissingFactError):
-        host = host_bandwidth(case)[0]
-    return Expectation(slope, on_gpu, kv_per_token(case), host, vram)
+        host = case.host.bandwidth[0]
+    return Expectation(slope, on_gpu, case.memory.kv_bytes_per_token, host, vram)
 
 
-def expected_rates(case: Case, depths: Iterable[float]) -> dict[float, float]:
+def expected_rates(case: CaseView, depths: Iterable[float]) -> dict[float, float]:
     """Tokens per second at each depth; none where physics lacks a fact."""
     found = {depth: _seconds(case, depth) for depth in depths}
     return {depth: 1 / seconds for depth, seconds in found.items() if seconds}
 
 
-def _seconds(case: Case, depth: float) -> float:
-    run = msgspec.structs.replace(case.run, depth_tokens=estimated(int(depth), "the depth that was asked for"))
-    found = predict(msgspec.structs.replace(case, run=run), Cure(kv_on_gpu=True))
+def _seconds(case: CaseView, depth: float) -> float:
+    run = msgspec.structs.replace(case.run, depth_tokens=estimated_fact(int(depth), "the requested depth"))
+    found = case.replace(run=run).speed.predict(Cure(kv_on_gpu=True))
     return found.seconds.mid if isinstance(found, Prediction) else 0.0
 
 

@@ -151,12 +151,12 @@ def availability_line(passes: Sequence[Pass], failures: Sequence[Failure], outag
         text += f" ({', '.join(f'{count} {_WORDS[kind]}' for kind, count in kinds)})"
     if outages:
         down_s = sum(one.end_s - one.start_s for one in outages)
-        text += f"; not there for {down_s:.0f} s in {len(outages)} outage{'s' if len(outages) > 1 else ''}"
+        text += f"; unreachable for {down_s:.0f} s in {len(outages)} outage{'s' if len(outages) > 1 else ''}"
     # Between two pieces of an answer, before the first, or until a stall was given up
     silences = [max(one.client_first_token_s, one.gaps.max_s if one.gaps else 0.0) for one in passes]
     silences += [one.lasted_s for one in failures if one.kind in ("stalled", "not_answered")]
     if max(silences, default=0.0) >= _SHORT_S:
-        text += f"; the longest silence {max(silences):.1f} s"
+        text += f"; longest silence {max(silences):.1f} s"
     return text
 
 
@@ -164,28 +164,28 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
     """The verdict on slices in their order; `speeds` are those of the single requests."""
     slices = [one for one in slices if one.tokens_per_s > 0]
     if len(slices) < FEWEST_SLICES:
-        return Drift("cannot_tell", f"only {len(slices)} stretches of time have a speed; {FEWEST_SLICES} are needed")
+        return Drift("cannot_tell", f"only {len(slices)} time slices have a speed; {FEWEST_SLICES} are needed")
     values = [one.tokens_per_s for one in slices]
     if kinds := two_kinds(speeds, UNSTEADY):
-        why = f"requests come at two speeds, about {kinds[0]:.1f} and {kinds[1]:.1f} tokens per second, all the time"
+        why = f"requests run at two speeds throughout, about {kinds[0]:.1f} and {kinds[1]:.1f} tok/s"
         return Drift("unsteady", why, early=values[0], late=values[-1])
     found = levels(values, FELL)
     ups = [b.value > a.value for a, b in pairwise(found)]
     if len(found) >= _MANY_LEVELS and sum(a != b for a, b in pairwise(ups)) > 1:
         low, high = min(level.value for level in found), max(level.value for level in found)
-        why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tokens per second"
+        why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tok/s"
         slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
         fast = [one for level in found if level.value >= (low + high) / 2 for one in slices[level.start : level.end]]
         return Drift("unsteady", why + what_changed(fast, slow), early=found[0].value, late=found[-1].value)
     if len(found) > 1:
-        return _changed(found, slices)
+        return _judge_levels(found, slices)
     moved = trend(values)
     if abs(moved.change) >= FELL and moved.chance < _SURE:
         return _drifting(moved, slices)
-    return _even(values)
+    return _judge_one_level(values)
 
 
-def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
+def _judge_levels(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
     """A fall where the last level is a low one, else a slow stretch that is over."""
     top = max(found, key=lambda level: level.value)
     last = found[-1]
@@ -196,12 +196,12 @@ def _changed(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
     share = 1 - min(level.value for level in after) / top.value
     moved = what_changed(slices[top.start : top.end], slices[low.start : low.end])
     if falls:
-        why = f"from minute {minute:g} on it generates {last.value:.1f} instead of {top.value:.1f} tokens per second"
+        why = f"from minute {minute:g} on decode runs at {last.value:.1f} instead of {top.value:.1f} tok/s"
         why = f"{why} ({1 - last.value / top.value:.0%} less){moved}"
         return Drift("falls", why, minute, found[0].value, last.value, slices[last.start].minute)
     back = next(level for level in found if level.start >= low.end and level.value >= (1 - FELL) * top.value)
     until, start = slices[back.start].minute, f"from minute {minute:g} " if low.start else ""
-    why = f"slower by {share:.0%} {start}until minute {until:g}, then {back.value:.1f} tokens per second{moved}"
+    why = f"slower by {share:.0%} {start}until minute {until:g}, then {back.value:.1f} tok/s{moved}"
     return Drift("recovers", why, minute, found[0].value, last.value)
 
 
@@ -216,12 +216,12 @@ def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
     while start > 0 and any(far[max(0, start - 3) : start]):
         start -= 1
     knee = slices[min(start, len(slices) - 1)].minute
-    why = f"little by little, {early:.1f} tokens per second at first and {late:.1f} at last: "
+    why = f"gradually from {early:.1f} to {late:.1f} tok/s: "
     why += f"{abs(moved.change):.0%} {way} over {slices[-1].minute - slices[0].minute:g} minutes"
     return Drift(verdict, why + what_changed(first, last), knee, early, late)
 
 
-def _even(values: Sequence[float]) -> Drift:
+def _judge_one_level(values: Sequence[float]) -> Drift:
     """One level, which may be held, or only kept on average."""
     middle, spread, least = statistics.median(values), series_noise(values), seen_from(values)
     part = max(1, len(values) // 4)
@@ -229,13 +229,13 @@ def _even(values: Sequence[float]) -> Drift:
     dips = [v for v in values if v < _DIP * middle]
     verdict = "unsteady"
     if spread > UNSTEADY * middle:
-        why = f"neighbouring stretches differ by {spread / middle:.0%}"
+        why = f"neighbouring time slices differ by {spread / middle:.0%}"
     elif len(dips) > max(1.0, _FEW_DIPS * len(values)):
-        why = f"{len(dips)} of {len(values)} stretches were slower by {1 - statistics.median(dips) / middle:.0%}"
+        why = f"{len(dips)} of {len(values)} time slices were slower by {1 - statistics.median(dips) / middle:.0%}"
     else:
         verdict = "steady" if least < _BLIND else "cannot_tell"
-        why = f"{early:.1f} tokens per second at first, {late:.1f} at last; stretches differ by {spread / middle:.1%}"
-        why += f", so a change of less than {least:.0%} could not be seen" if least > FELL else ""
+        why = f"{early:.1f} tok/s at the start, {late:.1f} at the end; time slices differ by {spread / middle:.1%}"
+        why += f", so a change below {least:.0%} would go unnoticed" if least > FELL else ""
     return Drift(verdict, why, early=early, late=late)
 
 
@@ -243,7 +243,7 @@ _UNITS = {
     "_clock_hz": _Unit(1e-6, "MHz", share=0.03),
     "_temperature_c": _Unit(1.0, "°C", least=3.0),
     "_power_w": _Unit(1.0, "W", share=0.05),
-    "_cpus": _Unit(1.0, "processors", least=0.3),
+    "_cpus": _Unit(1.0, "CPUs", least=0.3),
     "_bytes_per_s": _Unit(1e-9, "GB/s", share=0.2, least=5e7),
     "_bytes": _Unit(1e-9, "GB", share=0.05, least=2.5e8),
 }
@@ -255,16 +255,16 @@ _MOST_NAMED = 5
 
 
 def what_changed(before: Sequence[Slice], after: Sequence[Slice]) -> str:
-    """What else was different: "; with it, gpu0 clock went from 1980 to 1410 MHz"; empty where nothing was."""
+    """What else was different: "; at the same time gpu0 clock went from 1980 to 1410 MHz"; empty where nothing was."""
     known, later = ({name for one in side for name in one.seen} for side in (before, after))
     names = known & later | {name for name in later if known and _REASON in name}  # one that was never set has no name
     told = [
         text
         for ending in (_REASON, *_UNITS)
         for name in sorted(name for name in names if _ending(name) == ending)
-        if (text := _told(name, ending, _mean(before, name), _mean(after, name)))
+        if (text := _change_words(name, ending, _mean(before, name), _mean(after, name)))
     ]
-    return f"; with it, {', '.join(told[:_MOST_NAMED])}" if told else ""
+    return f"; at the same time {', '.join(told[:_MOST_NAMED])}" if told else ""
 
 
 def _ending(name: str) -> str:
@@ -277,7 +277,7 @@ def _mean(slices: Sequence[Slice], name: str) -> float:
     return statistics.fmean(one.seen[name] for one in slices if name in one.seen)
 
 
-def _told(name: str, ending: str, before: float, after: float) -> str:
+def _change_words(name: str, ending: str, before: float, after: float) -> str:
     if ending == _REASON:
         words = name.replace(_REASON, "").replace("_", " ")
         more = after - before > _SHARE_OF_REASON

@@ -166,11 +166,11 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
 def _too_few(passes: Sequence[Pass]) -> str:
     most = max(done.generated_tokens for done in passes)
     if most < FEWEST_TOKENS:
-        return f"no answer had more than {most} tokens, too few for a rate of decoding ({FEWEST_TOKENS} are needed)"
+        return f"no answer had more than {most} tokens, too few for a decode rate ({FEWEST_TOKENS} are needed)"
     if not any(map(prefill_rate, passes)):
         longest = max(done.prompt_tokens for done in passes)
         clock = "" if longest < SHORTEST_PROMPT else ", and the server does not time it"
-        return f"no prompt was long enough to time its reading: {longest} tokens at most{clock}"
+        return f"no prompt was long enough to time prefill: {longest} tokens at most{clock}"
     return ""
 
 
@@ -184,10 +184,10 @@ def _clocks(passes: Sequence[Pass]) -> str:
     share = client / server - 1
     if abs(share) <= CLOCKS_APART:
         return ""
-    seen = f"the client sees {client:.1f} tokens per second, the server tells {server:.1f}"
+    seen = f"the client measures {client:.1f} tok/s, the server reports {server:.1f}"
     if share > 0:
-        return f"{seen}: its clock holds {share:.0%} more than the time between the tokens"
-    return f"{seen}: the stream adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
+        return f"{seen}: its timer includes {share:.0%} more than the time between tokens"
+    return f"{seen}: streaming adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
 
 
 def _slow_start(passes: Sequence[Pass]) -> str:
@@ -199,34 +199,34 @@ def _slow_start(passes: Sequence[Pass]) -> str:
     if typical < SLOW_START_S or typical < SLOW_START_SHARE * whole:
         return ""
     return (
-        f"{typical:.2f} s of the {whole:.2f} s to the first token are neither reading the prompt nor a queue that the "
-        "server knows: the way there, the template, the first step"
+        f"{typical:.2f} s of the {whole:.2f} s to the first token are neither prefill nor a queue that the "
+        "server reports: network, template or first step"
     )
 
 
 def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
     each = [done.generated_tokens / (done.gaps.count + 1) for done in passes if done.gaps]  # tokens of a piece
     if each and statistics.median(each) >= SEVERAL_TOKENS:
-        yield f"a piece of the stream holds {statistics.median(each):.1f} tokens: the gaps are those between pieces"
+        yield f"a chunk of the stream has {statistics.median(each):.1f} tokens: the gaps are between chunks"
     if known := [done for done in passes if done.cached_tokens]:
         cached, whole = sum(d.cached_tokens for d in known), sum(d.cached_tokens + d.prompt_tokens for d in known)
         held = f"a prompt cache held {cached} of {whole} prompt tokens in {len(known)} of {len(passes)} requests"
-        yield f"{held}; prefill counts only those that were computed"
+        yield f"{held}; prefill counts only computed tokens"
     if thought := sum(done.thinking_tokens or 0 for done in passes):
         whole = sum(done.generated_tokens for done in passes if done.thinking_tokens is not None)
-        yield f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking; they count too"
+        yield f"{thought} of {whole} generated tokens ({thought / whole:.0%}) were thinking tokens, which count too"
     if early := [done for done in passes if done.ended_early]:
         shortest = min(early, key=lambda done: done.generated_tokens)
-        ended = f"the model ended {len(early)} of {len(passes)} answers before it had generated what was asked"
+        ended = f"the model ended {len(early)} of {len(passes)} answers early"
         yield f"{ended}, one after {shortest.generated_tokens} of {shortest.asked_tokens} tokens"
     shares = [share for done in passes if (share := waiting_cpus(done)) is not None]
     if disturbed := sum(share > WAITING_CPUS for share in shares):
-        waited = f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a processor"
-        yield f"{waited}, in the worst for {max(shares):.1f} processors' worth: other programs were in the way"
+        waited = f"in {disturbed} of {len(shares)} requests the runtime's threads waited for a CPU"
+        yield f"{waited} ({max(shares):.1f} threads on average in the worst): other programs interfered"
 
 
 def waiting_cpus(done: Pass) -> float | None:
-    """How many threads of the server were ready and waited for a processor, on average; None where nobody looked."""
+    """How many threads of the server were ready and waited for a processor, on average; None where not checked."""
     if done.waited_for_cpu_s is None or done.client_total_s <= 0:
         return None
     return done.waited_for_cpu_s / done.client_total_s

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from unslow.facts.bench import DECODE, PREFILL, Change
 from unslow.facts.verification import REQUEST, Sample, Side
-from unslow.think.stats.comparison import RUN_EXPERIENCE, Variance, hodges_lehmann, pooled, usual_variance
+from unslow.think.stats.comparison import RUN_EXPERIENCE, Variance, hodges_lehmann, pooled_variance, usual_variance
 from unslow.think.stats.repeats import CONFIDENCE, robust_deviation, student_quantile
 
 METRICS = (REQUEST, DECODE, PREFILL)  # The whole request first: it is what one waits for, and decides
@@ -19,7 +19,7 @@ FIRST_LOOK, LOOK_EVERY = 6, 1.5
 """Looks after 6, 9, 14, 21 ... rounds: each look is another chance to stop at a lucky moment."""
 NARROW, OF_THE_GAIN = 0.015, 0.15
 """An interval is narrow from here on, as a share on either side; of a large gain, a part of it will do."""
-SAME = 0.03  # Two are the same where a difference of this share, either way, is excluded: nobody feels less
+SAME = 0.03  # Two are the same where a difference of this share, either way, is ruled out: less is not noticeable
 _SAME_LOG = math.log1p(SAME)
 _TWICE = math.log(2)
 MOST_EXACT = 60  # Pairs whose ranks are counted one by one; more of them are as good as normal
@@ -50,7 +50,7 @@ def gain_of(gains: Sequence[float], confidence: float = CONFIDENCE) -> Gain:
 
     Both of a pair meet the same minute, so only their ratio counts. The middle is that of Hodges and Lehmann (the
     median of the means of any two), and the interval is what Wilcoxon's signed ranks do not exclude: neither asks
-    for normal noise, and of a dozen rounds one in which somebody else was busy hardly moves them. Five rounds or
+    for normal noise, and of a dozen rounds one in which other work ran hardly moves them. Five rounds or
     fewer do not reach 95 % that way: there it is Student's t, which is wide, as it should be.
     """
     if 2.0 ** (1 - len(gains)) <= 1 - confidence:  # all on one side is rarer than that by chance
@@ -95,13 +95,13 @@ def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
     parts += [Variance((_OF_THE_HOST * drift) ** 2, RUN_EXPERIENCE)] if drift else []
     crowd = max(crowding(before), crowding(after))
     parts += [Variance((_OF_THE_CROWD * math.log1p(-crowd)) ** 2, RUN_EXPERIENCE)] if crowd else []
-    whole = pooled(parts)
+    whole = pooled_variance(parts)
     reach = student_quantile(CONFIDENCE, whole.freedom) * math.sqrt(whole.value)
     return Gain(middle, middle - reach, middle + reach, min(len(old), len(new)))
 
 
 def host_drift(before: Side, after: Side) -> float | None:
-    """By how much the host itself was faster the second time, in logarithms; None where nobody measured it."""
+    """By how much the host itself was faster the second time, in logarithms; None where not measured."""
     if not before.host_bytes_per_s or not after.host_bytes_per_s:
         return None
     old, new = (statistics.median(side.host_bytes_per_s) for side in (before, after))
@@ -109,7 +109,7 @@ def host_drift(before: Side, after: Side) -> float | None:
 
 
 def crowding(side: Side) -> float:
-    """The share of the time that other programs may have taken from it: no more than somebody waited, or they computed.
+    """The share of the time that other programs may have taken from it: at most what was waited, or what they computed.
 
     Either alone says too much: own threads wait for each other too, and others may have processors to themselves.
     """
@@ -124,7 +124,7 @@ def _of_rounds(values: Sequence[float]) -> Variance:
 
 
 def verdict_of(gain: Gain) -> Change:
-    """The same comes first: a difference that is sure and that nobody feels is none."""
+    """The same comes first: a significant but unnoticeable difference is none."""
     if gain.low >= -_SAME_LOG and gain.high <= _SAME_LOG:
         return "same"
     if gain.low > 0:
@@ -137,14 +137,14 @@ def because_of(gain: Gain, verdict: Change) -> str:
     # As percents where the gain is small, else as multiples
     ratios = [math.exp(value) for value in (gain.middle, gain.low, gain.high)]
     middle, low, high = (f"×{r:.2f}" if abs(gain.middle) > _TWICE else f"{r - 1:+.1%}" for r in ratios)
-    seen = f"{middle} (95 % sure: {low} to {high})"
+    seen = f"{middle} (95 % interval {low} to {high})"
     match verdict:
         case "same":
-            return f"no difference that anybody feels: {seen}"
+            return f"no noticeable difference: {seen}"
         case "cannot_tell" if gain.pairs <= 1:
-            return f"{middle} in the only round: one round says nothing about noise"
+            return f"{middle} in the only round: one round cannot show the noise"
         case "cannot_tell":
-            return f"can't be told from noise: {seen}"
+            return f"within noise: {seen}"
         case _:
             return f"{verdict}: {seen}"
 

@@ -40,7 +40,7 @@ USUAL = {DECODE: 128, PREFILL: 512}
 """What llama-bench measures where nothing else is asked for, and so what people publish."""
 OWN = "llama_bench."
 SWITCHES = {-1: "auto", 0: "off", 1: "on"}
-_NO_REPEATS = "only means are known, without the repeats behind them (`llama-bench -o json` has them)"
+_NO_REPEATS = "only averages are known, not the single repeats (`llama-bench -o json` has them)"
 _MOST_DIGITS = 15
 _MOST_NS = 2.0**53  # A hundred days: what is longer is no time
 
@@ -113,7 +113,7 @@ def _by_depth(rows: Sequence[BenchRow]) -> Iterator[Sweep]:
         figures = {figure: spread_of(here[test]) for figure, test in tests if test in here}
         points += [SweepPoint(at=tokens, label=f"d{tokens}", figures=figures)] if figures else []
     if len(points) > 1:
-        because = "these are the speeds that llama-bench measured; what the machine did meanwhile is not known"
+        because = "speeds from llama-bench; the state of the machine meanwhile is unknown"
         yield Sweep(axis="depth", points=tuple(points), verdict="cannot_tell", because=because)
 
 
@@ -126,7 +126,7 @@ def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
     Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What the
     benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
     """
-    common, tests = _common(bench), _measured(bench)
+    common, tests = _common(bench), _measured_tests(bench)
     if bench.protocol == "imported":  # by the names of llama-bench's tests
         named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
         tests = ((_lengths(test), speeds, None) for test, speeds in named)
@@ -137,11 +137,11 @@ def _lengths(test: str) -> dict[str, int]:
     """`pp512+tg128 @ d4096` as its numbers."""
     fields = {"pp": "n_prompt", "tg": "n_gen", "d": "n_depth"}
     words = [(word.rstrip("0123456789"), word) for word in test.replace(" @ ", "+").split("+")]
-    numbers = {fields[kind]: _whole(word[len(kind) :]) for kind, word in words if kind in fields}
+    numbers = {fields[kind]: _parse_int(word[len(kind) :]) for kind, word in words if kind in fields}
     return {name: number for name, number in numbers.items() if number is not None}
 
 
-def _measured(bench: Bench) -> Iterator[_Test]:
+def _measured_tests(bench: Bench) -> Iterator[_Test]:
     counted = [done for done in bench.passes if done.round > 0]
     short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
@@ -199,10 +199,10 @@ def _common(bench: Bench) -> dict[str, Any]:
     number, _, commit = bench.runtime_version.removeprefix("b").partition("-")
     # `llama 8.0B Q4_K_M`, as far as it is known.
     words = [bench.settings.get(f"model.{name}", "") for name in ("architecture", "parameters", "quant")]
-    if count := _whole(words[1]):
+    if count := _parse_int(words[1]):
         words[1] = f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"  # noqa: PLR2004 (a billion)
     known: dict[str, Any] = {
-        "build_number": _whole(number) or 0,
+        "build_number": _parse_int(number) or 0,
         "build_commit": commit or "unknown",
         "cpu_info": bench.machine.cpu,
         "gpu_info": ", ".join(bench.machine.gpus),
@@ -215,29 +215,28 @@ def _common(bench: Bench) -> dict[str, Any]:
     for field in msgspec.structs.fields(BenchRow):
         text = settings.get(ROW_SETTINGS.get(field.name, f"{OWN}{field.name}"))
         if text is not None and field.name not in (*ROW_RESULTS, *ROW_IDENTITY):
-            known |= _typed(field.name, text, field.default)
+            known |= _typed_setting(field.name, text, field.default)
     # As llama-bench lists them: the processor only where there is nothing else
     names = [name for name in known.get("backends", "").replace(" ", "").split(",") if name]
     backends = {"backends": ",".join(name for name in names if name.upper() != "CPU") or "CPU"} if names else {}
     return known | backends
 
 
-def _typed(name: str, text: str, default: Any) -> dict[str, Any]:
-    """The setting as the field has it; nothing where it is no such value."""
+def _typed_setting(name: str, text: str, default: Any) -> dict[str, Any]:
     switches = {word: number for number, word in SWITCHES.items()}
     if isinstance(default, str):
         return {name: text}
     if text in switches:
         return {name: bool(switches[text]) if isinstance(default, bool) else switches[text]}
-    number = None if isinstance(default, bool) else _whole(text)
+    number = None if isinstance(default, bool) else _parse_int(text)
     return {} if number is None else {name: number}
 
 
-def _whole(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     digits = text.removeprefix("-")
     return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
 
 
 def base_name(path: str) -> str:
-    """Without the folders, which are nobody's business."""
+    """Without the folders, which are private."""
     return path.replace("\\", "/").rpartition("/")[2]

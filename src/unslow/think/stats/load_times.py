@@ -30,21 +30,25 @@ def judge_load(
 ) -> SweepVerdict:
     """disk_bound, not_disk, same or cannot_tell: where a cold start's time goes; `file_bytes` is the whole model."""
     if cold is None or not warm:
-        return SweepVerdict("cannot_tell", "a cold start and a warm one are needed")
+        return SweepVerdict("cannot_tell", "a cold and a warm start are needed")
     if any((start.waited_s or 0.0) > DISTURBED * start.load_s for start in (cold, *warm)):
-        return SweepVerdict("cannot_tell", "other work had the processors while the model was loaded")
+        return SweepVerdict("cannot_tell", "other programs used the CPU while the model loaded")
     usual = statistics.median(start.load_s for start in warm)
     extra = cold.load_s - usual
-    told = f"{cold.load_s:.2g} s cold, {usual:.2g} s with the file in memory"
+    told = f"{cold.load_s:.2g} s cold, {usual:.2g} s with the file in the page cache"
     request = ""
     if cold.first_s is not None and cold.later_s is not None and cold.first_s >= COLD_WARM_UP * cold.later_s:
         request = f"the first request after a cold start takes {cold.first_s:.2g} s, later ones {cold.later_s:.2g} s"
     scatter = max(start.load_s for start in warm) - min(start.load_s for start in warm)
     if extra <= max(NOTHING_S, NOTHING_SHARE * usual, scatter):
-        said = [f"{told}: no difference beyond that of any two starts", request]
+        said = [f"{told}: no difference beyond noise", request]
         return SweepVerdict("same", "; ".join(filter(None, said)))
     verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
-    where = "most of a cold start is waiting for the disk" if verdict == "disk_bound" else "most of it is not the disk"
+    where = (
+        "most of a cold start is waiting for the disk"
+        if verdict == "disk_bound"
+        else "most of a cold start is not the disk"
+    )
     speed = _speed(cold, extra, file_bytes, disk_bytes_per_s)
     return SweepVerdict(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
 
@@ -54,8 +58,8 @@ def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: flo
     if size <= 0 or extra_s <= 0:
         return ""
     got = size / extra_s
-    told = f"{size / GB:.2g} GB were read at {got / GB:.2g} GB/s"
+    told = f"{size / GB:.2g} GB read at {got / GB:.2g} GB/s"
     if not disk_bytes_per_s:
         return told
-    told += f", the disk gives {disk_bytes_per_s / GB:.2g} GB/s from end to end"
-    return f"{told}: reading in small pieces wastes it" if got < SLOWLY * disk_bytes_per_s else told
+    told += f", the disk reaches {disk_bytes_per_s / GB:.2g} GB/s sequentially"
+    return f"{told}: small reads waste it" if got < SLOWLY * disk_bytes_per_s else told

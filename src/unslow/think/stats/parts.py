@@ -17,7 +17,7 @@ from unslow.think.stats.repeats import Difference, paired_difference, spread_of
 
 STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
 UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
-NEEDS_STEP = "what llama-bench measures of the same model tells the step from the rest: give its JSON"
+NEEDS_STEP = "a llama-bench result of the same model (JSON) would separate the step from the rest"
 FARTHEST_TOKENS = 512
 """From the depth of the server's tokens: over so many, reading the context adds little to a step."""
 _CLEAR = 0.02  # Of the token: less than this is below what the driver's counter shows, which has whole percents
@@ -35,7 +35,7 @@ class Round(NamedTuple):
 
     usual: Timing  # As the server is set up, every token sent as it comes
     greedy: Timing = Timing()  # The same without its samplers
-    silent: Timing = Timing()  # As it is set up, sent whole in the end: nothing is sent meanwhile
+    silent: Timing = Timing()  # With the current settings, sent at the end: nothing is sent meanwhile
 
     @property
     def total_s(self) -> float | None:
@@ -109,10 +109,10 @@ def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | N
 def _remainder(rest: Difference, step: Step | None) -> Part:
     """All that is not a part of its own; where the step is unknown, it is the most of this."""
     if step is None:
-        how = "what is left: the device's step and the server's own loop around it"
+        how = "the remainder: the device's step and the server's own loop around it"
         return Part(name=STEP_AND_LOOP, seconds=rest.middle, low_s=rest.low, high_s=rest.high, told_apart=True, how=how)
     low, high = rest.low - step.high_s, rest.high - step.low_s
-    how = "what is left: the server's loop between two steps (batch, threads, text), and whatever else differs"
+    how = "the remainder: the server's loop between two steps (batch, threads, text), and anything else that differs"
     return Part(
         name=UNEXPLAINED,
         seconds=rest.middle - step.seconds,
@@ -126,40 +126,40 @@ def _remainder(rest: Difference, step: Step | None) -> Part:
 def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[str, ...]:
     names = {part.name for part in found}
     notes = [
-        f"{part.name}: below zero, so the two ways did not run under the same conditions"
-        for part in found
-        if part.high_s < 0
+        f"{part.name}: negative, so the two did not run under the same conditions" for part in found if part.high_s < 0
     ]
     if SAMPLING not in names:
-        notes.append("sampling: no answer without samplers was timed")
+        notes.append("sampling: no request without samplers was timed")
     if DELIVERY not in names:
-        notes.append("streaming and delivery: the server has no clock of its own, so they are in the rest")
+        notes.append("streaming and delivery: the server reports no times, so they are part of the rest")
     if step is None:
         notes.append(NEEDS_STEP)
     elif rest.high < step.low_s:
-        notes.append("the step is longer than the server's whole token: the two did not run under the same conditions")
+        notes.append(
+            "the step is longer than the server's time per token: the two did not run under the same conditions"
+        )
     return tuple(notes)
 
 
-def _less(first: float | None, second: float | None) -> float | None:
+def _difference(first: float | None, second: float | None) -> float | None:
     return first - second if first is not None and second is not None else None
 
 
 def _sampling(one: Round) -> float | None:
     """By the server's clock where it has one, because the client's adds the noise of the way."""
-    by_server = _less(one.usual.server_s, one.greedy.server_s)
-    return by_server if by_server is not None else _less(one.usual.client_s, one.greedy.client_s)
+    by_server = _difference(one.usual.server_s, one.greedy.server_s)
+    return by_server if by_server is not None else _difference(one.usual.client_s, one.greedy.client_s)
 
 
 _Way = tuple[str, Callable[[Round], float | None], str]
 _WAYS: tuple[_Way, ...] = (
-    (SAMPLING, _sampling, "as it is set up, less the same without samplers"),
+    (SAMPLING, _sampling, "with the current settings, minus the same without samplers"),
     (
         STREAMING,
-        lambda one: _less(one.usual.server_s, one.silent.server_s),
-        "sent as it comes, less the same sent whole in the end; by the server's clock",
+        lambda one: _difference(one.usual.server_s, one.silent.server_s),
+        "streamed, minus the same sent at the end; by the server's clock",
     ),
-    (DELIVERY, lambda one: _less(one.usual.client_s, one.usual.server_s), "the client's clock less the server's"),
+    (DELIVERY, lambda one: _difference(one.usual.client_s, one.usual.server_s), "the client's time minus the server's"),
 )
 
 
@@ -179,11 +179,11 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
     if step is None:
         return msgspec.structs.replace(parts, gpu_idle_s=idle)
     whole, beside = parts.seconds, parts.seconds - step
-    note = f"the GPU is idle for {idle / whole:.0%} of a token, the parts beside its step are {beside / whole:.0%}"
+    note = f"the GPU is idle for {idle / whole:.0%} of a token; the parts outside its step are {beside / whole:.0%}"
     if max(idle, beside) < _CLEAR * whole:
-        note = "the GPU is idle for next to no time, as the parts say"
+        note = "the GPU is almost never idle, which agrees with the parts"
     elif abs(idle - beside) >= max(idle, beside) / 2:
-        note = f"{note}: they do not agree"
+        note = f"{note}: these disagree"
     return msgspec.structs.replace(parts, gpu_idle_s=idle, notes=(*parts.notes, note))
 
 

@@ -121,7 +121,7 @@ def paired_difference(values: Sequence[float]) -> Difference:
 def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> str:
     """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three.
 
-    Differences that nobody would act on are none: repeats within 5 % of each other agree, whatever pattern they
+    Differences too small to act on are none: repeats within 5 % of each other agree, whatever pattern they
     make.
     """
     middle = statistics.median(values) if values else 0.0
@@ -140,7 +140,7 @@ def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> s
         slow, fast = (above, below) if lower_is_better else (below, above)
         low, high = statistics.median(below), statistics.median(above)
         off = (high / low - 1) if low > 0 and lower_is_better else 1 - low / high
-        return f"the repeats are in two groups: {len(slow)} were about {off:.0%} slower than the other {len(fast)}"
+        return f"the repeats form two groups: {len(slow)} were about {off:.0%} slower than the other {len(fast)}"
     # Noise without a pattern, where it is large
     deviation = statistics.fmean(abs(value - middle) for value in values) / middle
     if deviation < _SCATTER:
@@ -171,7 +171,7 @@ def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:
         return ""
     verb = "rises" if way > 0 else "falls"
     what = "the time" if lower_is_better else "the speed"
-    return f"{what} {verb} from repeat to repeat, by {abs(end / start - 1):.0%} from the start to the end"
+    return f"{what} {verb} steadily over the repeats, by {abs(end / start - 1):.0%} in total"
 
 
 @lru_cache(maxsize=1024)

@@ -28,7 +28,7 @@ from unslow.facts.errors import UserError
 LONGEST = 200
 _LARGEST = 1e9
 EXAMPLES = (
-    "allowed are such as: decode >= 0.7 * expected; decode >= 95% of last; prefill > 500 tok/s; ttft < 2 s; "
+    "examples: decode >= 0.7 * expected; decode >= 95% of last; prefill > 500 tok/s; ttft < 2 s; "
     "p95 <= 50 ms; decode >= 40 and ttft < 1 s"
 )
 METRICS = {
@@ -77,40 +77,40 @@ class Condition(NamedTuple):
 def parse_requirement(text: str) -> Condition:
     """The condition that the words mean; UserError with examples where they mean none."""
     if len(text) > LONGEST:
-        raise _nonsense(text, f"is longer than {LONGEST} characters")
+        raise _invalid(text, f"is longer than {LONGEST} characters")
     words = text.strip()
     if not words:
-        raise _nonsense(text, "is empty")
+        raise _invalid(text, "is empty")
     return Condition(words, tuple(_clause(part) for part in _AND.split(words.lower())))
 
 
 def _clause(part: str) -> Clause:
     found = _CLAUSE.fullmatch(part.strip())
     if not found:
-        raise _nonsense(part, "is no comparison")
+        raise _invalid(part, "is not a comparison")
     word, sign, bound = found.groups()
     metric = METRICS.get(word, word)
     if metric not in WORDS:
-        raise _nonsense(part, f"names no figure: there are {', '.join(METRICS)}")
-    factor, of = _bound(bound.strip(), metric, part)
+        raise _invalid(part, f"does not name a figure: choose from {', '.join(METRICS)}")
+    factor, of = _parse_bound(bound.strip(), metric, part)
     if factor > _LARGEST:
-        raise _nonsense(part, "has a bound beyond all measure")
+        raise _invalid(part, "has a bound that is out of range")
     return Clause(metric, {"≥": ">=", "≤": "<="}.get(sign, sign), factor, of)  # type: ignore[arg-type]
 
 
-def _bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
+def _parse_bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
     if found := _SHARE.fullmatch(text):
         return _share(found[1], found[2]), found[3]  # type: ignore[return-value]
     if found := _TURNED.fullmatch(text):
         return _share(found[2] or "1", found[3]), found[1]  # type: ignore[return-value]
     found = _PLAIN.fullmatch(text)
     if not found:
-        raise _nonsense(part, "has a bound that is neither a number nor a share of `expected` or `last`")
+        raise _invalid(part, "has a bound that is neither a number nor a share of `expected` or `last`")
     unit, is_time = found[2], metric in LOWER_IS_BETTER
     if unit and unit not in (_SECONDS if is_time else _RATES):
-        raise _nonsense(part, f"has the unit {unit!r}, and {WORDS[metric]} is in {'s or ms' if is_time else 'tok/s'}")
+        raise _invalid(part, f"has the unit {unit!r}, but {WORDS[metric]} is in {'s or ms' if is_time else 'tok/s'}")
     if not unit and metric in GAPS:
-        raise _nonsense(part, "has a time without a unit: say ms or s")
+        raise _invalid(part, "has a time without a unit: add ms or s")
     return float(found[1]) * (_SECONDS[unit or "s"] if is_time else 1.0), ""
 
 
@@ -118,27 +118,27 @@ def _share(number: str, percent: str | None) -> float:
     return float(number) / (100 if percent else 1)
 
 
-def _nonsense(text: str, why: str) -> UserError:
+def _invalid(text: str, why: str) -> UserError:
     return UserError(f"--require {text[:60]!r} {why}", EXAMPLES)
 
 
 def judge_requirement(condition: Condition, bench: Bench, last: Bench | None = None) -> Requirement:
     """Whether the benchmark meets the condition; `last` is the benchmark before, where the condition speaks of it."""
-    verdicts = [_judged(clause, bench, last) for clause in condition.clauses]
+    verdicts = [_judge_clause(clause, bench, last) for clause in condition.clauses]
     outcomes = [holds for holds, _ in verdicts]
     holds = False if False in outcomes else None if None in outcomes else True
     return Requirement(asked=condition.asked, holds=holds, because="; ".join(because for _, because in verdicts))
 
 
-def _judged(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | None, str]:
+def _judge_clause(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | None, str]:
     word, spread = WORDS[clause.metric], bench.figures.get(clause.metric)
     if spread is None:
         return None, f"{word} was not measured"
     reference = _reference(clause, bench, last)
     if isinstance(reference, str):
-        return None, f"{word} is {_shown(clause.metric, spread.median)}, but {reference}"
-    shown, bound = _shown(clause.metric, spread.median), clause.factor * reference
-    asked = _shown(clause.metric, bound)
+        return None, f"{word} is {_value_words(clause.metric, spread.median)}, but {reference}"
+    shown, bound = _value_words(clause.metric, spread.median), clause.factor * reference
+    asked = _value_words(clause.metric, bound)
     if clause.of:
         whose = {"expected": "expected", "last": "last time"}[clause.of]
         asked = f"{clause.factor:g} × {_number(clause.metric, reference)} {whose} = {asked}"
@@ -147,17 +147,16 @@ def _judged(clause: Clause, bench: Bench, last: Bench | None) -> tuple[bool | No
         low, high = _number(clause.metric, spread.low), _number(clause.metric, spread.high)
         measured = f"measured ({low} to {high} in {spread.count} repeats)"
         if spread.low <= bound <= spread.high:
-            doubt = "; the bound is within the noise, so another run may decide otherwise"
-    said = f"{word}: {shown} {measured}, asked for {clause.sign} {asked}{doubt}"
+            doubt = "; the bound is within noise, so another run may differ"
+    said = f"{word}: {shown} {measured}, required {clause.sign} {asked}{doubt}"
     return _SIGNS[clause.sign](spread.median, bound), said
 
 
 def _reference(clause: Clause, bench: Bench, last: Bench | None) -> float | str:
-    """What the factor multiplies, or why it is not known."""
     if not clause.of:
         return 1.0
     if clause.of == "expected":
-        return bench.expected.get(clause.metric) or "what to expect of it is not known here"
+        return bench.expected.get(clause.metric) or "no expected value is known"
     if last is None:
         return "there is no earlier benchmark of the same model and runtime"
     spread = last.figures.get(clause.metric)
@@ -170,6 +169,6 @@ def _number(metric: str, value: float) -> str:
     return f"{value * 1e3:.1f}" if metric in GAPS else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"  # noqa: PLR2004
 
 
-def _shown(metric: str, value: float) -> str:
+def _value_words(metric: str, value: float) -> str:
     unit = "tok/s" if metric not in LOWER_IS_BETTER else "ms" if metric in GAPS else "s"
     return f"{_number(metric, value)} {unit}"

@@ -107,8 +107,8 @@ class Turn(NamedTuple):
     round: int
 
 
-class Dropped(NamedTuple):
-    """Why somebody left, and in which round."""
+class DroppedCandidate(NamedTuple):
+    """Why a candidate left, and in which round."""
 
     why: str
     round: int
@@ -125,7 +125,7 @@ class Halving:
     def __init__(self, count: int, budget_s: float, references: Collection[int] = (0,), seed: int = 0) -> None:
         self.budget_s, self.references = budget_s, frozenset(references)
         self.alive = list(range(count))
-        self.dropped: dict[int, Dropped] = {}
+        self.dropped: dict[int, DroppedCandidate] = {}
         self.levels: list[dict[int, float]] = [{} for _ in range(count)]
         """By candidate: the logarithm of its speed in each round."""
         self.took_s: list[list[float]] = [[] for _ in range(count)]
@@ -147,10 +147,10 @@ class Halving:
             elif self.round == 1:
                 # Not all can be measured even once and then again: the rest of the round is left out
                 for index in list(self._queue):
-                    self._drop(index, "not measured: there is no time for it; give more with --seconds")
+                    self._drop(index, "not measured: out of time; raise --seconds")
                 self._queue = []
             else:
-                self.finish("the time is over")
+                self.finish("out of time")
         return None
 
     def note(self, index: int, took_s: float, request_s: Sequence[float]) -> None:
@@ -190,7 +190,7 @@ class Halving:
         return self.gain(over, of, max(CONFIDENCE, 1 - 2 * (1 - CONFIDENCE) / max(1, tried)))
 
     def estimate_s(self, index: int) -> float:
-        """How long its next turn takes: as long as its own, else as that of others; 0 where nobody was measured."""
+        """How long its next turn takes: as long as its own, else as that of others; 0 where none was measured."""
         own = self.took_s[index] or [took for every in self.took_s for took in every]
         return statistics.median(own) if own else 0.0
 
@@ -201,7 +201,7 @@ class Halving:
 
     def _drop(self, index: int, why: str) -> None:
         self.alive.remove(index)
-        self.dropped[index] = Dropped(why, self.round)
+        self.dropped[index] = DroppedCandidate(why, self.round)
 
     def _has_time(self, index: int) -> bool:
         late = self.spent_s + self.estimate_s(index) > self.budget_s
@@ -230,7 +230,7 @@ class Halving:
         if looks and self._is_decided():
             return
         self.round += 1
-        # By lot, and in the next round the other way round: a machine that slowly gets slower harms nobody
+        # By lot, and in the next round the other way round: a machine that slowly gets slower harms none
         names = {index: f"{self._seed} {self.round // 2} {index}".encode() for index in self.alive}
         lots = {index: blake2b(name, digest_size=8).digest() for index, name in names.items()}
         self._queue = sorted(self.alive, key=lots.__getitem__, reverse=bool(self.round % 2))
@@ -254,16 +254,16 @@ class Halving:
         return max(1, int(seconds / stages / cost)) if cost else 1
 
     def _is_decided(self) -> bool:
-        """Whether one is left, or nobody would feel which of those left is taken."""
+        """Whether one is left, or the remaining ones are equally fast."""
         leader = self.leader
         if leader is None:
             self.finish("nothing ran")
         elif len(self.alive) == 1:
-            self.finish("one is left")
+            self.finish("one candidate is left")
         else:
             gains = [self.gain(index, leader) for index in self.alive if index != leader]
             if all(gain and gain.pairs >= FEWEST_PAIRS and verdict_of(gain) == "same" for gain in gains):
-                self.finish("those left are alike")
+                self.finish("the remaining candidates are equal")
         return bool(self.end)
 
     def _scores(self, indexes: Sequence[int]) -> dict[int, float]:
@@ -281,11 +281,11 @@ class Halving:
 def _slower(gain: Gain) -> str:
     rounds = "1 round" if gain.pairs == 1 else f"{gain.pairs} rounds"
     if gain.middle <= 0:
-        return f"no faster than the best in {rounds}"
+        return f"not faster than the best in {rounds}"
     return f"takes {math.expm1(gain.middle):.1%} longer than the best in {rounds}"
 
 
-class Measured(NamedTuple):
+class CandidateFigures(NamedTuple):
     """What is known of one candidate beside its levels."""
 
     command: str
@@ -307,7 +307,7 @@ class TuneContext(NamedTuple):
 
 
 def judge_tuning(
-    candidates: Candidates, measured: Sequence[Measured], halving: Halving, told: TuneContext
+    candidates: Candidates, measured: Sequence[CandidateFigures], halving: Halving, told: TuneContext
 ) -> TuneReport:
     """The whole report."""
     winner = winner_of(halving, candidates.plan)
@@ -316,7 +316,7 @@ def judge_tuning(
     usual = [(took, statistics.median(took)) if took else ([0.0], 0.0) for took in halving.took_s]
     found = [(n, max(took), middle) for n, (took, middle) in enumerate(usual) if max(took) > _STALL * middle + _STALL_S]
     stalls = [
-        f"{candidates.all[n].name}: a turn took {longest:.0f} s, others {middle:.0f} s: was the machine busy?"
+        f"{candidates.all[n].name}: one turn took {longest:.0f} s, others {middle:.0f} s: was the machine busy?"
         for n, longest, middle in found
     ]
     return TuneReport(
@@ -363,22 +363,25 @@ def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:
     gain = halving.best_gain(DEFAULT, winner)
     if gain is None:
         why = halving.dropped[DEFAULT].why if DEFAULT in halving.dropped else "not measured"
-        return "faster", f"llama.cpp's own choice did not run: {why}"
+        return "faster", f"the llama.cpp defaults did not run: {why}"
     sure = verdict_of(gain)
-    words = f"the best of {count}, which is allowed for, against llama.cpp's own choice: {because_of(gain, sure)}"
+    words = f"the best of {count} (allowed for) compared with the llama.cpp defaults: {because_of(gain, sure)}"
     return ("faster" if sure == "faster" else "cannot_tell"), words
 
 
 def _of_default(halving: Halving, others: int) -> tuple[Verdict, str]:
     """Whether those that were measured to the end could still be faster than llama.cpp's own choice."""
     if not others or len(halving.levels[DEFAULT]) < _FEWEST_ROUNDS:
-        return "cannot_tell", "too little was measured: give it more time with --seconds"
+        return "cannot_tell", "too few measurements: raise --seconds"
     gains = [gain for index in halving.alive if index != DEFAULT and (gain := halving.gain(DEFAULT, index))]
     most = math.expm1(max((gain.high for gain in gains), default=0.0))
     if most > SAME:
         words = f"up to {most:.0%} faster" if most < _ENDLESS else "any faster"
-        return "cannot_tell", f"llama.cpp's own choice was the fastest, and another could still be {words}: noise"
-    return "default_is_best", f"none of {others} others is faster by more than anybody feels"
+        return (
+            "cannot_tell",
+            f"the llama.cpp defaults were the fastest; within noise another candidate could be {words}",
+        )
+    return "default_is_best", f"none of {others} others is noticeably faster"
 
 
 def _over(gain: Callable[[int, int], Gain | None], other: int | None, winner: int | None) -> IntervalShown | None:
@@ -388,7 +391,7 @@ def _over(gain: Callable[[int, int], Gain | None], other: int | None, winner: in
     )
 
 
-def _trial(index: int, candidate: Candidate, measured: Measured, halving: Halving) -> TrialShown:
+def _trial(index: int, candidate: Candidate, measured: CandidateFigures, halving: Halving) -> TrialShown:
     levels, left = halving.levels[index], halving.dropped.get(index)
     request = spread_of([math.exp(-level) for level in levels.values()]) if levels else None
     said = candidate.speed.request_s.mid if candidate.speed else 0.0

@@ -17,7 +17,7 @@ Settings = dict[Knob, Setting]
 Step = tuple[str, Settings]  # A few words, and what is turned; None takes a setting away
 MOST = 16  # More of them would share the time so that none is measured well
 DEFAULT = 0
-OWN_CHOICE = "llama.cpp's own choice"
+OWN_CHOICE = "llama.cpp defaults"
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
 _EQUAL = 0.001  # Of perplexity: what the plan calls equal too
 _WIDER = 16 / 8.5  # A number of 16 bits over one of q8_0, which has a scale for each block of 32
@@ -35,10 +35,10 @@ class Candidate(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """All of them, llama.cpp's own choice first, then by how much is expected of them."""
+    """All of them, llama.cpp defaults first, then by how much is expected of them."""
 
     all: tuple[Candidate, ...]
-    plan: int | None  # Which of them the plan recommends: it may be llama.cpp's own choice
+    plan: int | None  # Which of them the plan recommends: it may be llama.cpp defaults
 
     @property
     def references(self) -> tuple[int, ...]:
@@ -93,7 +93,12 @@ class Around(NamedTuple):
 def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     """What to measure, without doubles."""
     best = plan.options[plan.recommended] if plan.recommended is not None else None
-    usual = _default(plan, best)
+    # The defaults, with the same context and slots as all others, so that they can be compared
+    planned = as_settings(best.settings) if best else {}
+    users = max(1, plan.goal.users)
+    slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
+    context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
+    usual: Settings = {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
     around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
     same = best if best and around.settings == usual else None if plan.of_running else plan.current
     every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
@@ -113,15 +118,6 @@ def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     return Candidates(tuple(found.values())[:MOST], at)
 
 
-def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
-    """Only what the work itself asks for: the same context and slots for all, or it would be no comparison."""
-    planned = as_settings(best.settings) if best else {}
-    users = max(1, plan.goal.users)
-    slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
-    context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
-    return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
-
-
 def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> bool:
     context = best.context if best else plan.goal.context
     file = as_settings(option.settings).get(Knob.MODEL_FILE)
@@ -135,7 +131,6 @@ def _serves(option: OptionShown, plan: PlanReport, best: OptionShown | None) -> 
 
 
 def _key(settings: tuple[ChangeShown, ...]) -> frozenset[tuple[str, object]]:
-    """What two candidates that are the same have in common."""
     return frozenset((change.knob, change.value) for change in settings if change.value is not None)
 
 
@@ -216,7 +211,7 @@ def _load_mode(around: Around) -> Iterator[Step]:
     if not around.uses_host or (host and host.fits is False):
         return
     if around.settings.get(Knob.LOAD_MODE) in (None, "mmap", "auto"):
-        yield "weights read, not mapped", {Knob.LOAD_MODE: "none"}
+        yield "weights read, no mmap", {Knob.LOAD_MODE: "none"}
     else:
         yield "weights mapped", {Knob.LOAD_MODE: "mmap"}
 
@@ -242,15 +237,15 @@ def moves_around(around: Around) -> Iterator[Step]:
         return
     whole, spare = around.hand.layers + 1 - layers, around.spare_bytes
     if 0 < whole <= around.hand.layers and spare >= full_bytes(around, [whole - 1]):
-        yield "one layer more on the GPU", {Knob.GPU_LAYERS: layers + 1}
+        yield "one more layer on the GPU", {Knob.GPU_LAYERS: layers + 1}
     if whole < around.hand.layers:
         yield "one layer fewer on the GPU", {Knob.GPU_LAYERS: layers - 1}
     experts = around.settings.get(Knob.EXPERTS_ON_CPU)
     if isinstance(experts, int) and experts > 0:
         if experts < around.hand.layers:
-            yield "the experts of one layer more with the host", {Knob.EXPERTS_ON_CPU: experts + 1}
+            yield "experts of one more layer on the CPU", {Knob.EXPERTS_ON_CPU: experts + 1}
         if spare >= around.hand.pieces.layers[min(experts, around.hand.layers) - 1].piece_bytes:
-            yield "the experts of one layer fewer with the host", {Knob.EXPERTS_ON_CPU: experts - 1 or None}
+            yield "experts of one layer fewer on the CPU", {Knob.EXPERTS_ON_CPU: experts - 1 or None}
     yield from _other_kind(around, layers)
 
 
@@ -259,14 +254,14 @@ def _other_kind(around: Around, layers: int) -> Iterator[Step]:
     apart = layers_apart(around)
     whole = around.hand.layers + 1 - layers
     if apart:
-        # At most so much of these layers lies with the host
+        # At most so much of these layers is on the host
         count = _fewest(
             [full_bytes(around, [layer]) for layer in apart],
             sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart),
         )
         if count is not None:
             away: Settings = {Knob.TENSOR_OVERRIDE: None, Knob.EXPERTS_ON_CPU: None}
-            yield f"{count} whole layers more with the host instead", {**away, Knob.GPU_LAYERS: layers - count}
+            yield f"{count} more whole layers on the CPU instead", {**away, Knob.GPU_LAYERS: layers - count}
     elif 0 < whole <= around.hand.layers and around.settings.get(Knob.KV_OFFLOAD) is not False:
         given_up = full_bytes(around, range(whole))
         pieces, settings = around.hand.pieces, {Knob.GPU_LAYERS: around.hand.layers + 1}
@@ -274,14 +269,14 @@ def _other_kind(around: Around, layers: int) -> Iterator[Step]:
         if count is None:
             return
         if pieces.is_sparse:
-            yield f"the experts of {count} layers with the host instead", {**settings, Knob.EXPERTS_ON_CPU: count}
+            yield f"experts of {count} layers on the CPU instead", {**settings, Knob.EXPERTS_ON_CPU: count}
         else:
             names = ",".join(f"{pattern}=CPU" for pattern in patterns(Placing(0, count), pieces))
-            yield f"the feed-forward of {count} layers with the host instead", {**settings, Knob.TENSOR_OVERRIDE: names}
+            yield f"feed-forward of {count} layers on the CPU instead", {**settings, Knob.TENSOR_OVERRIDE: names}
 
 
 def layers_apart(around: Around) -> list[int]:
-    """The layers on the GPU of which some matrices lie with the host."""
+    """The layers on the GPU of which some matrices are on the host."""
     layers = around.settings.get(Knob.GPU_LAYERS)
     first = around.hand.layers + 1 - layers if isinstance(layers, int) else 0
     named = _LAYERS.findall(str(around.settings.get(Knob.TENSOR_OVERRIDE) or ""))

@@ -16,7 +16,7 @@ CACHED, REPROCESSED = 0.15, 0.85
 BY_CLOCK = (0.35, 0.65)  # The same where only the clock tells, which holds the way there too
 LEAST_CLIENT_S, LEAST_SERVER_S = 0.05, 0.005
 """Reading the known part must take this long, or the clock can't tell whether it happened."""
-_EXPLAINED = "`unslow explain prompt_reprocessed` has the usual reasons"
+_EXPLAINED = "`unslow explain prompt_reprocessed` lists the usual reasons"
 
 
 class Turn(NamedTuple):
@@ -34,8 +34,6 @@ class Turn(NamedTuple):
 
 
 class _Later(NamedTuple):
-    """A turn after the first, next to the one before it."""
-
     turn: Turn
     known: int  # Tokens of its prompt that the turn before had too
 
@@ -54,7 +52,7 @@ def judge_turns(turns: Sequence[Turn]) -> SweepVerdict:
     later = [_Later(turn, before.whole_tokens) for before, turn in pairwise(turns) if turn.whole_tokens > 0]
     later = [one for one in later if 0 < one.known <= one.turn.whole_tokens]
     if not later:
-        return SweepVerdict("cannot_tell", "there are no two turns to hold against each other")
+        return SweepVerdict("cannot_tell", "there are no two turns to compare")
     if any(one.turn.computed_tokens < one.turn.whole_tokens for one in later):
         return _by_count(later, _token_s(max(turns, key=lambda turn: turn.computed_tokens)), turns[0])
     return _by_clock(later, _token_s(turns[0]))  # of the first it is sure that all of it was computed
@@ -70,24 +68,22 @@ def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> SweepVerd
         wait = statistics.median(one.turn.first_s for one in later)
         computed = statistics.median(one.turn.computed_tokens for one in later)
         whole = statistics.median(one.turn.whole_tokens for one in later)
-        why = (
-            f"later turns computed {computed:.0f} of about {whole:.0f} tokens: the first token came after {wait:.2f} s"
-        )
-        return SweepVerdict("cached", f"{why}, that of the first turn after {first.first_s:.2f} s")
+        why = f"later turns computed {computed:.0f} of about {whole:.0f} tokens: time to first token {wait:.2f} s"
+        return SweepVerdict("cached", f"{why}, {first.first_s:.2f} s in the first turn")
     if min(shares) >= REPROCESSED:
-        return _reprocessed(later, token_s)
+        return _judge_reprocessed(later, token_s)
     lost = [one for one in later if one.again > CACHED * one.known]
     worst = max(lost, key=lambda one: one.again)
-    why = f"{len(lost)} of {len(later)} later turns computed again what the server had: up to {worst.again} of "
+    why = f"{len(lost)} of {len(later)} later turns reprocessed tokens that the server had: up to {worst.again} of "
     why += f"{worst.known} tokens, {worst.again * token_s:.2f} s; {_EXPLAINED}"
     return SweepVerdict("partly", why)
 
 
-def _reprocessed(later: Sequence[_Later], token_s: float) -> SweepVerdict:
+def _judge_reprocessed(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     again = statistics.median(one.known for one in later)
     new = statistics.median(one.new for one in later)
-    why = f"every later turn computed the whole prompt again: about {again:.0f} tokens that the server had beside "
-    why += f"{new:.0f} that were new, {again * token_s:.2f} s for each turn; {_EXPLAINED}"
+    why = f"every later turn reprocessed the whole prompt: about {again:.0f} known tokens besides "
+    why += f"{new:.0f} new ones, {again * token_s:.2f} s per turn; {_EXPLAINED}"
     return SweepVerdict("reprocessed", why)
 
 
@@ -96,16 +92,16 @@ def _by_clock(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     known_s = statistics.median(one.known for one in later) * token_s
     least = LEAST_CLIENT_S if later[0].turn.prefill_s is None else LEAST_SERVER_S
     if known_s < least:
-        why = f"the server does not say what its cache had, and reading what it knew takes only {known_s * 1000:.0f} ms"
-        return SweepVerdict("cannot_tell", f"{why}, too little for the clock")
+        why = f"no cache hits are reported, and reprocessing the known tokens takes only {known_s * 1000:.0f} ms"
+        return SweepVerdict("cannot_tell", f"{why}, too little to measure")
     shares = [(one.turn.reading_s - one.new * token_s) / (one.known * token_s) for one in later]
     share = statistics.median(shares)
     if share <= BY_CLOCK[0]:
         wait = statistics.median(one.turn.first_s for one in later)
         return SweepVerdict(
-            "cached", f"later turns take {wait:.2f} s, too little to have read their whole prompts again"
+            "cached", f"later turns take {wait:.2f} s, too little to have reprocessed their whole prompts"
         )
     if share >= BY_CLOCK[1]:
-        return _reprocessed(later, token_s)
-    why = f"the server does not say what its cache had, and by the clock later turns read {share:.0%} of what it knew"
+        return _judge_reprocessed(later, token_s)
+    why = f"the server does not report cache hits; by time, later turns reprocessed {share:.0%} of the known tokens"
     return SweepVerdict("cannot_tell", why)

@@ -46,7 +46,7 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Sweep
     good = [point for point in points if point.together > 0]
     if len(good) < 2 or good[0].users >= good[-1].users:  # noqa: PLR2004 (a curve needs two points)
         lost = any(point.failed for point in points)
-        why = "requests failed" if lost else "fewer than two numbers of users were measured"
+        why = "requests failed" if lost else "fewer than two user counts were measured"
         return SweepVerdict("cannot_tell", why, good[0].users if good else None)
     top = max(point.together for point in good)
     best = next(point for point in good if point.together >= (1 - _ALIKE) * top)
@@ -59,17 +59,15 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Sweep
     knees = (n for n in range(len(within) - 1) if all(_gain(a, b) < GAIN for a, b in pairwise(within[n:])))
     if (knee := next(knees, None)) is not None:
         at = within[knee]
-        why = f"{_get(at.users)} {at.together:.1f} tokens per second together, {last.users} get {last.together:.1f}"
+        why = f"{_get(at.users)} {at.together:.1f} tok/s together, {last.users} get {last.together:.1f}"
         why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
         return SweepVerdict("saturates", why + _against(last), best.users, at.users)
     if limit is not None:
-        why = (
-            f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
-        )
-        why += f"the first token takes {_time(last.first_s)} in the median, {_time(first.first_s)} for one user alone"
+        why = f"{limit} {'user is' if limit == 1 else 'users are'} served at once, so the others of {last.users} wait: "
+        why += f"median time to first token {_time(last.first_s)}, {_time(first.first_s)} for one user"
         return SweepVerdict("queues", why + _against(best), best.users, limit)
     why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
-    why += f"{last.together:.1f} tokens per second together; it still grows"
+    why += f"{last.together:.1f} tok/s together, still growing"
     return SweepVerdict("scales", why + _against(last), best.users)
 
 
@@ -77,7 +75,7 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
     """Where more users get less than fewer did, all together, or no answer."""
     failing = next((point for point in points if point.failed >= FAILING), None)
     if failing:
-        why = f"{failing.failed:.0%} of the requests of {failing.users} users at once failed"
+        why = f"{failing.failed:.0%} of the requests failed with {failing.users} users at once"
         below = [point.users for point in good if point.users < failing.users]
         return SweepVerdict("collapses", why, best.users, max(below, default=None))
     # Slower than the best by more than rounds differ
@@ -92,12 +90,12 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
     if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
         return None
     worst = beyond[0]
-    why = f"{_get(worst.users)} {worst.together:.1f} tokens per second together, {_get(best.users)} {best.together:.1f}"
+    why = f"{_get(worst.users)} {worst.together:.1f} tok/s together, {_get(best.users)} {best.together:.1f}"
     return SweepVerdict("collapses", why + _against(worst), best.users, best.users)
 
 
 def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
-    """How many are answered at once where users wait for each other; None where nobody does."""
+    """How many are answered at once where users wait for each other; None where none does."""
     waiting = [point for point in good if point.at_once < point.users]
     if not waiting:
         return None
@@ -114,7 +112,7 @@ def _gain(a: UsersPoint, b: UsersPoint) -> float:
 def _against(point: UsersPoint) -> str:
     if point.expected is None:
         return ""
-    return f"; physics expects {point.expected:.0f} of {point.at_once} at once, {point.together:.0f} came"
+    return f"; expected {point.expected:.0f} with {point.at_once} at once, measured {point.together:.0f}"
 
 
 def _time(seconds: float) -> str:
@@ -136,7 +134,7 @@ def grows_no_more(points: Sequence[UsersPoint], slots: int | None = None) -> str
         return f"{good[-1].users} users get no more together than {good[-3].users}"
     limit = _slots_seen(good, slots)
     waited = limit is not None and good[-1].users >= 2 * limit
-    return f"only {limit} users are answered at once" if waited else ""
+    return f"only {limit} users are served at once" if waited else ""
 
 
 def burst_of(passes: Sequence[Pass]) -> Burst | None:

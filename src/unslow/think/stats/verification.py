@@ -56,7 +56,7 @@ class VerifyContext(NamedTuple):
     option: OptionShown | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
-    ended: str = ""  # Why it ended before its time, where a server was the reason
+    ended: str = ""  # Why it ended early, where a server was the reason
     answers: bool = True  # Whether they were to be compared
     asked_s: float | None = None
     took_s: float | None = None  # How long it was to take, and took
@@ -66,7 +66,7 @@ def judge_verification(before: Side, after: Side, told: VerifyContext) -> Verify
     """The report on two sides."""
     figures, answers = compared_figures(before, after, told.way), judge_answers(before, after, told.allowed)
     if not told.answers:
-        answers = msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
+        answers = msgspec.structs.replace(answers, wanted=False, because="answers were not compared")
     trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
     verdict, because = _verdict(figures, answers, trouble, (before, after))
     return VerifyReport(
@@ -100,13 +100,13 @@ def _verdict(
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
     before, after = sides
     if trouble:
-        until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
+        until = f"; until then, whole request: {request.because}" if request and after.failed_starts else ""
         return trouble[0], f"{trouble[1]}{until}"
     if request is None:
         why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
-        return "cannot_tell", f"no round was answered by both{why}"
-    still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
-    return request.verdict, f"a whole request: {request.because}{still}"
+        return "cannot_tell", f"no round was answered on both sides{why}"
+    still = "; whether answers are unchanged is undetermined" if _is_open(answers) else ""
+    return request.verdict, f"whole request: {request.because}{still}"
 
 
 def verify_status(report: VerifyReport) -> int:
@@ -192,9 +192,9 @@ def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> tuple[V
 def _trouble_words(side: Side) -> str:
     failed = len(side.failures)
     if not failed and side.failed_starts:
-        return f"it did not start again ({side.failed_starts[-1]})"
+        return f"it did not restart ({side.failed_starts[-1]})"
     if not failed:
-        return "it ended before its time"
+        return "it ended early"
     return f"{failed} of {failed + len(side.samples)} requests failed ({side.failures[-1]})"
 
 
@@ -215,37 +215,37 @@ def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> Predict
 
 def _promise_words(promised: float | None, request: FigureShown | None) -> str:
     if promised is None:
-        return "the plan promised no speed-up"
+        return "the plan predicted no speedup"
     if request is None:
-        return f"the plan promised ×{promised:.2f}, and nothing could be measured"
-    said = f"the plan promised ×{promised:.2f} for a request, measured ×{request.speedup.mid:.2f}"
+        return f"the plan predicted ×{promised:.2f}, but nothing could be measured"
+    said = f"the plan predicted ×{promised:.2f} per request, measured ×{request.speedup.mid:.2f}"
     if request.verdict == "cannot_tell":
         return f"{said}, which may be noise"
     low, high = request.speedup.low, request.speedup.high
-    held = "more than promised" if low > promised else "less than promised" if high < promised else "as promised"
+    held = "more than predicted" if low > promised else "less than predicted" if high < promised else "as predicted"
     return f"{said}: {held}"
 
 
 def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[FigureShown]) -> tuple[str, ...]:
     """Every note, failures first."""
     sides = (("before", before), ("after", after))
-    notes = [f"{name}: {counted(len(side.failures), 'request')} failed" for name, side in sides if side.failures]
+    notes = [f"{name}: {count_of(len(side.failures), 'request')} failed" for name, side in sides if side.failures]
     for name, side in sides:
         if failed := len(side.failed_starts):
-            starts = f"{counted(failed, 'start')} of {len(side.starts_s) + failed}"
+            starts = f"{count_of(failed, 'start')} of {len(side.starts_s) + failed}"
             notes.append(f"{name}: {starts} failed ({side.failed_starts[-1]})")
     notes += [f"{name}: no perplexity: {side.not_scored}" for name, side in sides if side.not_scored]
     if told.way == "apart":
         notes.append(_drift_words(before, after))
     if told.ended:
-        notes.append(f"it ended before its time: {told.ended}")
+        notes.append(f"it ended early: {told.ended}")
     if told.interrupted:
-        notes.append("stopped before its time: what was measured until then counts")
+        notes.append("stopped early: measurements up to then count")
     rounds = max((figure.rounds for figure in figures), default=0)
     return (*notes, *_time_words(told, (before, after), rounds))
 
 
-def counted(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
     """So many of something."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"
 
@@ -254,29 +254,29 @@ def _time_words(told: VerifyContext, sides: Sequence[Side], rounds: int) -> Iter
     if told.took_s is None or told.asked_s is None:
         return
     starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
-    of_starts = f", {sum(starts):.0f} s of it for {counted(len(starts), 'start')}" if starts else ""
+    of_starts = f", {sum(starts):.0f} s of that for {count_of(len(starts), 'start')}" if starts else ""
     if told.took_s > LATE * told.asked_s:
-        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s and not {told.asked_s:g}"
-        yield f"it took {took}: {counted(rounds, 'round')}{of_starts}"
+        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s instead of {told.asked_s:g} s"
+        yield f"it took {took}: {count_of(rounds, 'round')}{of_starts}"
     if 0 < rounds < FEWEST_ROUNDS and not told.ended and not told.interrupted:
         needed = math.ceil(told.took_s * FEWEST_ROUNDS / rounds / 10) * 10
-        yield f"there was time for {counted(rounds, 'round')} only{of_starts}: give it --seconds {needed} or more"
+        yield f"there was only time for {count_of(rounds, 'round')}{of_starts}: use --seconds {needed} or more"
 
 
 def _drift_words(before: Side, after: Side) -> str:
     drift = host_drift(before, after)
-    seen = "whether the host was as fast is not known"
+    seen = "host speed not measured"
     if drift is not None:
-        seen = f"the host's memory was {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} the second time"
+        seen = f"host memory was {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} the second time"
     clocks = [side.conditions.get("gpu_clock_hz") for side in (before, after)]
     if clocks[0] and clocks[1]:
-        seen += f", its GPU's clock {clocks[1] / clocks[0] - 1:+.1%}"
+        seen += f", the GPU clock {clocks[1] / clocks[0] - 1:+.1%}"
     crowded = [crowding(side) for side in (before, after)]
     if max(crowded) >= _CROWDED:
         seen += (
-            f", and others took up to {crowded[0]:.0%} of its processors the first time, {crowded[1]:.0%} the second"
+            f", and other processes used up to {crowded[0]:.0%} of its CPUs the first time, {crowded[1]:.0%} the second"
         )
-    return f"measured at different times, so drift is not excluded: {seen}; the interval is wider for it"
+    return f"measured at different times, so drift is not ruled out: {seen}; the interval is wider"
 
 
 def work_of(goal: GoalShown) -> Work:

@@ -16,7 +16,7 @@ Kept = Literal["kept", "changed", "cannot_tell"]
 
 
 class IntervalShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure, and the ends between which it lies with 95 % confidence."""
+    """A figure with its 95 % confidence interval."""
 
     low: float
     mid: float

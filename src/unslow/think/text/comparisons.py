@@ -139,7 +139,9 @@ def versions_compared(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
     across = ((pair.slow.label, pair.fast.label, pair.slow.line) for pair in labelled_pairs(lines, "unknown"))
     for slow, fast, line in chain(within, across):
         if other_version(slow, fast):
-            return values.told(versions_in(fast)[0], line.where), values.told(versions_in(slow)[0], line.where)
+            return values.told_fact(versions_in(fast)[0], line.where), values.told_fact(
+                versions_in(slow)[0], line.where
+            )
     return NOT_LOOKED, NOT_LOOKED
 
 
@@ -150,13 +152,15 @@ def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:
             # The phase that is named nearest to the word for slow: `loading is very slow, generation fine`
             text = line.text
             slow = [match.start() for match in _SLOW.finditer(text)]
-            nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
+            nearest = min(
+                phases(text), key=lambda phase: min(_distance(text, phase[1], at) for at in slow), default=None
+            )
             if nearest:
-                return values.told(nearest[0], line.where)
+                return values.told_fact(nearest[0], line.where)
     return NOT_LOOKED
 
 
-def _apart(text: str, one: int, other: int) -> int:
+def _distance(text: str, one: int, other: int) -> int:
     """How far two places of a line lie apart; what stands beyond a comma is another thing."""
     first, last = sorted((one, other))
     return last - first + (_LONGEST if re.search(r"[,;]|\. ", text[first:last]) else 0)
@@ -166,7 +170,7 @@ def slowdown_told(lines: Sequence[Line]) -> Fact[float]:
     """How many times slower, in their words."""
     for line in lines:
         if factor := slowdown(line.text):
-            return values.told(factor, line.where)
+            return values.told_fact(factor, line.where)
     return NOT_LOOKED
 
 
@@ -175,18 +179,18 @@ def speed_told(lines: tuple[Line, ...], metric: Metric) -> Fact[float]:
     complained_of = slow_metric(lines).value_or("decode")
     in_use = (told for told in comparisons_told(lines) if told.now == "fast" and not told.relative)
     if used := next((told for told in in_use if _is_of(told.metric, metric, complained_of)), None):
-        return values.told(used.fast, used.source)
+        return values.told_fact(used.fast, used.source)
     for line in lines:
         for pair in changes(line.text):
             if _is_of(pair.metric, metric, complained_of):
-                return values.told(pair.fast if pair.rose else pair.slow, line.where)
+                return values.told_fact(pair.fast if pair.rose else pair.slow, line.where)
     for labelled in labelled_pairs(lines, complained_of):
         if labelled.slow.metric == metric:
-            return values.told(labelled.slow.value, labelled.slow.line.where)
+            return values.told_fact(labelled.slow.value, labelled.slow.line.where)
     for line in lines:
         for speed in speeds(line.text):
             if speed.metric == metric or (metric == "decode" and speed.metric == "unknown"):
-                return values.told(speed.value, line.where)
+                return values.told_fact(speed.value, line.where)
     return NOT_LOOKED
 
 

@@ -49,7 +49,7 @@ def prose_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) 
         if seen[shape] >= _REPEATS or (shape not in seen and len(seen) >= MOST_LINES):
             continue
         seen[shape] += 1
-        line = _cleaned(raw)
+        line = _clean_line(raw)
         if line and not _PRINTED.match(line):
             characters += len(line)
             if characters > MOST_CHARACTERS:
@@ -64,7 +64,7 @@ def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()
     for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
         if not _PRINTED.match(_bare(raw)):  # there may be very many, and masking takes its time
             continue
-        line = _cleaned(raw)
+        line = _clean_line(raw)
         if line and not _DEBUG.search(line):
             found += 1
             if found > MOST_PRINTED:
@@ -72,7 +72,7 @@ def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()
             yield Line(plain_line(line), line, f"{source}:{number}")
 
 
-def _cleaned(raw: str) -> str:
+def _clean_line(raw: str) -> str:
     """The line without what drives a terminal and without keys: masked before it is cut, lest half a key be left."""
     return masked_text(_bare(raw))[:LONGEST_LINE]
 
@@ -93,7 +93,7 @@ _OF_PROGRAMS = {Topic.GPU_NOT_SUPPORTED, Topic.OPERATION_ON_CPU, Topic.WEIGHTS_O
 
 
 def remarks_told(lines: Sequence[Line], printed: Sequence[Line] = ()) -> tuple[Remark, ...]:
-    """Everything that somebody says they saw, in order; each topic of a line once. Programs are heard on a few."""
+    """Every reported observation, in order; each topic of a line once. Programs are heard on a few."""
     found = [remark for line in lines for remark in _remarks(line)]
     found += [remark for line in printed for remark in _remarks(line) if remark.topic in _OF_PROGRAMS]
     return tuple(found[:MOST_REMARKS])
@@ -148,5 +148,5 @@ def is_claimed(text: str, at: int) -> bool:
 
 
 def is_of_others(text: str) -> bool:
-    """Whether a line tells of somebody else's machine, or of what a page promises."""
+    """Whether a line is about another machine, or quotes a page."""
     return bool(_OTHERS.search(text))

@@ -10,12 +10,12 @@ import msgspec
 from unslow.catalog.bug_reports import number_phrases
 from unslow.facts.account import Account
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
-from unslow.facts.merge import bounded, overlaid
+from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import PastLoad, Runtime
+from unslow.facts.runtime import PastLoad, Runtime, short_path
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GB, GIB, MB, MHZ, MIB, NOT_LOOKED, Fact, Known, first_known, told
+from unslow.facts.values import GB, GIB, MB, MHZ, MIB, NOT_LOOKED, Fact, Known, first_known, told_fact
 from unslow.think.claims.amounts import amounts
 from unslow.think.claims.devices import NUMBERS, DeviceSaid, devices_named
 from unslow.think.text.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
@@ -34,11 +34,11 @@ class ProseFacts(NamedTuple):
 def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> ProseFacts:
     """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
     read, output = tuple(prose_lines(lines, source, numbers)), list(printed_lines(lines, source, numbers))
-    found = numbers_told(output, "runtime.gpu_refused") | numbers_told(read)
+    found = numbers_told(output, "runtime.placement.gpu_refused") | numbers_told(read)
     versions = versions_told(read)
     measured_before, measured_since = versions_compared(read)
     facts: dict[str, Any] = _of(found, "runtime.")
-    runtime = Runtime(name=versions.name, version=versions.version, loads=_loads(read), **facts)
+    runtime = Runtime(name=versions.name, version=versions.version).with_facts(loads=_loads(read), **facts)
     machine = overlaid(
         machine_told(read),
         Machine(cpu=Cpu(**_of(found, "machine.cpu.")), memory=Memory(**_of(found, "machine.memory."))),
@@ -59,22 +59,22 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
         run=overlaid(run, Run(**_of(found, "run."))),
         account=account,
     )
-    return ProseFacts(bounded(machine), bounded(subject))
+    return ProseFacts(bound_facts(machine), bound_facts(subject))
 
 
 def _of(found: dict[str, Known[Any]], prefix: str) -> dict[str, Known[Any]]:
-    return {path.removeprefix(prefix): fact for path, fact in found.items() if path.startswith(prefix)}
+    return {short_path(path).removeprefix(prefix): fact for path, fact in found.items() if path.startswith(prefix)}
 
 
 def _some(items: tuple[Any, ...]) -> Fact[tuple[Any, ...]]:
-    return told(items, items[0].source) if items else NOT_LOOKED
+    return told_fact(items, items[0].source) if items else NOT_LOOKED
 
 
 def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
     for line in lines:
         if contexts := contexts_of(line.text):
-            loads = [PastLoad(context_length=told(context, line.where), source=line.where) for context in contexts]
-            return told(loads, line.where)
+            loads = [PastLoad(context_length=told_fact(context, line.where), source=line.where) for context in contexts]
+            return told_fact(loads, line.where)
     return NOT_LOOKED
 
 
@@ -92,7 +92,7 @@ def _gpus_with(
         return gpus
     shown = [(int(m[1]) * MIB, int(m[2]) * MIB, line.where) for line in lines for m in _USAGE.finditer(line.text)]
     usages = [
-        {"vram_used_bytes": told(used, where), "vram_total_bytes": told(total, where)}
+        {"vram_used_bytes": told_fact(used, where), "vram_total_bytes": told_fact(total, where)}
         for used, total, where in shown
         if used <= total
     ]
@@ -102,7 +102,7 @@ def _gpus_with(
     known = list(gpus.value)
     for number, usage in enumerate(usages):
         for facts in ({} if number else first, usage, each):
-            known[number] = bounded(overlaid(known[number], Gpu(index=known[number].index, **facts)))
+            known[number] = bound_facts(overlaid(known[number], Gpu(index=known[number].index, **facts)))
     return Known(tuple(known), gpus.origin, gpus.source)
 
 
@@ -177,11 +177,11 @@ def machine_told(lines: Sequence[Line]) -> Machine:
     if memory.total_bytes == NOT_LOOKED:
         # `M2 Max 64GB`: the size that is named with a chip whose GPU shares the memory of the host
         line = next((line for line in lines if isinstance(gpus, Known) and line.where == gpus.source), None)
-        chips = [s for s in _said(line) if s.devices[0].kind == "unified"] if line else []
+        chips = [s for s in _devices_in(line) if s.devices[0].kind == "unified"] if line else []
         sizes = [s.memory_bytes for s in chips if s.memory_bytes]
         if line and not sizes and any(s.devices[0].vendor == "Apple" for s in chips):
             sizes = [int(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
-        unified_memory = told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
+        unified_memory = told_fact(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
         memory = msgspec.structs.replace(memory, total_bytes=unified_memory)
     return Machine(
         system=System(name=_first(lines, _SYSTEMS), container=_first(lines, _CONTAINERS)),
@@ -195,7 +195,7 @@ def _first(lines: Sequence[Line], words: Sequence[tuple[str, str]]) -> Fact[str]
     for line in lines:
         for word, name in words:
             if re.search(rf"\b{word}(?!\w)", line.text):
-                return told(name, line.where)
+                return told_fact(name, line.where)
     return NOT_LOOKED
 
 
@@ -203,21 +203,23 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     """The GPUs of the line that describes the machine, else of the first that names one; else any GPU at all."""
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
     if absent := next((x for x in ordered if _NONE.search(x.text) and _HEAD.match(x.text)), None):
-        return told((), absent.where)
+        return told_fact((), absent.where)
     for line in ordered:
-        if said := _said(line):
-            gpus = list(chain.from_iterable(_named(s, line) for s in said))[:MOST_GPUS]
+        if said := _devices_in(line):
+            gpus = list(chain.from_iterable(_gpus_named(s, line) for s in said))[:MOST_GPUS]
             # GPUs of processors that the catalogue does not name, or names as a part of one of these
             known = " ".join(s.devices[0].name.lower() for s in said)
             found = [m for m in _INTEGRATED.finditer(line.text.partition(";")[0]) if m[0].strip() not in known]
             found = [m for m in found if not any(s.start < m.end() and m.start() < s.end for s in said)]
             names = (line.original[m.start() : m.end()].strip() for m in found)
-            integrated = [Gpu(index=0, name=told(n, line.where), kind=told("integrated", line.where)) for n in names]
-            return told(tuple(_numbered([*gpus, *integrated])), line.where)
-    return _nameless(ordered)
+            integrated = [
+                Gpu(index=0, name=told_fact(n, line.where), kind=told_fact("integrated", line.where)) for n in names
+            ]
+            return told_fact(tuple(_number_gpus([*gpus, *integrated])), line.where)
+    return _unnamed_gpus(ordered)
 
 
-def _said(line: Line) -> list[DeviceSaid]:
+def _devices_in(line: Line) -> list[DeviceSaid]:
     """The devices of a line that can compute; what follows a semicolon is another machine."""
     first = line.text.partition(";")[0]
     said = devices_named(first, line.original[: len(first)], amounts(first))
@@ -235,16 +237,19 @@ def _is_meant(text: str, said: DeviceSaid) -> bool:
     return bool(_FLAGSHIP.fullmatch(name) or _CARD_BEFORE.search(before) or _CARD_AFTER.match(after))
 
 
-def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
+def _gpus_named(said: DeviceSaid, line: Line) -> list[Gpu]:
     device, where, text = said.devices[0], line.where, line.text
     # The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40
     name, written = device.name, line.original[said.start : said.end]
     other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
-    facts: dict[str, Any] = {"name": told(written if other else name, where), "vendor": told(device.vendor, where)}
+    facts: dict[str, Any] = {
+        "name": told_fact(written if other else name, where),
+        "vendor": told_fact(device.vendor, where),
+    }
     if device.kind == "unified":
-        facts["kind"] = told("integrated", where)
+        facts["kind"] = told_fact("integrated", where)
     elif size := said.memory_bytes or device.memory_bytes:
-        facts["vram_total_bytes"] = told(int(size), where)
+        facts["vram_total_bytes"] = told_fact(int(size), where)
     # How many: only `2x` and words count, since `Windows 11 RTX 4070` has a number before it too
     before = _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start])
     after = _COUNT_AFTER.match(text, said.end)
@@ -254,11 +259,11 @@ def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
     return [Gpu(index=0, **facts)] * max(1, min(number, MOST_GPUS))
 
 
-def _numbered(gpus: list[Gpu]) -> list[Gpu]:
+def _number_gpus(gpus: list[Gpu]) -> list[Gpu]:
     return [msgspec.structs.replace(gpu, index=number) for number, gpu in enumerate(gpus)]
 
 
-def _nameless(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
+def _unnamed_gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     """`4 GPUs`, `an NVIDIA GPU`: there are some, whatever they are called."""
     for line in lines:
         match = _ANY_GPU.search(line.text)
@@ -271,11 +276,11 @@ def _nameless(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
         size = _SIZED.search(line.text)
         gpu = Gpu(
             index=0,
-            vram_total_bytes=told(int(size[1] or size[2]) * GIB, line.where) if size else NOT_LOOKED,
-            name=told(f"{vendor} GPU".strip(), line.where),
-            vendor=told(vendor, line.where) if vendor else NOT_LOOKED,
+            vram_total_bytes=told_fact(int(size[1] or size[2]) * GIB, line.where) if size else NOT_LOOKED,
+            name=told_fact(f"{vendor} GPU".strip(), line.where),
+            vendor=told_fact(vendor, line.where) if vendor else NOT_LOOKED,
         )
-        return told(tuple(_numbered([gpu] * min(max(1, number), MOST_GPUS))), line.where)
+        return told_fact(tuple(_number_gpus([gpu] * min(max(1, number), MOST_GPUS))), line.where)
     return NOT_LOOKED
 
 
@@ -284,7 +289,7 @@ def _cpu(lines: Sequence[Line]) -> Cpu:
         if match := _CPU_WORD.search(line.text):
             name = line.original[match.start() : match.end()].strip()
             sockets = re.search(r"\b(?:2x|two|dual)\W{0,2}$", line.text[: match.start()])
-            return Cpu(model=told(name, line.where), sockets=told(2, line.where) if sockets else NOT_LOOKED)
+            return Cpu(model=told_fact(name, line.where), sockets=told_fact(2, line.where) if sockets else NOT_LOOKED)
     return Cpu()
 
 
@@ -296,9 +301,9 @@ def _memory(lines: Sequence[Line]) -> Memory:
         if size and not isinstance(total, Known) and "vram" not in line.text[size.start() : size.end() + 6]:
             number = int(size[1] or size[2] or size[3])
             if 1 <= number <= 8192:  # noqa: PLR2004 (GB of RAM that machines have)
-                total = told(number * GIB, line.where)
+                total = told_fact(number * GIB, line.where)
         if (ddr := _DDR.search(line.text)) and not isinstance(kind, Known):
-            kind = told(f"{ddr[1].upper()}-{ddr[2]}" if ddr[2] else ddr[1].upper(), line.where)
+            kind = told_fact(f"{ddr[1].upper()}-{ddr[2]}" if ddr[2] else ddr[1].upper(), line.where)
     return Memory(total_bytes=total, kind=kind)
 
 
@@ -336,13 +341,13 @@ def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]
     for line, sentence in settings_in_use(lines):
         for path, value in _of_line(sentence):
             if path.startswith("runtime.") and (not only or path == only):
-                found.setdefault(path, told(value, line.where))
+                found.setdefault(path, told_fact(value, line.where))
     for line in lines:
         for path, value in (*_of_line(line.text), *layers_of(line.text)):
             elsewhere = path.startswith("machine.") and is_of_others(line.text)
             elsewhere = elsewhere or (path == "run.load_s" and bool(_QUICKER_PLACE.search(line.text)))
             if (not only or path == only) and not elsewhere:
-                found.setdefault(path, told(value, line.where))
+                found.setdefault(path, told_fact(value, line.where))
     return found
 
 
@@ -360,13 +365,13 @@ def layers_of(text: str) -> Iterator[tuple[str, int]]:
     """How many layers are on the GPU, and of how many."""
     for pattern in _LAYERS:
         if (match := pattern.search(text)) and int(match[1]) <= int(match[2]):
-            yield "runtime.gpu_layers", int(match[1])
-            yield "runtime.layers", int(match[2])
+            yield "runtime.placement.gpu_layers", int(match[1])
+            yield "runtime.placement.layers", int(match[2])
             return
     if match := _ALL.search(text):
-        yield "runtime.layers", int(match[1] or match[2])
+        yield "runtime.placement.layers", int(match[1] or match[2])
     elif match := _ONLY.search(text):
-        yield "runtime.gpu_layers", int(match[1] or match[2])
+        yield "runtime.placement.gpu_layers", int(match[1] or match[2])
 
 
 def contexts_of(text: str) -> list[int]:

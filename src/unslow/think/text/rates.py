@@ -122,7 +122,7 @@ _WISHED = re.compile(
     r"|people)"
     r"[^.;,]{0,30}$"
 )
-_NEAR = 50  # A speed with such a word so shortly before it is one that somebody hopes for, and was not seen
+_NEAR = 50  # A speed with such a word so shortly before it is hoped for, not measured
 
 
 class Speed(NamedTuple):
@@ -176,8 +176,8 @@ def _of_rate(before: str, text: str) -> Metric:
 
 def changes(text: str) -> Iterator[Change]:
     """Pairs of speeds: by an arrow, by a word such as `was`, or in a list with labels."""
-    found = list(direct_changes(text)) or list(_then(text))
-    yield from found or _listed(text)
+    found = list(direct_changes(text)) or list(_two_speeds(text))
+    yield from found or _speed_list(text)
 
 
 def direct_changes(text: str) -> Iterator[Change]:
@@ -195,7 +195,7 @@ def direct_changes(text: str) -> Iterator[Change]:
         yield Change(min(a, b), max(a, b), metric, sides=ways if a <= b else ways[::-1], rose=rose)
 
 
-def _then(text: str) -> Iterator[Change]:
+def _two_speeds(text: str) -> Iterator[Change]:
     """Two speeds with the unit at the first alone, each with the words behind it."""
     for match in _THEN.finditer(text):
         sides = [(middle(match["a"]), match["first"]), (middle(match["b"]), match["then"])]
@@ -204,7 +204,7 @@ def _then(text: str) -> Iterator[Change]:
             yield Change(slow, fast, metric_of(text[: match.start()], text), (one, other))
 
 
-def _listed(text: str) -> Iterator[Change]:
+def _speed_list(text: str) -> Iterator[Change]:
     """`bf16 eval 5.62 tps, fp16 191.95`: the unit may stand only once."""
     if not _RATED.search(text):
         return

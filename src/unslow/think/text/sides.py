@@ -33,7 +33,7 @@ _SWITCH = re.compile(r"\b(?:with|without|on|off|enabled|disabled)\b")
 _TIME_UNIT = re.compile(r"(?<![a-z])(?:ms|s|sec|seconds?)\s?(?:/|per)")
 
 
-class Labelled(NamedTuple):
+class LabelledSpeed(NamedTuple):
     """A speed, what stands beside it, and its line."""
 
     value: float
@@ -45,14 +45,16 @@ class Labelled(NamedTuple):
 class Pair(NamedTuple):
     """The slowest and the fastest of one kind, and what either label names, or in different values."""
 
-    slow: Labelled
-    fast: Labelled
+    slow: LabelledSpeed
+    fast: LabelledSpeed
     differs: tuple[Topic, ...]
 
 
 def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
     """The extremes of the labelled speeds of each kind; lines that compare by themselves are left out."""
-    found = [one for line in lines if not any(direct_changes(line.text)) for one in _labelled(line, about)][:_MOST]
+    found = [one for line in lines if not any(direct_changes(line.text)) for one in _labelled_speeds(line, about)][
+        :_MOST
+    ]
     for _, group in groupby(sorted(found, key=lambda one: one.metric), key=lambda one: one.metric):
         alike = list(group)
         slow, fast = min(alike, key=lambda one: one.value), max(alike, key=lambda one: one.value)
@@ -64,13 +66,13 @@ def labelled_pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
 
 def labels_at(line: Line, slow: float, fast: float) -> tuple[str, str]:
     """What stands beside each of two speeds of a line; empty beside one that it does not give with its unit."""
-    found = list(_labelled(line, "unknown"))
+    found = list(_labelled_speeds(line, "unknown"))
     near = ([one.label for one in found if abs(one.value - speed) <= _ROUNDED * speed] for speed in (slow, fast))
     slow_is, fast_is = (next(iter(labels), "") for labels in near)
     return slow_is, fast_is
 
 
-def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
+def _labelled_speeds(line: Line, about: Metric) -> Iterator[LabelledSpeed]:
     """Each speed of a line with the words before it, back to the last, and after it, up to the next comma."""
     start = 0
     found = list(speeds(line.text))
@@ -84,7 +86,7 @@ def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
         label = f"{line.text[start : speed.start]} {line.text[speed.end : stop]}".strip(" ,;:()")
         start = stop
         metric = speed.metric if speed.metric != "unknown" else metric_of(label, "")
-        yield Labelled(speed.value, metric if metric != "unknown" else about, label, line)
+        yield LabelledSpeed(speed.value, metric if metric != "unknown" else about, label, line)
 
 
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
@@ -149,12 +151,12 @@ def slow_and_fast_side(text: str) -> Sides:
             return Sides(other, one) if match["how"] in _GAINS and not match["not"] else Sides(one, other)
     # The first clause that finds something slow, and the first that finds something fast
     clauses = [clause.strip() for sentence in sentences for clause in _CLAUSE.split(sentence) if clause.strip()]
-    judged = [(clause, _judged(clause)) for clause in clauses]
+    judged = [(clause, _judge_clause(clause)) for clause in clauses]
     slow, fast = (next((clause for clause, side in judged if side == wanted), "") for wanted in ("slow", "fast"))
     return Sides(slow, fast)
 
 
-def _judged(clause: str) -> Side | None:
+def _judge_clause(clause: str) -> Side | None:
     if _NOT_FAST.search(clause):
         return "slow"
     if _CURED.search(clause):
@@ -176,7 +178,7 @@ _TODAY = re.compile(r"\b(?:now|currently|today|at the moment|i use|i am using|i'
 
 
 def side_in_use(settings: Sequence[str], told: Comparison) -> Side | None:
-    """The side that the author uses, by its label or by sentences on how it runs; None where nobody, or both, tell."""
+    """The side that the author uses, by its label or by sentences on how it runs; None where unclear."""
     slow, fast = (bool(_TODAY.search(label)) for label in (told.slow_is, told.fast_is))
     if slow != fast:
         return "slow" if slow else "fast"

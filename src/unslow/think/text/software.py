@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unslow.catalog.bug_reports import runtime_words, version_phrases
 from unslow.facts.model import Model
-from unslow.facts.values import NOT_LOOKED, Fact, estimated, told
+from unslow.facts.values import NOT_LOOKED, Fact, estimated_fact, told_fact
 from unslow.think.claims.models import ModelSaid, QuantSaid, models_said, quants_said, readings
 from unslow.think.text.lines import Line
 
@@ -17,7 +17,7 @@ _LABEL = re.compile(r"^models?\b[^:]{0,12}:\s*")
 _NAME = re.compile(r"[\w.:/+-]{3,80}")
 _ACTIVE = re.compile(r"\b(\d{1,4}(?:\.\d)?)b-a(\d{1,3}(?:\.\d)?)b\b")
 _GPU_NAME = re.compile(r"\b(?:radeon|geforce|quadro|vega|amd|ryzen \w{1,8})\b[\w() ]{0,16}?\b(\d{3}m)\b")
-_USUAL = {"Ollama": "q4_k_m", "LM Studio": "q4_k_m"}  # The quant that these give where nobody names one
+_USUAL = {"Ollama": "q4_k_m", "LM Studio": "q4_k_m"}  # The default quant of these
 _MOE = re.compile(r"\bmoe\b|\bmixture of experts\b|\bexperts\b")
 
 
@@ -30,7 +30,7 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
     named = ((q, line.where) for line in ordered for q in quants_said(line.text) if not q.of_cache)
     first, where = next(named, (None, ""))
-    quant = told(first.label, where) if first else NOT_LOOKED
+    quant = told_fact(first.label, where) if first else NOT_LOOKED
     said = first or next(iter(quants_said(_USUAL.get(runtime, ""))), None)
     for line in ordered:
         if facts := _facts(line):
@@ -39,13 +39,12 @@ def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
 
 
 def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:
-    """The size of the file, reckoned from the model and a quant that are both named."""
     said = models_said(line.text)
     if not said or quant is None:
         return {}
     sizes = [reading.weights_bytes for reading in readings(said[0], quant)]
     known = sizes and max(sizes) < _ALIKE * min(sizes)
-    return {"weights_bytes": estimated(int(sizes[0]), f"{line.where}: the model in this quant")} if known else {}
+    return {"weights_bytes": estimated_fact(int(sizes[0]), f"{line.where}: the model in this quant")} if known else {}
 
 
 def _facts(line: Line) -> dict[str, Any]:
@@ -56,16 +55,16 @@ def _facts(line: Line) -> dict[str, Any]:
     rest = line.original[label.end() :] if label else line.original
     name = _NAME.search(rest)
     called = _as_written(line, said[0]) if said else name[0] if name else rest[:80]
-    facts: dict[str, Any] = {"name": told(called, line.where)}
+    facts: dict[str, Any] = {"name": told_fact(called, line.where)}
     if said and said[0].parameters:
-        facts["parameters"] = told(int(said[0].parameters), line.where)
+        facts["parameters"] = told_fact(int(said[0].parameters), line.where)
     if said and len({m.shape.layers for m in said[0].models}) == 1:
-        facts["layers"] = told(int(said[0].models[0].shape.layers), line.where)
+        facts["layers"] = told_fact(int(said[0].models[0].shape.layers), line.where)
     # How many experts, where the catalogue knows; 1 stands for "some", since the name only says that there are
     experts = said[0].models[0].shape.experts if said and len(said[0].models) == 1 else None
     if experts is None and (_ACTIVE.search(line.text) or _MOE.search(line.text)):
         experts = 1
-    return facts | ({"experts": told(int(experts), line.where)} if experts is not None else {})
+    return facts | ({"experts": told_fact(int(experts), line.where)} if experts is not None else {})
 
 
 def _as_written(line: Line, said: ModelSaid) -> str:
@@ -102,20 +101,20 @@ def versions_told(lines: Sequence[Line]) -> Versions:
     if line is None:
         return Versions(NOT_LOOKED, NOT_LOOKED, *_border(lines, NOT_LOOKED))
     version = _version_at(line, line.text.find(word), word)
-    return Versions(told(name, line.where), version, *_border(lines, version))
+    return Versions(told_fact(name, line.where), version, *_border(lines, version))
 
 
 def _version_at(line: Line, at: int, word: str) -> Fact[str]:
     """The version beside a runtime's name: the newer of an update, one behind it, or a build of llama.cpp before it."""
     rest = line.text[at + len(word) : at + len(word) + 48]
     if update := _UPDATE.search(rest):
-        return told(update[1], line.where)
+        return told_fact(update[1], line.where)
     near = _OTHER_PACKAGE.sub(lambda found: " " * len(found[0]), rest[:24])
     number = version_phrases()["version"].search(near)
     short = re.match(r"\W{1,3}(?:version )?(\d{1,2}\.\d{1,3})\b", near)
     build = _BUILD.search(line.text)
     found = number[0] if number else short[1] if short else f"b{build[1] or build[2] or build[3]}" if build else ""
-    return told(found, line.where) if found else NOT_LOOKED
+    return told_fact(found, line.where) if found else NOT_LOOKED
 
 
 def versions_in(text: str) -> list[str]:
@@ -138,21 +137,21 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
             old = next(value for name, value in named.items() if name.startswith("old") and value)
             new = next((v for name, v in named.items() if name.startswith("new") and v), version.value_or(""))
             if old != new:
-                return told(old, line.where), told(new, line.where) if new else NOT_LOOKED
+                return told_fact(old, line.where), told_fact(new, line.where) if new else NOT_LOOKED
         if pair := version_phrases()["pair"].search(line.text):
             older, newer = sorted((pair["a"], pair["b"]), key=_order)
             if older != newer:
-                return told(older, line.where), told(newer, line.where)
+                return told_fact(older, line.where), told_fact(newer, line.where)
         if (match := version_phrases()["since"].search(line.text)) and since == NOT_LOOKED:
-            since = told(_named(match), line.where)
+            since = told_fact(_runtime_name(match), line.where)
         if (match := version_phrases()["before"].search(line.text)) and before == NOT_LOOKED:
-            before = told(_named(match), line.where)
+            before = told_fact(_runtime_name(match), line.where)
         if before == NOT_LOOKED:
             before = _older(line, version.value_or(""))
     return before, since
 
 
-def _named(match: re.Match[str]) -> str:
+def _runtime_name(match: re.Match[str]) -> str:
     return next(value for value in match.groupdict().values() if value)
 
 
@@ -162,7 +161,7 @@ def _older(line: Line, version: str) -> Fact[str]:
         return NOT_LOOKED
     named = version_phrases()["version"].findall(line.text)
     older = (v for v in named if _kind(v) == _kind(version) and _order(v) < _order(version))
-    return next((told(other, line.where) for other in older), NOT_LOOKED)
+    return next((told_fact(other, line.where) for other in older), NOT_LOOKED)
 
 
 def _kind(version: str) -> str:

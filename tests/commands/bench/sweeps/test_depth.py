@@ -6,11 +6,11 @@ from doubles import Quiet
 
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.sweeps import Limits, depth
-from unslow.commands.bench.sweeps.depth import shortened
+from unslow.commands.bench.sweeps.depth import shorten_text
 from unslow.facts.bench import DECODE, PREFILL, Sweep
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 from unslow.look.requests import Target
 
 URL = "http://127.0.0.1:1"
@@ -18,7 +18,7 @@ CONTEXT = 24_000
 
 
 def bencher_of(system: DeepServer, context: int | None = CONTEXT) -> Bencher:
-    runtime = Runtime(context_per_slot=measured(context, "/props")) if context else Runtime()
+    runtime = Runtime().with_facts(context_per_slot=measured_fact(context, "/props")) if context else Runtime()
     return Bencher(system, Subject(runtime=runtime), Target(URL), Quiet())
 
 
@@ -27,7 +27,7 @@ def swept(system: DeepServer, context: int | None = CONTEXT, **limits: Any) -> t
     return depth.sweep(bencher, Limits(**{"tokens": 32, "seconds": 3600.0, **limits})), bencher
 
 
-def test_an_honest_slope_is_clear_after_a_round_up_and_one_down(wording):
+def test_linear_slowdown_gives_verdict_slope_after_two_rounds(wording):
     found, bencher = swept(DeepServer())
     assert (found.verdict, found.stopped_early) == ("slope", "")
     wording(found.because, tells="1000")
@@ -38,23 +38,23 @@ def test_an_honest_slope_is_clear_after_a_round_up_and_one_down(wording):
     assert bencher.passes[1].case == bencher.passes[-1].case  # the shallowest is read first and last
 
 
-def test_the_way_down_computes_nothing_and_says_nothing_of_reading():
+def test_second_round_reuses_the_cache_and_adds_no_prefill_figures():
     found, bencher = swept(DeepServer())
     down = [done for done in bencher.passes if done.round == 2]
     assert all(done.prompt_tokens <= 2 for done in down)
     assert all(p.figures[PREFILL].count == 1 for p in found.points)
     assert all(p.figures[PREFILL].median == pytest.approx(1000) for p in found.points)
-    assert "read now" in found.points[2].note
+    assert "prefilled" in found.points[2].note
 
 
-def test_a_cliff_is_found_narrowed_down_and_not_passed_by_far(wording):
+def test_cliff_is_located_and_deeper_points_are_skipped(wording):
     found, _ = swept(DeepServer(token_s=lambda d, _now: (0.012 + 1e-7 * d) * (5 if d > 3000 else 1)))
     assert found.verdict == "cliff"
     assert 2500 <= found.knee <= 3000
     wording(found.stopped_early)
     assert max(p.at for p in found.points) < 5000
-    assert "can't be told" in found.because  # nobody watched
-    assert "seen once" not in found.because
+    assert "undetermined" in found.because  # not sampled
+    assert "measured once" not in found.because
     assert min(p.at for p in found.points if p.at > found.knee) < 3500  # between 2048 and 4096 it looked closer
 
 
@@ -67,7 +67,7 @@ class Watching:
     def note(self, span: Any) -> None:
         """Phases are nothing to it."""
 
-    def seen(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
+    def means_between(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
         deep = len(self.server.kept) > 3000
         assert end_s is not None
         assert end_s > start_s
@@ -78,7 +78,7 @@ class Watching:
         }
 
 
-def test_what_was_seen_beyond_the_cliff_says_that_it_is_a_spill(wording):
+def test_counters_beyond_the_cliff_identify_a_spill(wording):
     server = DeepServer(token_s=lambda d, _now: 0.012 * (5 if d > 3000 else 1))
     bencher = bencher_of(server)
     bencher.sampler = Watching(server)  # type: ignore[assignment]
@@ -87,7 +87,7 @@ def test_what_was_seen_beyond_the_cliff_says_that_it_is_a_spill(wording):
     assert "gpu0_temperature_c" not in found.points[0].seen
 
 
-def test_memory_that_is_taken_meanwhile_is_a_change_with_time_and_no_cliff(wording):
+def test_slowdown_with_time_is_drift_not_cliff(wording):
     found, _ = swept(DeepServer(token_s=lambda d, now: (0.012 + 1e-7 * d) * (3 if now > 8 else 1)))
     assert found.verdict == "drift"
     wording(found.because)
@@ -97,12 +97,12 @@ def test_memory_that_is_taken_meanwhile_is_a_change_with_time_and_no_cliff(wordi
 class Stranger(Watching):
     """A sampler that sees memory taken and the link busy from a moment on."""
 
-    def seen(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
+    def means_between(self, start_s: float, end_s: float | None = None) -> dict[str, float]:
         late = start_s > 1008
         return {"gpu0_pcie_receive_bytes_per_s": 9e9 if late else 0.0, "gpu0_vram_used_bytes": 140e9 if late else 20e9}
 
 
-def test_what_was_seen_since_the_change_says_what_happened(wording):
+def test_counters_since_the_drift_explain_it(wording):
     server = DeepServer(token_s=lambda d, now: (0.012 + 1e-7 * d) * (3 if now > 8 else 1))
     bencher = bencher_of(server)
     bencher.sampler = Stranger(server)  # type: ignore[assignment]
@@ -112,12 +112,12 @@ def test_what_was_seen_since_the_change_says_what_happened(wording):
     assert "the GPU received" in found.because
 
 
-def test_a_slow_minute_is_no_cliff():
+def test_brief_slowdown_is_not_a_cliff():
     found, _ = swept(DeepServer(token_s=lambda d, now: (0.012 + 1e-6 * d) * (4 if 6 < now < 9 else 1)))
     assert found.verdict != "cliff"
 
 
-def test_a_context_that_ends_before_it_was_thought_to_is_a_point_that_failed():
+def test_context_shorter_than_expected_gives_one_failed_point():
     found, _ = swept(DeepServer(context=5000))
     failed = [p for p in found.points if p.failures]
     assert [p.failures for p in failed] == [1]
@@ -126,14 +126,14 @@ def test_a_context_that_ends_before_it_was_thought_to_is_a_point_that_failed():
     assert found.verdict == "slope"
 
 
-def test_a_server_that_is_dead_ends_it_with_the_reason():
+def test_dead_server_stops_the_sweep_with_the_reason():
     found, bencher = swept(DeepServer(context=0))
     assert found.verdict == "cannot_tell"
-    assert "did not answer" in found.stopped_early
+    assert "did not respond" in found.stopped_early
     assert len(bencher.failures) == 1
 
 
-def test_depths_for_which_there_is_no_time_are_left_out_and_said_so(wording):
+def test_depths_beyond_the_time_limit_are_skipped_and_reported(wording):
     found, bencher = swept(DeepServer(prompt_token_s=0.02), seconds=60.0)
     wording(found.stopped_early)
     assert max(p.at for p in found.points) < 3000
@@ -141,14 +141,14 @@ def test_depths_for_which_there_is_no_time_are_left_out_and_said_so(wording):
     assert found.points[0].figures[DECODE].count >= 2
 
 
-def test_a_server_that_keeps_nothing_is_measured_all_the_same():
+def test_server_without_prompt_cache_is_still_measured():
     found, bencher = swept(DeepServer(keeps=False, prompt_token_s=1e-4))
     assert found.verdict == "slope"
     assert not any(done.cached_tokens for done in bencher.passes)
     assert found.points[-1].figures[PREFILL].count == 2
 
 
-def test_depths_of_the_users_choice_are_tried_beyond_a_cliff_too(wording):
+def test_user_given_depths_are_measured_beyond_a_cliff(wording):
     server = DeepServer(token_s=lambda d, _now: 0.012 * (5 if d > 1500 else 1))
     found, _ = swept(server, values=(100.0, 1000.0, 2000.0, 4000.0, 99_999.0))
     assert [round(p.at, -2) for p in found.points] == [100, 1000, 2000, 4000]
@@ -156,7 +156,7 @@ def test_depths_of_the_users_choice_are_tried_beyond_a_cliff_too(wording):
     assert found.verdict == "cliff"
 
 
-def test_an_interrupted_sweep_keeps_its_points(wording):
+def test_interrupted_sweep_keeps_its_points(wording):
     found, bencher = swept(DeepServer(interrupt_at_s=1000.0 + 5))
     assert bencher.interrupted
     wording(found.stopped_early)
@@ -164,13 +164,13 @@ def test_an_interrupted_sweep_keeps_its_points(wording):
     assert found.points[0].figures[DECODE].median > 0
 
 
-def test_a_context_without_room_is_no_crash():
+def test_context_without_room_gives_cannot_tell():
     found, bencher = swept(DeepServer(), context=64)
     assert (found.verdict, bencher.passes) == ("cannot_tell", [])
-    assert "no room" in found.stopped_early
+    assert "context is too short" in found.stopped_early
 
 
-def test_what_is_measured_is_flushed_each_round():
+def test_passes_are_flushed_each_round():
     bencher, flushed = bencher_of(DeepServer()), []
     bencher.flush = lambda: flushed.append(len(bencher.passes))
     depth.sweep(bencher, Limits(tokens=32))
@@ -178,8 +178,8 @@ def test_what_is_measured_is_flushed_each_round():
     assert flushed == sorted(flushed)
 
 
-def test_a_shorter_text_is_the_start_of_the_longer_one():
+def test_shortened_text_is_a_prefix():
     text = "a b c d e f g h"
-    assert shortened(text, 0.5) == "a b c d"
-    assert shortened(text, 0.0001) == "a"
-    assert shortened(text, 1.0) == text
+    assert shorten_text(text, 0.5) == "a b c d"
+    assert shorten_text(text, 0.0001) == "a"
+    assert shorten_text(text, 1.0) == text

@@ -25,12 +25,12 @@ def bencher(request, tmp_path_factory):
     model = str(ModelCache(tmp_path_factory.mktemp("cache")).model("llama_135m"))
     asked = {"model": model} if request.param == "engine" else {"command": f"{SERVER} -m {model} -c 4096 -np 1"}
     own = Own.from_request(SYSTEM, read_machine(SYSTEM)[0], Quiet(), **asked)
-    with own.started({}) as bencher, Sampler(SYSTEM, (), 5.0) as sampler:
+    with own.start({}) as bencher, Sampler(SYSTEM, (), 5.0) as sampler:
         bencher.sampler = sampler
         yield bencher
 
 
-def test_depth_costs_what_it_costs_and_there_is_no_cliff(bencher):
+def test_real_server_has_no_cliff_with_depth(bencher):
     found = depth.sweep(bencher, Limits(values=DEPTHS, tokens=16, seconds=300.0))
     assert found.verdict in ("slope", "flat", "drift", "cannot_tell"), found.because
     assert len(found.points) >= 3
@@ -41,7 +41,7 @@ def test_depth_costs_what_it_costs_and_there_is_no_cliff(bencher):
     assert all(done.prompt_tokens <= 2 for done in again)
 
 
-def test_later_turns_compute_only_what_is_new(bencher):
+def test_later_turns_compute_only_new_tokens(bencher):
     found = turns.sweep(bencher, Limits(values=(3,), tokens=16, seconds=120.0))
     assert (found.verdict, found.stopped_early) == ("cached", "")
     assert [p.seen["computed_tokens"] <= p.seen["new_tokens"] + 8 for p in found.points] == [True] * 3

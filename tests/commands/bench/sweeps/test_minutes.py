@@ -31,7 +31,7 @@ def noisy(system: SimulatedServer, level: float) -> SimulatedServer:
     return system
 
 
-def test_a_steady_server_is_steady_by_the_half_minute():
+def test_steady_server_gives_verdict_steady_with_half_minute_points():
     found, bencher = swept(noisy(SimulatedServer(), 50.0))
     assert found.verdict == "steady"
     assert [point.at for point in found.points] == [0.5 * n for n in range(10)]
@@ -40,50 +40,50 @@ def test_a_steady_server_is_steady_by_the_half_minute():
     assert found.stopped_early == ""
 
 
-def test_requests_take_about_five_seconds_whatever_the_speed():
+def test_requests_take_about_five_seconds_at_any_speed():
     for rate, tokens in ((3.0, 16), (50.0, 250), (2000.0, 2048)):
         bencher = bencher_of(noisy(SimulatedServer(), rate))
-        minutes.sustained(bencher, Limits(values=(0.3,)), minutes.REQUEST_S)
+        minutes.sustained_sweep(bencher, Limits(values=(0.3,)), minutes.REQUEST_S)
         assert bencher.passes[-1].asked_tokens == pytest.approx(tokens, rel=0.1)
 
 
-def test_a_short_run_asks_for_less():
+def test_short_run_requests_fewer_tokens():
     found, bencher = swept(noisy(SimulatedServer(), 50.0), 0.5)
     assert bencher.passes[-1].asked_tokens == pytest.approx(50, rel=0.1)
     assert all(DECODE in point.figures for point in found.points)
 
 
-def test_the_first_request_is_a_warm_up():
+def test_first_request_is_a_warm_up():
     _, bencher = swept(noisy(SimulatedServer(), 50.0), 1.0)
     assert [one.round for one in bencher.passes[:3]] == [0, 2, 3]
 
 
-def test_an_hour_has_a_point_a_minute_and_a_day_no_more_than_240():
+def test_slice_length_gives_at_most_240_points():
     assert minutes.slice_s(60) == 60
     assert minutes.slice_s(5) == 30
     assert minutes.slice_s(1440) == 360
 
 
-def test_throttling_is_found_with_its_minute():
+def test_throttling_gives_verdict_falls_with_its_minute():
     found, _ = swept(SimulatedServer(rate=lambda now: 50.0 if now < 130 else 40.0))
     assert found.verdict == "falls"
     assert found.knee == pytest.approx(2.0, abs=0.5)
 
 
-def test_a_long_run_ends_once_it_has_fallen_and_settled(wording):
+def test_long_run_stops_after_speed_fell_and_settled(wording):
     found, _ = swept(SimulatedServer(rate=lambda now: 50.0 if now < 600 else 40.0), 60.0)
     assert found.verdict == "falls"
     wording(found.stopped_early, tells="10")
     assert len(found.points) < 40
 
 
-def test_less_time_than_usual_is_kept_to():
+def test_time_limit_shorter_than_usual_is_kept():
     system = SimulatedServer()
     swept(system, seconds=60)
     assert system.since_s == pytest.approx(60, abs=6)
 
 
-def test_a_server_that_is_away_is_waited_for(wording):
+def test_unreachable_server_is_waited_for_and_downtime_counted(wording):
     system = SimulatedServer(is_up=lambda now: not 60 <= now < 100)
     found, bencher = swept(system)
     assert [failure.kind for failure in bencher.failures] == ["refused"]
@@ -94,7 +94,7 @@ def test_a_server_that_is_away_is_waited_for(wording):
     assert system.polled < 20
 
 
-def test_every_failure_is_counted_as_what_it_was(wording):
+def test_failures_are_counted_by_kind(wording):
     kinds = {20: "silent", 50: "broke_off", 80: "error", 110: "silent"}
 
     def fails(now: float) -> ExchangeError | None:
@@ -107,11 +107,11 @@ def test_every_failure_is_counted_as_what_it_was(wording):
     assert len(system.asked) == len(bencher.passes) + len(bencher.failures)
     assert f"{len(system.asked)} requests" in found.because
     wording(found.because)
-    assert "the longest silence 6" in found.because
+    assert "longest silence 6" in found.because
     assert [failure.generated_tokens > 0 for failure in bencher.failures] == [True, True, False, True]
 
 
-def test_a_server_that_always_fails_is_not_hammered(wording):
+def test_server_that_always_fails_gets_at_most_40_requests(wording):
     system = SimulatedServer(fails=lambda _now: ExchangeError("error", "answered 500"))
     found, bencher = swept(system)
     assert found.verdict == "cannot_tell"
@@ -119,13 +119,13 @@ def test_a_server_that_always_fails_is_not_hammered(wording):
     assert len(bencher.failures) <= 40
 
 
-def test_one_that_comes_back_late_is_measured_still():
+def test_server_that_comes_up_late_is_measured():
     found, bencher = swept(SimulatedServer(is_up=lambda now: now > 200))
     assert len(bencher.passes) > 10
     assert found.points[0].figures == {}
 
 
-def test_ctrl_c_keeps_what_was_measured(wording):
+def test_interrupt_keeps_measured_points(wording):
     found, bencher = swept(SimulatedServer(interrupt_at_s=1100.0))
     assert bencher.interrupted
     wording(found.stopped_early)
@@ -133,7 +133,7 @@ def test_ctrl_c_keeps_what_was_measured(wording):
     assert f"{len(bencher.passes)} answered" in found.because
 
 
-def test_it_is_written_down_on_the_way():
+def test_passes_are_flushed_at_least_every_45_s():
     system = SimulatedServer()
     bencher, flushed = bencher_of(system), []
     bencher.flush = lambda: flushed.append(system.since_s)
@@ -141,13 +141,13 @@ def test_it_is_written_down_on_the_way():
     assert max(b - a for a, b in pairwise([0.0, *flushed, 300.0])) <= 45
 
 
-def test_patience_of_the_bencher_is_given_back():
+def test_timeouts_of_the_bencher_are_restored():
     bencher = bencher_of(SimulatedServer())
     minutes.sweep(bencher, Limits(values=(1.0,)))
     assert (bencher.silence_s, bencher.deadline_s) == (300.0, 3600.0)
 
 
-def test_what_was_asked_before_does_not_count():
+def test_earlier_requests_are_not_counted():
     system = noisy(SimulatedServer(), 50.0)
     bencher = bencher_of(system)
     first = minutes.sweep(bencher, Limits(values=(1.0,)))
@@ -157,7 +157,7 @@ def test_what_was_asked_before_does_not_count():
     assert f"{len(bencher.passes) - count} requests" in second.because
 
 
-def test_many_hours_have_few_points_and_lose_no_request():
+def test_ten_hours_give_240_points_with_every_request():
     system = SimulatedServer(rate=lambda _now: 0.5)
     found, bencher = swept(system, 600.0)
     assert len(found.points) == 240
@@ -166,19 +166,19 @@ def test_many_hours_have_few_points_and_lose_no_request():
 
 
 @pytest.mark.parametrize("value", [0.0, -5.0, 1e9, float("nan"), float("inf")])
-def test_times_that_can_not_be_are_refused(value: float, wording):
+def test_invalid_durations_are_refused(value: float, wording):
     with pytest.raises(UserError) as caught:
         swept(SimulatedServer(), value)
     wording(str(caught.value))
 
 
-def test_ctrl_c_while_it_waits_keeps_the_outage():
+def test_interrupt_during_an_outage_keeps_the_outage():
     found, bencher = swept(SimulatedServer(is_up=lambda now: now < 60, interrupt_at_s=1120.0))
     assert bencher.interrupted
     assert "in 1 outage" in found.because
 
 
-def test_a_server_that_was_started_again_is_not_gone_twice():
+def test_restarted_server_is_counted_as_one_failure():
     failing = iter([None, None, ExchangeError("broke_off", "hung up"), *[None] * 100])
     system = SimulatedServer(fails=lambda _now: next(failing), files={"/proc/self/stat": "1 (python) R 1"})
     bencher = Bencher(system, Subject(), Target(URL, pid=77), Quiet())
@@ -187,7 +187,7 @@ def test_a_server_that_was_started_again_is_not_gone_twice():
     assert [failure.kind for failure in bencher.failures] == ["broke_off"]
 
 
-def test_a_server_whose_process_has_ended_is_gone():
+def test_server_whose_process_ended_fails_as_gone():
     files: dict[str, str | bytes | LookError] = {"/proc/self/stat": "1 (python) R 1", "/proc/77/stat": "77 (s) R 1"}
 
     def is_up(now: float) -> bool:

@@ -11,18 +11,18 @@ from unslow.commands.bench.sweeps.turns import Sizes
 from unslow.facts.bench import FIRST, PREFILL, Sweep
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import measured
+from unslow.facts.values import measured_fact
 from unslow.look.requests import Target
 
 
 def swept(system: DeepServer, context: int = 8192, slot: int | None = None, **limits: Any) -> tuple[Sweep, Bencher]:
-    runtime = Runtime(context_per_slot=measured(context, "/props"))
+    runtime = Runtime().with_facts(context_per_slot=measured_fact(context, "/props"))
     bencher = Bencher(system, Subject(runtime=runtime), Target("http://127.0.0.1:1"), Quiet())
     bencher.slot = slot
     return turns.sweep(bencher, Limits(**limits)), bencher
 
 
-def test_a_cache_that_holds_computes_only_what_is_new():
+def test_prompt_cache_computes_only_new_tokens():
     found, bencher = swept(DeepServer())
     assert (found.verdict, found.stopped_early) == ("cached", "")
     assert [p.label for p in found.points] == [f"turn {n}" for n in range(1, 6)]
@@ -33,7 +33,7 @@ def test_a_cache_that_holds_computes_only_what_is_new():
     assert bencher.passes[-1].cached_tokens > 1100
 
 
-def test_each_turn_goes_on_from_the_answer_of_the_one_before():
+def test_each_turn_extends_the_previous_prompt_and_answer():
     system = DeepServer()
     swept(system)
     talk = system.prompts[1:]
@@ -41,15 +41,15 @@ def test_each_turn_goes_on_from_the_answer_of_the_one_before():
     assert "word0 word1" in talk[1]
 
 
-def test_a_server_that_forgets_reads_everything_again_and_it_is_said_what_that_costs():
+def test_server_without_prompt_cache_gives_reprocessed_with_its_cost():
     found, _ = swept(DeepServer(keeps=False))
     assert found.verdict == "reprocessed"
     known = [p.seen["prompt_tokens"] for p in found.points[:-1]]
-    assert f"{median(known) / 1000:.2f} s for each turn" in found.because  # a thousandth of a second for each token
+    assert f"{median(known) / 1000:.2f} s per turn" in found.because  # a thousandth of a second for each token
     assert "prompt_reprocessed" in found.because
 
 
-def test_the_slot_is_the_one_that_nobody_uses():
+def test_requests_use_the_given_slot_and_the_prompt_cache():
     system = DeepServer()
     bodies: list[Any] = []
     stream = system.stream
@@ -59,46 +59,46 @@ def test_the_slot_is_the_one_that_nobody_uses():
     assert all(body["cache_prompt"] for body in bodies[1:])
 
 
-def test_a_small_context_makes_a_shorter_conversation():
+def test_small_context_shortens_the_conversation():
     system = DeepServer(context=1024)
     found, _ = swept(system, context=1024)
     assert (found.verdict, found.stopped_early) == ("cached", "")
     assert all(not p.failures for p in found.points)
 
 
-def test_a_context_without_room_is_no_crash():
+def test_context_without_room_gives_cannot_tell():
     found, _ = swept(DeepServer(), context=100)
     assert found.verdict == "cannot_tell"
     assert "too small" in found.stopped_early
 
 
-def test_a_turn_that_fails_ends_it_and_is_counted():
+def test_failed_turn_stops_the_sweep_and_is_counted():
     found, bencher = swept(DeepServer(context=1300))
     assert found.points[-1].failures == 1
     assert "exceeds the available context" in found.stopped_early
     assert len(bencher.failures) == 1
 
 
-def test_an_interrupted_conversation_keeps_its_turns(wording):
+def test_interrupted_conversation_keeps_its_turns(wording):
     found, bencher = swept(DeepServer(interrupt_at_s=1003.5))
     assert bencher.interrupted
     wording(found.stopped_early)
     assert found.points
 
 
-def test_time_that_is_spent_ends_it():
+def test_time_limit_stops_the_sweep():
     found, _ = swept(DeepServer(keeps=False, prompt_token_s=0.01), seconds=20.0)
     assert len(found.points) == 3
     assert found.verdict == "reprocessed"
     assert "were spent" in found.stopped_early
 
 
-def test_as_many_turns_as_the_user_wants():
+def test_turn_count_can_be_given():
     found, _ = swept(DeepServer(), values=(8.0,))
     assert len(found.points) == 8
 
 
-def test_the_sizes_fit_whatever_the_context():
+def test_turn_sizes_fit_every_context():
     for context in (0, 64, 512, 2048, 8192, 131072):
         for count in (2, 5, 64):
             sizes = Sizes.within(context, count, 128)

@@ -14,7 +14,7 @@ from unslow.facts.bench import DECODE, FIRST, TOGETHER
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import reported
+from unslow.facts.values import reported_fact
 from unslow.look.requests import Target
 from unslow.look.system.live import LiveSystem
 
@@ -72,7 +72,7 @@ def served(slots: int, failing: bool = False) -> Iterator[tuple[Bencher, list[st
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    runtime = Runtime(slots=reported(slots, "test")) if slots < 100 else Runtime()
+    runtime = Runtime().with_facts(slots=reported_fact(slots, "test")) if slots < 100 else Runtime()
     try:
         target = Target(f"http://127.0.0.1:{server.server_port}")
         yield Bencher(LiveSystem(), Subject(runtime=runtime), target, Quiet()), prompts
@@ -95,7 +95,7 @@ def test_users_beyond_the_slots_wait(wording):
     assert {TOGETHER, DECODE, FIRST} <= set(found.points[0].figures)
 
 
-def test_many_at_once_get_more_together():
+def test_concurrent_users_raise_combined_throughput():
     with served(slots=100) as (bencher, prompts):
         found = users.sweep(bencher, Limits(values=(1, 4), tokens=24, repeats=2))
     one, four = (point.figures[TOGETHER].median for point in found.points)
@@ -106,7 +106,7 @@ def test_many_at_once_get_more_together():
     assert [one.users for one in bencher.passes].count(4) == 8
 
 
-def test_failures_end_it_and_are_counted(wording):
+def test_failures_stop_the_sweep_and_are_counted(wording):
     with served(slots=100, failing=True) as (bencher, prompts):
         found = users.sweep(bencher, Limits(values=(1, 2), tokens=8))
     wording(found.stopped_early)
@@ -115,7 +115,7 @@ def test_failures_end_it_and_are_counted(wording):
     assert len(bencher.failures) == len(prompts) == 2
 
 
-def test_ctrl_c_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch, wording):
+def test_interrupt_keeps_measured_points_and_restores_the_slot(monkeypatch: pytest.MonkeyPatch, wording):
     with served(slots=100) as (bencher, _):
         real = bencher.together
 
@@ -133,14 +133,14 @@ def test_ctrl_c_keeps_what_was_measured(monkeypatch: pytest.MonkeyPatch, wording
     assert found.points[0].figures[TOGETHER].count == 1
 
 
-def test_slots_come_from_the_runtime():
+def test_slot_count_comes_from_the_runtime():
     with served(slots=7) as (bencher, _):
         assert users.slots_of(bencher) == 7
     with served(slots=100) as (bencher, _):
         assert users.slots_of(bencher) is None
 
 
-def test_time_that_is_spent_ends_it(wording):
+def test_time_limit_stops_the_sweep(wording):
     with served(slots=100) as (bencher, _):
         found = users.sweep(bencher, Limits(tokens=8, repeats=3, seconds=0.01))
     wording(found.stopped_early, tells="0 s")
@@ -148,11 +148,11 @@ def test_time_that_is_spent_ends_it(wording):
 
 
 @pytest.mark.parametrize("value", [0, -1, 1e9, float("nan"), float("inf")])
-def test_nobody_asks_for_so_many(value: float):
-    with pytest.raises(UserError, match="users at once"):
+def test_invalid_user_counts_are_refused(value: float):
+    with pytest.raises(UserError, match="number of users"):
         users.users_of(Limits(values=(2, value)))
 
 
-def test_users_are_tried_in_order():
+def test_user_counts_are_sorted_without_duplicates():
     assert users.users_of(Limits(values=(8, 1, 8, 2))) == [1, 2, 8]
     assert users.users_of(Limits())[:3] == [1, 2, 4]

@@ -1,4 +1,4 @@
-"""Users and minutes on the real engine, which dies on the way."""
+"""Users and minutes on the real engine, which is killed during one sweep."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def bencher_of(engine: Engine) -> Bencher:
     return Bencher(SYSTEM, Subject(), Target(engine.url, pid=engine.pid), Quiet())
 
 
-def test_users_of_the_engine(engine: Engine):
+def test_users_sweep_on_the_real_engine(engine: Engine):
     bencher = bencher_of(engine)
     found = users.sweep(bencher, Limits(values=(1, 2, 4), tokens=64, repeats=2))
     assert [point.failures for point in found.points] == [0, 0, 0]
@@ -42,20 +42,20 @@ def test_users_of_the_engine(engine: Engine):
     assert len(bencher.passes) == 1 + 2 * (1 + 2 + 4)
 
 
-def test_minutes_of_the_engine(engine: Engine):
+def test_minutes_sweep_on_the_real_engine(engine: Engine):
     bencher = bencher_of(engine)
     with Sampler(SYSTEM, [engine.pid], 10.0) as sampler:
         bencher.sampler = sampler
-        found = minutes.sustained(bencher, Limits(values=(0.25,)), 0.2)
+        found = minutes.sustained_sweep(bencher, Limits(values=(0.25,)), 0.2)
     assert len(found.points) == 10
     assert all(DECODE in point.figures and "own_cpus" in point.seen for point in found.points)
     assert f"{len(bencher.passes)} answered, 0 failed" in found.because
 
 
-def test_an_engine_that_dies_costs_one_request(engine: Engine):
+def test_killed_engine_costs_one_request(engine: Engine):
     bencher = bencher_of(engine)
     threading.Timer(6.0, os.kill, (engine.pid, signal.SIGKILL)).start()
-    found = minutes.sustained(bencher, Limits(values=(0.25,)), 2.0)
+    found = minutes.sustained_sweep(bencher, Limits(values=(0.25,)), 2.0)
     assert len(bencher.failures) == 1
     assert bencher.failures[0].kind == "gone"
     assert bencher.passes

@@ -6,7 +6,7 @@ from unslow.look.requests import Plan, Target
 from unslow.look.system import Answer, LookError
 
 
-def test_only_this_machine_has_other_names():
+def test_only_loopback_urls_get_alternative_hosts():
     assert hosts_of("http://127.0.0.1:8080") == ["127.0.0.1", "localhost", "::1"]
     assert hosts_of("http://localhost:8080") == ["localhost", "127.0.0.1", "::1"]
     assert hosts_of("http://[::1]:8080") == ["::1", "localhost", "127.0.0.1"]
@@ -14,7 +14,7 @@ def test_only_this_machine_has_other_names():
     assert hosts_of("https://localhost:8080") == ["localhost"]
 
 
-def test_each_way_is_asked_for_its_shortest_answer():
+def test_each_route_is_timed_by_its_health_endpoint():
     door = FakeSystem(
         http={f"GET http://{host}:8080/v1/health": Answer(200, b"") for host in ("localhost", "127.0.0.1")}
     )
@@ -39,7 +39,7 @@ class Hiccups(FakeSystem):
         return answer
 
 
-def test_one_question_without_an_answer_is_no_way_that_is_closed():
+def test_one_failed_try_does_not_close_a_route():
     door = Hiccups(http={"GET http://192.0.2.7:8080/v1/health": Answer(200, b"")})
     run = perform_routes(door, Target("http://192.0.2.7:8080/v1"), Plan(), lambda *_: None)
     assert run.routes.value[0].seconds is not None

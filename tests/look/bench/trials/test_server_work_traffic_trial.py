@@ -6,8 +6,8 @@ from doubles import FakeSystem
 from unslow.facts.values import Absence, Known, Unknown
 from unslow.look.bench.trials.observations import Look, perform_traffic, speed_alone, speed_of_each, traffic_of
 from unslow.look.bench.trials.server_work import (
-    Asked,
     Decoding,
+    RequestedSampling,
     TaskPrompt,
     Work,
     parse_asked,
@@ -33,7 +33,7 @@ def at_work(slots: dict[int, Decoding], **more) -> Work:
     return Work(S, len(slots), 0.0, decoding=slots, **more)
 
 
-def test_means_over_the_looks():
+def test_traffic_averages_running_and_waiting_requests():
     seen = traffic_of(looks(Work(S, 4, 2), Work(S, 4, 3), Work(S, 1, 0)))
     assert (seen.running, seen.looks, seen.seconds) == (3, 3, 2)
     assert seen.waiting == pytest.approx(5 / 3)
@@ -41,12 +41,12 @@ def test_means_over_the_looks():
     assert isinstance(seen.preemptions, Unknown)
 
 
-def test_a_server_that_does_not_count_those_who_wait():
+def test_a_server_without_a_queue_counter_is_marked_as_such():
     seen = traffic_of(looks(Work(S, 4, None), Work(S, 4, None)))
     assert (seen.waiting, seen.counts_waiting) == (0, False)
 
 
-def test_the_tokens_of_all_answers_together():
+def test_traffic_adds_decoded_tokens_over_all_slots():
     seen = traffic_of(
         looks(
             at_work(decoding(s0=(7, 10), s1=(8, 100))),
@@ -57,7 +57,7 @@ def test_the_tokens_of_all_answers_together():
     assert seen.tokens_per_s.need() == (20 + 5 + 20) / 2
 
 
-def test_counters_grow_and_gauges_have_their_largest():
+def test_traffic_uses_counter_growth_and_gauge_maximum():
     first = Work(S, 8, 4, tokens=100, preemptions=3, cache_used=0.5)
     seen = traffic_of(
         looks(
@@ -67,20 +67,20 @@ def test_counters_grow_and_gauges_have_their_largest():
     assert (seen.tokens_per_s.need(), seen.preemptions.need(), seen.cache_used.need()) == (200, 2, 0.9)
 
 
-def test_what_is_loaded_meanwhile_is_counted():
+def test_model_loads_during_traffic_are_counted():
     one, two = frozenset({"a 4096"}), frozenset({"a 8192"})
     seen = traffic_of(looks(*(Work(S, 1, 0, loaded=loaded) for loaded in (one, one, two, one))))
     assert seen.loads.need() == 2
 
 
-def test_what_most_requests_ask_for():
-    asked = (Asked(0, None, 3), Asked(40, None, 0), Asked(0, None, 3))
+def test_the_most_common_sampling_options_are_reported():
+    asked = (RequestedSampling(0, None, 3), RequestedSampling(40, None, 0), RequestedSampling(0, None, 3))
     seen = traffic_of(looks(Work(S, 3, 0, asked=asked), Work(S, 0, 0)))
     assert (seen.top_k.need(), seen.logprobs.need()) == (0, 3)
     assert isinstance(seen.grammar, Unknown)
 
 
-def test_the_speed_of_one_alone_leaves_out_its_prompt_and_its_company():
+def test_speed_alone_excludes_prefill_and_shared_intervals():
     alone = looks(
         at_work(decoding(s0=(7, 0))),  # the prompt is still being read
         at_work(decoding(s0=(7, 10))),
@@ -94,8 +94,8 @@ def test_the_speed_of_one_alone_leaves_out_its_prompt_and_its_company():
 
 
 @pytest.mark.parametrize("params", [None, 3, [], {}, {"top_k": "x", "grammar": 3, "n_probs": -1}, {"top_k": 2**70}])
-def test_parameters_that_say_nothing(params):
-    assert parse_asked(params) == Asked()
+def test_garbage_sampling_parameters_are_ignored(params):
+    assert parse_asked(params) == RequestedSampling()
 
 
 def server(slots, metrics=None) -> FakeSystem:
@@ -115,25 +115,25 @@ BUSY = {
 IDLE = {"id": 1, "is_processing": False}
 
 
-def test_a_llama_server_with_a_free_slot_makes_nobody_wait():
+def test_a_free_llama_server_slot_means_nothing_waits():
     door = server([BUSY, IDLE])
     work = read_work(door, Target(URL))
-    assert (work.running, work.waiting, work.asked) == (1, 0, (Asked(0, None, 5),))
+    assert (work.running, work.waiting, work.asked) == (1, 0, (RequestedSampling(0, None, 5),))
     assert [asked for asked, _ in door.sent] == [f"GET {S}"]
 
 
-def test_with_all_slots_taken_its_metrics_tell_who_waits():
+def test_with_all_slots_busy_waiting_comes_from_metrics():
     assert read_work(server([BUSY], "llamacpp:requests_deferred 3\n"), Target(URL)).waiting == 3
     assert read_work(server([BUSY]), Target(URL)).waiting is None
 
 
-def test_a_llama_server_that_hides_its_slots_may_count():
+def test_without_slots_llama_server_metrics_give_running_and_waiting():
     text = "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n"
     door = FakeSystem(http={f"GET {S}": Answer(501, b"{}"), f"GET {URL}/metrics": Answer(200, text.encode())})
     assert read_work(door, Target(URL))[1:3] == (2, 1)
 
 
-def test_ollama_is_known_by_its_llama_server():
+def test_ollama_traffic_is_read_from_its_llama_server_child():
     ps = {"models": [{"name": "a", "digest": "d" * 64, "context_length": 4096}]}
     door = FakeSystem(
         http={
@@ -147,12 +147,12 @@ def test_ollama_is_known_by_its_llama_server():
     assert read_work(door, Target(URL, runtime="Ollama")).running is None
 
 
-def test_who_shows_nothing_says_so():
+def test_traffic_is_not_supported_on_runtimes_without_counters():
     run = perform_traffic(FakeSystem(), Target(URL, runtime="LM Studio"), Plan(), lambda *_: None)
     assert run.traffic.absence is Absence.NOT_SUPPORTED
 
 
-def test_a_server_that_dies_meanwhile_has_shown_what_it_has_shown():
+def test_traffic_up_to_the_death_of_a_server_is_kept():
     class Mortal(FakeSystem):
         def request(self, method, url, body=None, headers=None, timeout_s=0):
             if len(self.sent) > 3:
@@ -164,7 +164,7 @@ def test_a_server_that_dies_meanwhile_has_shown_what_it_has_shown():
     assert run.traffic.need().looks == 4
 
 
-def test_what_was_kept_of_the_prompts_of_others():
+def test_cached_prompt_tokens_of_other_requests_are_reported():
     one = TaskPrompt(slot=0, task=7, tokens=300, cached_tokens=0)
     grown, brief = one._replace(tokens=552), TaskPrompt(slot=1, task=8, tokens=900, cached_tokens=0)
     works = [at_work({}, prompts=prompts) for prompts in ((one,), (grown,), (brief,))]
@@ -174,14 +174,14 @@ def test_what_was_kept_of_the_prompts_of_others():
 
 
 @pytest.mark.parametrize("bad", [{"id_task": None}, {"n_prompt_tokens": -1}, {"n_prompt_tokens_cache": True}])
-def test_the_prompt_of_a_slot_without_its_answer(bad):
+def test_prompt_tokens_of_a_slot_exclude_decoded_tokens(bad):
     counts = {"id": 1, "id_task": 7, "n_prompt_tokens": 560, "n_prompt_tokens_cache": 12}
     slot = counts | {"next_token": [{"n_decoded": 8}]}
     assert parse_prompts([slot]) == (TaskPrompt(slot=1, task=7, tokens=552, cached_tokens=12),)
     assert parse_prompts([slot | bad]) == ()
 
 
-def test_the_speed_of_each_while_the_same_requests_go_on():
+def test_speed_of_each_uses_intervals_with_an_unchanged_set_of_tasks():
     two = [at_work(decoding(_0=(7, 10 + 40 * s), _1=(8, 5 + 30 * s))) for s in range(3)]
     comes = at_work(decoding(_0=(7, 200), _1=(8, 100), _2=(9, 0)))
     three = at_work(decoding(_0=(7, 230), _1=(8, 130), _2=(9, 30)))
@@ -191,7 +191,7 @@ def test_the_speed_of_each_while_the_same_requests_go_on():
     assert isinstance(speed_of_each(looks(at_work(decoding(_0=(7, 1))), at_work(decoding(_0=(8, 40))))).speed, Unknown)
 
 
-def test_the_speed_of_each_by_counters():
+def test_speed_of_each_from_counters_needs_a_constant_running_count():
     works = [
         Work("/metrics", running, 0.0, tokens=tokens) for running, tokens in ((4, 0), (4, 200), (5, 400), (4, 600))
     ]
@@ -201,7 +201,7 @@ def test_the_speed_of_each_by_counters():
     assert isinstance(speed_of_each(looks(*works[1:])).speed, Unknown)
 
 
-def test_prompts_that_were_computed_are_what_was_read_less_what_was_kept():
+def test_vllm_computed_prompt_tokens_exclude_prefix_cache_hits():
     rows = 'vllm:num_requests_running{{e="0"}} 4\nvllm:num_requests_waiting{{e="0"}} 0\n'
     rows += 'vllm:prompt_tokens_total{{e="0"}} {0}\nvllm:prefix_cache_hits_total{{e="0"}} {1}\n'
     works = []
@@ -214,6 +214,6 @@ def test_prompts_that_were_computed_are_what_was_read_less_what_was_kept():
 
 
 @pytest.mark.parametrize("number", [[], {}, "0", None])
-def test_a_slot_whose_number_is_none_is_nobody_at_work(number):
+def test_a_slot_without_a_valid_id_is_ignored(number):
     work = read_work(server([{**BUSY, "id": number}, IDLE]), Target(URL))
     assert (work.running, work.asked, work.decoding) == (0, (), {})

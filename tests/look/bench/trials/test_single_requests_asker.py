@@ -4,12 +4,12 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence
-from unslow.look.bench.trials.single_requests import Asker, Wanted, rate_of
+from unslow.look.bench.trials.single_requests import Asker, PromptLength, rate_of
 from unslow.look.requests import Plan, Target
 from unslow.look.system import Answer, Line, LookError
 
 URL = "http://127.0.0.1:8080"
-LONG = Wanted("a long prompt", fewest=100, most=2000)
+LONG = PromptLength("a long prompt", fewest=100, most=2000)
 
 
 def answer(prompt=40, cached=0, generated=16) -> list[Line]:
@@ -36,14 +36,14 @@ def asker(http=None, lines=None, runtime="llama.cpp", context=None, **plan) -> A
     return Asker(system, Target(URL, runtime=runtime, context=context), Plan(**plan))
 
 
-def test_what_other_slots_hold_leaves_less_room_where_they_share_a_cache():
+def test_a_shared_kv_cache_leaves_less_context_for_the_slot():
     shown = slots(1000, 500, 70)
     assert asker(shown, slot=2).room() == 4096 - 1500
     assert asker(shown, slot=2, slots=(1, 2)).room() == 4096 - 1000
     assert asker(shown, slot=2, shared=False).room() == 4096
 
 
-def test_the_smaller_of_what_is_planned_and_what_is_shown():
+def test_usable_context_is_the_smaller_of_plan_and_slot():
     assert asker(slots(0), context=8192).room() == 4096
     assert asker(slots(0), context=1024, slot=0).room() == 1024
     assert asker(context=1024).room() == 1024
@@ -54,11 +54,11 @@ def test_the_smaller_of_what_is_planned_and_what_is_shown():
 @pytest.mark.parametrize(
     "shown", [Answer(200, b"[]"), Answer(200, b"3"), Answer(200, b'[{"n_ctx": "x"}]'), Answer(501, b"")]
 )
-def test_slots_that_say_nothing(shown):
+def test_garbage_slots_leave_the_planned_context(shown):
     assert asker(shown, context=700).room() == 700
 
 
-def test_a_prompt_is_as_long_as_the_time_and_the_context_allow():
+def test_prompt_length_is_limited_by_time_and_context():
     known = {"prefill_tokens_per_s": 100.0, "decode_tokens_per_s": 10.0}
     assert asker(slots(0), **known).prompt_in(5.0, LONG, 10) == 500
     assert asker(slots(0), **known).prompt_in(50.0, LONG, 10) == 2000
@@ -70,14 +70,14 @@ def test_a_prompt_is_as_long_as_the_time_and_the_context_allow():
         asker(slots(0), **known).prompt_in(0.5, LONG, 10)
 
 
-def test_answers_that_would_take_far_too_long_are_not_asked_for():
+def test_requests_that_would_take_too_long_are_refused():
     slow = asker(decode_tokens_per_s=1.0, prefill_tokens_per_s=10.0, seconds=10.0)
     slow.check_answers(1, 20)
     with pytest.raises(LookError, match="too slow"):
         slow.check_answers(2, 20)
 
 
-def test_a_known_speed_needs_no_warm_up():
+def test_a_known_speed_skips_the_warm_up():
     known = asker(decode_tokens_per_s=100.0, prefill_tokens_per_s=1000.0)
     known.warm_up()
     assert known.system.sent == []
@@ -88,7 +88,7 @@ def test_a_known_speed_needs_no_warm_up():
     assert fresh.tokens_in(0.5) == 50
 
 
-def test_a_long_prompt_is_cut_down_by_halves_before_it_is_left():
+def test_a_long_prompt_is_halved_in_the_cache_before_leaving_a_slot():
     guest = asker(lines=answer(prompt=1, cached=400), slot=3, prefill_tokens_per_s=1000.0)
     guest.leave("word " * 2000, guest.ask("word", 1)._replace(prompt_tokens=2000))
     bodies = [body for _, body in guest.system.sent[1:]]
@@ -98,25 +98,25 @@ def test_a_long_prompt_is_cut_down_by_halves_before_it_is_left():
     assert 1200 < len(bodies[0]["prompt"].split()) < 1400
 
 
-def test_a_cache_that_cannot_go_back_is_left_as_it_is():
+def test_a_cache_that_cannot_be_truncated_is_left_alone():
     guest = asker(lines=answer(prompt=1300, cached=0), slot=3, prefill_tokens_per_s=1000.0)
     guest.leave("word " * 2000, guest.ask("word", 1)._replace(prompt_tokens=2000))
     assert len(guest.system.sent) == 2
 
 
-def test_there_must_be_time_for_leaving():
+def test_a_slot_is_not_cleaned_up_without_time_left():
     guest = asker(slot=3, prefill_tokens_per_s=100.0, seconds=10.0)
     guest.leave("word " * 2000, guest.ask("word", 1)._replace(prompt_tokens=2000))
     assert len(guest.system.sent) == 1
 
 
-def test_nobody_is_a_guest_without_a_slot():
+def test_without_a_slot_nothing_is_cleaned_up():
     own = asker()
     own.leave("word " * 2000, own.ask("word", 1)._replace(prompt_tokens=2000))
     assert len(own.system.sent) == 1
 
 
-def test_an_answer_that_ended_early_is_not_timed():
+def test_a_reply_that_ended_early_is_not_timed():
     guest = asker(lines=answer(generated=3))
     with pytest.raises(LookError, match="too early"):
         rate_of(guest.ask("word", 16))

@@ -1,4 +1,4 @@
-"""Every trial on a real llama-server that holds somebody's conversation: it is measured, and the conversation stays."""
+"""Every trial on a real llama-server with a cached conversation: it is measured, and the conversation stays cached."""
 
 import os
 from threading import Timer
@@ -47,7 +47,7 @@ def fact_of(name: str, run: Run):
     ],
     ids=["apart", "as it comes", "idle slots stay", "shared, no cache in RAM", "small"],
 )
-def test_a_conversation_is_still_in_the_cache_afterwards(model, arguments, shared):
+def test_trials_keep_a_cached_conversation_in_the_server(model, arguments, shared):
     with served(model, *arguments) as (target, _):
         first = ask(SYSTEM, target, Question(TALK, 16, keep=True))
         SYSTEM.request("POST", f"{target.url}/completion", {"prompt": TALK, "n_predict": 16}, timeout_s=60.0)
@@ -58,7 +58,7 @@ def test_a_conversation_is_still_in_the_cache_afterwards(model, arguments, share
     assert {"speed", "long_prompt", "plain_sampling", "routes", "traffic", "host"} <= set(told), runs
 
 
-def test_a_key_is_sent_and_a_wrong_one_is_a_reason(model):
+def test_the_api_key_is_sent_and_a_wrong_one_gives_the_401(model):
     with served(model, "-c", "4096", key="sk-unslow-test-0123456789") as (target, _):
         assert isinstance(perform("long_prompt", target).long_prompt, Known)
         wrong = trials()["long_prompt"](SYSTEM, target._replace(api_key="sk-wrong"), PLAN, lambda *_: None)
@@ -66,7 +66,7 @@ def test_a_key_is_sent_and_a_wrong_one_is_a_reason(model):
 
 
 @pytest.mark.parametrize(("arguments", "is_kept"), [((), True), (("--no-cache-prompt",), False)])
-def test_turns_are_answered_by_the_cache_only_where_there_is_one(model, arguments, is_kept):
+def test_turns_reuse_the_prompt_cache_only_if_it_is_enabled(model, arguments, is_kept):
     with served(model, "-c", "4096", "-np", "1", *arguments) as (target, _):
         _, second, third = perform("turns", target).turns.need()
     assert (second.computed_tokens < second.prompt_tokens / 2) == is_kept
@@ -74,7 +74,7 @@ def test_turns_are_answered_by_the_cache_only_where_there_is_one(model, argument
 
 
 @pytest.mark.parametrize("name", ["speed", "long_prompt", "at_once", "turns", "traffic"])
-def test_a_server_that_dies_leaves_what_there_was_or_a_reason(model, name):
+def test_a_server_killed_during_a_trial_gives_a_fact_or_a_reason(model, name):
     with served(model, "-c", "8192", "-np", "4") as (target, server):
         Timer(0.3, server.kill).start()
         run = perform(name, target, seconds_per_completion=20.0, watch_s=2.0)

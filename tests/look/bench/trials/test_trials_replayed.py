@@ -1,4 +1,4 @@
-"""Every trial against servers that replay answers: what is measured is what was played, now and from a recording."""
+"""Every trial against replayed servers: what is measured is what was replayed, live and from a recording."""
 
 from pathlib import Path
 
@@ -47,12 +47,12 @@ def is_storable(run: Run) -> bool:
     return parse_snapshot(written).subjects[0].run == run
 
 
-def test_all_trials_are_there():
+def test_all_trials_are_discovered():
     assert set(trials()) == {*SENDING, "speed", "traffic", "host"}
 
 
 @pytest.mark.parametrize("runtime", FOLDERS)
-def test_every_trial_on_every_kind_of_server(runtime):
+def test_every_trial_works_on_every_replayed_runtime(runtime):
     with serve(FOLDERS[runtime], **PACE) as url:
         runs = {name: perform(name, url, runtime) for name in SENDING if name != "turns"}
     assert all(is_storable(run) for run in runs.values())
@@ -69,14 +69,14 @@ def test_every_trial_on_every_kind_of_server(runtime):
     assert [route.host for route in runs["routes"].routes.need()] == ["127.0.0.1", "localhost", "::1"]
 
 
-def test_what_the_server_times_is_what_was_played():
+def test_llama_server_timings_give_the_replayed_speeds():
     with serve("llama_cpp", **PACE) as url:
         runs = {name: perform(name, url, "llama.cpp") for name in ("long_prompt", "plain_sampling")}
     assert runs["long_prompt"].prefill_tokens_per_s.need() == pytest.approx(50_000)
     assert runs["plain_sampling"].plain_sampling.need().as_set_tokens_per_s == pytest.approx(2000, rel=0.05)
 
 
-def test_the_replay_has_no_cache_so_every_turn_is_computed_whole():
+def test_without_a_cache_every_turn_is_computed_in_full():
     with serve("llama_cpp", **PACE) as url:
         turns = perform("turns", url, "llama.cpp").turns.need()
     assert [turn.computed_tokens == turn.prompt_tokens for turn in turns] == [True] * 3
@@ -85,7 +85,7 @@ def test_the_replay_has_no_cache_so_every_turn_is_computed_whole():
 
 
 @pytest.mark.parametrize("name", sorted({*SENDING, "speed", "traffic", "host"}))
-def test_a_recording_gives_the_same(name, tmp_path: Path):
+def test_every_trial_replays_identically_from_its_recording(name, tmp_path: Path):
     recorder = Recorder(LiveSystem(), tmp_path)
     with serve("llama_cpp", **PACE) as url:
         live = perform(name, url, "llama.cpp", recorder)
@@ -97,7 +97,7 @@ def test_a_recording_gives_the_same(name, tmp_path: Path):
 
 @pytest.mark.parametrize("mode", ["numbers", "types", "echo_key", "cut", "endless"])
 @pytest.mark.parametrize("runtime", ["llama.cpp", "vLLM"])
-def test_a_hostile_server_leaves_a_reason_or_sane_facts(runtime, mode):
+def test_a_hostile_server_gives_a_reason_or_storable_facts(runtime, mode):
     with serve(FOLDERS[runtime], fail=mode, tokens_per_s=1000, prompt_tokens_per_s=1e5) as url:
         for name in ("long_prompt", "at_once", "turns", "traffic", "plain_sampling"):
             run = perform(name, url, runtime, Impatient())
@@ -107,13 +107,13 @@ def test_a_hostile_server_leaves_a_reason_or_sane_facts(runtime, mode):
 
 
 @pytest.mark.parametrize("name", SENDING)
-def test_nobody_there(name):
+def test_a_trial_without_a_server_gives_a_reason(name):
     run = perform(name, "http://127.0.0.1:9", "llama.cpp")
     fact = fact_of(name, run)
     assert all(route.seconds is None for route in fact.need()) if name == "routes" else fact.why
 
 
-def test_watching_sends_nothing_but_questions():
+def test_the_traffic_trial_reads_a_busy_vllm():
     with serve("vllm_busy") as url:
         run = perform("traffic", url, "vLLM")
     seen = run.traffic.need()

@@ -1,4 +1,4 @@
-"""Headers that break other readers, and those that fuzzing kept: each is answered, or refused with its reason."""
+"""GGUF headers that break other readers and those found by fuzzing: each is read, or refused with a reason."""
 
 import io
 import os
@@ -20,31 +20,31 @@ REFUSED = {
     "alignment_of_zero": "not a power of two",
     "all_counts_full": "18446744073709551615 tensors",
     "another_format": "not a GGUF file",
-    "bytes_wrap_around": "no machine holds",
+    "bytes_wrap_around": "any machine holds",
     "dimensions_without_end": "4294967295 dimensions",
-    "elements_wrap_to_few": "no machine holds",
-    "elements_wrap_to_zero": "no machine holds",
+    "elements_wrap_to_few": "any machine holds",
+    "elements_wrap_to_zero": "any machine holds",
     "name_of_an_exabyte": "name of 1152921504606846976 bytes",
     "name_that_is_no_text": "not text",
     "negative_counts": "9223372036854775808 tensors",
-    "negative_dimension": "no machine holds",
+    "negative_dimension": "any machine holds",
     "nested_arrays_2": "arrays within an array",
     "nested_arrays_5000": "arrays within an array",
-    "nothing": "cut short",
+    "nothing": "truncated",
     "null_in_a_name": "null byte",
-    "numbers_times_four_is_four": "cut short",
+    "numbers_times_four_is_four": "truncated",
     "offset_and_size_wrap_around": "exabyte",
     "offset_wraps_around": "exabyte",
     "overlapping_tensors": "overlap",
-    "rows_of_half_a_block": "no whole blocks",
+    "rows_of_half_a_block": "not whole blocks",
     "strings_times_eight_is_eight": "strings",
-    "terabyte_in_one_string": "cut short",
-    "terabyte_of_numbers": "cut short",
+    "terabyte_in_one_string": "truncated",
+    "terabyte_of_numbers": "truncated",
     "terabyte_of_strings": "strings",
-    "terabyte_of_text": "cut short",
+    "terabyte_of_text": "truncated",
     "the_same_key_twice": "'k' twice",
     "the_same_name_twice": "'t' twice",
-    "two_million_strings_of_version_1": "cut short",  # in a sparse file they would take a second to step over
+    "two_million_strings_of_version_1": "truncated",  # in a sparse file they would take a second to step over
 }
 CUT = {
     "big_endian_version_1": 31,
@@ -54,18 +54,18 @@ CUT = {
 }
 
 
-def test_the_corpus_is_complete():
+def test_every_corpus_file_has_an_expectation():
     assert {p.name for p in CORPUS.iterdir()} == REFUSED.keys() | CUT.keys()
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name):
+def test_corrupt_corpus_files_are_refused_with_their_reason(name):
     with pytest.raises(LookError, match=REFUSED[name]):
         read_gguf(LiveSystem(), str(CORPUS / name))
 
 
 @pytest.mark.parametrize("name", CUT)
-def test_what_is_read_and_told_to_be_cut_short(name):
+def test_truncated_corpus_files_report_their_missing_bytes(name):
     assert read_gguf(LiveSystem(), str(CORPUS / name)).missing_bytes == CUT[name]
 
 
@@ -96,7 +96,7 @@ def as_petabyte(data: bytes) -> Header:
 
 @pytest.mark.parametrize("name", [p.name for p in sorted(CORPUS.iterdir())])
 @pytest.mark.parametrize("read", [as_file, as_pipe, as_petabyte])
-def test_whatever_it_comes_from_there_is_an_answer_or_a_reason_in_a_small_space(name, read):
+def test_every_corpus_file_is_read_or_refused_in_8_mib_of_memory(name, read):
     data = (CORPUS / name).read_bytes()
     reason = ""
     tracemalloc.start()

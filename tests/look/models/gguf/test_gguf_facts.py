@@ -1,4 +1,4 @@
-"""A model's facts from its header; the header of SmolLM2 is that of its published file."""
+"""Model facts from a GGUF header; the SmolLM2 header is that of the published file."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def gguf(metadata=None, tensors=(), lengths=None) -> Gguf:
     )
 
 
-def test_a_real_model():
+def test_facts_of_the_published_smollm2_header():
     model = model_facts(gguf(SMOLLM2, smollm2_tensors()))
     values = {name: getattr(model, name).value for name in model.__struct_fields__}
     assert tensor_table.unpacked_tensors(values.pop("tensors")) == smollm2_tensors()
@@ -76,7 +76,7 @@ def test_a_real_model():
     assert model.key_length.origin is Origin.ESTIMATED
 
 
-def test_heads_that_differ_from_layer_to_layer():
+def test_per_layer_kv_heads_give_their_maximum():
     metadata = {**SMOLLM2, "llama.attention.head_count_kv": [0, 8, 0, 4], "llama.attention.key_length": 128}
     model = model_facts(gguf(metadata))
     assert model.kv_heads.value == 8
@@ -84,7 +84,7 @@ def test_heads_that_differ_from_layer_to_layer():
     assert model.key_length.origin is Origin.REPORTED
 
 
-def test_experts():
+def test_expert_counts_widths_and_bytes_are_read():
     metadata = {
         "general.architecture": "qwen3moe",
         "qwen3moe.expert_count": 128,
@@ -100,7 +100,7 @@ def test_experts():
     assert tensor_summary([Tensor(n, "F16", (10,), 20) for n in names]).layer_bytes == [40, 20]
 
 
-def test_a_table_that_is_only_looked_up_counts_as_one():
+def test_per_layer_token_tables_count_as_token_table():
     tensors = [Tensor("token_embd.weight", "F16", (5,), 10), Tensor("per_layer_token_embd.weight", "F16", (50,), 100)]
     model = model_facts(gguf({}, tensors))
     assert model.token_table_bytes.value == 110
@@ -112,11 +112,11 @@ def test_without_a_file_type_the_quant_is_an_estimate():
     assert (model.quant.value, model.quant.origin) == ("Q6_K", Origin.ESTIMATED)
 
 
-def test_a_guessed_file_type_is_the_same_mix():
+def test_the_guessed_flag_of_a_file_type_is_ignored():
     assert model_facts(gguf({"general.file_type": 1024 + 15})).quant.value == "Q4_K_M"
 
 
-def test_the_vocabulary_can_be_the_length_of_the_token_list():
+def test_vocabulary_falls_back_to_the_length_of_the_token_list():
     metadata = {"general.architecture": "gemma3"}
     assert model_facts(gguf(metadata, lengths={"tokenizer.ggml.tokens": 262144})).vocabulary.value == 262144
 
@@ -130,7 +130,7 @@ def test_the_vocabulary_can_be_the_length_of_the_token_list():
         {**SMOLLM2, "llama.block_count": True, "llama.attention.head_count": [], "llama.embedding_length": "wide"},
     ],
 )
-def test_nonsense_is_unknown(metadata):
+def test_nonsense_metadata_gives_unknown_facts(metadata):
     model = model_facts(gguf(metadata))
     for name in ("layers", "key_length", "weights_bytes", "output_tied"):
         assert isinstance(getattr(model, name), Unknown), name

@@ -1,4 +1,4 @@
-"""The header as bytes: every version and byte order, and what strangers could put there."""
+"""GGUF headers as bytes: every version and byte order, and hostile content."""
 
 import contextlib
 import struct
@@ -26,7 +26,7 @@ TENSORS = [TensorPlan("token_embd.weight", (256, 8), 12, 8 * 144), TensorPlan("o
 GOOD = encoded_header(METADATA, TENSORS)
 
 
-def test_what_was_written_is_read():
+def test_a_written_header_is_read_back():
     found = parsed(GOOD + bytes(8 * 144 + 1024))
     assert found.version == 3
     assert found.metadata == {
@@ -45,7 +45,7 @@ def test_what_was_written_is_read():
 
 
 @pytest.mark.parametrize(("version", "order", "length"), [(1, "<", "I"), (2, "<", "Q"), (2, ">", "Q"), (3, ">", "Q")])
-def test_other_versions_and_byte_orders(version, order, length):
+def test_gguf_versions_1_to_3_and_both_byte_orders_are_read(version, order, length):
     data = b"GGUF" + struct.pack(f"{order}I2{length}", version, 1, 3)
     data += text(b"general.name", order, length) + struct.pack(f"{order}I", STRING) + text(b"x", order, length)
     words = b"".join(text(b"w" * (n % 40), order, length) for n in range(100))
@@ -58,22 +58,22 @@ def test_other_versions_and_byte_orders(version, order, length):
     assert found.tensors == [Tensor("t", "Q8_0", (32, 4), 4 * 34)]
 
 
-def test_flags_for_each_layer_are_kept():
+def test_boolean_arrays_per_layer_are_kept():
     data = header(0, 1, key(b"gemma3.sliding_window_pattern", ARRAY, array(7, 3, bytes([1, 0, 2]))))
     assert parsed(data).metadata == {"gemma3.sliding_window_pattern": [1, 0, 1]}
 
 
-def test_a_long_text_is_stepped_over():
+def test_a_long_string_value_is_skipped():
     found = parsed(encoded_header({"tokenizer.chat_template": "x" * 50_000, "after": 7}, []))
     assert found.metadata == {"after": 7}
     assert found.array_lengths == {"tokenizer.chat_template": 50_000}
 
 
-def test_a_number_that_is_none_is_left_out():
+def test_nan_and_infinity_are_left_out():
     assert parsed(encoded_header({"a": float("nan"), "b": float("inf"), "c": 1}, [])).metadata == {"c": 1}
 
 
-def test_a_text_that_is_none_is_kept_as_far_as_it_is():
+def test_invalid_utf_8_is_replaced():
     assert parsed(header(0, 1, key(b"general.name", STRING, text(b"caf\xe9")))).metadata == {"general.name": "caf�"}
 
 
@@ -84,19 +84,19 @@ def aligned(to: int, kind: int = U32) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "cut short"),
-        (b"GG", "cut short"),
+        (b"", "truncated"),
+        (b"GG", "truncated"),
         (b"PK\x03\x04" + bytes(100), "not a GGUF file"),
-        (b"GGUF", "cut short"),
+        (b"GGUF", "truncated"),
         (header(0, 0, version=0), "version 0"),
         (header(0, 0, version=9), "version 9"),
         (header(HUGE, 0), "tensors"),
         (header(0, HUGE), "metadata keys"),
         (header(2**64 - 1, 2**64 - 1), "tensors"),
-        (header(60_000, 0), "cut short"),
+        (header(60_000, 0), "truncated"),
         (header(0, 1, struct.pack("<QQ", HUGE, 0)), "name of 1152921504606846976 bytes"),
-        (header(0, 1, key(b"k", STRING, struct.pack("<Q", HUGE))), "cut short"),
-        (header(0, 1, key(b"k", STRING, struct.pack("<Q", 2**64 - 1))), "cut short"),
+        (header(0, 1, key(b"k", STRING, struct.pack("<Q", HUGE))), "truncated"),
+        (header(0, 1, key(b"k", STRING, struct.pack("<Q", 2**64 - 1))), "truncated"),
         (header(0, 1, key(b"k", 77, b"")), "unknown type 77"),
         (header(0, 1, key(b"", U32, bytes(4))), "key without a name"),
         (header(0, 2, 2 * key(b"k", U32, bytes(4))), "key 'k' twice"),
@@ -107,44 +107,44 @@ def aligned(to: int, kind: int = U32) -> bytes:
         (nested(100_000), "arrays within an array"),  # breaks a reader that follows them down
         (header(0, 1, key(b"k", ARRAY, array(77, 1))), "array of the type 77"),
         (header(0, 1, key(b"k", ARRAY, array(STRING, HUGE))), "strings"),
-        (header(0, 1, key(b"k", ARRAY, array(STRING, 1_000_000))), "cut short"),
-        (header(0, 1, key(b"k", ARRAY, array(STRING, 3, text(b"one")))), "cut short"),
-        (header(0, 1, key(b"k", ARRAY, array(STRING, 2, struct.pack("<Q", HUGE)))), "cut short"),
-        (header(0, 1, key(b"k", ARRAY, array(STRING, 2, struct.pack("<Q", 2**64 - 1) + bytes(64)))), "cut short"),
-        (header(0, 1, key(b"k", ARRAY, array(U32, HUGE))), "cut short"),
-        (header(0, 1, key(b"k", ARRAY, array(U32, 2**62 + 1))), "cut short"),  # four times that is 4 in 64 bits
-        (header(0, 1, key(b"k", ARRAY, array(U32, 100))), "cut short"),
+        (header(0, 1, key(b"k", ARRAY, array(STRING, 1_000_000))), "truncated"),
+        (header(0, 1, key(b"k", ARRAY, array(STRING, 3, text(b"one")))), "truncated"),
+        (header(0, 1, key(b"k", ARRAY, array(STRING, 2, struct.pack("<Q", HUGE)))), "truncated"),
+        (header(0, 1, key(b"k", ARRAY, array(STRING, 2, struct.pack("<Q", 2**64 - 1) + bytes(64)))), "truncated"),
+        (header(0, 1, key(b"k", ARRAY, array(U32, HUGE))), "truncated"),
+        (header(0, 1, key(b"k", ARRAY, array(U32, 2**62 + 1))), "truncated"),  # four times that is 4 in 64 bits
+        (header(0, 1, key(b"k", ARRAY, array(U32, 100))), "truncated"),
         (header(0, 1, aligned(0)), "alignment '0'"),
         (header(0, 1, aligned(48)), "alignment '48'"),
         (header(0, 1, aligned(64, 5)), "alignment '64'"),
         (header(0, 1, key(b"general.alignment", STRING, text(b"32"))), "alignment '32'"),
         (header(0, 1, key(b"general.alignment", ARRAY, array(U32, 1, bytes(4)))), "alignment"),
         (header(1, 0, text(b"t") + struct.pack("<I", 4_000_000_000) + bytes(8)), "dimensions"),
-        (header(1, 0, info(b"t", (2**63,) * 8)), "which no machine holds"),
-        (header(1, 0, info(b"t", (2**32, 2**32))), "which no machine holds"),  # 0 in 64 bits
-        (header(1, 0, info(b"t", (2**64 - 1,))), "which no machine holds"),
+        (header(1, 0, info(b"t", (2**63,) * 8)), "more than any machine holds"),
+        (header(1, 0, info(b"t", (2**32, 2**32))), "more than any machine holds"),  # 0 in 64 bits
+        (header(1, 0, info(b"t", (2**64 - 1,))), "more than any machine holds"),
         (header(1, 0, info(b"\xc3", (1,))), "name is not text"),
         (header(1, 0, info(b"t\0", (1,))), "null byte"),
         (header(1, 0, info(b"t" * 1025, (1,))), "name of 1025 bytes"),
-        (header(1, 0, text(b"t") + struct.pack("<I", 2) + bytes(10)), "cut short"),
-        (GOOD[:-40], "cut short"),
+        (header(1, 0, text(b"t") + struct.pack("<I", 2) + bytes(10)), "truncated"),
+        (GOOD[:-40], "truncated"),
     ],
 )
-def test_what_is_not_sound_is_refused_with_a_reason(data, why):
+def test_unsound_headers_are_refused_with_a_reason(data, why):
     with pytest.raises(LookError, match=why):
         parsed(data)
 
 
-def test_every_cut_of_a_header_is_refused():
+def test_every_truncation_of_a_header_is_refused():
     end = len(GOOD.rstrip(b"\0"))
     for cut in range(end - 8):
-        with pytest.raises(LookError, match="cut short"):
+        with pytest.raises(LookError, match="truncated"):
             parsed(GOOD[:cut])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_garbage_gives_a_header_or_a_reason(data):
+def test_a_mutated_header_is_read_or_refused(data):
     changed = bytearray(GOOD)
     for _ in range(data.draw(st.integers(1, 4))):
         changed[data.draw(st.integers(4, len(changed) - 1))] = data.draw(st.integers(0, 255))

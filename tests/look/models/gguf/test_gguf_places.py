@@ -1,4 +1,4 @@
-"""Where tensors lie: what can't be is refused, what is missing is told."""
+"""Tensor offsets: impossible ones are refused, missing bytes are reported."""
 
 import pytest
 from gguf_bytes import U32, header, info, key, parsed
@@ -10,27 +10,27 @@ from unslow.look.system import LookError
 F32, Q4_K, UNKNOWN = 0, 12, 99
 
 
-def test_a_tensor_of_an_unknown_type_ends_where_the_next_one_starts():
+def test_a_tensor_of_an_unknown_type_ends_at_the_next_offset():
     plans = [TensorPlan("a", (64,), UNKNOWN, 96), TensorPlan("b", (64,), 98, 32)]
     sizes = [t.bytes for t in parsed(encoded_header({}, plans) + bytes(128)).tensors]
     assert sizes == [96, 32]
 
 
-def test_an_unknown_type_ends_where_the_next_starts_even_beyond_the_end_of_the_file():
+def test_an_unknown_type_in_a_truncated_file_ends_at_the_next_offset():
     data = encoded_header({}, [TensorPlan("a", (64,), UNKNOWN, 96), TensorPlan("b", (8,), F32, 32)])
     found = parsed(data + bytes(40))
     assert [t.bytes for t in found.tensors] == [96, 32]
     assert found.cut == (88, "a")
 
 
-def test_the_last_tensor_of_an_unknown_type_takes_what_is_left():
+def test_the_last_tensor_of_an_unknown_type_takes_the_remaining_bytes():
     data = header(1, 0, info(b"a", (64,), UNKNOWN))
     assert parsed(data + bytes(-len(data) % 32) + bytes(77)).tensors[0].bytes == 77
     assert parsed(data).tensors[0].bytes == 0
 
 
 @pytest.mark.parametrize("there", [0, 1, 1151, 1152, 2175])
-def test_a_file_that_ends_too_soon_is_read_and_tells_what_is_missing(there):
+def test_a_truncated_file_reports_missing_bytes_and_the_cut_tensor(there):
     plans = [TensorPlan("a", (256, 8), Q4_K, 1152), TensorPlan("b", (256,), F32, 1024)]
     data = encoded_header({}, plans)
     found = parsed(data + bytes(there))
@@ -39,7 +39,7 @@ def test_a_file_that_ends_too_soon_is_read_and_tells_what_is_missing(there):
     assert parsed(data + bytes(2176)).cut is None
 
 
-def test_a_header_that_ends_before_its_padding_is_a_file_that_ends_too_soon():
+def test_a_header_without_its_padding_is_a_truncated_file():
     data = header(1, 0, info(b"t", (4,)))
     assert parsed(data).cut == (-len(data) % 32 + 16, "t")
 
@@ -49,7 +49,7 @@ def test_the_last_tensor_needs_no_padding():
     assert parsed(data + bytes(20)).cut is None
 
 
-def test_another_alignment():
+def test_a_custom_alignment_is_used():
     infos = info(b"a", (4,)) + info(b"b", (4,), F32, 256)
     data = header(2, 1, key(b"general.alignment", U32, (256).to_bytes(4, "little")) + infos)
     whole = data + bytes(-len(data) % 256) + bytes(256 + 16)
@@ -57,12 +57,12 @@ def test_another_alignment():
     assert parsed(whole[:-1]).cut == (1, "b")
 
 
-def test_tensors_in_any_order_and_with_room_between_them():
+def test_tensors_in_any_order_and_with_gaps_are_read():
     infos = info(b"b", (8,), F32, 320) + info(b"a", (8,), F32, 0)
     assert [t.name for t in parsed(header(2, 0, infos)).tensors] == ["b", "a"]
 
 
-def test_tensors_without_elements_take_no_room():
+def test_tensors_without_elements_have_no_bytes():
     infos = info(b"none", (0, 4)) + info(b"scalar", ()) + info(b"nothing", (0,), UNKNOWN)
     assert parsed(header(3, 0, infos)).tensors == [
         Tensor("none", "F32", (0, 4), 0),
@@ -79,19 +79,19 @@ def test_tensors_without_elements_take_no_room():
         ([(b"a", (4,)), (b"b", (4,))], "overlap"),
         ([(b"a", (64,), F32, 32), (b"b", (4,), F32, 128), (b"c", (4,))], "overlap: 'a' and 'b'"),
         ([(b"a", (4,), UNKNOWN, 0), (b"b", (4,), UNKNOWN, 0), (b"c", (4,), F32, 32)], "overlap"),
-        ([(b"a", (4,), F32, 16)], "no multiple of 32"),
+        ([(b"a", (4,), F32, 16)], "not a multiple of 32"),
         ([(b"a", (4,), F32, 2**64 - 32)], "exabyte"),
         ([(b"a", (2**50,), F32, 2**60 - 2**52 + 32)], "exabyte"),
-        ([(b"a", (255, 256), Q4_K)], "no whole blocks of 256"),
-        ([(b"a", (), Q4_K)], "no whole blocks of 256"),
+        ([(b"a", (255, 256), Q4_K)], "not whole blocks of 256"),
+        ([(b"a", (), Q4_K)], "not whole blocks of 256"),
     ],
 )
-def test_places_that_can_not_be(infos, why):
+def test_impossible_tensor_offsets_are_refused(infos, why):
     with pytest.raises(LookError, match=why):
         parsed(header(len(infos), 0, b"".join(info(*i) for i in infos)))
 
 
-def test_a_terabyte_in_a_kilobyte_is_told():
+def test_a_terabyte_tensor_in_a_small_file_is_missing_bytes():
     found = parsed(header(1, 0, info(b"huge", (2**20, 2**18))) + bytes(1000))
     assert found.tensors[0].bytes == 2**40
     assert found.cut is not None

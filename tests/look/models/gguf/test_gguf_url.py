@@ -1,4 +1,4 @@
-"""Models read from a web server: their headers alone are fetched."""
+"""GGUF models on a web server: only their headers are fetched."""
 
 import pytest
 from gguf_bytes import header, info
@@ -25,7 +25,7 @@ MODEL += bytes(WEIGHTS // 144 * 144)
 
 
 @pytest.mark.parametrize("behaviour", [with_ranges, without_ranges])
-def test_a_model_on_a_web_server(behaviour):
+def test_only_the_header_of_a_remote_model_is_fetched(behaviour):
     with web_server({"/m.gguf": MODEL}, behaviour) as server:
         found = read_gguf_url(LIVE, f"{server.url}/m.gguf?download=true")
     assert blueprint(found).tensors == [Tensor("output.weight", "Q4_K", (256, WEIGHTS // 144), WEIGHTS // 144 * 144)]
@@ -35,7 +35,7 @@ def test_a_model_on_a_web_server(behaviour):
         assert server.sent_bytes < 8 * 1024**2
 
 
-def test_all_parts_on_a_web_server():
+def test_all_parts_of_a_remote_model_are_read():
     parts = {f"/m-0000{n}-of-00002.gguf": header(1, 0, info(b"t%d" % n, (4,))) for n in (1, 2)}
     with web_server(parts) as server:
         found = read_gguf_url(LIVE, f"{server.url}/m-00002-of-00002.gguf")
@@ -43,26 +43,26 @@ def test_all_parts_on_a_web_server():
     assert [a.split()[0] for a in server.asked] == list(parts)
 
 
-def test_a_part_that_is_not_there_is_named():
+def test_a_missing_remote_part_is_named():
     why = pytest.raises(LookError, match=r"00002-of-00002\.gguf: answers 404")
     with web_server({"/m-00001-of-00002.gguf": header(0, 0)}) as server, why as caught:
         read_gguf_url(LIVE, f"{server.url}/m-00001-of-00002.gguf")
     assert caught.value.absence is Absence.NOT_FOUND
 
 
-def test_a_file_that_is_cut_short_on_the_server():
+def test_a_truncated_remote_model_reports_missing_bytes():
     with web_server({"/m.gguf": MODEL[:-1000]}) as server:
         assert read_gguf_url(LIVE, f"{server.url}/m.gguf").missing_bytes == 1000
-    with web_server({"/m.gguf": MODEL[:1_500_000]}) as server, pytest.raises(LookError, match="cut short"):
+    with web_server({"/m.gguf": MODEL[:1_500_000]}) as server, pytest.raises(LookError, match="truncated"):
         read_gguf_url(LIVE, f"{server.url}/m.gguf")
 
 
-def test_a_page_instead_of_a_model():
+def test_an_html_page_is_not_a_gguf_file():
     with web_server({"/m.gguf": b"<!doctype html>"}) as server, pytest.raises(LookError, match="not a GGUF file"):
         read_gguf_url(LIVE, f"{server.url}/m.gguf")
 
 
-def test_a_recording_answers_like_the_server(tmp_path):
+def test_a_recorded_remote_model_replays_identically(tmp_path):
     recorder = Recorder(LIVE, tmp_path)
     with web_server({"/m.gguf": MODEL}) as server:
         url = f"{server.url}/m.gguf"

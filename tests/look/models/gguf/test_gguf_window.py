@@ -1,4 +1,4 @@
-"""The window: whatever a file claims, time and memory are bounded, and strings are stepped over one for one."""
+"""The read window: time and memory are bounded whatever a file claims."""
 
 import contextlib
 import io
@@ -18,7 +18,7 @@ from unslow.look.system import LookError
 LENGTHS = [struct.Struct(form) for form in ("<Q", ">Q", "<I", ">I")]
 
 
-def test_a_vocabulary_larger_than_the_window():
+def test_a_vocabulary_larger_than_the_window_is_skipped():
     words = [f"{n:060}" for n in range(20_000)] + [f"{n:07}" for n in range(100_000)]
     found = parsed(encoded_header({"tokenizer.ggml.tokens": words, "after": 7}, []))
     assert found.array_lengths == {"tokenizer.ggml.tokens": 120_000}
@@ -32,7 +32,7 @@ def test_a_vocabulary_larger_than_the_window():
     st.integers(0, 400),
     st.binary(max_size=64),
 )
-def test_stepping_is_reading_one_by_one(length, sizes, count, after):
+def test_skipping_strings_equals_reading_them_one_by_one(length, sizes, count, after):
     filler = b"\x07\0\0\0\0\0\0\0abcdefg" * 30  # bytes that look like strings themselves
     data = b"".join(length.pack(n) + filler[:n] for n in sizes) + after
     at, done = 0, 0
@@ -73,7 +73,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-def test_a_petabyte_of_header_is_never_read(what):
+def test_a_header_that_claims_a_petabyte_is_never_read(what):
     file = EndlessFile(*ENDLESS[what])
     with contextlib.suppress(LookError):
         read_header(FileSource(file, 2**50))
@@ -88,7 +88,7 @@ HOARDS = {
 
 
 @pytest.mark.parametrize("what", HOARDS)
-def test_nothing_is_hoarded(what, wording):
+def test_metadata_above_4_mib_is_refused(what, wording):
     count = 6 * 1024**2 // len(HOARDS[what](0))
     data = header(0, count, b"".join(HOARDS[what](n) for n in range(count)))
     tracemalloc.start()

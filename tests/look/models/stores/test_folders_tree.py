@@ -13,7 +13,7 @@ def paths(root, **more):
     return [leaf.path for leaf in read_tree(LiveSystem(), str(root), **more).leaves]
 
 
-def test_files_with_their_sizes_and_times(tmp_path):
+def test_the_tree_lists_files_with_size_and_time(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x").write_bytes(b"123")
     os.utime(tmp_path / "a" / "x", (0, 86_400))
@@ -22,7 +22,7 @@ def test_files_with_their_sizes_and_times(tmp_path):
     assert leaf.modified_at == "1970-01-02T00:00:00+00:00"
 
 
-def test_links_are_followed_and_the_same_bytes_have_the_same_inode(tmp_path):
+def test_links_are_followed_and_hard_links_share_an_inode(tmp_path):
     (tmp_path / "blob").write_bytes(b"12345")
     (tmp_path / "link").symlink_to("blob")
     os.link(tmp_path / "blob", tmp_path / "twin")
@@ -31,26 +31,26 @@ def test_links_are_followed_and_the_same_bytes_have_the_same_inode(tmp_path):
     assert len({leaf.inode for leaf in leaves}) == 1
 
 
-def test_a_link_that_leads_nowhere(tmp_path):
+def test_a_broken_link_has_size_minus_one(tmp_path):
     (tmp_path / "link").symlink_to("gone")
     assert read_tree(LiveSystem(), str(tmp_path)).leaves[0].bytes == -1
 
 
-def test_links_in_a_ring_end(tmp_path):
+def test_a_cycle_of_links_terminates(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "up").symlink_to(tmp_path)
     (tmp_path / "a" / "x").write_text("")
     assert paths(tmp_path) == ["a/x"]
 
 
-def test_pipes_and_names_that_are_no_text_are_left_out(tmp_path):
+def test_pipes_and_undecodable_names_are_left_out(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with open(os.fsencode(tmp_path) + b"/\xff.gguf", "w"):
         pass
     assert paths(tmp_path) == []
 
 
-def test_the_depth_is_bounded(tmp_path):
+def test_the_depth_of_the_tree_is_bounded(tmp_path):
     deep = tmp_path / "1" / "2"
     deep.mkdir(parents=True)
     (deep / "x").write_text("")
@@ -60,7 +60,7 @@ def test_the_depth_is_bounded(tmp_path):
     assert paths(tmp_path, deepest=2) == ["1/2/x", "y"]
 
 
-def test_the_count_is_bounded(tmp_path, monkeypatch):
+def test_the_number_of_entries_is_bounded(tmp_path, monkeypatch):
     for n in range(5):
         (tmp_path / str(n)).write_text("")
     monkeypatch.setattr(_folders, "MOST_ENTRIES", 3)
@@ -69,7 +69,7 @@ def test_the_count_is_bounded(tmp_path, monkeypatch):
     assert len(tree.leaves) == 3
 
 
-def test_what_is_no_folder(tmp_path):
+def test_a_missing_folder_is_a_look_error(tmp_path):
     (tmp_path / "file").write_text("")
     for name in ("file", "nowhere"):
         with pytest.raises(LookError) as caught:
@@ -80,7 +80,7 @@ def test_what_is_no_folder(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read(tmp_path):
+def test_an_unreadable_folder_is_reported(tmp_path):
     (tmp_path / "mine").mkdir(mode=0)
     tree = read_tree(LiveSystem(), str(tmp_path))
     assert "Permission denied" in tree.unreadable[0]

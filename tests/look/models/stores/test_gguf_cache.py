@@ -1,27 +1,27 @@
-"""llama.cpp's cache in both layouts; the newer one as llama-server wrote it."""
+"""The llama.cpp cache in both layouts; the new one as written by llama-server."""
 
 import shutil
 
 from stored import extracted
 
-from unslow.look.models.stores import Surroundings, described, gguf_cache
+from unslow.look.models.stores import Surroundings, gguf_cache, with_header
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
 
 
 def found(place):
-    return {m.name: described(SYSTEM, m) for m in gguf_cache.find(SYSTEM, str(place)).models}
+    return {m.name: with_header(SYSTEM, m) for m in gguf_cache.find(SYSTEM, str(place)).models}
 
 
-def test_the_layout_of_hugging_face(tmp_path):
+def test_the_llama_cpp_cache_in_hub_layout_is_listed(tmp_path):
     models = found(extracted(tmp_path) / "llama")
     assert set(models) == {"acme/tiny-GGUF:BF16", "acme/tiny-GGUF/mmproj-tiny-F16"}
     assert models["acme/tiny-GGUF:BF16"].tool == "llama.cpp"
     assert not any(m.broken for m in models.values())
 
 
-def test_the_flat_layout(tmp_path, wording):
+def test_the_flat_llama_cpp_cache_is_listed(tmp_path, wording):
     gguf, cache = extracted(tmp_path) / "ggufs" / "embed.gguf", tmp_path / "flat"
     cache.mkdir()
     shutil.copy(gguf, cache / "ggml-org_my_repo-GGUF_model-name-Q8_0.gguf")
@@ -35,6 +35,6 @@ def test_the_flat_layout(tmp_path, wording):
     assert gguf_cache.claims([path.name for path in cache.iterdir()])
 
 
-def test_places():
+def test_llama_cpp_cache_locations():
     around = Surroundings("/h", {"LLAMA_CACHE": "/x"})
     assert gguf_cache.places(SYSTEM, around) == ["/x", "/h/.cache/llama.cpp", "/h/Library/Caches/llama.cpp"]

@@ -2,14 +2,14 @@ import pytest
 from stored import extracted
 
 from unslow.facts.stored_model import Kind
-from unslow.look.models.stores import checkpoint_kind, described, find_at, gguf_kind
+from unslow.look.models.stores import checkpoint_kind, find_at, gguf_kind, with_header
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
 
 
-def test_files_that_gguf_py_wrote(tmp_path):
-    models = [described(SYSTEM, m) for m in find_at(SYSTEM, str(extracted(tmp_path) / "ggufs"))]
+def test_kinds_of_files_written_by_gguf_py(tmp_path):
+    models = [with_header(SYSTEM, m) for m in find_at(SYSTEM, str(extracted(tmp_path) / "ggufs"))]
     assert {m.name: m.kind for m in models} == {
         "big-Q4_0": Kind.MODEL,
         "embed": Kind.EMBEDDING,
@@ -34,7 +34,7 @@ def test_files_that_gguf_py_wrote(tmp_path):
         ({}, Kind.MODEL, True, Kind.MODEL),
     ],
 )
-def test_gguf(metadata, named, tensors, kind):
+def test_the_kind_of_a_gguf_comes_from_its_metadata(metadata, named, tensors, kind):
     assert gguf_kind(metadata, named, tensors=tensors) is kind
 
 
@@ -49,5 +49,5 @@ def test_gguf(metadata, named, tensors, kind):
         ({"architectures": 3}, set(), Kind.MODEL),
     ],
 )
-def test_safetensors(config, beside, kind):
+def test_the_kind_of_a_checkpoint_comes_from_its_config(config, beside, kind):
     assert checkpoint_kind(config, frozenset(beside), Kind.MODEL) is kind

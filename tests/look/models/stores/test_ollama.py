@@ -1,4 +1,4 @@
-"""Ollama's store, built as its `manifest` package lays it out."""
+"""An Ollama store laid out as by its `manifest` package."""
 
 import json
 
@@ -7,7 +7,7 @@ from doubles import FakeSystem
 from stored import OllamaStore, checkpoint, extracted
 
 from unslow.facts.stored_model import Kind
-from unslow.look.models.stores import Surroundings, described, ollama
+from unslow.look.models.stores import Surroundings, ollama, with_header
 from unslow.look.models.stores.ollama import parse_manifest, parse_name, parse_ollama_unit, served_places
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
@@ -27,10 +27,10 @@ def store(tmp_path):
 
 def found(store):
     contents = ollama.find(SYSTEM, str(store.root))
-    return {m.name: described(SYSTEM, m) for m in contents.models}, contents.notices
+    return {m.name: with_header(SYSTEM, m) for m in contents.models}, contents.notices
 
 
-def test_a_model_with_all_its_layers(store, ggufs):
+def test_an_ollama_model_includes_all_its_layers(store, ggufs):
     store.add(
         "registry.ollama.ai/library/llama3.2/3b",
         [
@@ -51,7 +51,7 @@ def test_a_model_with_all_its_layers(store, ggufs):
     assert model.modified_at
 
 
-def test_tags_that_share_a_blob_have_the_same_inode(store, ggufs):
+def test_ollama_tags_that_share_a_blob_share_an_inode(store, ggufs):
     for tag in ("3b", "latest"):
         store.add(f"registry.ollama.ai/library/llama3.2/{tag}", [store.layer("model", ggufs["embed"])])
     models, notices = found(store)
@@ -69,11 +69,11 @@ def test_tags_that_share_a_blob_have_the_same_inode(store, ggufs):
         ("registry.ollama.ai/library/llama3.2/.DS_Store", ""),
     ],
 )
-def test_names(path, name):
+def test_ollama_names_come_from_manifest_paths(path, name):
     assert parse_name(path) == name
 
 
-def test_a_blob_that_is_missing_or_cut_short(store, ggufs, wording):
+def test_a_missing_or_truncated_ollama_blob_makes_the_model_broken(store, ggufs, wording):
     path = store.add("hf.co/x/y/z", [store.layer("model", ggufs["embed"])])
     blob = store.root / "blobs" / json.loads(path.read_text())["layers"][0]["digest"].replace(":", "-")
     blob.write_bytes(blob.read_bytes()[:100])
@@ -82,13 +82,13 @@ def test_a_blob_that_is_missing_or_cut_short(store, ggufs, wording):
     assert "is missing" in found(store)[0]["hf.co/x/y:z"].broken
 
 
-def test_a_model_that_runs_elsewhere(store):
+def test_an_ollama_cloud_model_is_remote(store):
     store.add("registry.ollama.ai/library/gpt-oss/120b-cloud", [], remote_host="https://ollama.com:443")
     model = found(store)[0]["gpt-oss:120b-cloud"]
     assert (model.kind, model.broken) == (Kind.REMOTE, "")
 
 
-def test_blobs_that_belong_to_no_model_are_noticed(store, ggufs, wording):
+def test_ollama_blobs_without_a_model_are_noticed(store, ggufs, wording):
     store.add("hf.co/x/y/z", [store.layer("model", ggufs["embed"])])
     (store.root / "blobs" / f"sha256-{'b' * 64}-partial").write_bytes(bytes(1234))
     (notice,) = found(store)[1]
@@ -96,7 +96,7 @@ def test_blobs_that_belong_to_no_model_are_noticed(store, ggufs, wording):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"layers": 3}', '{"layers": [{"digest": 3}]}', "[" * 100_000])
-def test_a_manifest_that_can_not_be_read(text, store, wording):
+def test_an_unreadable_ollama_manifest_makes_the_model_broken(text, store, wording):
     path = store.root / "manifests" / "hf.co" / "x" / "y" / "z"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -104,7 +104,7 @@ def test_a_manifest_that_can_not_be_read(text, store, wording):
 
 
 @pytest.mark.parametrize("digest", ["", "sha256:../../../etc/passwd", "sha256:" + "a" * 63, "md5:" + "a" * 64])
-def test_a_digest_that_is_none_leads_nowhere(digest, store):
+def test_an_invalid_digest_does_not_become_a_path(digest, store):
     layer = {"mediaType": "application/vnd.ollama.image.model", "digest": digest, "size": 3}
     store.add("hf.co/x/y/z", [layer])
     model = found(store)[0]["hf.co/x/y:z"]
@@ -112,12 +112,12 @@ def test_a_digest_that_is_none_leads_nowhere(digest, store):
     assert model.files == ()
 
 
-def test_a_manifest_without_a_model(store, wording):
+def test_an_ollama_manifest_without_a_model_layer_is_broken(store, wording):
     store.add("hf.co/x/y/z", [store.layer("template", b"x")])
     wording(found(store)[0]["hf.co/x/y:z"].broken)
 
 
-def test_a_model_of_tensors_one_to_a_blob(store, tmp_path):
+def test_an_ollama_model_with_one_tensor_per_blob_is_read(store, tmp_path):
     folder = checkpoint("mlx_4bit", tmp_path / "mlx")
     config = json.loads((folder / "config.json").read_text())
     config = {k: v for k, v in config.items() if not k.startswith("quantization")}
@@ -143,7 +143,7 @@ def _noted(path, **notes):
     return len(text).to_bytes(8, "little") + text + data[8 + length :]
 
 
-def test_what_is_no_store(tmp_path):
+def test_a_folder_without_manifests_is_not_an_ollama_store(tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(LookError, match="has no manifests"):
         ollama.find(SYSTEM, str(tmp_path))
@@ -165,11 +165,11 @@ UNIT = '[Service]\nExecStart=/usr/bin/ollama serve\nEnvironment="PATH=/bin"\n'
         ("", ""),
     ],
 )
-def test_units_of_systemd(line, place):
+def test_ollama_models_is_parsed_from_systemd_units(line, place):
     assert parse_ollama_unit(UNIT + line) == place
 
 
-def test_a_server_says_where_its_models_are():
+def test_ollama_model_folders_come_from_processes_and_units():
     system = FakeSystem(
         folders={"/proc": ["1", "7", "8", "self"], "/etc/systemd/system/ollama.service.d": ["override.conf"]},
         files={
@@ -189,6 +189,6 @@ def test_a_server_says_where_its_models_are():
     assert ollama.places(FakeSystem(), Surroundings("/h")) == ["/h/.ollama/models", "/usr/share/ollama/.ollama/models"]
 
 
-def test_a_manifest_keeps_the_order_of_its_layers():
+def test_an_ollama_manifest_keeps_the_order_of_its_layers():
     data = b'{"layers": [{"digest": "a", "mediaType": "application/vnd.ollama.image.model"}, {"digest": "b"}], "x": 1}'
     assert [layer.role for layer in parse_manifest(data).layers] == ["model", ""]

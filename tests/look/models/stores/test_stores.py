@@ -1,4 +1,4 @@
-"""Everything together: stores are found by presence, folders are recognised, each place fails alone."""
+"""All stores together: discovered by presence, folders recognised, failures isolated."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 from stored import OllamaStore, checkpoint, extracted, home, safetensors, tensors
 
 from unslow.facts.stored_model import Kind, Place
-from unslow.look.models.stores import all_stores, described, find_at, find_everywhere
+from unslow.look.models.stores import all_stores, find_at, find_everywhere, with_header
 from unslow.look.models.stores._folders import quant_tag
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
@@ -30,7 +30,7 @@ def test_every_store_keeps_the_contract():
         assert callable(store.find)
 
 
-def test_all_stores_of_a_home_and_a_folder_more(tmp_path, monkeypatch):
+def test_all_stores_and_an_extra_folder_are_listed(tmp_path, monkeypatch):
     real = extracted(tmp_path / "real")
     home(tmp_path / "home", monkeypatch, HF_HOME=str(real / "hf"), LLAMA_CACHE=str(real / "llama"))
     seen = find_everywhere(SYSTEM, [str(real / "ggufs")])
@@ -41,7 +41,7 @@ def test_all_stores_of_a_home_and_a_folder_more(tmp_path, monkeypatch):
     )
 
 
-def test_a_place_that_two_names_lead_to_is_looked_at_once(tmp_path, monkeypatch):
+def test_a_location_reached_by_two_names_is_listed_once(tmp_path, monkeypatch):
     real = extracted(tmp_path / "real")
     (tmp_path / "alias").symlink_to(real / "hf" / "hub")
     home(tmp_path, monkeypatch, HF_HUB_CACHE=str(tmp_path / "alias"), LLAMA_CACHE=str(real / "hf" / "hub"))
@@ -49,7 +49,7 @@ def test_a_place_that_two_names_lead_to_is_looked_at_once(tmp_path, monkeypatch)
     assert len(models) == len(names(models)) == 6
 
 
-def test_a_folder_is_recognised_as_the_store_that_it_is(tmp_path):
+def test_a_folder_is_recognised_as_its_store(tmp_path):
     real = extracted(tmp_path / "real")
     assert "acme/tiny-llama" in names(find_at(SYSTEM, str(real / "hf" / "hub")))
     store = OllamaStore(tmp_path / "o")
@@ -57,7 +57,7 @@ def test_a_folder_is_recognised_as_the_store_that_it_is(tmp_path):
     assert names(find_at(SYSTEM, str(store.root))) == {"a:b"}
 
 
-def test_a_plain_folder(tmp_path):
+def test_a_plain_folder_lists_its_models_without_hidden_ones(tmp_path):
     ggufs = extracted(tmp_path / "real") / "ggufs"
     shutil.copytree(ggufs, tmp_path / "m" / "gguf")
     checkpoint("bf16_sharded", tmp_path / "m" / "tiny")
@@ -69,31 +69,31 @@ def test_a_plain_folder(tmp_path):
     assert not any(".hidden" in m.path for m in models)
 
 
-def test_safetensors_that_lie_about(tmp_path):
+def test_loose_safetensors_files_are_separate_models(tmp_path):
     for name in ("one", "two", "adapter_model"):
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors(tensors(a=("F32", (2,)))))
-    models = {m.name: described(SYSTEM, m) for m in find_at(SYSTEM, str(tmp_path))}
+    models = {m.name: with_header(SYSTEM, m) for m in find_at(SYSTEM, str(tmp_path))}
     assert set(models) == {"one", "two", "adapter_model"}
     assert models["adapter_model"].kind is Kind.ADAPTER
     assert models["one"].parameters == 2
 
 
-def test_a_file_by_its_path_brings_its_other_parts(tmp_path):
+def test_a_part_given_by_path_brings_its_other_parts(tmp_path):
     ggufs = extracted(tmp_path) / "ggufs"
     (model,) = find_at(SYSTEM, str(ggufs / "big-Q4_0-00002-of-00002.gguf"))
     assert [f.path.rpartition("/")[2] for f in model.files] == [f"big-Q4_0-0000{n}-of-00002.gguf" for n in (1, 2)]
-    assert described(SYSTEM, model).parameters == 4096
+    assert with_header(SYSTEM, model).parameters == 4096
 
 
-def test_a_gguf_file_of_any_name(tmp_path):
+def test_a_gguf_file_is_recognised_under_any_name(tmp_path):
     shutil.copy(extracted(tmp_path) / "ggufs" / "embed.gguf", tmp_path / "sha256-abc")
     (model,) = find_at(SYSTEM, str(tmp_path / "sha256-abc"))
-    assert described(SYSTEM, model).kind is Kind.EMBEDDING
+    assert with_header(SYSTEM, model).kind is Kind.EMBEDDING
 
 
-def test_what_is_no_model(tmp_path):
+def test_a_file_that_is_not_a_model_is_a_look_error(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
-    with pytest.raises(LookError, match="is no model"):
+    with pytest.raises(LookError, match="not a model"):
         find_at(SYSTEM, str(tmp_path / "notes.txt"))
     with pytest.raises(LookError, match="not there"):
         find_at(SYSTEM, str(tmp_path / "nowhere"))
@@ -108,28 +108,28 @@ def test_what_is_no_model(tmp_path):
         (b"", "x.gguf"),
     ],
 )
-def test_files_that_are_something_else(content, reason, tmp_path):
+def test_lfs_pointers_and_other_content_are_broken_models(content, reason, tmp_path):
     (tmp_path / "x.gguf").write_bytes(content)
     (model,) = find_at(SYSTEM, str(tmp_path))
-    broken = described(SYSTEM, model).broken
+    broken = with_header(SYSTEM, model).broken
     assert broken
     assert reason in broken or reason in model.path
 
 
-def test_a_model_that_is_cut_short_tells_what_it_would_be(tmp_path):
+def test_a_truncated_model_keeps_its_architecture(tmp_path):
     data = (extracted(tmp_path) / "ggufs" / "embed.gguf").read_bytes()
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "x.gguf").write_bytes(data[:-64])
-    (model,) = (described(SYSTEM, m) for m in find_at(SYSTEM, str(tmp_path / "m")))
+    (model,) = (with_header(SYSTEM, m) for m in find_at(SYSTEM, str(tmp_path / "m")))
     assert "bytes are missing" in model.broken
     assert model.architecture == "nomic-bert"
 
 
-def test_a_missing_part_of_a_gguf(tmp_path):
+def test_a_missing_gguf_part_makes_the_model_broken(tmp_path):
     ggufs = extracted(tmp_path) / "ggufs"
     (ggufs / "big-Q4_0-00001-of-00002.gguf").unlink()
     model = next(m for m in find_at(SYSTEM, str(ggufs)) if m.name == "big-Q4_0")
-    assert described(SYSTEM, model).broken == "big-Q4_0-00001-of-00002.gguf is missing"
+    assert with_header(SYSTEM, model).broken == "big-Q4_0-00001-of-00002.gguf is missing"
 
 
 @pytest.mark.parametrize(
@@ -146,16 +146,16 @@ def test_a_missing_part_of_a_gguf(tmp_path):
         ("Q4_0", ""),
     ],
 )
-def test_the_quant_in_a_name(stem, quant):
+def test_the_quant_is_parsed_from_a_file_name(stem, quant):
     assert quant_tag(stem) == quant
 
 
-def test_it_is_recorded_and_replayed(tmp_path, monkeypatch):
+def test_the_model_list_replays_identically(tmp_path, monkeypatch):
     real = extracted(tmp_path / "real")
     home(tmp_path / "home", monkeypatch, HF_HOME=str(real / "hf"))
     recorder = Recorder(SYSTEM, tmp_path / "recording")
-    live = [described(recorder, m) for m in find_everywhere(recorder).models]
+    live = [with_header(recorder, m) for m in find_everywhere(recorder).models]
     recorder.close()
     shutil.rmtree(real)
     replay = RecordedSystem(tmp_path / "recording")
-    assert [described(replay, m) for m in find_everywhere(replay).models] == live
+    assert [with_header(replay, m) for m in find_everywhere(replay).models] == live

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.memory.llama_cpp.allocator import Buffer, watched_sizes
-from unslow.think.memory.llama_cpp.backends import CPU, CUDA
 from unslow.think.memory.llama_cpp.graph import Graph, Node, four
+from unslow.think.memory.llama_cpp.places import CPU, CUDA
+from unslow.think.memory.llama_cpp.scheduler import Buffer, watched_sizes
 
 MIB = 1024**2
 
@@ -20,7 +20,7 @@ def sizes(graph: Graph) -> int:
     return watched_sizes(graph.nodes, graph.leaves, [CPU], ())[0][0]
 
 
-def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:
+def test_smallest_fitting_gap_is_taken_and_adjacent_gaps_merge() -> None:
     buffer = Buffer(32)
     places = [buffer.take(n) for n in (64, 32, 128, 32)]
     assert places == [0, 64, 96, 224]
@@ -34,7 +34,7 @@ def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:
     assert buffer.size == 256
 
 
-def test_an_empty_tensor_freed_late_hides_a_gap_as_it_does_in_ggml() -> None:
+def test_empty_tensor_freed_late_hides_a_gap_as_in_ggml() -> None:
     buffer = Buffer(32)
     assert [buffer.take(64), buffer.take(0)] == [0, 64]
     buffer.give_back(0, 64)
@@ -44,7 +44,7 @@ def test_an_empty_tensor_freed_late_hides_a_gap_as_it_does_in_ggml() -> None:
     assert buffer.take(64) == 160
 
 
-def test_a_chain_of_products_needs_two_tensors_at_a_time() -> None:
+def test_chain_of_products_needs_two_tensors_at_a_time() -> None:
     graph = Graph()
     x = graph.input("F32", 1024, 256)
     for _ in range(5):
@@ -53,7 +53,7 @@ def test_a_chain_of_products_needs_two_tensors_at_a_time() -> None:
     assert sizes(graph) == 2 * MIB
 
 
-def test_an_addition_writes_over_an_operand_that_nobody_else_needs() -> None:
+def test_addition_reuses_an_operand_without_other_uses() -> None:
     graph = Graph()
     x = graph.input("F32", 1024, 256)
     product = graph.mul_mat(weight(1024, 1024), x)
@@ -61,7 +61,7 @@ def test_an_addition_writes_over_an_operand_that_nobody_else_needs() -> None:
     assert sizes(graph) == 2 * MIB
 
 
-def test_a_norm_is_not_written_over_what_a_view_still_shows() -> None:
+def test_norm_does_not_overwrite_memory_that_a_view_uses() -> None:
     graph = Graph()
     x = graph.input("F32", 1024, 256)
     product = graph.mul_mat(weight(1024, 1024), x)
@@ -81,14 +81,14 @@ def test_outputs_are_kept_to_the_end() -> None:
     assert sizes(graph) == 3 * MIB
 
 
-def test_quantised_rows_are_padded_on_cuda_only() -> None:
+def test_quantized_rows_are_padded_on_cuda_only() -> None:
     table = Node("none", "Q4_0", four((576, 10)))
     assert CPU.bytes_of(table) == 576 // 32 * 18 * 10
     assert CUDA.bytes_of(table) == 576 // 32 * 18 * 10 + (1024 - 576) // 32 * 18
 
 
 @given(st.lists(st.tuples(st.integers(1, 4096), st.booleans()), max_size=60))
-def test_live_tensors_never_overlap_and_the_buffer_holds_them(steps: list[tuple[int, bool]]) -> None:
+def test_live_tensors_never_overlap_and_fit_the_buffer(steps: list[tuple[int, bool]]) -> None:
     buffer, live = Buffer(32), list[tuple[int, int]]()
     for size, free_one in steps:
         offset = buffer.take(size)

@@ -1,14 +1,14 @@
-"""What fused kernels keep, against a server with CUDA that is newer than b10586."""
+"""Memory kept by fused kernels, against a CUDA server newer than b10586."""
 
 import pytest
 from lab.plan_gpu.cases import MOE, shape_of
 
 from unslow.facts.values import MIB
 from unslow.think.blueprints import made_up
-from unslow.think.memory.llama_cpp.fused_kernels import kept_by_fused
 from unslow.think.memory.llama_cpp.graph import Graph, Node
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.scheduler import kept_by_fused
 
 TOKENS, WIDTH = 40, 16
 PRINTED_MIB = 0.006
@@ -18,7 +18,7 @@ PRINTED_MIB = 0.006
     ("micro_batch", "gpu", "host"),
     [(1024, 214.85, 32.10), (1536, 354.11, 48.11), (2048, 478.87, 64.13), (4096, 736.16, 128.17)],
 )
-def test_compute_buffers_are_what_a_server_printed(micro_batch: int, gpu: float, host: float) -> None:
+def test_compute_buffers_match_a_recorded_server(micro_batch: int, gpu: float, host: float) -> None:
     asked = Settings(
         context=8192, micro_batch=micro_batch, batch=max(2048, micro_batch), key_type="Q8_0", value_type="Q8_0",
         flash_attention=True, outputs=1, gpu_layers=25, experts_on_cpu=16, fuses=True,
@@ -41,7 +41,7 @@ def routing(experts: int, used: int, *, normalised: bool = True) -> tuple[Graph,
 
 
 @pytest.mark.parametrize("normalised", [True, False])
-def test_a_router_is_kept_until_the_node_after_it(*, normalised: bool) -> None:
+def test_router_tensors_are_kept_until_the_next_node(*, normalised: bool) -> None:
     graph, scores, weights = routing(64, 8, normalised=normalised)
     after = graph.unary(graph.empty("F32", 1))
     (found,) = kept_by_fused(graph.nodes, after)
@@ -53,7 +53,7 @@ def test_a_router_is_kept_until_the_node_after_it(*, normalised: bool) -> None:
 
 
 @pytest.mark.parametrize(("experts", "is_kept"), [(64, True), (512, True), (576, True), (60, False), (1024, False)])
-def test_only_counts_of_experts_with_a_kernel_are_fused(experts: int, *, is_kept: bool) -> None:
+def test_only_expert_counts_with_a_kernel_are_fused(experts: int, *, is_kept: bool) -> None:
     graph, *_ = routing(experts, 8)
     assert bool(list(kept_by_fused(graph.nodes, graph.empty("F32", 1)))) is is_kept
 
@@ -73,14 +73,14 @@ def summed(used: int) -> tuple[Graph, Node, Node]:
 
 
 @pytest.mark.parametrize(("used", "is_kept"), [(1, False), (2, True), (15, True), (16, False)])
-def test_what_experts_say_is_kept_until_it_is_added_up(used: int, *, is_kept: bool) -> None:
+def test_expert_outputs_are_kept_until_they_are_summed(used: int, *, is_kept: bool) -> None:
     graph, said, total = summed(used)
     found = list(kept_by_fused(graph.nodes, None))
     assert bool(found) is is_kept
     assert all(each.until is total and said in each.nodes for each in found)
 
 
-def test_other_products_are_left_alone() -> None:
+def test_other_products_are_not_kept() -> None:
     graph = Graph()
     x = graph.empty("F32", WIDTH, TOKENS)
     graph.expand(graph.soft_max(graph.mul(x, graph.empty("F32", WIDTH))))

@@ -1,4 +1,4 @@
-"""Headers whose numbers lie: an answer or a UserError, never a crash, and never an endless graph."""
+"""Headers with false numbers: a result or a UserError, never a crash, and never an endless graph."""
 
 import random
 from contextlib import suppress
@@ -9,8 +9,8 @@ from unslow.catalog.models import well_known
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, MetadataValue
 from unslow.think.blueprints import made_up
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.settings import Settings
 
 NUMBERS: list[MetadataValue] = [
     0, 1, 2, 3, -1, 63, 255, 4096, 2**31 - 1, 2**31, 2**53, 2**63, -(2**31), 1.5, 1e30, True, "x", "", [], [0],
@@ -37,7 +37,7 @@ def mutated(plan: Blueprint, dice: random.Random) -> Blueprint:
 
 @pytest.mark.no_cover  # graphs that are laid out elsewhere
 @pytest.mark.parametrize("model", MODELS)
-def test_lies_end_in_an_answer_or_an_error(model: str) -> None:
+def test_mutated_header_gives_a_result_or_a_user_error(model: str) -> None:
     plan, dice = made_up(well_known()[model], "Q4_K_M"), random.Random(model)
     for _ in range(12):
         settings = Settings(
@@ -50,10 +50,10 @@ def test_lies_end_in_an_answer_or_an_error(model: str) -> None:
             assert all(part >= 0 for need in memory.needs for part in need)
 
 
-def test_a_type_that_nobody_knows_counts_as_in_its_file() -> None:
+def test_unknown_tensor_type_counts_its_file_size() -> None:
     plan = made_up(well_known()["qwen3-0.6b"], "Q4_K_M")
     strange = [t._replace(type="type 99") if t.name == "blk.0.ffn_up.weight" else t for t in plan.tensors]
     other = Blueprint(architecture=plan.architecture, metadata=plan.metadata, tensors=strange)
     usual, memory = (memory_of(p, Settings(), [1.0]) for p in (plan, other))
     assert memory.needs[0].weights == pytest.approx(usual.needs[0].weights, rel=0.001)
-    assert "not known" in memory.estimated
+    assert memory.estimated == "blk.0.ffn_up.weight has an unknown type"

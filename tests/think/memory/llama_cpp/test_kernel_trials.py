@@ -1,4 +1,4 @@
-"""The small graphs that are tried for kernels: few layers tell what all of them do, and one graph answers twice."""
+"""The small graphs that are tried for kernels: few layers stand for all, and one graph is built once."""
 
 import pytest
 
@@ -6,10 +6,9 @@ from unslow.catalog.models import find_model
 from unslow.think.blueprints import made_up
 from unslow.think.memo import one_judgement
 from unslow.think.memory.llama_cpp import model_graph, need
-from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.cache import Build, Kernels
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.settings import Settings
 
 PLACINGS = (
     Settings(context=4096, gpu_layers=0),
@@ -30,14 +29,14 @@ def usable(name: str, settings: Settings) -> Kernels:
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
-def test_few_layers_tell_what_all_of_them_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_layers_decide_like_all_layers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     few = [usable(name, settings) for settings in PLACINGS]
     monkeypatch.setattr(need, "fewest_layers", lambda kinds: list(range(len(kinds))))
     assert few == [usable(name, settings) for settings in PLACINGS]
     assert len(set(few)) > 1
 
 
-def test_a_graph_is_made_once_for_all_that_is_asked_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graph_is_built_once_per_question(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[tuple[int, int]] = []
 
     def noted(build: Build) -> None:

@@ -1,4 +1,4 @@
-"""Computed memory against llama-fit-params of llama.cpp 0.5.0, which prints whole MiB and keeps what is fused."""
+"""Computed memory against llama-fit-params of llama.cpp 0.5.0, which prints whole MiB and keeps fused tensors."""
 
 import pytest
 from lab.memory_rows import EXACT_MIB, Row, rows
@@ -20,6 +20,6 @@ def known() -> list[Row]:
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.model}-{n}") for n, row in enumerate(known())])
 @pytest.mark.no_cover
-def test_every_part_is_exact_but_for_what_is_cut_off(row: Row) -> None:
+def test_every_part_is_exact_within_rounding(row: Row) -> None:
     assert row.settings.fuses
     assert all(-EXACT_MIB <= error <= 1 + EXACT_MIB for error in row.errors_mib())

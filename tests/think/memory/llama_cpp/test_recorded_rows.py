@@ -1,4 +1,4 @@
-"""Computed memory against what llama.cpp's own allocator asked for; `python -m lab.check_memory` compares every row."""
+"""Computed memory against the allocations of llama.cpp; `python -m lab.check_memory` compares every row."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Few layers in place of all: the same buffers to the byte, and only where the allocator's own gaps prove it."""
+"""Few layers instead of all: the same buffers to the byte, only where the allocator's gaps prove it."""
 
 import random
 from functools import partial
@@ -11,20 +11,19 @@ from unslow.catalog.models import find_model
 from unslow.think.blueprints import made_up
 from unslow.think.memo import one_judgement
 from unslow.think.memory.llama_cpp import need
-from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.folding import Settling, fewest_layers
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.cache import Build, Kernels
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
+from unslow.think.memory.llama_cpp.model_graph import Settling, fewest_layers
 from unslow.think.memory.llama_cpp.need import heeded_settings
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.settings import Settings
 
 
-def test_layers_that_are_alike_are_hardly_laid_out() -> None:
+def test_equal_layers_are_reduced_to_six_or_seven() -> None:
     assert fewest_layers("a" * 80) == [0, 1, 2, 3, 78, 79]
     assert fewest_layers("a" * 81) == [0, 1, 2, 3, 4, 79, 80]  # an even number is left out
 
 
-def test_every_kind_keeps_its_first_and_its_last_and_what_it_comes_after() -> None:
+def test_every_kind_keeps_its_first_last_and_predecessor() -> None:
     kinds = "aaaaaaaaaa" + "bba" * 20 + "aaaaaaaaaa"
     kept = fewest_layers(kinds)
     assert {kinds.index("b"), kinds.rindex("b"), 0, len(kinds) - 1} <= set(kept)
@@ -42,7 +41,7 @@ def walked(kinds: str, steps: dict[tuple[int, str], int]) -> list[int]:
 
 
 @given(st.integers(0, 10**9), st.text("ab", min_size=4, max_size=60))
-def test_what_settles_is_what_all_layers_come_to(seed: int, kinds: str) -> None:
+def test_settled_layers_reach_the_same_state_as_all_layers(seed: int, kinds: str) -> None:
     chance = random.Random(seed)
     steps = {(state, kind): chance.randrange(4) for state in range(4) for kind in "ab"}
     settling = Settling(kinds)
@@ -58,13 +57,13 @@ def test_what_settles_is_what_all_layers_come_to(seed: int, kinds: str) -> None:
     assert {(state, kind) for state, kind in zip([0, *every], kinds, strict=False)} <= taken
 
 
-def test_gaps_that_alternate_are_left_out_in_pairs() -> None:
+def test_alternating_gaps_are_left_out_in_pairs() -> None:
     settling = Settling("a" * 41)
     assert settling.settles([n % 2 for n in range(len(settling.kept))])
     assert (41 - len(settling.kept)) % 2 == 0
 
 
-def test_gaps_that_never_come_back_keep_all_layers() -> None:
+def test_gaps_that_never_repeat_keep_all_layers() -> None:
     settling = Settling("a" * 12)
     for _ in range(12):
         if settling.settles(list(range(len(settling.kept)))):
@@ -97,13 +96,13 @@ def both(name: str, mix: str, settings: Settings, gpus: int = 1) -> tuple[list[i
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize(("name", "mix"), MODELS)
-def test_few_layers_need_what_all_of_them_need(name: str, mix: str, settings: Settings) -> None:
+def test_few_layers_need_the_same_memory_as_all(name: str, mix: str, settings: Settings) -> None:
     found, every = both(name, mix, settings)
     assert found == every
 
 
-def test_batches_in_flight_with_copies_in_every_layer_need_all_layers() -> None:
-    """A cache without a kernel on GPUs is read by the host: each of four batches has its own copies, layer by layer."""
+def test_pipelined_batches_with_copies_per_layer_need_all_layers() -> None:
+    """A cache type without a GPU kernel is read by the host: each of four batches has its own copies in every layer."""
     settings = Settings(context=4096, outputs=1, key_type="Q5_1", value_type="Q5_1", flash_attention=True)
     found, every = both("qwen3-0.6b", "Q4_K_M", settings, gpus=2)
     assert found == every

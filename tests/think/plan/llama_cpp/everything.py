@@ -1,4 +1,4 @@
-"""The quickest plan there is, by laying out everything in the order of its price."""
+"""The fastest plan, found by laying out everything in the order of its price."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -6,7 +6,7 @@ from itertools import product
 import msgspec
 
 from unslow.facts.model import Blueprint
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
 from unslow.think.plan.llama_cpp.search import Search
 

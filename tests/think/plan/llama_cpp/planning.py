@@ -6,14 +6,14 @@ from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB
 from unslow.think.blueprints import made_up
 from unslow.think.hardware import Hardware, Processors, Room
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.price import Counted, Pricing
+from unslow.think.plan.llama_cpp.price import Pricing, SearchCount
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.search import Search
-from unslow.think.speed.chips import gpu_chip
+from unslow.think.speed.question import gpu_chip
 
 SMALL = "smollm2-135m"
 MARGIN_BYTES = 160 * 2**20
@@ -41,7 +41,7 @@ def hardware(gpu_gib: float, gpus: int = 1, host_gib: float = 64, name: str = "R
 
 def search(plan: Blueprint, machine: Hardware, work: Work, abilities: Abilities = EVERYTHING) -> Search:
     """A search with a small margin."""
-    return Search(Pricing(Pieces(plan), machine, work), MARGIN_BYTES, 8, Counted(), abilities)
+    return Search(Pricing(Pieces(plan), machine, work), MARGIN_BYTES, 8, SearchCount(), abilities)
 
 
 def settings(context: int = 4096, cache: str = "F16") -> Settings:

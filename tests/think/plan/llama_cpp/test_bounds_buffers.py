@@ -1,6 +1,6 @@
-"""Buffers that are not known yet are bound by those that are, and guessed by those of other caches."""
+"""Unknown compute buffers are bounded by known ones, and guessed from those of other cache types."""
 
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.plan.llama_cpp.bounds import Buffers
 
 WHOLE, MANY, PARTLY = (1, 0, 0), (3, 0, 0), (3, 1, 2)
@@ -11,14 +11,14 @@ def asked(micro_batch: int, cache: str = "F16") -> Settings:
     return Settings(micro_batch=micro_batch, key_type=cache, value_type=cache)
 
 
-def test_nothing_is_known_at_first() -> None:
+def test_no_bounds_at_first() -> None:
     buffers = Buffers(2)
     assert buffers.least(asked(512)).of(MANY) == (0, 0)
     assert not buffers.has_base(asked(512))
     assert buffers.guesses(asked(512)) == {}
 
 
-def test_half_of_what_a_smaller_micro_batch_needs_is_a_bound() -> None:
+def test_half_the_buffer_of_a_smaller_micro_batch_is_a_bound() -> None:
     buffers = Buffers(1)
     buffers.learn(asked(128), MANY, (100,), ENOUGH)
     buffers.learn(asked(256), MANY, (150,), ENOUGH)
@@ -27,7 +27,7 @@ def test_half_of_what_a_smaller_micro_batch_needs_is_a_bound() -> None:
     assert buffers.least(asked(64)).of(MANY) == (0,)
 
 
-def test_with_nothing_on_the_host_they_are_about_the_smallest() -> None:
+def test_buffer_without_host_layers_bounds_the_others() -> None:
     buffers = Buffers(1)
     buffers.learn_base(asked(512), (200,))
     assert buffers.has_base(asked(512))
@@ -36,14 +36,14 @@ def test_with_nothing_on_the_host_they_are_about_the_smallest() -> None:
     assert buffers.least(asked(256)).of(MANY) == (0,)
 
 
-def test_what_leaves_less_to_the_host_is_a_bound_for_what_leaves_more() -> None:
+def test_placing_with_less_on_the_host_bounds_one_with_more() -> None:
     buffers = Buffers(1)
     buffers.learn(asked(512), WHOLE, (200,), ENOUGH)
     assert buffers.least(asked(512)).of(PARTLY) == (120,)
     assert buffers.least(asked(512)).of((0, 1, 0)) == (0,)
 
 
-def test_what_did_not_do_likely_needs_more_and_bounds_stay_what_was_seen() -> None:
+def test_failed_placing_raises_the_guess_but_not_the_bound() -> None:
     buffers = Buffers(1)
     buffers.learn(asked(512), MANY, (300,), (5, 5))
     buffers.learn(asked(512), MANY, (290,), (7, -3))
@@ -51,14 +51,14 @@ def test_what_did_not_do_likely_needs_more_and_bounds_stay_what_was_seen() -> No
     assert buffers.least(asked(512)).of(MANY) == (290,)
 
 
-def test_of_several_gpus_each_may_need_far_less_than_was_seen() -> None:
+def test_bounds_of_several_gpus_are_loose() -> None:
     buffers = Buffers(2)
     buffers.learn(asked(512), MANY, (300, 40), ENOUGH)
     buffers.learn(asked(512), MANY, (100, 200), ENOUGH)
     assert buffers.least(asked(512)).of(MANY) == (60, 24)
 
 
-def test_other_caches_are_guesses_and_no_bounds() -> None:
+def test_other_cache_types_give_guesses_not_bounds() -> None:
     buffers = Buffers(1)
     buffers.learn(asked(512), MANY, (300,), ENOUGH)
     small = asked(512, "Q8_0")
@@ -69,7 +69,7 @@ def test_other_caches_are_guesses_and_no_bounds() -> None:
     assert buffers.guesses(asked(256, "Q8_0")) == {}
 
 
-def test_with_many_layers_on_the_host_all_sorts_are_guessed_alike() -> None:
+def test_hint_for_many_host_layers_guesses_every_kind() -> None:
     buffers = Buffers(1)
     buffers.hint(asked(512), MANY, [300])
     guessed = buffers.least(asked(512), buffers.guesses(asked(512)))
@@ -78,7 +78,7 @@ def test_with_many_layers_on_the_host_all_sorts_are_guessed_alike() -> None:
     assert buffers.least(asked(512)).of(MANY) == (0,)  # a hint is never taken for knowledge
 
 
-def test_own_layouts_come_before_guesses() -> None:
+def test_own_layouts_win_over_guesses() -> None:
     buffers = Buffers(1)
     buffers.learn(asked(512), PARTLY, (300,), ENOUGH)
     small = asked(512, "Q8_0")

@@ -1,4 +1,4 @@
-"""Bounds of buffers that were not laid out hold for models of every kind, as far as the search relies on them."""
+"""Bounds of buffers that were not laid out hold for models of every kind."""
 
 from itertools import pairwise, product
 
@@ -41,8 +41,8 @@ def _compute(pieces: Pieces, asked, placing: Placing) -> int:  # type: ignore[no
     return memory_of(pieces.blueprint, placed_settings(asked, placing, pieces, (1,)), (1.0,)).needs[0].compute
 
 
-def test_a_larger_micro_batch_may_need_smaller_buffers() -> None:
-    """With the smaller one, copies of two layers' keys and values lie side by side: no bound but half of it holds."""
+def test_larger_micro_batch_may_need_smaller_buffers() -> None:
+    """With the smaller one, copies of two layers' keys and values are held at once: only half of it is a bound."""
     pieces = Pieces(few_layers(blueprint("smollm2-1.7b"), LAYERS))
     sizes = [_compute(pieces, settings(16384)._replace(micro_batch=micro), Placing(2)) for micro in (128, 256)]
     assert all(larger < 0.75 * smaller for smaller, larger in pairwise(sizes))

@@ -1,11 +1,11 @@
-"""The placings that are priced: the fewest pieces with the host for each number of whole layers."""
+"""The placings that are priced: the fewest pieces on the host for each number of whole layers."""
 
 from math import inf
 
 import pytest
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.plan.llama_cpp.bounds import Fitting, Rooms, Tried
+from unslow.think.plan.llama_cpp.bounds import Fitting, PlacingTrials, Rooms
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Ledger, Placing
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
@@ -19,15 +19,15 @@ def rooms(fitting: Fitting, room: float) -> Rooms:
     return fitting.rooms(lambda _: (room,))
 
 
-def test_where_all_fits_no_piece_is_moved_and_the_host_is_weighed_all_the_same() -> None:
+def test_placings_include_host_only_where_everything_fits() -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     found = fitting.placings(LEDGER, rooms(fitting, LEDGER.all_bytes))
     assert [placing for placing, _ in found] == [*(Placing(whole) for whole in range(LAYERS + 1)), Placing(LAYERS)]
     assert [split for _, split in found[-2:]] == [(1,), (0,)]
 
 
-def test_what_was_tried_makes_place_for_the_next() -> None:
-    fitting, tried = Fitting(PIECES, 1, EVERYTHING), Tried()
+def test_tried_placing_is_replaced_by_the_next() -> None:
+    fitting, tried = Fitting(PIECES, 1, EVERYTHING), PlacingTrials()
     asked = rooms(fitting, 0.9 * LEDGER.all_bytes)
     first, *others = (placing for placing, _ in fitting.placings(LEDGER, asked, tried))
     tried.lacks_gpu(first, LEDGER.gpu_bytes(first))
@@ -40,8 +40,8 @@ def test_what_was_tried_makes_place_for_the_next() -> None:
     assert third.whole or (third.apart, third.pieces) < (second.apart, second.pieces)
 
 
-def test_what_the_host_has_no_room_for_closes_all_that_leaves_it_more() -> None:
-    fitting, tried = Fitting(PIECES, 1, EVERYTHING), Tried()
+def test_full_host_excludes_placings_that_need_more_host_memory() -> None:
+    fitting, tried = Fitting(PIECES, 1, EVERYTHING), PlacingTrials()
     asked = rooms(fitting, 0.5 * LEDGER.all_bytes)
     first = fitting.placings(LEDGER, asked, tried)[3][0]
     tried.lacks_host(LEDGER.gpu_bytes(first))
@@ -49,8 +49,8 @@ def test_what_the_host_has_no_room_for_closes_all_that_leaves_it_more() -> None:
     assert all(LEDGER.gpu_bytes(placing) > LEDGER.gpu_bytes(first) for placing, _ in left)
 
 
-def test_of_several_gpus_another_split_is_tried_first() -> None:
-    tried = Tried()
+def test_another_split_is_tried_before_excluding_a_placing() -> None:
+    tried = PlacingTrials()
     tried.lacks_gpu(Placing(0, 2, 1), 500, (3, 1), (2, 2))
     assert tried.most_bytes(Placing(0, 1, 1)) == inf
     tried.lacks_gpu(Placing(0, 2, 1), 500, (2, 2), (3, 1))
@@ -58,7 +58,7 @@ def test_of_several_gpus_another_split_is_tried_first() -> None:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
-def test_each_fits_and_one_piece_less_would_not(share: float) -> None:
+def test_each_placing_fits_and_one_piece_less_does_not(share: float) -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     room = share * LEDGER.all_bytes
     found = [placing for placing, _ in fitting.placings(LEDGER, rooms(fitting, room))]
@@ -70,13 +70,13 @@ def test_each_fits_and_one_piece_less_would_not(share: float) -> None:
     assert LEDGER.gpu_bytes(less) > room
 
 
-def test_sorts_of_placings_are_those_that_the_runtime_lets() -> None:
+def test_placing_kinds_follow_the_abilities_of_the_runtime() -> None:
     assert Fitting(PIECES, 1, Abilities(apart=False)).kinds == tuple((whole, 0, 0) for whole in range(4))
     assert all(pieces == 0 for _, _, pieces in Fitting(PIECES, 1, Abilities(partly=False)).kinds)
     assert (3, 1, 2) in Fitting(PIECES, 1, EVERYTHING).kinds
 
 
-def test_each_sort_has_a_room_of_its_own() -> None:
+def test_each_placing_kind_has_its_own_room() -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     small, large = 0.8 * LEDGER.all_bytes, 0.95 * LEDGER.all_bytes
     found = fitting.placings(LEDGER, fitting.rooms(lambda kind: (large if kind[0] else small,)))
@@ -85,13 +85,13 @@ def test_each_sort_has_a_room_of_its_own() -> None:
     assert by_whole[1] > small
 
 
-def test_what_was_found_once_is_not_looked_for_again() -> None:
+def test_same_question_returns_the_cached_placings() -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     asked = rooms(fitting, 0.5 * LEDGER.all_bytes)
     assert fitting.placings(LEDGER, asked) is fitting.placings(LEDGER, dict(asked))
     assert fitting.placings(LEDGER, rooms(fitting, 0.6 * LEDGER.all_bytes)) is not fitting.placings(LEDGER, asked)
 
 
-def test_without_gpus_the_host_has_it_all() -> None:
+def test_without_gpus_everything_is_on_the_host() -> None:
     fitting = Fitting(PIECES, 0, EVERYTHING)
     assert fitting.placings(LEDGER, {}) == [(Placing(LAYERS), ())]

@@ -1,4 +1,4 @@
-"""Floors are part of the search: what keeps them is found, and not only checked afterwards."""
+"""Floors are part of the search: options that meet them are found, not only filtered afterwards."""
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ def question(goal: Goal) -> LlamaPlanQuestion:
     return LlamaPlanQuestion((GIVEN,), SMALL_GPU, goal, planning.MARGIN_BYTES, 8)
 
 
-def test_a_guard_bounds_the_request_and_each_token() -> None:
+def test_guard_limits_request_time_and_token_time() -> None:
     price = Price(step_s=0.1, prompt_token_s=0.01, request_s=5.0)
     pricing = Pricing(PIECES, SMALL_GPU, Work())
     assert Guard(pricing).allows(price)
@@ -37,7 +37,7 @@ def test_other_work_fills_the_context() -> None:
     assert deep.tokens == 8192
 
 
-def test_the_floor_is_that_of_a_full_context_where_this_is_the_aim() -> None:
+def test_context_aim_checks_the_speed_floor_at_full_context() -> None:
     aim, work = Goal(2048, Work(), "context", least_tokens_per_s=20), Goal(2048, Work(), least_tokens_per_s=20)
     (full,), (usual,) = (floor_of(question(goal), GIVEN, 2048) for goal in (aim, work))
     assert full.most_step_s == usual.most_step_s == 0.05
@@ -45,8 +45,8 @@ def test_the_floor_is_that_of_a_full_context_where_this_is_the_aim() -> None:
     assert floor_of(question(Goal(2048)), GIVEN, 2048) == ()
 
 
-def test_a_floor_changes_where_things_lie() -> None:
-    """What is quickest at the usual work is not what is quickest in a full context."""
+def test_speed_floor_changes_the_placement() -> None:
+    """The fastest placement for the usual work is not the fastest at full context."""
     goal = Goal(8192, Work(512, 0, 64), "context")
     with one_judgement():
         free = Points(question(goal)).at(GIVEN, "F16", "F16", 8192)
@@ -67,13 +67,13 @@ def _placed(point):  # type: ignore[no-untyped-def]
     return found.settings, found.placing, found.split, found.threads
 
 
-def test_a_floor_that_nothing_keeps_leaves_the_quickest() -> None:
+def test_unreachable_floor_leaves_the_fastest() -> None:
     with one_judgement():
         found = Points(question(Goal(2048, least_tokens_per_s=1e9))).at(GIVEN, "F16", "F16", 2048)
     assert found
 
 
-def test_longer_contexts_end_where_the_floor_does() -> None:
+def test_longer_contexts_stop_at_the_speed_floor() -> None:
     goal = Goal(2048, Work(512, 0, 64), "context", least_tokens_per_s=1e9)
     with one_judgement():
         chosen = choose(Points(question(goal)))
@@ -82,13 +82,13 @@ def test_longer_contexts_end_where_the_floor_does() -> None:
     assert max(contexts) == 2560  # the first step, and none after it
 
 
-def test_no_context_is_beyond_all_measure() -> None:
+def test_too_long_context_is_refused() -> None:
     with pytest.raises(UserError, match="tokens"):
         Points(question(Goal(MOST_TOKENS, Work(users=2))))
     assert Points(question(Goal(MOST_TOKENS))).question.abilities == EVERYTHING
 
 
-def test_a_header_that_claims_too_much_is_not_followed() -> None:
+def test_absurd_trained_context_in_a_header_is_limited() -> None:
 
     vast = msgspec.structs.replace(
         PIECES.blueprint, metadata={**PIECES.blueprint.metadata, "llama.context_length": 2**40}

@@ -1,4 +1,4 @@
-"""Whole plans: what is recommended keeps its floors, and says what it costs."""
+"""Whole plans: recommendations meet their floors and say what they cost."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
 from unslow.think.plan.llama_cpp.points import Points, fits_whole
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, Draft, LlamaPlanQuestion, Variant
-from unslow.think.plan.pareto_front import Planned
+from unslow.think.plan.pareto_front import FrontAndChoice
 from unslow.think.plan.report import OptionShown
 
 MODEL, PARAMETERS = "llama-3.1-8b", 8_030_000_000
@@ -33,12 +33,12 @@ COARSER = variant("Q3_K_M")
 
 def planned(
     machine: Hardware, goal: Goal, variants: tuple[Variant, ...] = (GIVEN,), abilities: Abilities = EVERYTHING
-) -> Planned:
+) -> FrontAndChoice:
     with one_judgement():
         return plan_llama_cpp(LlamaPlanQuestion(variants, machine, goal, MARGIN_BYTES, 8, abilities), (), 8)
 
 
-def best(found: Planned) -> OptionShown:
+def best(found: FrontAndChoice) -> OptionShown:
     assert found.recommended is not None, found.reason
     return found.options[found.recommended]
 
@@ -47,7 +47,7 @@ def knobs(option: OptionShown) -> dict[str, object]:
     return {change.knob: change.value for change in option.settings}
 
 
-def test_what_fits_needs_no_setting_but_the_context_and_its_slot() -> None:
+def test_model_that_fits_sets_only_context_and_slot() -> None:
     found = planned(planning.hardware(24), Goal(8192, Work(512)))
     now = found.current
     assert knobs(best(found)) == {"context_length": 8192, "parallel": 1}
@@ -55,7 +55,7 @@ def test_what_fits_needs_no_setting_but_the_context_and_its_slot() -> None:
     assert now
 
 
-def test_a_cache_of_eight_bits_and_a_small_margin_beat_the_fit() -> None:
+def test_q8_0_cache_and_small_margin_beat_the_automatic_fit() -> None:
     found = planned(planning.hardware(6), Goal(16384, Work(512)))
     now = found.current
     option = best(found)
@@ -65,10 +65,10 @@ def test_a_cache_of_eight_bits_and_a_small_margin_beat_the_fit() -> None:
     assert option.speedup > 1.5
     assert min(device.free_bytes or 0 for device in option.devices) >= MARGIN_BYTES
     assert now
-    assert now.name.startswith("llama.cpp's own choice")
+    assert now.name.startswith("llama.cpp default")
 
 
-def test_the_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> None:
+def test_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> None:
     found = planned(planning.hardware(5), Goal(16384, Work(32, 0, 64)))
     assert "kv_offload" not in knobs(best(found))
     said = [r.because for r in found.rejected if "-nkvo" in r.what]
@@ -89,7 +89,7 @@ def test_equal_quality_is_kept_unless_a_floor_allows_less() -> None:
     assert any(option.quant == "Q3_K_M" for option in strict.options)
 
 
-def test_the_most_context_at_a_floor_of_speed() -> None:
+def test_longest_context_at_a_speed_floor_is_found() -> None:
     goal = Goal(4096, Work(512), "context", least_tokens_per_s=40)
     small = planned(planning.hardware(7), goal)
     large = planned(planning.hardware(12), goal)
@@ -99,7 +99,7 @@ def test_the_most_context_at_a_floor_of_speed() -> None:
     assert speed.decode_tokens_per_s.mid >= 40
 
 
-def test_the_best_quality_at_a_floor_of_speed() -> None:
+def test_best_quality_at_a_speed_floor_is_found() -> None:
     goal = Goal(8192, Work(512), "quality", least_tokens_per_s=20)
     found = planned(planning.hardware(12), goal, (FINER, GIVEN))
     assert best(found).quant == "Q6_K"
@@ -107,7 +107,7 @@ def test_the_best_quality_at_a_floor_of_speed() -> None:
     assert best(quick).quant == "Q4_K_M"
 
 
-def test_where_quality_is_the_aim_a_coarser_file_may_be_what_keeps_the_floor_of_speed() -> None:
+def test_quality_aim_may_take_a_smaller_quant_to_meet_the_speed_floor() -> None:
     goal, coarser = Goal(8192, Work(512), "quality", least_tokens_per_s=60), COARSER._replace(at_hand=True)
     found = planned(planning.hardware(4.5), goal, (GIVEN, coarser))
     assert best(found).quant == "Q3_K_M"
@@ -117,7 +117,7 @@ def test_where_quality_is_the_aim_a_coarser_file_may_be_what_keeps_the_floor_of_
     assert "--worst-perplexity 10." in none.hint
 
 
-def test_a_longer_context_keeps_its_fine_cache_where_there_is_room() -> None:
+def test_longer_context_keeps_f16_cache_where_it_fits() -> None:
     roomy = planned(planning.hardware(24), Goal(8192, Work(512)))
     tight = planned(planning.hardware(6.2), Goal(8192, Work(512)))
     for found, cache in ((roomy, "f16"), (tight, "q8_0")):
@@ -126,7 +126,7 @@ def test_a_longer_context_keeps_its_fine_cache_where_there_is_room() -> None:
         assert f"cache {cache}" in longest.name
 
 
-def test_the_first_quant_that_fits_whole_is_on_the_front() -> None:
+def test_first_quant_that_fits_entirely_is_on_the_front() -> None:
     goal, machine = Goal(8192, Work(512)), planning.hardware(3.6)
     small = variant("IQ2_XS")._replace(whole=True)
     assert [fits_whole(v.blueprint, machine, goal, MARGIN_BYTES) for v in (GIVEN, COARSER, small)] == [
@@ -140,19 +140,19 @@ def test_the_first_quant_that_fits_whole_is_on_the_front() -> None:
     assert any(option.quant == "IQ2_XS" and "all on the GPU" in option.name for option in found.options)
 
 
-def test_the_floor_in_a_full_context_is_told(wording) -> None:
+def test_speed_floor_at_full_context_is_noted(wording) -> None:
     found = planned(planning.hardware(8), Goal(4096, Work(512), "context", least_tokens_per_s=40))
     wording(found.notes, tells="40 tok/s")
 
 
-def test_no_two_rows_of_the_front_read_alike() -> None:
+def test_options_on_the_front_have_distinct_names() -> None:
     found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(512)))
     names = [option.name for option in found.options]
     assert len(names) == len(set(names))
     assert not any("Q4_K_M" in other.what and "f16" in other.what for other in found.rejected)
 
 
-def test_says_why_there_is_no_plan(wording) -> None:
+def test_missing_plan_gives_the_reason(wording) -> None:
     none = planned(planning.hardware(1, host_gib=1), Goal(8192, Work(512)))
     assert none.recommended is None
     wording(none.reason, tells="1.0 GiB")
@@ -160,13 +160,13 @@ def test_says_why_there_is_no_plan(wording) -> None:
     wording(planned(bare, Goal(8192, Work(512))).reason, tells="1.0 GiB")
     slow = planned(planning.hardware(4), Goal(8192, Work(512), least_tokens_per_s=1000))
     assert slow.recommended is None
-    assert "the most is" in slow.reason
+    assert "the fastest gives" in slow.reason
     poor = planned(planning.hardware(8), Goal(8192, Work(512), worst_perplexity_increase=0.0))
     assert poor.recommended is None
     assert "quality" in poor.reason
 
 
-def test_a_runtime_that_knows_layers_alone_gets_whole_layers() -> None:
+def test_runtime_without_overrides_gets_whole_layers() -> None:
     only = Abilities(apart=False, cache_on_host=False, micro_batches=(512,))
     found = planned(planning.hardware(5), Goal(16384, Work(4096)), abilities=only)
     assert not {"tensor_override", "experts_on_cpu", "kv_offload", "batch"} & set(knobs(best(found)))
@@ -180,7 +180,7 @@ def test_several_gpus_share_the_layers() -> None:
     assert all(device.fits for device in best(found).devices)
 
 
-def test_without_a_gpu_the_processors_do_it() -> None:
+def test_without_a_gpu_the_cpu_is_planned() -> None:
     machine = planning.hardware(4)._replace(rooms=(), chips=())
     found = planned(machine, Goal(4096, Work(512)))
     assert "on the CPU" in best(found).name
@@ -198,7 +198,7 @@ def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
     assert all(later <= earlier * 1.03 for earlier, later in pairwise(seconds))
 
 
-def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended(wording) -> None:
+def test_draft_model_is_an_option_but_never_recommended(wording) -> None:
     draft = Draft("small", Pieces(planning.blueprint("llama-3.2-1b")), "/models/small.gguf")
     question = LlamaPlanQuestion((GIVEN,), planning.hardware(24), Goal(8192, Work(512)), MARGIN_BYTES, 8, draft=draft)
     with one_judgement():
@@ -212,27 +212,24 @@ def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended(wording)
     assert last.speed.decode_tokens_per_s.mid > 0
 
 
-def test_one_gpu_that_holds_it_all_is_not_split() -> None:
+def test_model_that_fits_one_gpu_is_not_split() -> None:
     found = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
     assert knobs(best(found)) == {"context_length": 8192, "parallel": 1, "split_mode": "none", "main_gpu": 0}
     assert sum(1 for device in best(found).devices if device.total_bytes) == 1
     assert any("-sm row" in r.what for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512))).rejected)
 
 
-def test_one_layer_is_no_layers() -> None:
+def test_layer_count_is_singular_for_one_layer() -> None:
     given = Variant("Q4_K_M", Pieces(planning.blueprint()), 135_000_000, given=True, at_hand=True)
     question = LlamaPlanQuestion((given,), planning.hardware(24), Goal(4096, Work(512)), MARGIN_BYTES, 8)
     with one_judgement():
         point = Points(question).at(given, "F16", "F16", 4096)
     assert point
-    for placing, words in (
-        (Placing(1), "1 layer with"),
-        (Placing(2, 1), "2 layers and the feed-forward of 1 layer with"),
-    ):
-        assert f", {words} the host" in name_of(point._replace(found=point.found._replace(placing=placing)))
+    for placing, words in ((Placing(1), "1 layer"), (Placing(2, 1), "2 layers and the feed-forward of 1 layer")):
+        assert f", {words} on the CPU" in name_of(point._replace(found=point.found._replace(placing=placing)))
 
 
-def test_the_speed_of_several_is_for_each_and_for_all() -> None:
+def test_several_users_show_speed_each_and_combined() -> None:
     found = planned(planning.hardware(24), Goal(4096, Work(512, users=4)))
     speed = best(found).speed
     assert speed
@@ -242,7 +239,7 @@ def test_the_speed_of_several_is_for_each_and_for_all() -> None:
     assert alone.together_tokens_per_s is None
 
 
-def test_of_micro_batches_that_are_nearly_as_quick_the_nearest_to_the_usual_is_taken() -> None:
+def test_micro_batch_closest_to_the_default_wins_among_equals() -> None:
     goal = Goal(8192, Work(4096, 0, 64), alone=True)
     points = Points(LlamaPlanQuestion((GIVEN,), planning.hardware(6.5), goal, MARGIN_BYTES, 8))
     with one_judgement():

@@ -1,4 +1,4 @@
-"""Builds of llama.cpp differ in what experts take: where the build is not known, the larger counts."""
+"""Builds of llama.cpp differ in expert buffers: where the build is unknown, the larger counts."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from unslow.think.plan.llama_cpp.search import Layouts
 MODEL = "olmoe-1b-7b"
 
 
-def test_the_larger_buffer_counts_where_the_build_is_not_known() -> None:
+def test_larger_buffer_counts_where_the_build_is_unknown() -> None:
     plan, machine, work = made_up(model_at(MODEL), "Q4_K_M"), hardware(8), Work(1024, 0, 64)
     asked = settings()._replace(micro_batch=1024)
     older, newer, unknown = (
@@ -25,7 +25,7 @@ def test_the_larger_buffer_counts_where_the_build_is_not_known() -> None:
         assert mine.total == max(need.total for need in others)
 
 
-def test_dense_models_are_alike_in_all_builds() -> None:
+def test_dense_models_need_the_same_in_all_builds() -> None:
     plan, machine, work = made_up(model_at("smollm2-135m"), "Q4_K_M"), hardware(8), Work(1024, 0, 64)
     every = [
         search(plan, machine, work, Abilities(fuses=fuses)).laid_out(settings()).needs for fuses in (False, True, None)
@@ -33,7 +33,7 @@ def test_dense_models_are_alike_in_all_builds() -> None:
     assert all(one == other for one, other in pairwise(every))
 
 
-def test_larger_prompts_than_were_measured_need_more_room() -> None:
+def test_micro_batch_above_2048_reserves_extra_memory() -> None:
     plan, machine = made_up(model_at("smollm2-135m"), "Q4_K_M"), hardware(8)
     layouts = Layouts(Pieces(plan), machine, 0)
     asked = settings(8192)._replace(batch=4096)

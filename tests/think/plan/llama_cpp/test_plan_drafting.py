@@ -1,4 +1,4 @@
-"""Which draft models llama.cpp takes beside a model."""
+"""Which draft models llama.cpp accepts beside a model."""
 
 import msgspec
 from tests.think.plan.llama_cpp import planning
@@ -14,26 +14,26 @@ def with_keys(plan: Blueprint, **keys: MetadataValue) -> Blueprint:
     return msgspec.structs.replace(plan, metadata={**plan.metadata, **named})
 
 
-def test_the_same_family_guesses_and_another_vocabulary_does_not(wording) -> None:
+def test_draft_needs_the_same_vocabulary(wording) -> None:
     assert why_no_draft(MODEL, planning.blueprint("llama-3.2-1b")) == ""
     told = why_no_draft(MODEL, planning.blueprint("qwen3-0.6b"))
     wording(told, tells=("151,936", "128,256"))
 
 
-def test_a_vocabulary_may_be_a_little_larger() -> None:
+def test_vocabulary_may_differ_by_128_tokens() -> None:
     for tokens, fits in ((MODEL.vocabulary + 128, True), (MODEL.vocabulary + 129, False)):
         other = msgspec.structs.replace(MODEL, vocabulary=tokens)
         assert (why_no_draft(MODEL, other) == "") is fits
         assert (why_no_draft(other, MODEL) == "") is fits
 
 
-def test_without_a_number_the_table_of_tokens_tells() -> None:
+def test_missing_vocabulary_size_comes_from_the_token_table() -> None:
     unsaid = msgspec.structs.replace(planning.blueprint("qwen3-0.6b"), vocabulary=0)
     assert "151,936" in why_no_draft(MODEL, unsaid)
     assert why_no_draft(MODEL, msgspec.structs.replace(unsaid, tensors=[])) == ""
 
 
-def test_another_tokenizer_is_another_one_though_it_has_as_many_tokens(wording) -> None:
+def test_other_tokenizer_is_refused_at_equal_vocabulary(wording) -> None:
     own = with_keys(MODEL, model="gpt2", add_bos_token=True)
     assert why_no_draft(own, with_keys(MODEL, model="gpt2")) == ""
     wording(why_no_draft(own, with_keys(MODEL, model="llama")), tells="gpt2")

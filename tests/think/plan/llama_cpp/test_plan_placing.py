@@ -1,4 +1,4 @@
-"""Placings: what they leave to GPUs, and how llama.cpp is told."""
+"""Placings: what they leave on GPUs, and which flags express them."""
 
 import re
 from itertools import product
@@ -35,14 +35,14 @@ def ledger(pieces: Pieces) -> Ledger:
 
 @pytest.mark.parametrize("pieces", [DENSE, SPARSE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("placing", [Placing(), Placing(3), Placing(0, 4), Placing(0, 0, 2), Placing(2, 3, 1)])
-def test_bytes_are_those_of_the_exact_layout(pieces: Pieces, placing: Placing) -> None:
+def test_ledger_bytes_match_the_exact_layout(pieces: Pieces, placing: Placing) -> None:
     asked = placed_settings(planning.settings(), placing, pieces, (1,))
     need = memory_of(pieces.blueprint, asked, (1.0,)).needs[0]
     assert ledger(pieces).gpu_bytes(placing) == pytest.approx(need.weights + need.cache, rel=0.002)
 
 
 @pytest.mark.parametrize("pieces", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_the_fewest_pieces_are_the_fewest(pieces: Pieces) -> None:
+def test_fewest_apart_is_minimal(pieces: Pieces) -> None:
     book = ledger(pieces)
     room = 0.7 * book.all_bytes
     for least in (Placing(2, 1), Placing(0, 1, 1), Placing(0, 0, 2)):
@@ -56,7 +56,7 @@ def test_the_fewest_pieces_are_the_fewest(pieces: Pieces) -> None:
         assert found == min(fitting, key=lambda p: p.apart, default=None)
 
 
-def test_a_room_for_everything_takes_everything() -> None:
+def test_room_for_everything_leaves_nothing_on_the_host() -> None:
     book = ledger(DENSE)
     assert fewest_on_host(book, Placing(), [book.all_bytes]) == Placing()
     assert fewest_on_host(book, Placing(), [book.all_bytes - 1]) is None
@@ -69,7 +69,7 @@ def test_a_room_for_everything_takes_everything() -> None:
     some.lists(some.integers(20, 200), min_size=1, max_size=4),
 )
 @settings(max_examples=60)
-def test_an_even_split_leaves_the_most_where_there_is_least(sizes: list[int], rooms: list[int]) -> None:
+def test_even_split_maximizes_the_smallest_free_memory(sizes: list[int], rooms: list[int]) -> None:
     counts = split_evenly(sizes, [float(room) for room in rooms])
     best = max((_least_left(sizes, rooms, cut) for cut in _cuts(len(sizes), len(rooms))), default=-1.0)
     if counts is None:
@@ -96,7 +96,7 @@ def _least_left(sizes, rooms, cut) -> float:  # type: ignore[no-untyped-def]
     return min((left for left in _lefts(sizes, rooms, cut) if left is not None), default=-1.0)
 
 
-def test_patterns_name_the_pieces_and_nothing_else() -> None:
+def test_override_patterns_match_exactly_the_moved_tensors() -> None:
     placing = Placing(2, 3, 1)
     rules = [re.compile(pattern) for pattern in patterns(placing, DENSE)]
     moved = {t.name for t in DENSE.blueprint.tensors if any(rule.search(t.name) for rule in rules)}
@@ -104,7 +104,7 @@ def test_patterns_name_the_pieces_and_nothing_else() -> None:
     assert moved == wanted | {"blk.5.ffn_up.weight"}
 
 
-def test_experts_are_counted_and_only_a_part_is_named() -> None:
+def test_whole_experts_use_cpu_moe_and_parts_use_patterns() -> None:
     placing = Placing(0, 5, 1)
     asked = placed_settings(planning.settings(), placing, SPARSE, (1,))
     assert asked.experts_on_cpu == 5
@@ -115,7 +115,7 @@ def test_experts_are_counted_and_only_a_part_is_named() -> None:
 @given(
     some.lists(some.integers(1, 9), min_size=2, max_size=6), some.lists(some.integers(4, 30), min_size=2, max_size=3)
 )
-def test_the_slowest_gpu_gets_as_little_as_it_can(sizes: list[int], rooms: list[int]) -> None:
+def test_slowest_gpu_gets_as_little_as_possible(sizes: list[int], rooms: list[int]) -> None:
     speeds = [float(n) for n in range(1, len(rooms) + 1)]
     found = split_by_speed(sizes, rooms, speeds)
     fitting = [cut for cut in _cuts(len(sizes), len(rooms)) if _least_left(sizes, rooms, cut) >= 0]
@@ -130,7 +130,7 @@ def _share(sizes: list[int], cut: tuple[int, ...]) -> int:
     return sum(sizes[: cut[0]])
 
 
-def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
+def test_fast_and_slow_gpu_are_split_by_speed() -> None:
     slow, quick = planning.hardware(1.0, name="RTX 3060"), planning.hardware(1.0, name="RTX 4090")
     pair = slow._replace(rooms=(*slow.rooms, *quick.rooms), chips=(*slow.chips, *quick.chips))
     pieces = Pieces(planning.blueprint("smollm2-1.7b"))
@@ -143,8 +143,8 @@ def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
     assert sum(found) == sum(alike)
 
 
-def test_a_layer_without_experts_gives_up_no_part_of_them() -> None:
-    """The first layer of DeepSeek V2 has none: a pattern for nothing would mean all of it."""
+def test_dense_first_layer_of_deepseek_has_no_experts_to_move() -> None:
+    """The first layer of DeepSeek V2 has none: an empty pattern would match everything."""
     book = ledger(LATE)
     assert fewest_on_host(book, Placing(0, 0, 1), [book.all_bytes]) is None
     found = fewest_on_host(book, Placing(0, 1, 1), [0.9 * book.all_bytes])
@@ -153,7 +153,7 @@ def test_a_layer_without_experts_gives_up_no_part_of_them() -> None:
     assert all("_exps" in pattern for pattern in patterns(found, LATE))
 
 
-def test_layers_without_experts_are_not_crossed() -> None:
+def test_layers_without_experts_cost_no_crossing() -> None:
     pricing = Pricing(LATE, planning.hardware(16), Work(32, 0, 64))
     first, second, third = (_step_s(pricing, apart) for apart in (1, 2, 3))
     assert third - second == pytest.approx(second - first, rel=0.05)  # the second layer is the first with experts
@@ -164,7 +164,7 @@ def _step_s(pricing: Pricing, apart: int) -> float:
     return pricing.price(planning.settings(), Placing(0, apart), (28,), 8).step_s
 
 
-def test_the_host_alone_is_no_layer_on_any_gpu() -> None:
+def test_host_only_placing_has_zero_gpu_layers() -> None:
     layers = len(DENSE.layers)
     assert placed_settings(planning.settings(), Placing(layers), DENSE, (0, 0)).gpu_layers == 0
     assert placed_settings(planning.settings(), Placing(layers), DENSE, (0, 1)).gpu_layers == 1

@@ -1,4 +1,4 @@
-"""The search finds what looking at everything finds."""
+"""The search finds what an exhaustive search finds."""
 
 import pytest
 from tests.think.plan.llama_cpp.everything import few_layers, shortest_request
@@ -29,7 +29,7 @@ CASES = {
 
 @pytest.mark.no_cover  # hundreds of layouts of the same lines
 @pytest.mark.parametrize("case", CASES)
-def test_finds_what_looking_at_everything_finds(case: str) -> None:
+def test_search_matches_exhaustive_search(case: str) -> None:
     stem, layers, free_mib, context, cache, work, micro_batches, sides = CASES[case]
     by = search(few_layers(blueprint(stem), layers), hardware(free_mib / 1024), work)
     with one_judgement():
@@ -51,7 +51,9 @@ def test_finds_what_looking_at_everything_finds(case: str) -> None:
         ("olmoe-1b-7b", 3, 667.5, 4096, Work(2048, 0, 16)),
     ],
 )
-def test_finds_it_on_two_gpus(stem: str, layers: int, free_mib: float, context: int, work: Work) -> None:
+def test_search_matches_exhaustive_search_on_two_gpus(
+    stem: str, layers: int, free_mib: float, context: int, work: Work
+) -> None:
     by = search(few_layers(blueprint(stem), layers), hardware(free_mib / 1024, 2), work)
     with one_judgement():
         found = by.best(settings(context), (512,))
@@ -62,7 +64,7 @@ def test_finds_it_on_two_gpus(stem: str, layers: int, free_mib: float, context: 
 
 
 @pytest.mark.no_cover
-def test_finds_the_quickest_of_what_guards_allow() -> None:
+def test_search_finds_the_fastest_that_guards_allow() -> None:
     plan, machine, work = few_layers(blueprint("smollm2-1.7b"), 5), hardware(420 / 1024), Work(64, 0, 64)
     by = search(plan, machine, work)
     with one_judgement():
@@ -79,7 +81,7 @@ def test_finds_the_quickest_of_what_guards_allow() -> None:
     assert (found.price.request_s if found else float("inf")) == pytest.approx(wanted, rel=EXACTLY - 1)
 
 
-def test_beside_a_quick_host_a_slow_gpu_is_left_out() -> None:
+def test_slow_gpu_beside_a_fast_host_is_not_used() -> None:
     slow = hardware(8, name="GTX 1050 Ti")._replace(processors=Processors(64, 460e9, 20e9))
     by = search(few_layers(blueprint("olmoe-1b-7b"), 4), slow, Work(16, 0, 400))
     found = by.best(settings(), (512,))
@@ -89,14 +91,14 @@ def test_beside_a_quick_host_a_slow_gpu_is_left_out() -> None:
     assert not slow.is_plain
 
 
-def test_a_host_without_room_takes_less() -> None:
+def test_missing_host_or_gpu_room_finds_nothing() -> None:
     by = search(few_layers(blueprint(), 5), hardware(1, host_gib=0.0001), Work(512, 0, 64))
     assert by.best(settings(), SOME) is None
     by = search(few_layers(blueprint(), 5), hardware(0.0), Work(512, 0, 64))
     assert by.best(settings(), SOME) is None  # not even buffers find room
 
 
-def test_what_takes_too_long_is_not_even_laid_out() -> None:
+def test_options_above_the_time_limit_are_not_laid_out() -> None:
     by = search(few_layers(blueprint(), 5), hardware(300 / 1024), Work(512, 0, 64))
     found = by.best(settings(), SOME)
     assert found
@@ -105,7 +107,7 @@ def test_what_takes_too_long_is_not_even_laid_out() -> None:
     assert by.counted.laid_out == laid_out
 
 
-def test_the_cache_goes_to_the_host_only_where_that_is_asked_for() -> None:
+def test_cache_goes_to_the_host_only_on_request() -> None:
     by = search(few_layers(blueprint(), 5), hardware(300 / 1024), Work(32, 0, 16))
     near, far = (by.best(settings(), SOME, (side,)) for side in (True, False))
     assert near
@@ -114,7 +116,7 @@ def test_the_cache_goes_to_the_host_only_where_that_is_asked_for() -> None:
     assert not far.settings.cache_on_gpu
 
 
-def test_a_second_cache_is_found_with_fewer_layouts_and_as_well_as_alone() -> None:
+def test_second_cache_type_needs_no_more_layouts() -> None:
     plan, machine, work = blueprint(), hardware(300 / 1024), Work(512, 0, 64)
     both, alone = search(plan, machine, work), search(plan, machine, work)
     both.best(settings(), (512,))
@@ -126,7 +128,7 @@ def test_a_second_cache_is_found_with_fewer_layouts_and_as_well_as_alone() -> No
     assert with_guesses.price.request_s <= ALIKE * without.price.request_s
 
 
-def test_a_guess_that_is_too_large_costs_nothing_but_a_layout() -> None:
+def test_too_large_guess_does_not_change_the_result() -> None:
     by, plain = (search(blueprint(), hardware(300 / 1024), Work(512, 0, 64)) for _ in range(2))
     by.buffers.hint(settings(), Placing(3).kind, [120 * 2**20])
     misled, found = by.best(settings(), (512,)), plain.best(settings(), (512,))

@@ -1,4 +1,4 @@
-"""Prices: many at once are those of one by one, and physics holds."""
+"""Prices: batched pricing agrees with single pricing, and properties hold."""
 
 import pytest
 from tests.think.plan.llama_cpp import planning
@@ -24,7 +24,7 @@ def _pricing(work: Work) -> Pricing:
 
 @pytest.mark.parametrize("on_gpu", [True, False])
 @pytest.mark.parametrize("prompt", [16, 2048])
-def test_many_at_once_are_those_of_one_by_one(prompt: int, *, on_gpu: bool) -> None:
+def test_batched_prices_equal_single_prices(prompt: int, *, on_gpu: bool) -> None:
     pricing = _pricing(Work(prompt, 1000, 64))
     settings = planning.settings(8192, "Q8_0")._replace(cache_on_gpu=on_gpu)
     together = pricing.prices(settings, [(p, _split(p)) for p in PLACINGS], 8)
@@ -32,14 +32,14 @@ def test_many_at_once_are_those_of_one_by_one(prompt: int, *, on_gpu: bool) -> N
     assert [t.request_s for t in together] == pytest.approx([a.request_s for a in alone])
 
 
-def test_more_with_the_host_is_never_faster() -> None:
+def test_more_layers_on_the_host_are_never_faster() -> None:
     pricing = _pricing(Work(2048, 0, 64))
     for places in ([Placing(n) for n in range(0, LAYERS, 4)], [Placing(0, n) for n in range(0, LAYERS, 4)]):
         seconds = [pricing.price(planning.settings(), p, _split(p), 8).request_s for p in places]
         assert seconds == sorted(seconds)
 
 
-def test_a_cache_with_the_host_costs_more_the_deeper_it_gets() -> None:
+def test_cache_on_host_costs_more_with_depth() -> None:
     near, far = (planning.settings(16384)._replace(cache_on_gpu=on_gpu) for on_gpu in (True, False))
     lost = [
         _pricing(Work(32, kept, 64)).price(far, Placing(), (33,), 8).step_s
@@ -49,7 +49,7 @@ def test_a_cache_with_the_host_costs_more_the_deeper_it_gets() -> None:
     assert 0 < lost[0] < lost[1] < lost[2]
 
 
-def test_a_larger_micro_batch_reads_prompts_faster_where_weights_are_lent() -> None:
+def test_larger_micro_batch_speeds_up_prefill_with_host_weights() -> None:
     pricing = _pricing(Work(4096, 0, 1))
     rates = [
         pricing.price(planning.settings()._replace(micro_batch=micro), Placing(16), (17,), 8).prefill_tokens_per_s
@@ -58,14 +58,14 @@ def test_a_larger_micro_batch_reads_prompts_faster_where_weights_are_lent() -> N
     assert rates[0] < rates[1] < rates[2]
 
 
-def test_threads_that_share_cores_gain_nothing() -> None:
+def test_threads_beyond_cores_gain_nothing() -> None:
     pricing = _pricing(Work(32, 0, 64))
     steps = [pricing.price(planning.settings(), Placing(16), (17,), n).step_s for n in (2, 4, 8, 16)]
     assert steps[0] > steps[1] > steps[2]
     assert steps[3] >= steps[2]
 
 
-def test_experts_of_a_layer_cost_less_than_the_layer() -> None:
+def test_experts_on_host_cost_less_than_whole_layers() -> None:
     pricing = Pricing(SPARSE, planning.hardware(8), Work(32, 0, 64))
     apart = pricing.price(planning.settings(), Placing(0, 20), (49,), 8)
     whole = pricing.price(planning.settings(), Placing(20), (29,), 8)

@@ -1,4 +1,4 @@
-"""What is told of other settings is never more than they can do."""
+"""Rejected settings are never described as faster than they can be."""
 
 from tests.think.plan.llama_cpp import planning
 
@@ -22,7 +22,7 @@ def told(gib: float, work: Work, gpus: int = 1) -> dict[str, str]:
         return {other.what: other.because for other in rejected_options(points, chosen.best, ())}
 
 
-def test_what_was_not_laid_out_is_told_as_the_most_that_it_can_be() -> None:
+def test_unlaid_options_are_described_as_at_most() -> None:
     said = told(1.0, Work(512, 0, 64))
     unlaid = [because for what, because in said.items() if "-ngl alone" in what or "micro-batch" in what]
     assert unlaid
@@ -31,23 +31,23 @@ def test_what_was_not_laid_out_is_told_as_the_most_that_it_can_be() -> None:
     assert "at most" not in threads  # the same memory, laid out already
 
 
-def test_what_seems_quicker_is_laid_out_before_it_is_told() -> None:
-    """A cache with the host seems quicker in an empty context, and is not taken for what it does in a full one."""
+def test_seemingly_faster_option_is_laid_out_before_it_is_rejected() -> None:
+    """A cache on the host seems faster in an empty context, and is rejected for its speed at full context."""
     said = told(0.8, Work(32, 0, 16))
     because = next(because for what, because in said.items() if "-nkvo" in what)
-    assert "times as quick" in because
+    assert "times as fast" in because
     assert "at most" not in because
     assert "tokens of depth" in because
 
 
-def test_rows_on_each_gpu_are_priced_and_take_the_same_memory(wording) -> None:
-    because = told(1.2, Work(512, 0, 64), gpus=2)["rows of every matrix on each GPU (-sm row)"]
+def test_row_split_is_priced(wording) -> None:
+    because = told(1.2, Work(512, 0, 64), gpus=2)["row split across GPUs (-sm row)"]
     assert "times as long" in because
     wording(because)
 
 
-def test_what_is_quicker_is_told_with_what_it_would_cost() -> None:
-    """With a floor in a full context, much is quicker in an empty one."""
+def test_faster_rejected_option_says_what_it_would_cost() -> None:
+    """With a floor at full context, many options are faster in an empty one."""
     goal = Goal(4096, Work(512, 0, 64), "context", least_tokens_per_s=50)
     asked = LlamaPlanQuestion((GIVEN,), planning.hardware(1.0), goal, planning.MARGIN_BYTES, 8)
     with one_judgement():
@@ -55,7 +55,7 @@ def test_what_is_quicker_is_told_with_what_it_would_cost() -> None:
         chosen = choose(points)
         assert chosen.best
         said = [
-            other.because for other in rejected_options(points, chosen.best, ()) if "times as quick" in other.because
+            other.because for other in rejected_options(points, chosen.best, ()) if "times as fast" in other.because
         ]
     assert said
     assert all("but " in because for because in said)

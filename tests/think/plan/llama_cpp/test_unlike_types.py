@@ -1,4 +1,4 @@
-"""Keys of one type and values of another: searched where they work, and told where they are a trap."""
+"""Keys and values of different cache types: searched where they work, explained where they do not."""
 
 import pytest
 from tests.think.plan.llama_cpp import planning
@@ -26,7 +26,7 @@ def asked(machine: Hardware, abilities: Abilities = EVERYTHING) -> LlamaPlanQues
     return LlamaPlanQuestion((GIVEN,), machine, WORK, planning.MARGIN_BYTES, 8, abilities)
 
 
-def test_processors_take_them_where_somebody_measured_what_they_cost() -> None:
+def test_cpu_search_includes_measured_mixed_cache_types() -> None:
     assert list(mixed_types(Points(asked(bare())))) == [("F16", "Q8_0")]
     with one_judgement():
         chosen = choose(Points(asked(bare())))
@@ -38,13 +38,13 @@ def test_processors_take_them_where_somebody_measured_what_they_cost() -> None:
     assert sizes["q8_0"] < sizes["f16/q8_0"] < sizes["f16"]
 
 
-def test_gpus_do_not_and_neither_does_a_runtime_that_knows_one_type() -> None:
+def test_mixed_cache_types_are_not_searched_on_gpus() -> None:
     assert list(mixed_types(Points(asked(planning.hardware(1))))) == []
     assert list(mixed_types(Points(asked(bare(), Abilities(mixed_cache=False))))) == []
 
 
-@pytest.mark.parametrize(("backend", "word"), [("cuda", "16 bits"), ("metal", "processor"), ("vulkan", "memory")])
-def test_says_why_not(backend: str, word: str) -> None:
+@pytest.mark.parametrize(("backend", "word"), [("cuda", "16 bits"), ("metal", "CPU"), ("vulkan", "memory")])
+def test_rejection_of_mixed_types_names_the_backend_limit(backend: str, word: str) -> None:
     machine = planning.hardware(0.3)
     machine = machine._replace(setting=machine.setting._replace(backend=backend))
     ((what, because),) = unlike_types(Points(asked(machine)))
@@ -52,12 +52,12 @@ def test_says_why_not(backend: str, word: str) -> None:
     assert word in because
 
 
-def test_says_nothing_where_there_is_one_type_anyway() -> None:
+def test_mixed_types_are_not_mentioned_where_they_do_not_apply() -> None:
     assert not list(unlike_types(Points(asked(planning.hardware(1), Abilities(cache_types=("F16",))))))
     assert not list(unlike_types(Points(asked(bare()))))
 
 
-def test_a_build_that_rotates_loses_less() -> None:
+def test_rotating_build_loses_less_quality() -> None:
     plain, rotating = (Points(asked(bare(), Abilities(rotates=rotates))) for rotates in (False, True))
     moe = GIVEN._replace(parameters=30_000_000_000)
     costs = [points.cost(moe, "Q4_0").cache for points in (plain, rotating)]

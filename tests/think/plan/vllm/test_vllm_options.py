@@ -1,4 +1,4 @@
-"""The plan for vLLM as the report shows it: the front, what is recommended, what is refused and why."""
+"""Plans for vLLM as reported: the Pareto front, the recommendation, and rejected settings with reasons."""
 
 import pytest
 from tests.think.plan.vllm.vllm_questions import LLAMA_8B, PLAIN, question
@@ -33,7 +33,7 @@ def knobs(option: OptionShown) -> dict[str, object]:
     return {change.knob: change.value for change in option.changes}
 
 
-def test_the_recommended_one_is_on_the_front_and_says_every_setting() -> None:
+def test_recommendation_is_on_the_front_with_every_setting() -> None:
     planned = vllm_options(question(users=8))
     assert planned.recommended is not None
     option = planned.options[planned.recommended]
@@ -47,12 +47,12 @@ def test_the_recommended_one_is_on_the_front_and_says_every_setting() -> None:
     assert len({o.name for o in planned.options}) == len(planned.options)
 
 
-def test_nothing_is_changed_that_gains_nothing() -> None:
+def test_settings_without_gain_are_not_changed() -> None:
     assert knobs(recommended(question(context=20_000))) == {"context_length": 20_000}  # its own 131,072 do not fit
     assert knobs(recommended(question("H100 SXM"))) == {}
 
 
-def test_other_processes_lower_the_share() -> None:
+def test_other_processes_lower_the_memory_share() -> None:
     option = recommended(question(others=4 * GIB, context=4096))
     share = knobs(option)["memory_share"]
     assert isinstance(share, float)
@@ -61,7 +61,7 @@ def test_other_processes_lower_the_share() -> None:
     assert share * card < card - 4 * GIB
 
 
-def test_eager_is_left_and_the_gain_is_said() -> None:
+def test_eager_mode_is_replaced_with_its_gain() -> None:
     now = question("H100 SXM").default()._replace(eager=True, context=8192)
     found = vllm_options(question("H100 SXM", current=now))
     option = found.options[found.recommended or 0]
@@ -72,7 +72,7 @@ def test_eager_is_left_and_the_gain_is_said() -> None:
     assert not found.current.changes
 
 
-def test_its_own_count_of_the_cache_is_believed(wording) -> None:
+def test_reported_kv_cache_size_is_used(wording) -> None:
     now = question().default()._replace(context=8192)
     few = vllm_options(question(current=now, users=32, measured_pool=6000)).current
     many = vllm_options(question(current=now, users=32, measured_pool=60_000)).current
@@ -84,7 +84,7 @@ def test_its_own_count_of_the_cache_is_believed(wording) -> None:
     wording(few.costs[0], tells="5 of 32")
 
 
-def test_weights_on_the_host_are_slow_now_and_are_taken_back() -> None:
+def test_cpu_offload_is_removed() -> None:
     now = question().default()._replace(context=8192)
     found = vllm_options(question(current=now, offloaded_bytes=4 * GIB))
     option = found.options[found.recommended or 0]
@@ -97,9 +97,9 @@ def test_weights_on_the_host_are_slow_now_and_are_taken_back() -> None:
 
 @pytest.mark.parametrize(
     ("device", "version", "why"),
-    [("RTX 3090", (0, 28), "no FP8"), ("RTX 4090", (0, 9), "newer ones"), ("RTX 4090", (0, 28), "")],
+    [("RTX 3090", (0, 28), "not support FP8"), ("RTX 4090", (0, 9), "newer versions"), ("RTX 4090", (0, 28), "")],
 )
-def test_a_cache_in_fp8_needs_a_chip_and_a_version(device: str, version: tuple[int, int], why: str) -> None:
+def test_fp8_cache_needs_gpu_and_version_support(device: str, version: tuple[int, int], why: str) -> None:
     asked = question(device, version=version)
     assert why in why_no_fp8(asked)
     assert bool(why) == bool(why_no_fp8(asked))
@@ -109,17 +109,17 @@ def test_a_cache_in_fp8_needs_a_chip_and_a_version(device: str, version: tuple[i
     assert not why or why in refused[0].because
 
 
-def test_latents_in_fp8_need_kernels_for_them() -> None:
+def test_fp8_mla_cache_needs_kernels() -> None:
     latent = question("RTX 4090")
     latent = latent._replace(shape=type(LLAMA_8B)(**{**_fields(), "kv_rank": 512, "rope_length": 64}))
-    assert "latents" in why_no_fp8(latent)
+    assert "latent attention" in why_no_fp8(latent)
 
 
 def _fields() -> dict[str, object]:
     return {name: getattr(LLAMA_8B, name) for name in LLAMA_8B.__struct_fields__}
 
 
-def test_heads_must_be_shared_equally() -> None:
+def test_tensor_parallel_needs_divisible_heads() -> None:
     three = question("RTX 3090", 3)
     assert (3, 1) in splits(three)
     assert not can_split(three, 0, 3)
@@ -132,7 +132,7 @@ def test_heads_must_be_shared_equally() -> None:
     assert not can_split(grouped, 0, 2)
 
 
-def test_several_cards_share_the_work_of_a_token() -> None:
+def test_tensor_parallel_speeds_up_decode() -> None:
     one, two = recommended(question("RTX 3090")), recommended(question("RTX 3090", 2))
     assert one.speed
     assert two.speed
@@ -141,7 +141,7 @@ def test_several_cards_share_the_work_of_a_token() -> None:
     assert len(two.devices) == 2
 
 
-def test_slots_of_one_lane_cost_long_prompts() -> None:
+def test_narrow_pcie_slows_tensor_parallel_prefill() -> None:
     wide, narrow = (Search(question("RTX 3090", 4, link_bytes_per_s=link)) for link in (12e9, 0.8e9))
     choice = wide.question.default()._replace(tensor=4, context=8192)
     assert wide.point(choice).served.prefill.mid > 1.5 * narrow.point(choice).served.prefill.mid
@@ -150,13 +150,13 @@ def test_slots_of_one_lane_cost_long_prompts() -> None:
     assert wide.point(pipeline).served == narrow.point(pipeline).served
 
 
-def test_links_of_their_own_carry_prompts() -> None:
+def test_nvlink_speeds_up_prefill() -> None:
     bridged, alone = (Search(question("RTX 3090", 2, linked=linked)) for linked in (True, False))
     choice = alone.question.default()._replace(tensor=2, context=8192)
     assert bridged.point(choice).served.prefill.mid > 1.2 * alone.point(choice).served.prefill.mid
 
 
-def test_rounding_at_load_needs_room_for_the_plain_weights_first() -> None:
+def test_quantizing_at_load_needs_room_for_the_plain_weights() -> None:
     both = (PLAIN, AT_LOAD)
     fits = question("RTX 4090", checkpoints=both)
     planned = vllm_options(fits)
@@ -172,7 +172,7 @@ def test_rounding_at_load_needs_room_for_the_plain_weights_first() -> None:
     assert "15.0 GiB" in small.reason
 
 
-def test_the_freest_cards_are_taken() -> None:
+def test_gpus_with_most_free_memory_are_chosen() -> None:
     asked = question("RTX 3090", 2, context=4096)
     rooms = (asked.hardware.rooms[0]._replace(others_bytes=20 * GIB, name="held"), asked.hardware.rooms[1])
     asked = asked._replace(hardware=asked.hardware._replace(rooms=rooms))
@@ -182,7 +182,7 @@ def test_the_freest_cards_are_taken() -> None:
     assert [device.name for device in option.devices] == ["RTX 3090"]
 
 
-def test_impossible_says_what_lacks() -> None:
+def test_impossible_plan_says_what_is_missing() -> None:
     planned = vllm_options(question("RTX 3060"))
     assert planned.recommended is None
     assert "do not fit" in planned.rejected[-1].because
@@ -192,7 +192,7 @@ def test_impossible_says_what_lacks() -> None:
     assert slow.hint
 
 
-def test_what_people_try_is_answered() -> None:
+def test_common_settings_are_rejected_with_reasons() -> None:
     planned = vllm_options(question("RTX 4090", 2, users=4))
     said = {r.what: r.because for r in planned.rejected}
     assert said["--enforce-eager"].startswith("slower")
@@ -202,8 +202,8 @@ def test_what_people_try_is_answered() -> None:
     assert "slower" in said["--pipeline-parallel-size 2"]
 
 
-def test_fewer_cards_are_judged_with_the_context_that_was_asked_for(wording) -> None:
-    """Which they have room for, where they have none for the longest."""
+def test_fewer_gpus_are_judged_at_the_requested_context(wording) -> None:
+    """It fits them, where the longest context does not."""
     planned = vllm_options(question("RTX 4090", 2))
     assert planned.recommended is not None
     assert planned.options[planned.recommended].context == 131072
@@ -212,7 +212,7 @@ def test_fewer_cards_are_judged_with_the_context_that_was_asked_for(wording) -> 
     wording(said, tells="8,192")
 
 
-def test_fp8_weights_read_prompts_no_slower_where_the_chip_multiplies_them() -> None:
+def test_fp8_weights_keep_prefill_speed_only_with_fp8_hardware() -> None:
     both = (PLAIN, AT_LOAD)
     for device, is_quick in (("RTX 4090", True), ("RTX 3090", False)):
         search = Search(question(device, checkpoints=both))
@@ -221,7 +221,7 @@ def test_fp8_weights_read_prompts_no_slower_where_the_chip_multiplies_them() -> 
         assert (prompts[1] >= prompts[0] * 0.99) is is_quick
 
 
-def test_what_runs_is_no_option_beside_itself() -> None:
+def test_running_settings_are_not_listed_as_an_option() -> None:
     now = question().default()._replace(context=8192, sequences=8)
     found = vllm_options(question(current=now, users=30))
     assert found.current
@@ -229,7 +229,7 @@ def test_what_runs_is_no_option_beside_itself() -> None:
     assert all(option.changes for option in found.options)
 
 
-def test_whole_layers_on_each_of_three_cards_are_said_with_their_number() -> None:
+def test_pipeline_parallel_size_is_stated() -> None:
     option = recommended(question("RTX 3060", 3, others=3 * GIB, context=2048))
     assert knobs(option)["split_mode"] == "layer 3"
     assert len(option.devices) == 3

@@ -1,11 +1,11 @@
-"""The search for vLLM's settings against all of its space, and the rules that hold for any question."""
+"""The search for vLLM settings against its whole space, and properties that hold for any question."""
 
 import pytest
 from tests.think.plan.vllm.vllm_questions import question
 
 from unslow.facts.values import GIB
 from unslow.think.memory.vllm import vllm_memory
-from unslow.think.plan.pareto_front import ranked
+from unslow.think.plan.pareto_front import goal_rank
 from unslow.think.plan.vllm.choices import VllmPlanQuestion, choices
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, choice_cost, felt_rate, shares_of
 
@@ -27,16 +27,16 @@ def every_point(asked: VllmPlanQuestion) -> list[Point]:
 
 @pytest.mark.no_cover  # many plans through the same lines
 @pytest.mark.parametrize("aim", ["speed", "context", "quality"])
-def test_nothing_in_the_whole_space_is_better(aim: str) -> None:
+def test_search_matches_exhaustive_search(aim: str) -> None:
     asked = question(**TIGHT, aim=aim, least_tokens_per_s=8.0)
     by_search = best_point(asked, admitted_points(asked, Search(asked).all_points()[0]))
     by_hand = best_point(asked, admitted_points(asked, every_point(asked)))
     assert by_search
     assert by_hand
-    assert ranked(asked.goal, by_search.worth) == ranked(asked.goal, by_hand.worth)
+    assert goal_rank(asked.goal, by_search.worth) == goal_rank(asked.goal, by_hand.worth)
 
 
-def test_every_point_of_the_space_is_matched_by_one_that_was_searched() -> None:
+def test_every_point_is_matched_by_a_searched_one() -> None:
     asked = question(**TIGHT)
     priced, combinations = Search(asked).all_points()
     worths = {p.worth[:5] for p in priced}
@@ -46,7 +46,7 @@ def test_every_point_of_the_space_is_matched_by_one_that_was_searched() -> None:
     assert len(priced) < len(every) < 3 * combinations
 
 
-def test_the_room_is_the_worst_end_of_the_whole_sum() -> None:
+def test_cache_room_is_the_lower_bound_of_the_memory_model() -> None:
     asked = question("H100 SXM", 2, users=4)
     search = Search(asked)
     for choice in list(choices(asked, search.pool))[::17]:
@@ -60,7 +60,7 @@ def test_the_room_is_the_worst_end_of_the_whole_sum() -> None:
         assert search.pool.blocks(choice) <= whole.kv_blocks
 
 
-def test_what_is_shown_is_within_the_card() -> None:
+def test_memory_of_every_choice_is_within_the_gpu() -> None:
     unlinked = question("RTX 4090", 2)
     room, parts = unlinked.hardware.rooms[0].usable_bytes, unlinked.checkpoints[0].parts
     for choice in choices(unlinked, Search(unlinked).pool):
@@ -95,7 +95,7 @@ def test_more_users_never_make_one_of_them_faster() -> None:
     assert rates == sorted(rates, reverse=True)
 
 
-def test_who_finds_no_place_waits() -> None:
+def test_users_beyond_max_sequences_wait() -> None:
     one = Search(question(users=16))
     choice = next(c for c in choices(one.question, one.pool) if c.sequences == 4)
     few, many = one.point(choice), one.point(choice._replace(sequences=16))
@@ -104,18 +104,18 @@ def test_who_finds_no_place_waits() -> None:
     assert few.served.request_s.mid > many.served.request_s.mid
 
 
-def test_what_was_said_before_is_read_again_where_the_cache_forgets_it() -> None:
+def test_evicted_prefix_is_prefilled_again() -> None:
     asked = question(users=24, kept_tokens=6000)
     search = Search(asked)
     choice = next(c for c in choices(asked, search.pool) if c.sequences >= 24 and c.kv == "auto")
     assert search.pool.holds(choice) < 24
-    forgets = search.pace.served(choice, 8, 24, keeps=False)
-    keeps = search.pace.served(choice, 8, 24, keeps=True)
+    forgets = search.pace.serve(choice, 8, 24, keeps=False)
+    keeps = search.pace.serve(choice, 8, 24, keeps=True)
     assert not search.point(choice).served.keeps
     assert forgets.request_s.mid > 1.3 * keeps.request_s.mid
 
 
-def test_a_cache_of_eight_bits_is_taken_only_where_it_is_needed_or_allowed() -> None:
+def test_fp8_cache_is_chosen_only_where_allowed() -> None:
     asked = question("H100 SXM", users=64, prompt_tokens=6000)
     points = Search(asked).all_points()[0]
     plain = best_point(asked, admitted_points(asked, points))

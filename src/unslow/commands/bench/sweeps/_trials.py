@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.facts.bench import DECODE, LOAD, PREFILL, Pass, SweepPoint
@@ -14,7 +14,7 @@ from unslow.think.stats.best_value import Sample
 from unslow.think.stats.figures import FEWEST_TOKENS, SHORTEST_CLIENT_PROMPT, SHORTEST_PROMPT, decode_rate, prefill_rate
 from unslow.think.stats.repeats import spread_of
 
-OUT_OF_TIME = "the time was up"
+OUT_OF_TIME = "out of time"
 ROOM_TOKENS = 64
 WARM_UP_TOKENS = 16
 DECODE_S = 4.0  # About how long an answer shall take
@@ -63,12 +63,12 @@ class Trials:
     def pace(self) -> Pace:
         """Start it once as it was given; UserError where it does not answer."""
         self.own.share = 0.0
-        with self.own.started({}) as bencher:
+        with self.own.start({}) as bencher:
             runtime = bencher.subject.runtime
-            context = int(runtime.context_per_slot.value_or(runtime.context_length.value_or(_USUAL_CONTEXT)))
+            context = int(runtime.context.per_slot.value_or(runtime.context.length.value_or(_USUAL_CONTEXT)))
             prompt = min(SHORTEST_CLIENT_PROMPT, max(1, context // 2))
             warmed_up(bencher, self.axis)
-            done = answer_or_retry(bencher, Wanted(self.axis, WARM_UP_TOKENS, prompt, round=0))
+            done = answer_or_retry(bencher, BenchWish(self.axis, WARM_UP_TOKENS, prompt, round=0))
         decode, prefill = decode_rate(done) or 1.0, prefill_rate(done) or 1.0
         shortest = SHORTEST_CLIENT_PROMPT if done.server_prefill_s is None else SHORTEST_PROMPT
         self.tokens = max(FEWEST_TOKENS + 1, min(self.limits.tokens, int(decode * DECODE_S)))
@@ -85,11 +85,11 @@ class Trials:
         start = self.own.system.clock()
         self.own.share = min(0.99, (start - self._start_s) / self.limits.seconds)
         try:
-            with self.own.started(self.settings(value)) as bencher:
+            with self.own.start(self.settings(value)) as bencher:
                 self.own.progress.step(f"{self.axis} {value}, round {number}", self.own.share)
                 case = f"{self.axis} {value}"
                 warmed_up(bencher, case)
-                wanted = Wanted(case, tokens or self.tokens, self.prompt_tokens, round=number)
+                wanted = BenchWish(case, tokens or self.tokens, self.prompt_tokens, round=number)
                 done, memory = answer_or_retry(bencher, wanted), memory_of(bencher.subject.runtime)
                 speeds = decode_rate(done), prefill_rate(done)
                 self.readings.append(Reading(value, number, self.own.load_s, *speeds, memory))
@@ -130,26 +130,26 @@ class Trials:
 
 def memory_of(runtime: Runtime) -> float | None:
     """What the server says that it allocated, all buffers together; else what lies in memory of its process."""
-    if isinstance(runtime.buffers, Known) and runtime.buffers.value:
-        return float(sum(buffer.bytes for buffer in runtime.buffers.value))
-    resident = runtime.resident_bytes.value_or(None)
+    if isinstance(runtime.memory.buffers, Known) and runtime.memory.buffers.value:
+        return float(sum(buffer.bytes for buffer in runtime.memory.buffers.value))
+    resident = runtime.process.resident_bytes.value_or(None)
     return None if resident is None else float(resident)
 
 
 def warmed_up(bencher: Bencher, case: str) -> None:
     """A first request, which counts for nothing; from its tokens the prompts learn how long words are."""
     prompt = bencher.prompts.prompt(SHORTEST_PROMPT)
-    done = answer_or_retry(bencher, Wanted(case, FEWEST_TOKENS, prompt=prompt, round=0))
+    done = answer_or_retry(bencher, BenchWish(case, FEWEST_TOKENS, prompt=prompt, round=0))
     bencher.prompts.learn(len(prompt.split()), done.prompt_tokens + done.cached_tokens)
 
 
-def answer_or_retry(bencher: Bencher, wanted: Wanted) -> Pass:
+def answer_or_retry(bencher: Bencher, wanted: BenchWish) -> Pass:
     """The answer, at the second try if need be; UserError where there is none."""
     for _ in range(_TRIES):
         done = bencher.ask(wanted)
         if isinstance(done, Pass):
             return done
-    raise UserError(f"the server did not answer: {bencher.failures[-1].why}")
+    raise UserError(f"the server did not respond: {bencher.failures[-1].why}")
 
 
 def in_turn(values: Sequence[int], number: int) -> list[int]:

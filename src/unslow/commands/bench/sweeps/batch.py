@@ -21,7 +21,7 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     """The smallest batch that reads as fast as any."""
 
     def settings(size: int, runtime: Runtime) -> dict[str, int]:
-        ubatch = runtime.ubatch.value_or(None)
+        ubatch = runtime.compute.ubatch.value_or(None)
         fitted = ubatch is not None and ubatch > size and own.can_set("ubatch")
         return {"batch": size, "ubatch": size} if fitted else {"batch": size}
 
@@ -30,7 +30,7 @@ def sweep(own: Own, limits: Limits) -> Sweep:
 
 def current(runtime: Runtime) -> int | None:
     """What it is set to; what vLLM and its like call the tokens of a batch is the same thing."""
-    value = runtime.batch.value_or(runtime.max_batched_tokens.value_or(None))
+    value = runtime.compute.batch.value_or(runtime.scheduling.max_batched_tokens.value_or(None))
     return int(value) if value else None
 
 
@@ -41,13 +41,13 @@ def sweep_batches(
     own.need(axis)
     seen: list[Pace] = []
     trials = Trials(own, axis, lambda size: settings(size, seen[0].runtime), limits)
-    stopped = until_stopped(own, lambda: _explored(trials, seen, current_of))
+    stopped = until_stopped(own, lambda: _explore_sizes(trials, seen, current_of))
     current = current_of(seen[0].runtime) if seen else None
     judged = judge_batch(axis, trials.samples(PREFILL), current, trials.memory())
     return Sweep(axis=axis, points=trials.points(), stopped_early=stopped, **judged._asdict())
 
 
-def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], int | None]) -> str:
+def _explore_sizes(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], int | None]) -> str:
     seen.append(trials.pace())
     trials.tokens = min(trials.tokens, QUICK_TOKENS)
     current = current_of(seen[0].runtime)
@@ -62,12 +62,12 @@ def _explored(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], 
         if not trials.limits.values and gains_no_more(trials.speeds(PREFILL), FELT):
             break
     if not trials.samples(PREFILL):
-        return "no server answered"
+        return "no server responded"
     why = _sure(trials, [current] if current in values and current is not None else [])
     left = [value for value in USUAL if value > trials.prompt_tokens]
     if wanted or not left:
         return why
-    large = f"sizes from {left[0]} on were left out: a prompt that fills them takes too long, or has no room"
+    large = f"sizes from {left[0]} were skipped: a prompt that fills them takes too long or does not fit"
     return f"{why}; {large}" if why else large
 
 

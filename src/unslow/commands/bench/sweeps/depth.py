@@ -10,7 +10,7 @@ import statistics
 from bisect import insort
 from collections.abc import Iterable
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.protocol import about
 from unslow.commands.bench.server import context_of
 from unslow.commands.bench.sweeps import Limits, until_stopped
@@ -46,7 +46,7 @@ def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     """The curve over the depth, and what it means."""
     walk = _Walk(bencher, limits)
     stopped = until_stopped(bencher, walk.measure)
-    curve = walk.depths.judged()
+    curve = walk.depths.curve()
     return Sweep(
         axis=AXIS,
         points=walk.depths.points(),
@@ -67,7 +67,7 @@ class _Walk:
         wanted = asked_depths(limits.values) or usual_depths(room)
         self.depths = Depths(bencher, [depth for depth in wanted if depth <= room or not context])
         too_deep = [str(depth) for depth in wanted if depth not in self.depths.wanted]
-        self.not_reached = f"no room for {', '.join(too_deep)} in the context" if too_deep else ""
+        self.not_reached = f"the context is too short for {', '.join(too_deep)}" if too_deep else ""
         self._text, self._tokens = "", limits.tokens
         self._start_s = bencher.system.clock()
         self._in_cache, self._keeps = 0, False
@@ -76,14 +76,14 @@ class _Walk:
     def measure(self) -> str:
         """Round after round until it is clear; why it was over before its time, or nothing."""
         if not self.depths.wanted:
-            return f"the context has no room for a prompt and {self._limits.tokens} tokens of answer"
+            return f"the context is too short for a prompt and {self._limits.tokens} generated tokens"
         if why := self._warm_up():
             return why
         rounds = max(_FEWEST_ROUNDS, self._limits.repeats)
         for number in range(1, rounds + 1):
             # Up in the first round, down in the second, and so on; why there is no point in another
             why = self._up(number) if number % 2 == 1 else self._down(number)
-            curve = self.depths.judged()
+            curve = self.depths.curve()
             if self._bencher.flush:
                 self._bencher.flush()
             if why:
@@ -91,7 +91,7 @@ class _Walk:
             if number >= _FEWEST_ROUNDS and curve.clear:
                 cliff = curve.beyond if curve.verdict == "cliff" and curve.beyond is not None else None
                 deeper = cliff is not None and self.depths.wanted[-1] > 2 * cliff
-                return f"the cliff at depth {cliff:.0f} showed again, so no deeper one was tried" if deeper else ""
+                return f"the cliff at depth {cliff:.0f} was confirmed; no deeper one was tried" if deeper else ""
             self._look_closer(curve, cliff=False)
         return ""
 
@@ -100,9 +100,9 @@ class _Walk:
         self._say("warming up")
         prompts, deepest = self._bencher.prompts, self.depths.wanted[-1]
         short = prompts.prompt(min(deepest, _WARM_UP_PROMPT))
-        done = self._bencher.ask(Wanted(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), prompt=short, round=0))
+        done = self._bencher.ask(BenchWish(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), prompt=short, round=0))
         if isinstance(done, Failure):
-            return f"the server did not answer: {done.why}"
+            return f"the server did not respond: {done.why}"
         prompts.learn(len(short.split()), done.prompt_tokens + done.cached_tokens)
         self._text = prompts.prompt(deepest)
         per_answer_s = self._limits.seconds / _PARTS / (_FEWEST_ROUNDS * len(self.depths.wanted))
@@ -115,12 +115,12 @@ class _Walk:
             if self.depths.has_failed(depth):
                 break
             if not self._has_time(depth, back=self._keeps):
-                self.not_reached = f"depth {depth} would take {about(self._cost_s(depth))}, more than there is left"
+                self.not_reached = f"depth {depth} would take {about(self._cost_s(depth))}, more than the time left"
                 break
             outcome = self._ask(depth, number)
             if isinstance(outcome, Failure):
                 return self._given_up(depth, outcome)
-            curve = self.depths.judged()
+            curve = self.depths.curve()
             is_beyond = curve.verdict == "cliff" and curve.beyond is not None and depth >= curve.beyond
             if is_beyond and not self._limits.values:
                 break  # what lies beyond takes long and tells no more; the way down shows whether it holds
@@ -128,13 +128,13 @@ class _Walk:
 
     def _down(self, number: int) -> str:
         """From the deepest that was answered; a cliff is narrowed down on the way, which costs little."""
-        depth = max(self.depths.reached(), default=0)
+        depth = max(self.depths.reached_depths(), default=0)
         while depth:
             if self._has_time(depth):
                 outcome = self._ask(depth, number)
                 if isinstance(outcome, Failure) and (why := self._given_up(depth, outcome)):
                     return why
-                self._look_closer(self.depths.judged(), cliff=True)
+                self._look_closer(self.depths.curve(), cliff=True)
             depth = max((below for below in self.depths.wanted if below < depth), default=0)
         return ""
 
@@ -145,8 +145,8 @@ class _Walk:
 
     def _ask(self, depth: int, number: int) -> Pass | Failure:
         self._say(f"round {number}: {depth} tokens deep")
-        prompt = shortened(self._text, depth / self.depths.wanted[-1])
-        wanted = Wanted(f"depth {depth}", self._tokens, depth, prompt, number, keep=True)
+        prompt = shorten_text(self._text, depth / self.depths.wanted[-1])
+        wanted = BenchWish(f"depth {depth}", self._tokens, depth, prompt, number, keep=True)
         outcome = self._bencher.ask(wanted)
         self.depths.note(depth, outcome)
         self._done += 1
@@ -173,7 +173,7 @@ class _Walk:
         if depth == self.depths.wanted[0]:
             return True
         left = self._limits.seconds - (self._bencher.system.clock() - self._start_s)
-        way = sum(known <= depth for known in self.depths.reached()) * self._answer_s() if back else 0.0
+        way = sum(known <= depth for known in self.depths.reached_depths()) * self._answer_s() if back else 0.0
         return self._cost_s(depth) + way <= left
 
     def _cost_s(self, depth: int) -> float:
@@ -190,7 +190,7 @@ class _Walk:
         self._bencher.progress.step(f"depth, {text}", min(0.99, max(spent, self._done / planned)))
 
 
-def shortened(text: str, share: float) -> str:
+def shorten_text(text: str, share: float) -> str:
     """The first words of a text, by their share of its length."""
     if share >= 1:
         return text
@@ -208,7 +208,7 @@ class Depths:
         self._failures: dict[int, list[Failure]] = {}
         self._seen: dict[int, list[dict[str, float]]] = {}
 
-    def reached(self) -> list[int]:
+    def reached_depths(self) -> list[int]:
         """Those up to the deepest that was answered."""
         deepest = max(self._passes, default=0)
         return [depth for depth in self.wanted if depth <= deepest]
@@ -225,16 +225,18 @@ class Depths:
         self._passes.setdefault(depth, []).append(outcome)
         if self._bencher.sampler is not None:
             start = self._bencher.began_s + outcome.started_s
-            seen = self._bencher.sampler.seen(start + outcome.client_first_token_s, start + outcome.client_last_token_s)
+            seen = self._bencher.sampler.means_between(
+                start + outcome.client_first_token_s, start + outcome.client_last_token_s
+            )
             self._seen.setdefault(depth, []).append(worth_keeping(seen))
 
-    def judged(self) -> Curve:
+    def curve(self) -> Curve:
         """What the readings so far say."""
-        deepest = max((self._told(depth) for depth in self._passes), default=0)
+        deepest = max((self._counted_depth(depth) for depth in self._passes), default=0)
         expected = expectation_of(self._bencher.case, deepest)
-        seen = {float(self._told(depth)): _means(samples) for depth, samples in self._seen.items()}
+        seen = {float(self._counted_depth(depth)): _means(samples) for depth, samples in self._seen.items()}
         readings = [
-            Reading(self._told(depth), 1 / rate, done.started_s)
+            Reading(self._counted_depth(depth), 1 / rate, done.started_s)
             for depth, passes in self._passes.items()
             for done in passes
             if (rate := decode_rate(done))
@@ -242,22 +244,26 @@ class Depths:
         curve = judge_depths(readings, expected, seen)
         if curve.verdict not in UNCLEAR:
             return curve
-        then = self._happened(curve.changed_at_s, expected.vram_bytes) if curve.changed_at_s is not None else ""
-        return curve._replace(because=curve.because + then + self._waited())
+        then = self._events_at(curve.changed_at_s, expected.vram_bytes) if curve.changed_at_s is not None else ""
+        return curve._replace(because=curve.because + then + self._cpu_wait_text())
 
     def points(self) -> tuple[SweepPoint, ...]:
         """All depths that were asked for, with what physics expects there."""
         asked = [depth for depth in self.wanted if depth in self._passes or depth in self._failures]
-        expected = expected_rates(self._bencher.case, [self._told(depth) for depth in asked])
+        expected = expected_rates(self._bencher.case, [self._counted_depth(depth) for depth in asked])
         points = []
         for depth in asked:
-            passes, failures, told = self._passes.get(depth, []), self._failures.get(depth, []), self._told(depth)
+            passes, failures, told = (
+                self._passes.get(depth, []),
+                self._failures.get(depth, []),
+                self._counted_depth(depth),
+            )
             # Reading counts only where tokens were computed, not where a cache had them
             decode = [rate for done in passes if (rate := decode_rate(done))]
             prefill = [rate for done in passes if (rate := prefill_rate(done))]
             # What a cache had, of the answer in which most was computed
             most = max(passes, key=lambda done: done.prompt_tokens, default=None)
-            kept = f"{most.prompt_tokens} read now, {most.cached_tokens} kept" if most and most.cached_tokens else ""
+            kept = f"{most.prompt_tokens} prefilled, {most.cached_tokens} cached" if most and most.cached_tokens else ""
             point = SweepPoint(
                 at=told,
                 label=f"depth {told}",
@@ -279,7 +285,7 @@ class Depths:
         """Of a token, among the answers so far."""
         return max((1 / rate for done in self._in_order() if (rate := decode_rate(done))), default=0.0)
 
-    def _happened(self, at_s: float, vram_bytes: float) -> str:
+    def _events_at(self, at_s: float, vram_bytes: float) -> str:
         """What else changed at that moment, over all depths."""
         pairs = [
             (done.started_s < at_s, sample)
@@ -291,19 +297,19 @@ class Depths:
         signs = [*([taken] if taken else []), *spill_signs(before, after, vram_bytes)]
         return f". Since then {', '.join(signs)}" if signs else ""
 
-    def _waited(self) -> str:
+    def _cpu_wait_text(self) -> str:
         """How much of the time the server's threads wanted a processor and had none; empty where it is little."""
         known = [done for done in self._in_order() if done.waited_for_cpu_s is not None]
         waited, took = sum(done.waited_for_cpu_s or 0.0 for done in known), sum(done.client_total_s for done in known)
         if not took or waited < MUCH_WAITING * took:
             return ""
-        words = f"waited for a processor for {waited:.0f} s while {took:.0f} s passed: other work is in the way"
+        words = f"waited for a CPU for {waited:.0f} s while {took:.0f} s passed: other processes compete for CPUs"
         return f"; the server's threads {words}"
 
     def _in_order(self) -> list[Pass]:
         return sorted((done for of in self._passes.values() for done in of), key=lambda done: done.started_s)
 
-    def _told(self, depth: int) -> int:
+    def _counted_depth(self, depth: int) -> int:
         """How deep it was by the server's count of the whole prompt; as asked where it does not tell."""
         told = [done.prompt_tokens + done.cached_tokens for done in self._passes.get(depth, [])]
         return max(told, default=0) or depth

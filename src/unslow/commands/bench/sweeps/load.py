@@ -4,7 +4,7 @@ For the cold start the pages of the model's files are dropped from memory, of th
 rights; whether they are gone is looked up. Nothing is dropped while another process has a file mapped.
 """
 
-from unslow.commands.bench.bencher import Wanted, cpu_wait_s
+from unslow.commands.bench.bencher import BenchWish, cpu_wait_s
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.commands.bench.sweeps._trials import OUT_OF_TIME, answer_or_retry
@@ -65,18 +65,18 @@ def _cold(own: Own, cold: list[Start], disk: list[float]) -> str:
     """Drop the model's pages, see what the disk gives, drop them again, and start; why there is no cold start."""
     # The files of the model; a server is started for nothing else where only it knows them
     if not own.files() and own.case is None:
-        with own.started({}):
+        with own.start({}):
             pass
     files = own.files()
     if not files:
-        return "it is not known which files hold the model"
-    own.progress.step("letting go of the model's pages in memory", 0.0)
+        return "the model's files are unknown"
+    own.progress.step("dropping the model from the page cache", 0.0)
     try:
         if users := read_users(own.system, files):
-            return f"process {users[0]} has the model's file mapped, so its pages must stay"
-        _dropped(own, files)
+            return f"process {users[0]} has the model file mapped, so its pages stay cached"
+        _drop_pages(own, files)
         speed = read_disk_speed(own.system, files, DISK_S)
-        _dropped(own, files)
+        _drop_pages(own, files)
     except LookError as error:
         return error.why
     cold.append(_start(own, "cold"))
@@ -84,12 +84,12 @@ def _cold(own: Own, cold: list[Start], disk: list[float]) -> str:
     return ""
 
 
-def _dropped(own: Own, files: list[str]) -> None:
+def _drop_pages(own: Own, files: list[str]) -> None:
     """The pages are gone from memory; LookError where they are not."""
     drop_pages(own.system, files)
     share = read_cached_share(own.system, files)
     if share > GONE:
-        raise LookError(f"{share:.0%} of the model's pages stay in memory although they were dropped")
+        raise LookError(f"{share:.0%} of the model stays in the page cache although it was dropped")
 
 
 def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
@@ -108,14 +108,14 @@ def _warm(own: Own, limits: Limits, warm: list[Start]) -> str:
 
 
 def _start(own: Own, case: str) -> Start:
-    with own.started({}) as bencher:
+    with own.start({}) as bencher:
         try:
             text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
         except LookError:
             text = ""
         counted, waited_s = parse_numbers(text).get("read_bytes"), cpu_wait_s(bencher.system, bencher.target.pid)
         read_bytes = None if counted is None else float(counted)
-        wanted = Wanted(f"{AXIS} {case}", _TOKENS)
+        wanted = BenchWish(f"{AXIS} {case}", _TOKENS)
         first = answer_or_retry(bencher, wanted)
         later = answer_or_retry(bencher, wanted._replace(round=2))
         return Start(own.load_s, read_bytes, first.client_total_s, later.client_total_s, waited_s)

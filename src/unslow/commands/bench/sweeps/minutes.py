@@ -6,7 +6,7 @@ up, answers errors or is away for a while costs the requests it failed, and noth
 
 from http import HTTPStatus
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.server import context_of
 from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import Failure, Pass, Sweep
@@ -38,10 +38,10 @@ _HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI"
 
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     """The speed by the minute, and what became of every request."""
-    return sustained(bencher, limits, min(REQUEST_S, slice_s(minutes_of(limits)) / _REQUESTS_OF_SLICE))
+    return sustained_sweep(bencher, limits, min(REQUEST_S, slice_s(minutes_of(limits)) / _REQUESTS_OF_SLICE))
 
 
-def sustained(bencher: Bencher, limits: Limits, request_s: float) -> Sweep:
+def sustained_sweep(bencher: Bencher, limits: Limits, request_s: float) -> Sweep:
     """The same with requests of about that length; with 0 they generate as many tokens as the limits say."""
     silence, deadline = bencher.silence_s, bencher.deadline_s
     bencher.silence_s, bencher.deadline_s = min(silence, SILENCE_S), min(deadline, DEADLINE_S)
@@ -57,7 +57,7 @@ def minutes_of(limits: Limits) -> float:
     """How long it lasts: as asked for, else the usual or what the limits leave; UserError where that can't be."""
     minutes = max(limits.values) if limits.values else min(USUAL_MINUTES, limits.seconds / _MINUTE_S)
     if not _SHORTEST_MINUTES <= minutes <= _LONGEST_MINUTES:
-        raise UserError(f"{minutes:g} minutes can't be measured", "from a few seconds to two days: --sweep minutes=60")
+        raise UserError(f"minutes must be between a few seconds and two days (got {minutes:g})", "such as minutes=60")
     return minutes
 
 
@@ -107,14 +107,14 @@ class _Run:
         self._asked += 1
         minute = (now - self._start_s) / _MINUTE_S
         failed = f", {len(self.failures)} failed" if self.failures else ""
-        words = f"minute {minute:.1f} of {self.minutes:g}: {len(self.passes)} answered{failed}"
+        words = f"minute {minute:.1f} of {self.minutes:g}: {len(self.passes)} succeeded{failed}"
         bencher.progress.step(words, done)
         # A server that was started again has another process, which nobody knows; what fails now is not its end
         system, target = bencher.system, bencher.target
         if target.pid is not None and is_gone(system, target.pid) and is_there(system, target):
             bencher.target = target._replace(pid=None)
         tokens = min(self._tokens, _FEWEST_TOKENS) if first else self._tokens
-        outcome = bencher.ask(Wanted(AXIS, tokens, round=0 if first else self._asked))
+        outcome = bencher.ask(BenchWish(AXIS, tokens, round=0 if first else self._asked))
         if isinstance(outcome, Failure):
             self._wait_for_server(outcome)
             return
@@ -150,16 +150,16 @@ class _Run:
         bencher, now = self._bencher, self._bencher.system.clock()
         while (len(self._seen) + 1) * self._slice_s <= now - self._start_s:
             start = self._start_s + len(self._seen) * self._slice_s
-            self._seen.append(bencher.sampler.seen(start, start + self._slice_s) if bencher.sampler else {})
+            self._seen.append(bencher.sampler.means_between(start, start + self._slice_s) if bencher.sampler else {})
             if self.minutes >= _LONG_MINUTES and not len(self._seen) % _JUDGED_EVERY:
                 # Where it has fallen far and stayed there for long, more minutes would show the same
                 drift = self._timeline().drift()
                 far = drift.verdict == "falls" and drift.late < (1 - _FAR_FALLEN) * drift.early
                 minute, since = (now - self._start_s) / _MINUTE_S, drift.settled_since
                 if far and since is not None and minute - since >= self.minutes / 3:
-                    return f"it fell in minute {drift.knee:g} and has stayed there since minute {since:g}"
+                    return f"it dropped in minute {drift.knee:g} and has been stable since minute {since:g}"
         if not self.passes and len(self.failures) >= _NEVER and now - self._start_s > _NEVER_S:
-            return f"{len(self.failures)} requests failed and none was answered"
+            return f"{len(self.failures)} requests failed and none succeeded"
         return ""
 
     def swept(self, stopped: str) -> Sweep:

@@ -32,17 +32,17 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     both = own.can_set("threads_batch")
     trials = Trials(own, AXIS, lambda n: {"threads": n, "threads_batch": n} if both else {"threads": n}, limits)
     current: list[int] = []
-    stopped = until_stopped(own, lambda: _explored(trials, current))
+    stopped = until_stopped(own, lambda: _explore_counts(trials, current))
     cpu = own.machine.cpu
     judged = judge_threads(trials.samples(DECODE), trials.samples(PREFILL), next(iter(current), None), cpu)
     return Sweep(axis=AXIS, points=trials.points(), stopped_early=stopped, **judged._asdict())
 
 
-def _explored(trials: Trials, current: list[int]) -> str:
+def _explore_counts(trials: Trials, current: list[int]) -> str:
     """Try counts until it is clear; why it ended before that. What is set now is put into `current`."""
     limits, pace = trials.limits, trials.pace()
     trials.prompt_tokens = pace.prompt(PROMPT_S, LONGEST_PROMPT, trials.tokens)
-    now = pace.runtime.threads.value_or(None)
+    now = pace.runtime.compute.threads.value_or(None)
     current += [int(now)] if now else []
     values = sorted({max(1, int(value)) for value in limits.values})
     if not values:
@@ -53,7 +53,7 @@ def _explored(trials: Trials, current: list[int]) -> str:
         # Counts that take no more than their share of the time, were the speed in proportion to them
         each_s = DECODE_S + PROMPT_S
         most_s = max(SLOW_SHARE * limits.seconds, 2 * each_s)
-        values = [value for value in usual if each_s * pace.runtime.threads.value_or(value) / value <= most_s]
+        values = [value for value in usual if each_s * pace.runtime.compute.threads.value_or(value) / value <= most_s]
     if not _all_measured(trials, values, 1, pace):
         return OUT_OF_TIME
     while not limits.values and trials.speeds(DECODE) and (between := closer_values(trials.speeds(DECODE))):
@@ -62,7 +62,7 @@ def _explored(trials: Trials, current: list[int]) -> str:
     rounds = max(2, trials.limits.repeats)
     for number in range(2, rounds + 1):
         if not trials.samples(DECODE):
-            return "no server answered"
+            return "no server responded"
         readers = sorted(trials.speeds(PREFILL), key=lambda value: -trials.speeds(PREFILL)[value])[:1]
         values = contenders(trials.samples(DECODE), [*current, *readers], NEAR, MOST_CONTENDERS)
         if not _all_measured(trials, values, number, pace):
@@ -82,7 +82,7 @@ def most_threads(cpu: Cpu, current: int | None) -> int:
 
 def _all_measured(trials: Trials, values: list[int], number: int, pace: Pace) -> bool:
     """Whether there was time for all of them; few threads generate fewer tokens, to take no longer."""
-    now = pace.runtime.threads.value_or(0)
+    now = pace.runtime.compute.threads.value_or(0)
     for value in in_turn(values, number):
         if not trials.has_time():
             return False

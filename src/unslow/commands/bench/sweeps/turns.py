@@ -5,7 +5,7 @@ Each turn goes on from the text of the one before, the model's own answer in it,
 
 from typing import NamedTuple
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.server import context_of
 from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import FIRST, PREFILL, Failure, Sweep, SweepPoint
@@ -66,7 +66,7 @@ class _Talk:
             return "the context is too small for a conversation"
         start = self._bencher.system.clock()
         self._step("warming up")
-        self._bencher.ask(Wanted(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), round=0))
+        self._bencher.ask(BenchWish(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), round=0))
         text = ""
         for number in range(1, self._count + 1):
             # The conversation so far, with the answer, and something new
@@ -76,7 +76,7 @@ class _Talk:
             text = f"{text}{self._bencher.last_text}\n\n{said}" if text else said
             self._step(f"turn {number} of {self._count}")
             label = f"turn {number}"
-            outcome = self._bencher.ask(Wanted(label, self._sizes.answer, prompt=text, keep=True))
+            outcome = self._bencher.ask(BenchWish(label, self._sizes.answer, prompt=text, keep=True))
             if isinstance(outcome, Failure):
                 self.points.append(SweepPoint(at=number, label=label, failures=1, note=f"failed: {outcome.why}"))
                 return f"turn {number} failed: {outcome.why}"

@@ -15,7 +15,7 @@ def sweep(own: Own, limits: Limits) -> Sweep:
     """The smallest that reads as fast as any."""
 
     def settings(size: int, runtime: Runtime) -> dict[str, int]:
-        batch = int(runtime.batch.value_or(_USUAL_BATCH))
+        batch = int(runtime.compute.batch.value_or(_USUAL_BATCH))
         return {"ubatch": size, "batch": max(size, batch)} if size > batch else {"ubatch": size}
 
     return sweep_batches(own, limits, AXIS, settings, current)
@@ -23,5 +23,5 @@ def sweep(own: Own, limits: Limits) -> Sweep:
 
 def current(runtime: Runtime) -> int | None:
     """What it is set to."""
-    value = runtime.ubatch.value_or(None)
+    value = runtime.compute.ubatch.value_or(None)
     return int(value) if value else None

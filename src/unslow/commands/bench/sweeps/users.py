@@ -7,11 +7,10 @@ while as many were answered at once as ever were, so that neither the start nor 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.commands.bench.bencher import Bencher, Wanted
+from unslow.commands.bench.bencher import Bencher, BenchWish
 from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, FIRST, TOGETHER, Failure, Pass, Sweep, SweepPoint
 from unslow.facts.errors import UserError
-from unslow.think.case.slowness import expected_together
 from unslow.think.stats.figures import client_decode_rate, quantile_of, waited_before_s
 from unslow.think.stats.repeats import spread_of
 from unslow.think.stats.users import Burst, UsersPoint, burst_of, grows_no_more, judge_users, median_burst
@@ -33,7 +32,7 @@ class _Measured(NamedTuple):
     bursts: list[Burst]
     expected: float | None
 
-    def judged(self) -> UsersPoint:
+    def point(self) -> UsersPoint:
         """In the numbers that decide the verdict."""
         middle = median_burst(self.bursts) if self.bursts else Burst(0.0, 0, whole=False)
         firsts = sorted(one.client_first_token_s for one in self.passes)
@@ -57,29 +56,29 @@ def sweep(bencher: Bencher, limits: Limits) -> Sweep:
         stopped = until_stopped(bencher, lambda: _measure_all(bencher, limits, done))
     finally:
         bencher.slot = slot
-    curve = judge_users([one.judged() for one in done], slots_of(bencher))
+    curve = judge_users([one.point() for one in done], slots_of(bencher))
     return Sweep(axis=AXIS, points=tuple(_point(one) for one in done), stopped_early=stopped, **curve._asdict())
 
 
 def slots_of(bencher: Bencher) -> int | None:
     """How many conversations the server says it answers at once; None where it does not say."""
     runtime = bencher.subject.runtime
-    slots = runtime.slots.value_or(None)
-    return slots if slots is not None else runtime.max_sequences.value_or(None)
+    slots = runtime.scheduling.slots.value_or(None)
+    return slots if slots is not None else runtime.scheduling.max_sequences.value_or(None)
 
 
 def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str:
     """Into the list, so that nothing is lost on the way; why not all numbers were tried."""
     values, end_s = users_of(limits), bencher.system.clock() + limits.seconds
     bencher.progress.step("users: warming up", 0.0)
-    bencher.ask(Wanted(AXIS, min(limits.tokens, _WARM_UP_TOKENS), round=0))
+    bencher.ask(BenchWish(AXIS, min(limits.tokens, _WARM_UP_TOKENS), round=0))
     for number, users in enumerate(values):
         bencher.progress.step(f"{_users(users)} at once", number / len(values))
         one = _Measured(users, [], [], [], None)
         done.append(one)
         start_s = bencher.system.clock()
         for repeat in range(1, max(1, limits.repeats) + 1):
-            outcomes = bencher.together([Wanted(_users(users), limits.tokens, round=repeat)] * users)
+            outcomes = bencher.together([BenchWish(_users(users), limits.tokens, round=repeat)] * users)
             passes = [outcome for outcome in outcomes if isinstance(outcome, Pass)]
             one.passes.extend(passes)
             one.failures.extend(outcome for outcome in outcomes if isinstance(outcome, Failure))
@@ -91,7 +90,7 @@ def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str
             # What physics expects of as many as are answered at once, at the depth that they were measured at
             depths = [p.prompt_tokens + p.cached_tokens + p.generated_tokens / 2 for p in one.passes]
             at_once = median_burst(one.bursts).at_once
-            done[-1] = one._replace(expected=expected_together(bencher.case, at_once, sum(depths) / len(depths)))
+            done[-1] = one._replace(expected=bencher.case.speed.expected_together(at_once, sum(depths) / len(depths)))
         now = bencher.system.clock()
         if values[number + 1 :] and (why := _enough(bencher, limits, done, end_s - now, now - start_s)):
             return why
@@ -101,13 +100,15 @@ def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str
 def users_of(limits: Limits) -> list[int]:
     """The numbers of users to try; UserError where one is none that a client can be."""
     if wrong := [value for value in limits.values if not 1 <= value <= MOST]:
-        raise UserError(f"{wrong[0]:g} users at once can't be asked for", f"from 1 to {MOST}: --sweep users=1,4,16")
+        raise UserError(
+            f"the number of users must be between 1 and {MOST} (got {wrong[0]:g})", "for example: --sweep users=1,4,16"
+        )
     return sorted({int(value) for value in limits.values}) or list(USUAL)
 
 
 def _enough(bencher: Bencher, limits: Limits, done: Sequence[_Measured], left_s: float, took_s: float) -> str:
     """Why more users need not be tried; those that were asked for are, unless the time is over."""
-    points = [one.judged() for one in done]
+    points = [one.point() for one in done]
     if points[-1].failed >= 1:
         return f"all requests of {_users(points[-1].users)} failed"
     if not limits.values and (why := grows_no_more(points, slots_of(bencher))):
@@ -156,5 +157,5 @@ def _note(one: _Measured) -> str:
     if one.failures:
         return f"{len(one.failures)} failed: {one.failures[0].why}"
     if one.bursts and not median_burst(one.bursts).whole:
-        return "not long enough at once for a steady stretch: counted over all the time in which tokens came"
+        return "too short for a steady interval: averaged over the whole time in which tokens arrived"
     return ""

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from unslow.facts.merge import bounded
+from unslow.facts.merge import bound_facts
 from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
-from unslow.facts.values import Absence, Fact, Known, estimated, measured, not_found, reported
+from unslow.facts.values import Absence, Fact, Known, estimated_fact, measured_fact, not_found, reported_fact
 from unslow.look.bench.completions import Progress
-from unslow.look.bench.trials.server_work import Asked, Decoding, Work, read_work, speed_of_one
-from unslow.look.bench.watching import is_here, processors, sample_here, use_between, watching, with_telemetry
+from unslow.look.bench.timing import is_here, processors, sample_here, use_between, watching, with_telemetry
+from unslow.look.bench.trials.server_work import Decoding, RequestedSampling, Work, read_work, speed_of_one
 from unslow.look.openai_api import Server
 from unslow.look.requests import Plan, Target
 from unslow.look.sampler import Sampler
@@ -29,9 +29,9 @@ HOST_SECONDS = 3.0
 HOST_SLICES = 6
 """Looks at the work come this often, as requests come in waves: a wave that ends before the last look has still run."""
 HOST_QUESTION = "telemetry of the host"
-_IDLE = not_found("no request was being answered meanwhile", "watch it while it answers one, or let it be measured")
-_WAVES = not_found("requests were answered for a part of the time only")
-_NO_GPU = not_found("no driver of a GPU was there to be watched", "run `nvidia-smi dmon -s pucm` meanwhile")
+_IDLE = not_found("no request was running", "watch it during a request, or allow a measurement")
+_WAVES = not_found("requests ran only part of the time")
+_NO_GPU = not_found("no GPU driver to sample", "run `nvidia-smi dmon -s pucm` at the same time")
 
 ROUTE_TRIES = 3  # The fastest counts: a name that has to wait does so every time
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -54,11 +54,11 @@ class Each(NamedTuple):
 
 
 def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """The traffic while it was watched, and the speed of a request that was answered alone."""
+    """The traffic during the sampling, and the speed of a request that was answered alone."""
     start, looks = system.clock(), list[Look]()
     while len(looks) < MOST_LOOKS and (not looks or looks[-1].at_s - start < plan.watch_s):
         if looks:
-            progress("watching the requests that it answers", (looks[-1].at_s - start) / plan.watch_s)
+            progress("watching its requests", (looks[-1].at_s - start) / plan.watch_s)
             system.sleep(EVERY_S)
         try:
             looks.append(_look(system, target))
@@ -67,14 +67,14 @@ def perform_traffic(system: System, target: Target, plan: Plan, progress: Progre
                 return Run(traffic=unknown(error))
             break
     source = f"{len(looks)} looks at {looks[-1].work.source}"
-    traffic, alone = measured(traffic_of(looks), source), speed_alone(looks, source)
-    return bounded(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
+    traffic, alone = measured_fact(traffic_of(looks), source), speed_alone(looks, source)
+    return bound_facts(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
 
 
 def _look(system: System, target: Target) -> Look:
     work = read_work(system, target)
     if work.running is None:
-        why = f"{work.source} does not tell how many requests are answered"
+        why = f"{work.source} does not say how many requests are running"
         raise LookError(why, Absence.NOT_SUPPORTED, "run unslow on its machine, as a user who may see its processes")
     return Look(system.clock(), work)
 
@@ -89,9 +89,9 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
     preempted = [count for work in (works[0], works[-1]) if (count := work.preemptions) is not None]
     preemptions: Fact[int] = not_found(f"{source} does not count preemptions")
     if len(preempted) > 1:
-        preemptions = measured(max(0, int(preempted[1] - preempted[0])), source)
+        preemptions = measured_fact(max(0, int(preempted[1] - preempted[0])), source)
     shares = [work.cache_used for work in works if work.cache_used is not None]
-    untold = not_found(f"{source} does not tell how full its cache is")
+    untold = not_found(f"{source} does not say how full its KV cache is")
     return Traffic(
         seconds=looks[-1].at_s - looks[0].at_s,
         looks=len(looks),
@@ -101,7 +101,7 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         tokens_per_s=_tokens_per_s(looks),
         prompt_tokens_per_s=_prompt_tokens_per_s(looks),
         preemptions=preemptions,
-        cache_used=reported(max(shares), source) if shares else untold,
+        cache_used=reported_fact(max(shares), source) if shares else untold,
         loads=_loads(works),
         top_k=_usual(works, lambda asked: asked.top_k),
         grammar=_usual(works, lambda asked: asked.grammar),
@@ -122,18 +122,18 @@ def depth_of_answers(looks: Sequence[Look], source: str) -> Fact[int]:
     ]
     if not depths:
         return not_found(f"{looks[-1].work.source} does not show how long the prompts are")
-    return measured(int(statistics.median(depths)), source)
+    return measured_fact(int(statistics.median(depths)), source)
 
 
 def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:
     """The prompt of every task that was seen twice, as it was last: at first its slot may still show the one before."""
     if all(work.prompts is None for work in works):
-        return not_found(f"{works[-1].source} does not show what it still has of a prompt")
+        return not_found(f"{works[-1].source} does not show how much of a prompt is cached")
     seen = [prompt for work in works for prompt in work.prompts or ()]
     looks, last = Counter(prompt.task for prompt in seen), {prompt.task: prompt for prompt in seen}
     known = (last[task] for task, count in looks.items() if count > 1)
     prompts = (SeenPrompt(slot=p.slot, tokens=p.tokens, cached_tokens=p.cached_tokens) for p in known)
-    return measured(tuple(prompts), works[-1].source)
+    return measured_fact(tuple(prompts), works[-1].source)
 
 
 def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
@@ -142,11 +142,11 @@ def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
     seconds, source = last.at_s - first.at_s, last.work.source
     said = [look.work.tokens_per_s for look in looks if look.work.tokens_per_s is not None]
     if said:
-        return reported(sum(said) / len(said), source)
+        return reported_fact(sum(said) / len(said), source)
     if seconds <= 0:
         return not_found("no time passed between two looks")
     if first.work.tokens is not None and last.work.tokens is not None:
-        return measured(max(0.0, last.work.tokens - first.work.tokens) / seconds, source)
+        return measured_fact(max(0.0, last.work.tokens - first.work.tokens) / seconds, source)
     if first.work.decoding is None:
         return not_found(f"{source} does not count tokens")
     # An answer that began between two looks brings all that it has; what it got after its last look is not seen
@@ -155,7 +155,7 @@ def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
         before, after = one.work.decoding or {}, two.work.decoding or {}
         for slot, now in after.items():
             tokens += max(0, now.tokens - (before[slot].tokens if _goes_on(before, after, slot) else 0))
-    return estimated(tokens / seconds, source)
+    return estimated_fact(tokens / seconds, source)
 
 
 def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
@@ -163,7 +163,7 @@ def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
     seconds, before, after = last.at_s - first.at_s, first.work.prompt_tokens, last.work.prompt_tokens
     if before is None or after is None or seconds <= 0:
         return not_found(f"{last.work.source} does not count the tokens of prompts")
-    return measured(max(0.0, after - before) / seconds, last.work.source)
+    return measured_fact(max(0.0, after - before) / seconds, last.work.source)
 
 
 def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
@@ -175,9 +175,9 @@ def speed_of_each(looks: Sequence[Look]) -> Each:
     steady = [(two.at_s - one.at_s, *grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
     seconds, tokens = sum(took * requests for took, requests, _ in steady), sum(grown for _, _, grown in steady)
     if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
-        return Each(not_found("no requests went on together for long enough"))
+        return Each(not_found("no requests ran together for long enough"))
     among = sum(took * requests**2 for took, requests, _ in steady) / seconds
-    return Each(measured(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
+    return Each(measured_fact(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
 
 
 def _steady(one: Work, two: Work) -> tuple[float, float] | None:
@@ -196,21 +196,21 @@ def _steady(one: Work, two: Work) -> tuple[float, float] | None:
 def _loads(works: Sequence[Work]) -> Fact[int]:
     known = [work.loaded for work in works if work.loaded is not None]
     if len(known) < 2:  # noqa: PLR2004 (a change has two ends)
-        return not_found(f"{works[-1].source} does not tell what is loaded")
-    return measured(sum(len(after - before) for before, after in pairwise(known)), works[-1].source)
+        return not_found(f"{works[-1].source} does not say what is loaded")
+    return measured_fact(sum(len(after - before) for before, after in pairwise(known)), works[-1].source)
 
 
-def _usual(works: Sequence[Work], value: Callable[[Asked], T | None]) -> Fact[T]:
+def _usual(works: Sequence[Work], value: Callable[[RequestedSampling], T | None]) -> Fact[T]:
     found = Counter(v for work in works for asked in work.asked if (v := value(asked)) is not None)
     if not found:
-        return not_found(f"{works[-1].source} does not tell what the requests ask for")
-    return reported(found.most_common(1)[0][0], works[-1].source)
+        return not_found(f"{works[-1].source} does not show the requests' settings")
+    return reported_fact(found.most_common(1)[0][0], works[-1].source)
 
 
 def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
     """Tokens per second of a request while it was the only one; unknown where none was, for long enough."""
     tokens = seconds = 0.0
-    why: Fact[float] = not_found("no request was being answered alone for long enough")
+    why: Fact[float] = not_found("no request ran alone for long enough")
     for (start_s, one), (end_s, two) in pairwise(looks):
         took = end_s - start_s
         alone = speed_of_one(one, two, took)
@@ -220,7 +220,7 @@ def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
             why = alone
     if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
         return why
-    return measured(tokens / seconds, source)
+    return measured_fact(tokens / seconds, source)
 
 
 def perform_host(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
@@ -233,11 +233,11 @@ def perform_host(system: System, target: Target, plan: Plan, progress: Progress)
         return Run(**dict.fromkeys(("others_cpus", "busiest_others", "gpus", "telemetry"), unknown(elsewhere)))
     progress(f"watching the machine for {min(HOST_SECONDS, plan.watch_s):.0f} s", 0.0)
     with watching(system, target) as sampler:
-        run = _watched(system, target, min(HOST_SECONDS, plan.watch_s), sampler)
-    return bounded(with_telemetry(system, run, sampler, HOST_QUESTION))
+        run = _watch_host(system, target, min(HOST_SECONDS, plan.watch_s), sampler)
+    return bound_facts(with_telemetry(system, run, sampler, HOST_QUESTION))
 
 
-def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -> Run:
+def _watch_host(system: System, target: Target, seconds: float, sampler: Sampler) -> Run:
     before, looks = sample_here(system, target), [(sampler.clock(), try_look(None, read_work, system, target))]
     for _ in range(HOST_SLICES):
         system.sleep(seconds / HOST_SLICES)
@@ -255,7 +255,7 @@ def _watched(system: System, target: Target, seconds: float, sampler: Sampler) -
         if end_s > start_s:
             sampler.note(Span(phase="decode", start_s=start_s, end_s=end_s))
     all_the_while = len(decoded) == HOST_SLICES
-    when = "while generating" if all_the_while else "while it was watched"
+    when = "while generating" if all_the_while else "during the sampling"
     facts: dict[str, Any] = processors([use_between(system, target, before, after)], when)
     if not all_the_while:
         facts["own_cpus"] = _WAVES if decoded else _IDLE
@@ -285,7 +285,7 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
     hosts = hosts_of(target.url)
     routes = []
     for number, host in enumerate(hosts):
-        progress(f"asking {host} how it is", number / len(hosts))
+        progress(f"timing {host}", number / len(hosts))
         parts, name = urlsplit(target.url), f"[{host}]" if ":" in host else host
         url = parts._replace(netloc=f"{name}:{parts.port}" if parts.port else name).geturl()
         server = Server(system, url, target.api_key)
@@ -296,7 +296,7 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
                 server.ask(path)
                 found.append(max(0.0, system.clock() - start))
         routes.append(Route(host=host, seconds=min(found, default=None)))
-    return bounded(Run(routes=measured(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
+    return bound_facts(Run(routes=measured_fact(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
 
 
 def hosts_of(url: str) -> list[str]:

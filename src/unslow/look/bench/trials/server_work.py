@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from unslow.facts.values import Absence, Fact, measured, not_found
+from unslow.facts.values import Absence, Fact, measured_fact, not_found
 from unslow.look.openai_api import Server
 from unslow.look.requests import Target
 from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
@@ -23,7 +23,7 @@ class Decoding(NamedTuple):
     tokens: int
 
 
-class Asked(NamedTuple):
+class RequestedSampling(NamedTuple):
     """What a request in work wants of its sampling, as far as it is told."""
 
     top_k: int | None = None
@@ -54,7 +54,7 @@ class Work(NamedTuple):
     preemptions: float | None = None
     cache_used: float | None = None
     loaded: frozenset[str] | None = None  # What is loaded, each under a name that another load would change
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequestedSampling, ...] = ()
     prompts: tuple[TaskPrompt, ...] | None = None
     """Of the requests that are answered, where the server shows what it still had of them."""
 
@@ -93,12 +93,12 @@ def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds
 
 
 def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
-    return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
+    return measured_fact(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
 
 
 def _not_one(*, several: bool) -> Fact[float]:
-    why = "several requests share the server" if several else "no request was being answered throughout"
-    return not_found(f"{why}, so the speed of one can't be told")
+    why = "several requests share the server" if several else "no request ran the whole time"
+    return not_found(f"{why}, so the speed of one is unknown")
 
 
 def _of_slots(server: Server) -> Work:
@@ -155,10 +155,10 @@ def decoded_tokens(slot: dict[str, Any]) -> int:
     return count if isinstance(count, int) else 0
 
 
-def parse_asked(params: Any) -> Asked:
+def parse_asked(params: Any) -> RequestedSampling:
     """What the parameters of a request say; a grammar is told only by a server that is being debugged."""
     top_k, grammar, logprobs = (value_at(params, name) for name in ("top_k", "grammar", "n_probs"))
-    return Asked(
+    return RequestedSampling(
         top_k if type(top_k) is int and abs(top_k) < 2**31 else None,
         grammar[:200] if isinstance(grammar, str) else None,
         logprobs if type(logprobs) is int and 0 <= logprobs < 2**31 else None,

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.merge import bounded
+from unslow.facts.merge import bound_facts
 from unslow.facts.run import AtOnce, Run, Turn
 from unslow.facts.runtime import IN_BATCHES
-from unslow.facts.values import Fact, estimated, failed, measured, not_found
+from unslow.facts.values import Fact, estimated_fact, failed_fact, measured_fact, not_found
 from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import ask
-from unslow.look.bench.trials.single_requests import Asker, Wanted, first_token_s
+from unslow.look.bench.trials.single_requests import Asker, PromptLength, first_token_s
 from unslow.look.requests import AskError, Plan, Question, Reply, Target
-from unslow.look.system import LookError, System, converted, unknown
+from unslow.look.system import LookError, System, convert_answer, unknown
 
 USUAL_AT_ONCE, USUAL_AT_ONCE_IN_BATCHES = 4, 8
 MOST_AT_ONCE = 64
@@ -22,7 +22,7 @@ _FEWEST_TIMED = 4
 
 TURNS = 3
 MORE_TOKENS, ANSWER_TOKENS = 96, 24
-FIRST_TURN = Wanted("a conversation", fewest=192, most=1280)
+FIRST_TURN = PromptLength("a conversation", fewest=192, most=1280)
 """Longer than the window of models in which some layers see the last tokens only, which is 1,024 at most as a rule."""
 _RESERVED = 2 * TURNS * (MORE_TOKENS + ANSWER_TOKENS)
 """Of the context, for what comes after the first prompt; twice that, as an answer's text may take more tokens again."""
@@ -71,30 +71,30 @@ def perform_at_once(system: System, target: Target, plan: Plan, progress: Progre
     usual = USUAL_AT_ONCE_IN_BATCHES if target.runtime.startswith(IN_BATCHES) else USUAL_AT_ONCE
     most = min(MOST_AT_ONCE, plan.at_once or len(plan.slots) or (usual if plan.slot is None else 1))
     if most < 2:  # noqa: PLR2004 (one is not several)
-        return Run(at_once=not_found("only one slot holds no conversation", "measure with --evict"))
+        return Run(at_once=not_found("only one slot is free of a conversation", "measure with --evict"))
     asker = Asker(system, target, plan)
     try:
-        progress("asking a short question, to see how many tokens there is time for", 0.0)
+        progress("sending a short prompt to see how many tokens fit the time", 0.0)
         asker.warm_up()
         # at worst they are answered one after the other, so that each may take its share of the time
         tokens = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / (most + 2)))
         asker.check_answers(most + 1, tokens)
         if asker.room() < (most if asker.is_shared else 1) * (tokens + PROMPT_TOKENS):
-            return Run(at_once=not_found(f"the context has no room for {most} answers at once"))
+            return Run(at_once=not_found(f"the context has no room for {most} requests at once"))
         found = []
         for number, count in enumerate((1, most), 1):
             progress(f"{count} request{'s' if count > 1 else ''} at the same time, {tokens} tokens each", number / 3)
             found.append(_together(asker, count, tokens))
     except LookError as error:
         return Run(at_once=unknown(error))
-    return bounded(Run(at_once=measured(tuple(found), f"{most} requests at the same time at {target.url}")))
+    return bound_facts(Run(at_once=measured_fact(tuple(found), f"{most} requests at the same time at {target.url}")))
 
 
 def _together(asker: Asker, count: int, tokens: int) -> AtOnce:
     slots = asker.plan.slots or (asker.plan.slot,)
     questions = [asker.question(asker.prompts.prompt(), tokens, slot=slots[n % len(slots)]) for n in range(count)]
     raw = asker.system.ask(f"at once {count}", lambda: _ask_all(asker.system.live(), asker.target, questions))
-    return converted(raw, AtOnce, "the requests at the same time do not fit")
+    return convert_answer(raw, AtOnce, "the recorded requests are not valid")
 
 
 def _ask_all(system: System, target: Target, questions: list[Question]) -> Any:
@@ -113,7 +113,7 @@ def _ask_all(system: System, target: Target, questions: list[Question]) -> Any:
         for thread in threads:
             thread.start()
     except RuntimeError as error:
-        raise LookError(f"this machine has no room for so many threads: {error}") from error
+        raise LookError(f"this machine can't start that many threads: {error}") from error
     for thread in threads:
         thread.join()
     return msgspec.to_builtins(at_once_of(answers))
@@ -126,7 +126,7 @@ def at_once_of(answers: list[AnsweredAtOnce | AskError]) -> AtOnce:
         if isinstance(answer, AskError):
             raise LookError(f"of {len(answers)} requests at the same time, one failed: {answer.why}")
         if len(answer.reply.arrivals_s) < 2 or answer.reply.generated_tokens <= _FEWEST_TIMED:  # noqa: PLR2004
-            raise LookError("the answers came in one piece, or ended too early to be timed")
+            raise LookError("the responses came in one piece, or ended too early to be timed")
         whole.append(answer)
     # While all were generating; from the first token to the last where they never all were, as in a queue
     starts_s, ends_s = [answer.last_s - answer.decode_s for answer in whole], [answer.last_s for answer in whole]
@@ -147,7 +147,7 @@ def perform_turns(system: System, target: Target, plan: Plan, progress: Progress
     """
     asker, said = Asker(system, target, plan), []
     try:
-        progress("asking a short question", 0.0)
+        progress("sending a short prompt", 0.0)
         asker.short()
         asker.check_answers(TURNS, ANSWER_TOKENS)
         text = asker.prompts.prompt(asker.prompt_in(plan.seconds / 3, FIRST_TURN, _RESERVED))
@@ -156,7 +156,7 @@ def perform_turns(system: System, target: Target, plan: Plan, progress: Progress
             reply = asker.ask(text, ANSWER_TOKENS, keep=True, cache_as_set=True)
             whole = reply.prompt_tokens + reply.cached_tokens
             if not whole:
-                return Run(turns=failed("the server does not count the tokens of its prompts"))
+                return Run(turns=failed_fact("the server does not count the tokens of its prompts"))
             # Whether "none was cached" is an answer of the server, or only silence; an old Ollama times no such prompt
             counts = target.runtime.endswith(("llama.cpp", "Ollama")) and reply.server_prefill_s is not None
             is_told = counts or reply.cached_tokens > 0
@@ -164,7 +164,7 @@ def perform_turns(system: System, target: Target, plan: Plan, progress: Progress
             if number < TURNS:
                 text = f"{text}{reply.text}\n\n{asker.prompts.prompt(MORE_TOKENS)}"
         asker.leave(text, reply)
-        return bounded(Run(turns=turns_of(asker, said)))
+        return bound_facts(Run(turns=turns_of(asker, said)))
     except LookError as error:
         return Run(turns=unknown(error))
 
@@ -179,15 +179,15 @@ def turns_of(asker: Asker, said: list[SaidTurn]) -> Fact[tuple[Turn, ...]]:
         turns.append(Turn(prompt_tokens=whole, new_tokens=new, computed_tokens=count, first_token_s=first_s))
         before = whole
     if is_told:
-        return measured(tuple(turns), f"counted by {asker.target.url}")
-    return estimated(tuple(turns), f"times to the first token, {asker.target.url}")
+        return measured_fact(tuple(turns), f"counted by {asker.target.url}")
+    return estimated_fact(tuple(turns), f"times to the first token, {asker.target.url}")
 
 
 def timed_turns(said: list[SaidTurn], shortest_s: float) -> list[int]:
     """How many tokens the times make, by those of the first turn; LookError where that is too quick to tell."""
     took_s = said[0].first_s - shortest_s
     if took_s < max(_TELLING_S, _TELLING_SHARE * shortest_s):
-        why = "the server does not count what its cache knew, and is too fast for the time to tell"
+        why = "the server does not count cached tokens, and is too fast to tell by time"
         raise LookError(why, how_to_get="start vLLM with --enable-prompt-tokens-details")
     per_token_s = took_s / said[0].whole
     return [max(0, min(one.whole, round((one.first_s - shortest_s) / per_token_s))) for one in said]

@@ -3,13 +3,12 @@
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from unslow.facts.merge import bounded
-from unslow.facts.run import AtDepth, LongPrompt, Run, Tried
-from unslow.facts.values import Absence, failed, measured
+from unslow.facts.merge import bound_facts
+from unslow.facts.run import AtDepth, LongPrompt, Run, TrialInTurns
+from unslow.facts.values import Absence, failed_fact, measured_fact
 from unslow.look.bench.completions import FEWEST_TOKENS, Progress, Repeats, measure
 from unslow.look.bench.prompts import Prompts
-from unslow.look.bench.timing import ask, completion_of, decode_rate
-from unslow.look.bench.watching import WARM_UP_TOKENS
+from unslow.look.bench.timing import WARM_UP_TOKENS, ask, completion_of, decode_rate
 from unslow.look.requests import Plan, Question, Reply, Target
 from unslow.look.server_answers import count_fact, objects_at
 from unslow.look.system import LookError, System, try_look, unknown
@@ -30,13 +29,13 @@ QUICK_S = 3.0
 ENOUGH_TOKENS, ALL_BUT = 512, 0.8
 """One such prompt tells more than two that are shorter: for it a slow server gets nearly all of the time."""
 
-WITHOUT, COLD = "the likeliest token taken, without any sampler", "the likeliest token taken, at temperature 0"
+WITHOUT, COLD = "greedy, without samplers", "greedy, at temperature 0"
 _CAN_GO_WITHOUT = ("llama.cpp", "Ollama")
 _IN_TURNS = (False, True, True, False)  # Whether it is asked without samplers
 _MOST_TOKENS = 256
 
 
-class Wanted(NamedTuple):
+class PromptLength(NamedTuple):
     """A length of prompt that would be good to have, and what it is for."""
 
     what: str
@@ -44,10 +43,10 @@ class Wanted(NamedTuple):
     most: int
 
 
-DEEP_PROMPT = Wanted("a deep prompt", fewest=1024, most=8192)
+DEEP_PROMPT = PromptLength("a deep prompt", fewest=1024, most=8192)
 """Shallower, the cache is too small a part of what is read for each token to show."""
 
-LONG_PROMPT = Wanted("a long prompt", fewest=96, most=2048)
+LONG_PROMPT = PromptLength("a long prompt", fewest=96, most=2048)
 """Four micro-batches of llama.cpp's 512, one chunk of vLLM's 2,048; below 96 it is no longer than the usual prompt."""
 
 
@@ -93,21 +92,21 @@ class Asker:
         """Tokens of an answer that fit into so much time, within bounds."""
         return max(FEWEST_TOKENS, min(most, int((self._decode or 0.0) * seconds)))
 
-    def prompt_in(self, seconds: float, wanted: Wanted, answer: int) -> int:
+    def prompt_in(self, seconds: float, wanted: PromptLength, answer: int) -> int:
         """Tokens of a prompt that fit into so much time, and with its answer into the context; LookError if too few."""
         room, fitting = int(self.room() * MARGIN) - answer, int((self._prefill or 0.0) * seconds)
         if room < wanted.fewest:
-            why = f"the context has no room for {wanted.what}: {max(0, room)} tokens are left of it"
+            why = f"the context has no room for {wanted.what}: {max(0, room)} tokens are left"
             raise LookError(why, Absence.NOT_FOUND, "give the server a larger context")
         if fitting < wanted.fewest:
             raise too_slow(wanted.what, wanted.fewest / max(self._prefill or 0.0, 1e-3))
         return min(wanted.most, room, fitting)
 
     def check_answers(self, answers: int, tokens: int) -> None:
-        """LookError where so many answers would take far longer than the trial should."""
+        """LookError where these responses would take far longer than the trial should."""
         seconds = answers * tokens / max(self._decode or 0.0, 1e-3)
         if seconds > _FAR_TOO_LONG * self.plan.seconds:
-            raise too_slow(f"{answers} answers of {tokens} tokens", seconds)
+            raise too_slow(f"{answers} responses of {tokens} tokens", seconds)
 
     def room(self) -> int:
         """Tokens for a prompt and its answer that push out nothing of anybody else's."""
@@ -130,8 +129,8 @@ class Asker:
     def leave(self, prompt: str, reply: Reply) -> None:
         """Leave little in a llama-server's slot, where a long prompt was asked.
 
-        Whatever a slot holds when a stranger to it comes is copied to a cache in RAM, where it could push out what
-        others left there. A prompt that keeps at least half of the slot is no stranger, so it is cut down by halves.
+        Whatever a slot holds when another prompt comes is copied to a cache in RAM, where it could push out what
+        others left there. A prompt that keeps at least half of the slot is not another one, so it is halved.
         """
         if self.plan.slot is None or not self.target.runtime.endswith("llama.cpp"):
             return
@@ -151,7 +150,7 @@ class Asker:
 
 def perform_speed(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The standard measurement; what was measured before a server fails is kept."""
-    return bounded(measure(system, target, plan, progress, REPEATS))
+    return bound_facts(measure(system, target, plan, progress, REPEATS))
 
 
 def perform_depth(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
@@ -162,7 +161,7 @@ def perform_depth(system: System, target: Target, plan: Plan, progress: Progress
     """
     asker = Asker(system, target, plan)
     try:
-        progress("asking a short question, to see how deep there is time to go", 0.0)
+        progress("sending a short prompt to see how deep a context fits the time", 0.0)
         asker.warm_up()
         answer = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / 8))
         asker.check_answers(3, answer)
@@ -182,7 +181,7 @@ def perform_depth(system: System, target: Target, plan: Plan, progress: Progress
         depths = _fastest(shallow), _fastest(deeper)
     except LookError as error:
         return Run(depths=unknown(error))
-    return bounded(Run(depths=measured(depths, f"the faster of two answers at each depth, {target.url}")))
+    return bound_facts(Run(depths=measured_fact(depths, f"the faster of two responses at each depth, {target.url}")))
 
 
 def _fastest(replies: list[Reply]) -> AtDepth:
@@ -196,23 +195,23 @@ def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Pr
     A prompt that fills several micro-batches: how fast the server reads, as short prompts can't show. A short prompt
     takes little more than one pass over the weights, whatever its length, so its rate says nothing of the compute. A
     quick server reads a second prompt, and the faster of the two counts: a disturbance only ever adds time, and the
-    first prompt of its length also pays for kernels and buffers that nobody had needed before.
+    first prompt of its length also pays for kernels and buffers that were not needed before.
     """
     try:
         reply = _read(Asker(system, target, plan), progress)
     except LookError as error:
         return Run(long_prompt=unknown(error))
     if not reply.prompt_tokens:
-        return Run(long_prompt=failed("the server does not count the tokens of its prompts"))
+        return Run(long_prompt=failed_fact("the server does not count the tokens of its prompts"))
     seconds = max(prefill_s(reply), 1e-6)
     source = f"{target.url}, {reply.clock}"
     read = LongPrompt(tokens=reply.prompt_tokens, seconds=seconds, first_token_s=first_token_s(reply))
-    rate = measured(reply.prompt_tokens / seconds, f"a prompt of {reply.prompt_tokens} tokens at {source}")
-    return bounded(Run(long_prompt=measured(read, source), prefill_tokens_per_s=rate))
+    rate = measured_fact(reply.prompt_tokens / seconds, f"a prompt of {reply.prompt_tokens} tokens at {source}")
+    return bound_facts(Run(long_prompt=measured_fact(read, source), prefill_tokens_per_s=rate))
 
 
 def _read(asker: Asker, progress: Progress) -> Reply:
-    progress("asking a short question, to see how long a prompt may be", 0.0)
+    progress("sending a short prompt to see how long a prompt fits the time", 0.0)
     asker.warm_up()
     whole = asker.prompt_in(ALL_BUT * asker.plan.seconds, LONG_PROMPT, answer=1)
     tokens = whole
@@ -238,7 +237,7 @@ def _ask(asker: Asker, tokens: int) -> Reply:
 
 
 def perform_plain_sampling(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """The same request as the server is set up, and with the likeliest token taken without any sampler.
+    """The same request with the server's settings, and with the likeliest token taken without any sampler.
 
     They are asked in turns, A B B A as far as there is time, so that what changed meanwhile favours neither, and the
     faster of each two counts.
@@ -246,30 +245,30 @@ def perform_plain_sampling(system: System, target: Target, plan: Plan, progress:
     asker = Asker(system, target, plan)
     speeds: dict[bool, list[float]] = {False: [], True: []}
     try:
-        progress("asking a short question, to see how many tokens there is time for", 0.0)
+        progress("sending a short prompt to see how many tokens fit the time", 0.0)
         asker.warm_up()
         tokens = asker.tokens_in(min(plan.seconds_per_completion, plan.seconds / 5), _MOST_TOKENS)
         asker.check_answers(2, tokens)
         for number, greedy in enumerate(_IN_TURNS):
             if speeds[greedy] and not asker.has_time(asker.spent_s / number):
                 break
-            how = "without samplers" if greedy else "as the server is set up"
+            how = "without samplers" if greedy else "with the server's settings"
             progress(f"generating {tokens} tokens {how}", (number + 1) / (len(_IN_TURNS) + 1))
             speeds[greedy].append(rate_of(asker.ask(asker.prompts.prompt(), tokens, greedy=greedy)))
     except LookError as error:
         return Run(plain_sampling=unknown(error))
-    tried = Tried(
+    tried = TrialInTurns(
         changed=WITHOUT if target.runtime.endswith(_CAN_GO_WITHOUT) else COLD,
         as_set_tokens_per_s=max(speeds[False]),
         changed_tokens_per_s=max(speeds[True]),
     )
-    return bounded(Run(plain_sampling=measured(tried, f"answers of both kinds in turns, {target.url}")))
+    return bound_facts(Run(plain_sampling=measured_fact(tried, f"responses of both kinds in turn, {target.url}")))
 
 
 def rate_of(reply: Reply, least: int = _FEWEST_TIMED) -> float:
     """Tokens per second of an answer; LookError where it came in one piece, or ended too early to be timed."""
     if reply.generated_tokens < least:
-        raise LookError(f"the answer ended after {reply.generated_tokens} tokens, too early to be timed")
+        raise LookError(f"the response ended after {reply.generated_tokens} tokens, too early to be timed")
     return decode_rate(completion_of(reply))
 
 

@@ -1,7 +1,7 @@
 """The log of llama.cpp: llama-server, llama-cli, and whatever passes its lines on (Ollama, LM Studio, journals).
 
 Lines are found by what they say, never by where they start: old and new builds, colours, timestamps and the prefixes of
-journalctl or docker all read alike. Since b9151 most of these lines need `-lv 4`; a missing line is no evidence.
+journalctl or docker all read alike. Since b9151 most of these lines need `-lv 4`; a missing line is not evidence.
 """
 
 import re
@@ -18,9 +18,9 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, estimated, not_found, reported
+from unslow.facts.values import NOT_LOOKED, estimated_fact, not_found, reported_fact
 from unslow.look.completion_summary import run_of_completions
-from unslow.look.logs.dialect import LineDialect, Seen, needles_of
+from unslow.look.logs.dialect import LineDialect, LogFacts, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
 from unslow.look.logs.llama_cpp.request_lines import COUNTED
 from unslow.look.logs.llama_cpp.start_lines import machine_of
@@ -73,13 +73,13 @@ class LlamaReader:
             self._reading.count(needle, count)
         self._lines += count
 
-    def seen(self, source: str) -> Seen:
+    def log_facts(self, source: str) -> LogFacts:
         """The last load, its requests, and the machine as llama.cpp saw it."""
         if not self._reading.recognised:
-            return Seen()
+            return LogFacts()
         log = summary(self._reading.last_told(), source)
         subject = Subject(runtime=log.runtime, model=log.model, run=log.run)
-        return Seen(machine=log.machine, subject=subject, lines=self._lines)
+        return LogFacts(machine=log.machine, subject=subject, lines=self._lines)
 
 
 def parse_log(lines: Iterable[str], source: str) -> LlamaLog:
@@ -129,16 +129,16 @@ def summary(reading: Reading, source: str) -> LlamaLog:
     facts |= reading.process
     facts |= _outcome(reading, source)
     counts = ((fact, *reading.counts.get(needle, (0, ""))) for needle, fact in COUNTED.items())
-    facts |= {fact: reported(count, where) for fact, count, where in counts if where}
+    facts |= {fact: reported_fact(count, where) for fact, count, where in counts if where}
     if loads := reading.loads():
-        facts["loads"] = reported(loads, loads[0].source)
+        facts["loads"] = reported_fact(loads, loads[0].source)
     if complaints := [complaint for kind in reading.warnings.values() for complaint in kind]:
         texts = [masked_text(text) for text, _ in complaints[:KEPT_WARNINGS]]
-        facts["warnings"] = reported(texts, complaints[0][1])
+        facts["warnings"] = reported_fact(texts, complaints[0][1])
     if reading.strong:
-        facts["name"] = reported("llama.cpp", source)
+        facts["name"] = reported_fact("llama.cpp", source)
     return LlamaLog(
-        runtime=Runtime(**facts),
+        runtime=Runtime().with_facts(**facts),
         model=Model(**main.model, **_token_table(load, main)),
         machine=machine_of(reading),
         run=_run(load, source),
@@ -152,14 +152,14 @@ def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
     if seen := [*main.weights.values(), *context.buffers.values()]:
         first, last = seen[0].where, seen[-1].where.rpartition(":")[2]
         where = f"{first} to {last}" if len(seen) > 1 else first
-        facts["buffers"] = reported([buffer for buffer, _ in seen], where)
+        facts["buffers"] = reported_fact([buffer for buffer, _ in seen], where)
     if reading.backends:
-        facts["backends"] = reported(list(reading.backends), next(iter(reading.backends.values())))
+        facts["backends"] = reported_fact(list(reading.backends), next(iter(reading.backends.values())))
     if reading.devices or reading.devices_listed:
         where = next((where for _, where in reading.devices.values()), reading.devices_listed)
-        facts["devices"] = reported([device for device, _ in reading.devices.values()], where)
+        facts["devices"] = reported_fact([device for device, _ in reading.devices.values()], where)
     if overflow := list(reading.load.overflow.values()):
-        facts["overflowing_layers"] = reported(sum(count for count, _ in overflow), overflow[0][1])
+        facts["overflowing_layers"] = reported_fact(sum(count for count, _ in overflow), overflow[0][1])
     return facts
 
 
@@ -170,13 +170,13 @@ def _caches(context: Context) -> FactsByName:
         return {}
     largest = max(caches, key=lambda cache: cache.bytes)
     facts: FactsByName = {
-        "kv_bytes": reported(sum(cache.bytes for cache in caches), largest.where),
-        "kv_type_k": reported(largest.type_k, largest.where),
-        "kv_type_v": reported(largest.type_v, largest.where),
+        "kv_bytes": reported_fact(sum(cache.bytes for cache in caches), largest.where),
+        "kv_type_k": reported_fact(largest.type_k, largest.where),
+        "kv_type_v": reported_fact(largest.type_v, largest.where),
     }
     cells = [cache.cells for cache in caches if cache.cells is not None]
     if cells:
-        facts["kv_cells"] = reported(max(cells), largest.where)  # a sliding window has fewer, whatever the context
+        facts["kv_cells"] = reported_fact(max(cells), largest.where)  # a sliding window has fewer, whatever the context
     return facts
 
 
@@ -185,14 +185,14 @@ def _outcome(reading: Reading, source: str) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     state = load.facts.get("state", NOT_LOOKED).value_or("")
     if load.failure and state != "loaded":
-        facts["allocation_failure"] = reported(load.failure, load.failure_where)
-        facts["state"] = reported("failed", load.failure_where)
+        facts["allocation_failure"] = reported_fact(load.failure, load.failure_where)
+        facts["state"] = reported_fact("failed", load.failure_where)
     elif reading.strong:
         facts["allocation_failure"] = not_found(f"no allocation failed in {source}")
     refused = reading.process.get("gpu_refused")
     # one backend of several may find nothing while another one drives the GPU
     if reading.strong and (refused is None or (reading.devices and "failed to initialize" not in refused.value)):
-        facts["gpu_refused"] = not_found(f"{source} does not say that a GPU was refused")
+        facts["gpu_refused"] = not_found(f"{source} does not report a rejected GPU")
     return facts
 
 
@@ -208,15 +208,15 @@ def _token_table(load: Load, main: ModelLoad) -> FactsByName:
     kept, on_gpu = (sum(b.bytes for b, _ in main.weights.values() if b.on_gpu is side) for side in (False, True))
     if not whole or overflow or main.overridden or not host or kept > on_gpu:
         return {}
-    return {"token_table_bytes": estimated(kept, host[0][1])}
+    return {"token_table_bytes": estimated_fact(kept, host[0][1])}
 
 
 def _run(load: Load, source: str) -> Run:
     load_s = load.facts.get("load_s", not_found(f"{source} does not time the load"))
     if load.completions:
-        done = reported(tuple(load.completions), load.completions_where)
+        done = reported_fact(tuple(load.completions), load.completions_where)
         return msgspec.structs.replace(run_of_completions(done, load_s), decode_decay=load.decay or NOT_LOOKED)
-    untimed = not_found(f"{source} times no request")
+    untimed = not_found(f"{source} has no request timings")
     prefill, decode = load.rates or (NOT_LOOKED, untimed)  # where it prints no more than that
     return Run(completions=untimed, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill, load_s=load_s)
 

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from unslow.facts.runtime import Buffer
-from unslow.facts.values import MIB, reported
+from unslow.facts.values import MIB, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name, see_backend
 from unslow.look.logs.llama_cpp.state import Cache, Reading, SeenBuffer, keep
@@ -33,7 +33,7 @@ _MOST_MIB = 2**39  # facts hold less than 2**60 bytes
 @RULES("params_fit_impl: ", r"params_fit_impl: getting device memory data for initial")
 @RULES("fitting params to ", r"fitting params to device memory(?: \.\.\.|, for bugs)")
 def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.facts["fit"] = reported(value=True, source=where)
+    reading.load.facts["fit"] = reported_fact(value=True, source=where)
     reading.load.overflow.clear()
 
 
@@ -54,20 +54,20 @@ _note("context_set", "set by user", r"context size set by user to (\d{1,12})", i
 
 
 @RULES("projected to use ", r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free")
-def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
-    """What the fit reckoned with the settings as they were asked for; later ones try others."""
+def _fit_projection(reading: Reading, found: re.Match[str], where: str) -> None:
+    """What the fit estimated with the requested settings; later ones try others."""
     facts = reading.load.facts
-    facts.setdefault("asked_bytes", reported(int(found[1]) * MIB, where))
-    facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
+    facts.setdefault("asked_bytes", reported_fact(int(found[1]) * MIB, where))
+    facts.setdefault("available_bytes", reported_fact(int(found[2]) * MIB, where))
 
 
 @RULES("context size reduced from", r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory")
 def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A context that nobody set is cut before any layer is: what is asked for is what is left then."""
+    """A context that was not set is cut before any layer is: what is asked for is what is left then."""
     facts = reading.load.facts
     if "asked_bytes" in facts:
         left = facts["asked_bytes"].value - int(found[1]) * MIB
-        facts["asked_bytes"] = reported(max(0, left), where)
+        facts["asked_bytes"] = reported_fact(max(0, left), where)
 
 
 @RULES("params_fit_impl: ", r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,")
@@ -86,7 +86,7 @@ def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
     device, first = reading.devices[found[1]]
     left = int(found[2])
     if left >= 0:
-        device = msgspec.structs.replace(device, unaccounted_bytes=reported(left * MIB, where))
+        device = msgspec.structs.replace(device, unaccounted_bytes=reported_fact(left * MIB, where))
         reading.devices[found[1]] = (device, first)
 
 
@@ -99,17 +99,17 @@ def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
     if not reading.load.started_at:
         reading.read_clock(found.string)
         reading.load.started_at = reading.clock
-    reading.load.current.model["path"] = reported(found[1], where)
+    reading.load.current.model["path"] = reported_fact(found[1], where)
 
 
 @RULES(" layers to GPU", r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU")
-def _offloaded(reading: Reading, found: re.Match[str], where: str) -> None:
+def _offloaded_layers(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.placed = True
     model, counted = reading.load.current, int(found[1])
     runtime = model.runtime
-    runtime["gpu_layers"], runtime["layers"] = reported(counted, where), reported(int(found[2]), where)
+    runtime["gpu_layers"], runtime["layers"] = reported_fact(counted, where), reported_fact(int(found[2]), where)
     if 0 < counted == model.repeating:  # all that are counted repeat, so the output is none of them
-        runtime.setdefault("output_on_gpu", reported(value=False, source=where))
+        runtime.setdefault("output_on_gpu", reported_fact(value=False, source=where))
 
 
 @RULES("repeating layers to GPU", r"offloading (\d{1,9}) repeating layers to GPU")
@@ -127,7 +127,7 @@ for _needle, _pattern in (
 @RULES("this can take a while", r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))")
 def _load_mode(reading: Reading, found: re.Match[str], where: str) -> None:
     mode = found[1] or {"true": "mmap", "1": "mmap"}.get(found[2], "none")
-    reading.load.facts["load_mode"] = reported(mode, where)
+    reading.load.facts["load_mode"] = reported_fact(mode, where)
 
 
 @RULES(
@@ -141,7 +141,7 @@ def _override(reading: Reading, found: re.Match[str], where: str) -> None:
     by_user = "already set" in found[0] or "fit" not in reading.load.facts
     tensor = f"{found[1]}=CPU" if found[1] else found[0]
     if by_user:
-        reading.load.facts.setdefault("tensor_overrides", reported([tensor], where))
+        reading.load.facts.setdefault("tensor_overrides", reported_fact([tensor], where))
 
 
 @RULES(
@@ -192,11 +192,11 @@ def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
     model.context.parameters.add(name)
     facts = model.context.facts
     if name in _PARAMETERS and value.isascii() and value.isdecimal() and len(value) <= _MOST_DIGITS:
-        facts[_PARAMETERS[name]] = reported(int(value), where)
+        facts[_PARAMETERS[name]] = reported_fact(int(value), where)
     elif name == "kv_unified":
-        facts["kv_unified"] = reported(value in ("true", "1"), where)
+        facts["kv_unified"] = reported_fact(value in ("true", "1"), where)
     elif name == "flash_attn" and value != "auto":
-        facts["flash_attention"] = reported(value in ("enabled", "1"), where)
+        facts["flash_attention"] = reported_fact(value in ("enabled", "1"), where)
 
 
 _of_context = partial(RULES.note, into="load.current.context.facts")
@@ -213,22 +213,22 @@ for _needle, _pattern in (
 @RULES("splits = ", r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?")
 def _splits(reading: Reading, found: re.Match[str], where: str) -> None:
     """Those of one token at a time; prompts, which come first in the line, have more."""
-    reading.load.current.context.facts["graph_splits"] = reported(int(found[2] or found[3] or found[1]), where)
+    reading.load.current.context.facts["graph_splits"] = reported_fact(int(found[2] or found[3] or found[1]), where)
 
 
 @RULES("n_slots = ", r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?")
 def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
     """The server's own count; n_seq_max can be larger."""
     facts = reading.load.facts
-    facts["slots"] = reported(int(found[1]), where)
+    facts["slots"] = reported_fact(int(found[1]), where)
     if found[2]:
-        facts["context_per_slot"] = reported(int(found[2]), where)
+        facts["context_per_slot"] = reported_fact(int(found[2]), where)
     if found[3]:
-        facts["kv_unified"] = reported(found[3] == "true", where)
+        facts["kv_unified"] = reported_fact(found[3] == "true", where)
 
 
 def parse_mib(text: str) -> int:
-    """Bytes of a number of MiB as printed; 0 where it is no sensible number."""
+    """Bytes of a number of MiB as printed; 0 where it is not a sensible number."""
     try:
         value = float(text)
     except ValueError:

@@ -9,7 +9,7 @@ import msgspec
 
 from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure
-from unslow.facts.values import NOT_LOOKED, Fact, reported
+from unslow.facts.values import NOT_LOOKED, Fact, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.load_lines import parse_mib
 from unslow.look.logs.llama_cpp.state import Load, Reading
@@ -29,7 +29,7 @@ _RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 @RULES("loading model", r"loading model(?: '|$)", own=False)
 def _load_starts(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_load(found.string, where)
-    reading.load.facts["state"] = reported("loading", where)
+    reading.load.facts["state"] = reported_fact("loading", where)
 
 
 @RULES("error loading model", r"(error loading model\b.*)", own=False)
@@ -38,28 +38,28 @@ def _error(reading: Reading, found: re.Match[str], where: str) -> None:
     """The first error of a load names the reason; those after it only follow."""
     state = reading.load.facts.get("state", NOT_LOOKED).value_or("")
     if state != "loaded":
-        reading.load.facts.setdefault("load_error", reported(found[1].strip()[:_MOST_MESSAGE], where))
+        reading.load.facts.setdefault("load_error", reported_fact(found[1].strip()[:_MOST_MESSAGE], where))
 
 
 @RULES("all slots are idle", "all slots are idle")
 @RULES("model loaded", r"\bmodel loaded\b", own=False)
-def _loaded(reading: Reading, found: re.Match[str], where: str) -> None:
+def _load_done(reading: Reading, found: re.Match[str], where: str) -> None:
     """Whatever failed on the way was tried again with success."""
     load = reading.load
     if load.facts.get("state", NOT_LOOKED).value_or("") == "loaded":
         return
     reading.read_clock(found.string)
-    load.facts["state"] = reported("loaded", where)
+    load.facts["state"] = reported_fact("loaded", where)
     load.facts.pop("load_error", None)
     load.failure = None
     if load.started_s is not None and reading.seconds is not None and reading.seconds >= load.started_s:
-        load.facts["load_s"] = reported(round(reading.seconds - load.started_s, 3), where)
+        load.facts["load_s"] = reported_fact(round(reading.seconds - load.started_s, 3), where)
 
 
 @RULES("loading model", "error loading model|exiting due to model loading error", own=False)
 def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.placed = True
-    reading.load.facts["state"] = reported("failed", where)
+    reading.load.facts["state"] = reported_fact("failed", where)
 
 
 @RULES(" MiB on device ", rf"allocating {_MIB} on device (\d+): .*")
@@ -107,9 +107,9 @@ for _what, _needle, _pattern in _FAILURES:
 
 
 @RULES("retrying without pipeline", "retrying without pipeline parallelism")
-def _retried(reading: Reading, _found: re.Match[str], where: str) -> None:
+def _load_retry(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.failure = None
-    reading.load.facts["state"] = reported("loading", where)
+    reading.load.facts["state"] = reported_fact("loading", where)
 
 
 @RULES("eval time", rf"\b(prompt eval|generation eval|eval) time\s*=\s*{_MS} /\s*(\d{{1,12}}) (tokens|runs)")
@@ -134,7 +134,7 @@ def _timing(reading: Reading, found: re.Match[str], where: str) -> None:
 
 @RULES("load time", rf"\bload time\s*=\s*{_MS}", own=False)
 def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts.setdefault("load_s", reported(float(found[1]) / 1000, where))
+    reading.load.facts.setdefault("load_s", reported_fact(float(found[1]) / 1000, where))
 
 
 @RULES(_AGAIN, _AGAIN)
@@ -145,20 +145,20 @@ def _read_again(reading: Reading, _found: re.Match[str], where: str) -> None:
 @RULES(
     "draft acceptance", r"draft acceptance(?: rate)? = [\d.]{1,12} \(\s*(\d{1,9}) accepted /\s*(\d{1,9}) generated\)"
 )
-def _drafted(reading: Reading, found: re.Match[str], where: str) -> None:
+def _draft_counts(reading: Reading, found: re.Match[str], where: str) -> None:
     """All requests of a load together: a short one says little."""
     load = reading.load
     load.accepted += int(found[1])
     load.drafted += int(found[2])
     if load.accepted <= load.drafted and load.drafted:
-        load.facts["draft_acceptance"] = reported(round(load.accepted / load.drafted, 4), where)
+        load.facts["draft_acceptance"] = reported_fact(round(load.accepted / load.drafted, 4), where)
 
 
 @RULES("accept  ", r"\baccept\s+= (\d{1,3}(?:\.\d{1,6})?)%")
 def _acceptance(reading: Reading, found: re.Match[str], where: str) -> None:
     share = float(found[1]) / 100
     if share <= 1:
-        reading.load.facts["draft_acceptance"] = reported(round(share, 4), where)
+        reading.load.facts["draft_acceptance"] = reported_fact(round(share, 4), where)
 
 
 @RULES("tg_3s", rf"n_gen =\s*(\d{{1,9}}), tg =\s*{_RATE} t/s, tg_3s =\s*{_RATE} t/s")
@@ -169,13 +169,12 @@ def _window(reading: Reading, found: re.Match[str], where: str) -> None:
         return
     share, load = min(1.0, last / mean), reading.load
     if load.decay is None or share < load.decay.value:
-        load.decay = reported(round(share, 4), where)
+        load.decay = reported_fact(round(share, 4), where)
 
 
 @RULES("[ Prompt: ", rf"\[ Prompt: {_RATE} t/s \| Generation: {_RATE} t/s \]")
 def _rates(reading: Reading, found: re.Match[str], where: str) -> None:
-    """llama-cli prints its speeds without counts."""
-    reading.load.rates = (reported(float(found[1]), where), reported(float(found[2]), where))
+    reading.load.rates = (reported_fact(float(found[1]), where), reported_fact(float(found[2]), where))
 
 
 RULES.note("top_k", "top_k = ", r"\btop_k = (-?\d{1,9}), (?:tfs_z|top_p) = ", int, into="load.facts")
@@ -216,7 +215,7 @@ for _kind, _needle, _pattern in (
 def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked: int) -> None:
     """Keep the first words of a failure; later lines make its device and size exact."""
     load = reading.load
-    size: Fact[int] = reported(asked, where) if 0 < asked < _MOST_BYTES else NOT_LOOKED
+    size: Fact[int] = reported_fact(asked, where) if 0 < asked < _MOST_BYTES else NOT_LOOKED
     if load.failure is None:
         message = found[0].strip()[:_MOST_MESSAGE]
         load.failure = AllocationFailure(device=device, what=_phase(load), asked_bytes=size, message=message)
@@ -226,7 +225,6 @@ def _note(reading: Reading, found: re.Match[str], where: str, device: str, asked
 
 
 def _phase(load: Load) -> What:
-    """What was being allocated, judged by what had been printed before."""
     context = load.current.context
     if not context.facts:
         return "weights"

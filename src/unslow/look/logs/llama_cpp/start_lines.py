@@ -8,7 +8,7 @@ import msgspec
 
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated, reported
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, Fact, Known, estimated_fact, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.state import Reading, keep
 
@@ -59,7 +59,7 @@ _NUMBER = r"(\d{1,15}(?:\.\d{1,6})?)"
 @RULES("build", r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)", own=False)
 def _build(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
-    reading.process["version"] = reported(f"b{found[1]}-{found[2]}", where)
+    reading.process["version"] = reported_fact(f"b{found[1]}-{found[2]}", where)
 
 
 RULES.note("log_level", "verbosity = ", r"verbosity = (\d{1,9})\b", int, into="process", own=False)
@@ -76,9 +76,9 @@ def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
     description, size = description.strip(), _mib(total, where)
     see_device(reading, name, where, description=description, total_bytes=size, free_bytes=_mib(free, where))
     if name == "CPU":
-        reading.memory["total_bytes"] = reported(int(total) * MIB, where)
+        reading.memory["total_bytes"] = reported_fact(int(total) * MIB, where)
         if description != "CPU":
-            reading.cpu["model"] = reported(description, where)
+            reading.cpu["model"] = reported_fact(description, where)
 
 
 @RULES("using device ", r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free")
@@ -106,14 +106,14 @@ def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
         f"{reading.init_kind}{found[1]}",
         where,
         description=found[2].strip(),
-        compute_capability=reported(found[3], where),
+        compute_capability=reported_fact(found[3], where),
         total_bytes=_mib(found[4], where),
     )
 
 
 @RULES("ggml_vulkan: ", r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?")
 def _vulkan_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    integrated: Fact[bool] = reported(found[3] == "1", where) if found[3] else NOT_LOOKED
+    integrated: Fact[bool] = reported_fact(found[3] == "1", where) if found[3] else NOT_LOOKED
     see_device(reading, f"Vulkan{found[1]}", where, description=found[2].strip(), integrated=integrated)
 
 
@@ -130,7 +130,7 @@ def _metal_device(reading: Reading, found: re.Match[str], where: str) -> None:
     description = found[1].strip()
     see_device(reading, "Metal", where, description=description)
     if description.startswith("Apple "):
-        reading.cpu["model"] = reported(description, where)
+        reading.cpu["model"] = reported_fact(description, where)
 
 
 RULES.note(
@@ -150,7 +150,7 @@ def _loaded_backend(reading: Reading, found: re.Match[str], where: str) -> None:
 
 @RULES("threadpool init", r"threadpool init, n_threads = (\d{1,12})")
 def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.process.setdefault("threads", reported(int(found[1]), where))
+    reading.process.setdefault("threads", reported_fact(int(found[1]), where))
 
 
 @RULES(
@@ -161,10 +161,10 @@ def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
 @RULES("No devices found", r"ggml_vulkan: No devices found.*")
 @RULES("gpu-layers option will", r"[^:]{0,300}gpu-layers option will be ignored")
 @RULES("failed to initialize ", r"ggml_\w{1,60}: (?:error: )?failed to initialize .*")
-def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
+def _backend_error(reading: Reading, found: re.Match[str], where: str) -> None:
     """The driver's own words, once seen, tell more than the later remark that layers are ignored."""
     reading.start_process()
-    message: Known[str] = reported(found[0].strip()[:300], where)
+    message: Known[str] = reported_fact(found[0].strip()[:300], where)
     if "ignored" in found[0]:
         reading.process.setdefault("gpu_refused", message)
     else:
@@ -175,11 +175,11 @@ def _refused(reading: Reading, found: re.Match[str], where: str) -> None:
 @RULES("system_info: ", r"n_threads = (\d{1,9})(?: \(n_threads_batch = (\d{1,9})\))?(?: / (\d{1,9}))?")
 def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
     threads, batch, logical = found.groups()
-    reading.process["threads"] = reported(int(threads), where)
+    reading.process["threads"] = reported_fact(int(threads), where)
     if batch:
-        reading.process["threads_batch"] = reported(int(batch), where)
+        reading.process["threads_batch"] = reported_fact(int(batch), where)
     if logical:
-        reading.cpu["logical_cpus"] = reported(int(logical), where)
+        reading.cpu["logical_cpus"] = reported_fact(int(logical), where)
 
 
 # whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
@@ -194,12 +194,12 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
     for section in sections:
         see_backend(reading, section[1], where)
     if architectures := _ARCHITECTURES.search(line):
-        reading.process["build_architectures"] = reported(re.split("[,;]", architectures[1]), where)
+        reading.process["build_architectures"] = reported_fact(re.split("[,;]", architectures[1]), where)
     cpu = next((section for section in sections if section[1] == "CPU"), None)
     if cpu or not sections:
         switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
         features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
-        reading.process["build_features"] = reported(features, where)
+        reading.process["build_features"] = reported_fact(features, where)
 
 
 @RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
@@ -208,26 +208,26 @@ def _key(reading: Reading, found: re.Match[str], where: str) -> None:
     _, _, name = found[1].partition(".")
     value, facts = found[2].strip(), reading.load.current.model
     if name in _KEYS and _WHOLE.fullmatch(value):
-        facts.setdefault(_KEYS[name], reported(int(value), where))
+        facts.setdefault(_KEYS[name], reported_fact(int(value), where))
     elif found[1] in ("general.name", "general.architecture") and value:
-        facts.setdefault(name, reported(value, where))
+        facts.setdefault(name, reported_fact(value, where))
 
 
 @RULES(
     ("print_info: ", "llm_load_print_meta: ", "llama_model_load_internal: "),
     _PREFIX + r"([\w.]+|file type|model ftype)\s+= (.+)",
 )
-def _described(reading: Reading, found: re.Match[str], where: str) -> None:
+def _model_line(reading: Reading, found: re.Match[str], where: str) -> None:
     name, value = found[1], found[2].strip()
     facts = reading.load.current.model
     if name in _COUNTS and _WHOLE.fullmatch(value):
-        facts[_COUNTS[name]] = reported(int(value), where)
+        facts[_COUNTS[name]] = reported_fact(int(value), where)
     elif name in _TEXTS and value:
-        facts[_TEXTS[name]] = reported(value, where)
+        facts[_TEXTS[name]] = reported_fact(value, where)
     elif name == "no_alloc":
         reading.load.current.dry = value == "1"
     elif name in ("file type", "model ftype", "ftype"):
-        facts["quant"] = reported(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
+        facts["quant"] = reported_fact(parse_file_type(_NUMBERED.sub(r"\1", value)), where)
 
 
 @RULES("model params", _PREFIX + rf"model params\s+= {_NUMBER} ([KMBT])\b")
@@ -237,11 +237,11 @@ def _amount(reading: Reading, found: re.Match[str], where: str) -> None:
     amount = float(found[1]) * _SCALES[found[2]]
     name, bound = ("weights_bytes", 2**60) if found[2].endswith("iB") else ("parameters", 2**53)
     if amount < bound:
-        reading.load.current.model[name] = estimated(round(amount), where)
+        reading.load.current.model[name] = estimated_fact(round(amount), where)
 
 
 def see_device(reading: Reading, name: str, where: str, **facts: Any) -> None:
-    """Add to what is known of a device. The host's own memory is no device here."""
+    """Add to what is known of a device. Host memory is not a device here."""
     see_backend(reading, name, where)
     if not is_gpu_name(name):
         return
@@ -273,7 +273,7 @@ def is_gpu_name(name: str) -> bool:
 
 
 def _mib(text: str | None, where: str) -> Fact[int]:
-    return reported(int(text) * MIB, where) if text else NOT_LOOKED
+    return reported_fact(int(text) * MIB, where) if text else NOT_LOOKED
 
 
 def parse_file_type(text: str) -> str:
@@ -300,7 +300,7 @@ def machine_of(reading: Reading) -> Machine:
         gpus.append(gpu_of_device(len(gpus), device, _MAKERS.get(backend, ""), where))
     known: Fact[tuple[Gpu, ...]] = NOT_LOOKED
     if gpus:
-        known = reported(tuple(gpus), next(where for _, where in reading.devices.values()))
+        known = reported_fact(tuple(gpus), next(where for _, where in reading.devices.values()))
     return Machine(cpu=Cpu(**reading.cpu), memory=Memory(**reading.memory), gpus=known)
 
 
@@ -310,12 +310,12 @@ def gpu_of_device(index: int, device: SeenDevice, vendor: str, where: str) -> Gp
     amd = str(capability.value_or("")).startswith("gfx")
     kind: Fact[Literal["integrated", "discrete"]] = NOT_LOOKED
     if isinstance(integrated, Known):
-        kind = reported("integrated" if integrated.value else "discrete", integrated.source)
+        kind = reported_fact("integrated" if integrated.value else "discrete", integrated.source)
     return Gpu(
         index=index,
-        vendor=reported(vendor, where) if vendor else NOT_LOOKED,
+        vendor=reported_fact(vendor, where) if vendor else NOT_LOOKED,
         kind=kind,
-        name=reported(device.description, where) if device.description else NOT_LOOKED,
+        name=reported_fact(device.description, where) if device.description else NOT_LOOKED,
         vram_total_bytes=device.total_bytes,
         compute_capability=NOT_LOOKED if amd else capability,
         architecture=capability if amd else NOT_LOOKED,

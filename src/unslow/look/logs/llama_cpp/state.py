@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure, Buffer, PastLoad, SeenDevice
-from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, reported_fact
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -115,7 +115,7 @@ class Load:
         self.current = ModelLoad(path)
         keep(self.models, path, self.current)
 
-    def told(self) -> bool:
+    def has_facts(self) -> bool:
         return bool(self.facts or self.completions or self.rates or self.models or self.failure)
 
     def has_context(self, path: str) -> bool:
@@ -159,7 +159,7 @@ class Reading:
 
     def last_told(self) -> "Reading":
         """The last process that tells of a load; what a later line says of the program alone is said of it too."""
-        if self.before is None or self.load.placed or self.load.told():
+        if self.before is None or self.load.placed or self.load.has_facts():
             return self
         process = {**self.before.process, **self.process}
         return replace(self.before, process=process, recognised=self.recognised, strong=self.strong)
@@ -188,7 +188,7 @@ class Reading:
             of_kind.append((text, where))
 
     def count(self, needle: str, more: int, where: str = "") -> None:
-        """So many more lines of a kind that is counted."""
+        """`count` more lines of a kind that is counted."""
         before, last = self.counts.get(needle, (0, ""))
         self.counts[needle] = (before + more, where or last)
 
@@ -203,7 +203,7 @@ class Reading:
         known = [device.free_bytes for device, _ in self.devices.values() if isinstance(device.free_bytes, Known)]
         free: Fact[int] = NOT_LOOKED
         if known and len(known) == len(self.devices):
-            free = reported(sum(fact.value for fact in known), known[0].source)
+            free = reported_fact(sum(fact.value for fact in known), known[0].source)
         return PastLoad(
             at=load.started_at,
             model=main.model.get("path") or main.model.get("name") or NOT_LOOKED,
@@ -218,6 +218,6 @@ class Reading:
 
 
 def keep(store: MutableMapping[K, V], key: K, value: V) -> None:
-    """Remember the last value of a key, of so many keys at most."""
+    """Remember the last value of a key, of a limited number of keys."""
     if key in store or len(store) < KEPT_NAMES:
         store[key] = value

@@ -10,8 +10,8 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, not_found, reported
-from unslow.look.logs.dialect import LineDialect, Seen
+from unslow.facts.values import NOT_LOOKED, not_found, reported_fact
+from unslow.look.logs.dialect import LineDialect, LogFacts
 from unslow.look.logs.llama_cpp.start_lines import gpu_of_device
 from unslow.look.logs.ollama import load_lines, server_lines
 from unslow.look.logs.ollama.state import Reading, parse_line
@@ -49,30 +49,30 @@ class OllamaReader:
         """The last load and the last requests are always shown; how many requests there were is no longer known."""
         self._reading.requests_skipped |= needle == "[GIN]"
 
-    def seen(self, source: str) -> Seen:
+    def log_facts(self, source: str) -> LogFacts:
         reading = self._reading
         if not reading.recognised:
-            return Seen()
+            return LogFacts()
         run: dict[str, Any] = {}
         load = reading.load if reading.load.seconds or not reading.loads else reading.loads[-1]
         if load.seconds:
             run["load_s"] = load.seconds
         if reading.requests:
-            run["request_s"] = reported(tuple(reading.requests), reading.requests_where)
+            run["request_s"] = reported_fact(tuple(reading.requests), reading.requests_where)
         subject = Subject(
-            runtime=Runtime(**_runtime(reading, source)),
+            runtime=Runtime().with_facts(**_runtime(reading, source)),
             model=Model(**reading.load.model),
             run=Run(**run),
             contradictions=(reading.load.context_cut,) if reading.load.context_cut else (),
         )
         gpus = _gpus(reading)
         machine = Machine(
-            gpus=reported(gpus, next(iter(reading.devices.values()))[1]) if gpus else NOT_LOOKED,
+            gpus=reported_fact(gpus, next(iter(reading.devices.values()))[1]) if gpus else NOT_LOOKED,
             cpu=Cpu(**reading.cpu),
             memory=Memory(**reading.memory),
             system=System(**reading.system),
         )
-        return Seen(machine=machine, subject=subject, lines=reading.recognised)
+        return LogFacts(machine=machine, subject=subject, lines=reading.recognised)
 
 
 def _runtime(reading: Reading, source: str) -> dict[str, Any]:
@@ -80,25 +80,27 @@ def _runtime(reading: Reading, source: str) -> dict[str, Any]:
     facts: dict[str, Any] = {**reading.process, **load.facts}
     on_gpu, whole = load.facts.get("gpu_layers"), load.facts.get("layers")
     if on_gpu and whole and on_gpu.value > whole.value:
-        facts["gpu_layers"] = reported(whole.value, on_gpu.source)  # a runner is sometimes told of more than there are
+        facts["gpu_layers"] = reported_fact(
+            whole.value, on_gpu.source
+        )  # a runner is sometimes told of more than there are
     if reading.surely:
-        facts["name"] = reported(NAME, reading.surely)
+        facts["name"] = reported_fact(NAME, reading.surely)
         if "gpu_layers" not in facts:
             facts["gpu_layers"] = not_found(f"{source} has no line of Ollama that says it", HOW_TO_GET)
     if reading.devices or reading.devices_listed:
         where = reading.devices_listed or next(iter(reading.devices.values()))[1]
-        facts["devices"] = reported([device for device, _ in reading.devices.values()], where)
+        facts["devices"] = reported_fact([device for device, _ in reading.devices.values()], where)
     if buffers := list(load.buffers.values()):
-        facts["buffers"] = reported([buffer for buffer, _ in buffers], buffers[0][1])
+        facts["buffers"] = reported_fact([buffer for buffer, _ in buffers], buffers[0][1])
     if reading.refused and not reading.devices:
         facts["gpu_refused"] = reading.refused[1]
-    elif reading.devices_listed:  # one that was turned down is no matter where another one serves
+    elif reading.devices_listed:  # one that was turned down does not matter where another one serves
         facts["gpu_refused"] = not_found(f"{source} lists a GPU that it uses")
     counted = "" if reading.requests_skipped else reading.requests_where
     if loads := [load.past(counted) for load in (*reading.loads, reading.load) if load.kinds]:
-        facts["loads"] = reported(loads, loads[0].source)
+        facts["loads"] = reported_fact(loads, loads[0].source)
     if words := [word for kind in reading.warnings.values() for word in kind]:
-        facts["warnings"] = reported(words[:_MOST_WARNINGS], reading.warnings_where)
+        facts["warnings"] = reported_fact(words[:_MOST_WARNINGS], reading.warnings_where)
     return facts
 
 

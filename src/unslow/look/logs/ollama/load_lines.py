@@ -6,8 +6,8 @@ from typing import Literal
 
 from unslow.facts.runtime import AllocationFailure, Buffer
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.facts.values import Known, estimated, reported
-from unslow.look.gguf_server_flags import OFF, ON, spelled_flags
+from unslow.facts.values import Known, estimated_fact, reported_fact
+from unslow.look.gguf_server_flags import OFF, ON, find_flags
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name
 from unslow.look.logs.ollama.server_lines import see_device
 from unslow.look.logs.ollama.state import FactsByName, Line, Reading, Rules, parse_all_sizes, parse_size_bytes
@@ -24,7 +24,7 @@ _COUNTS = {
     "main_gpu": "main_gpu",
 }
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
-"""The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
+"""The last two are Ollama's own estimates before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
 _CONTEXTS = re.compile(r"--ctx-size[ =]((?:\d{3,8}\b(?:\s*(?:,|->|then|and|/)\s*(?:--ctx-size[ =])?)?){1,50})")
 _LAYERS = re.compile(
@@ -47,7 +47,7 @@ _NO_MEMORY = re.compile(
 
 @RULES("layers.model", "layers.offload", "memory.available", "memory.required", own=True)
 def _offload(reading: Reading, line: Line) -> bool:
-    """The plan of Ollama before 0.12: layers, and what was reckoned against what was free."""
+    """The plan of Ollama before 0.12: layers, and what was estimated against what was free."""
     fields, where = line.fields, line.where
     if not any(name.startswith(("layers.", "memory.")) for name in fields):
         return False
@@ -59,10 +59,10 @@ def _offload(reading: Reading, line: Line) -> bool:
         "layers": fields.get("layers.model", whole),
         "gpu_layers_set": fields.get("layers.requested", ""),
     }
-    load.facts |= {name: reported(int(text), where) for name, text in counts.items() if _COUNT.fullmatch(text)}
+    load.facts |= {name: reported_fact(int(text), where) for name, text in counts.items() if _COUNT.fullmatch(text)}
     split = re.findall(r"\d{1,5}", fields.get("layers.split", ""))
     if len(split) > 1:
-        load.facts["tensor_split"] = reported([float(part) for part in split], where)
+        load.facts["tensor_split"] = reported_fact([float(part) for part in split], where)
     for name, field in (
         ("asked_bytes", "memory.required.full"),
         ("kv_bytes", "memory.required.kv" if "memory.required.kv" in fields else "kv"),
@@ -70,13 +70,13 @@ def _offload(reading: Reading, line: Line) -> bool:
         ("size_vram_bytes", "memory.required.partial"),
     ):
         if (size := parse_size_bytes(fields.get(field, ""))) is not None:
-            load.facts[name] = reported(size, f"{where}: {field}")
+            load.facts[name] = reported_fact(size, f"{where}: {field}")
     # With `library=cpu` the memory that was free is the machine's, not a GPU's
     free = parse_all_sizes(fields.get("memory.available", ""))
     if free and fields.get("library") != "cpu" and "offload to cpu" not in fields.get("msg", ""):
-        load.facts["available_bytes"] = reported(sum(free), f"{where}: memory.available")
+        load.facts["available_bytes"] = reported_fact(sum(free), f"{where}: memory.available")
     if weights := parse_size_bytes(fields.get("memory.weights.total", "")):
-        load.model["weights_bytes"] = estimated(weights, f"{where}: memory.weights.total")
+        load.model["weights_bytes"] = estimated_fact(weights, f"{where}: memory.weights.total")
     return True
 
 
@@ -89,7 +89,7 @@ def _gpu_memory(reading: Reading, line: Line) -> bool:
         return False
     load = reading.load_with(f"gpu memory {name}", line)
     load.free[name] = free
-    load.facts["available_bytes"] = reported(sum(load.free.values()), line.where)
+    load.facts["available_bytes"] = reported_fact(sum(load.free.values()), line.where)
     return True
 
 
@@ -108,17 +108,17 @@ def _contexts(reading: Reading, line: Line) -> bool:
         return False
     for number in re.findall(r"\d{3,8}", found[1]):
         load = reading.load_with("context", line)
-        load.facts["context_length"] = reported(int(number), line.where)
+        load.facts["context_length"] = reported_fact(int(number), line.where)
     return True
 
 
 @RULES("selecting ", own=True)
-def _selected(reading: Reading, line: Line) -> bool:
+def _selected_library(reading: Reading, line: Line) -> bool:
     library = line.fields.get("library", "")
     if not library or "name" not in line.fields:
         return False
     load = reading.load_with("select", line)
-    load.facts["device_used"] = reported(see_device(reading, line), line.where)
+    load.facts["device_used"] = reported_fact(see_device(reading, line), line.where)
     return True
 
 
@@ -132,7 +132,7 @@ def _started_with(reading: Reading, line: Line) -> bool:
     if not path:
         return False
     load = reading.load_with("start", line)
-    load.model["path"] = reported(path, line.where)
+    load.model["path"] = reported_fact(path, line.where)
     # Without the model, its context, and what Ollama decides anew for each process
     flags = [word for before, word in pairwise(words) if word not in _OWN_FLAGS and before not in _OWN_FLAGS]
     load.settings = " ".join(flags)[:500]
@@ -142,8 +142,8 @@ def _started_with(reading: Reading, line: Line) -> bool:
         if name != "gpu_layers" or name not in load.facts:  # the plan says it better
             load.facts[name] = fact
     if _CPU_RUNNER.search(command):
-        load.facts["gpu_layers"] = reported(0, line.where)
-        reading.refused = reading.refused or (1, reported("it started the runner for the CPU", line.where))
+        load.facts["gpu_layers"] = reported_fact(0, line.where)
+        reading.refused = reading.refused or (1, reported_fact("it started the runner for the CPU", line.where))
     return True
 
 
@@ -158,8 +158,8 @@ def _request(reading: Reading, line: Line) -> bool:
 
 
 @RULES(" layers")
-def _offloaded(reading: Reading, line: Line) -> bool:
-    """`offloaded 20/33 layers to GPU`, and `31/33 layers` of somebody who talks of offloading."""
+def _offloaded_layers(reading: Reading, line: Line) -> bool:
+    """`offloaded 20/33 layers to GPU`, and `31/33 layers` in prose about offloading."""
     found = _LAYERS.search(line.text)
     if not found or not (found[3] or "offload" in line.text):
         return False
@@ -172,7 +172,7 @@ def _offloaded(reading: Reading, line: Line) -> bool:
     elif "layers" in load.kinds and load.facts["layers"].value > whole:
         return True  # a draft model beside the one that counts
     load.kinds.add("layers")
-    load.facts["gpu_layers"], load.facts["layers"] = reported(on_gpu, line.where), reported(whole, line.where)
+    load.facts["gpu_layers"], load.facts["layers"] = reported_fact(on_gpu, line.where), reported_fact(whole, line.where)
     return True
 
 
@@ -180,7 +180,7 @@ def _offloaded(reading: Reading, line: Line) -> bool:
 def _output_layer(reading: Reading, line: Line) -> bool:
     found = re.search(r"offloading output layer to (CPU|GPU)", line.text)
     if found:
-        reading.load.facts["output_on_gpu"] = reported(found[1] == "GPU", line.where)
+        reading.load.facts["output_on_gpu"] = reported_fact(found[1] == "GPU", line.where)
     return bool(found)
 
 
@@ -206,15 +206,15 @@ def _total(reading: Reading, line: Line) -> bool:
 
 
 @RULES("started in ", own=True)
-def _started(reading: Reading, line: Line) -> bool:
+def _load_done(reading: Reading, line: Line) -> bool:
     found = _STARTED.search(line.text)
     if not found:
         return False
     load = reading.load
     load.kinds.add("started")
     load.where, load.at = load.where or line.where, load.at or line.at
-    load.seconds = reported(float(found[1]), line.where)
-    load.facts["state"] = reported("loaded", line.where)
+    load.seconds = reported_fact(float(found[1]), line.where)
+    load.facts["state"] = reported_fact("loaded", line.where)
     load.facts.pop("load_error", None)
     load.facts.pop("allocation_failure", None)
     load.done = True
@@ -224,20 +224,19 @@ def _started(reading: Reading, line: Line) -> bool:
 @RULES(
     "error loading llama server", 'msg="Load failed"', "NewLlamaServer failed", "model is too large for system memory"
 )
-def _failed(reading: Reading, line: Line) -> bool:
-    """The load ended in an error; what comes after is another load."""
-    message = line.said()
+def _load_failed(reading: Reading, line: Line) -> bool:
+    message = line.message()
     load = reading.load
     if load.done:
         return False
     load.failed = True
     if "context canceled" in line.text:  # the client gave up, which says nothing of the load
         return True
-    load.facts["state"] = reported("failed", line.where)
-    load.facts["load_error"] = reported(message, line.where)
+    load.facts["state"] = reported_fact("failed", line.where)
+    load.facts["load_error"] = reported_fact(message, line.where)
     if _NO_MEMORY.search(message):
         failure = AllocationFailure(device="", what="unknown", message=message)
-        load.facts["allocation_failure"] = reported(failure, line.where)
+        load.facts["allocation_failure"] = reported_fact(failure, line.where)
     return True
 
 
@@ -245,7 +244,7 @@ def _failed(reading: Reading, line: Line) -> bool:
 def _flash_attention(reading: Reading, line: Line) -> bool:
     on = "enabling flash attention" in line.text
     if on or "flash attention enabled but not supported" in line.text:
-        reading.load_with("flash attention", line).facts["flash_attention"] = reported(on, line.where)
+        reading.load_with("flash attention", line).facts["flash_attention"] = reported_fact(on, line.where)
         return True
     return False
 
@@ -257,7 +256,7 @@ def _flash_attention(reading: Reading, line: Line) -> bool:
 def _plain_cache(reading: Reading, line: Line) -> bool:
     """A quantised cache was asked for and is not had: without flash attention it silently stays f16."""
     facts = reading.load_with("plain cache", line).facts
-    facts["kv_type_k"] = facts["kv_type_v"] = reported("f16", line.where)
+    facts["kv_type_k"] = facts["kv_type_v"] = reported_fact("f16", line.where)
     return True
 
 
@@ -270,17 +269,16 @@ def _cut_context(reading: Reading, line: Line) -> bool:
     reading.context_cut = Contradiction(
         about="context_length",
         statements=(
-            Statement(says=f"a context of {asked[:12]} tokens was asked for", source=line.where),
+            Statement(says=f"a context of {asked[:12]} tokens was requested", source=line.where),
             Statement(says=f"the model was trained with {trained[:12]}", source=line.where),
         ),
-        meaning=f"Ollama cuts it to {trained[:12]} tokens: what is longer is cut off, and no client is told",
+        meaning=f"Ollama caps it at {trained[:12]} tokens: longer prompts are truncated without notice",
     )
     return True
 
 
 @RULES("load failed; reducing automatic context", "load failed; evicting all other models")
 def _retry(reading: Reading, line: Line) -> bool:
-    """It could not load with the context of its own choice and takes a smaller one."""
     reading.close_load()
     return bool(line.fields)
 
@@ -292,33 +290,33 @@ def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
     Ollama had decided, and from 0.11 on often nothing at all: then the line `load request=` tells it.
     """
     words = command.split()
-    given = {flag.name: flag.value for flag in spelled_flags(words)}
+    given = {flag.name: flag.value for flag in find_flags(words)}
     counts = {name: int(value) for name, value in given.items() if _RUNNER_COUNT.fullmatch(value)}
-    facts: FactsByName = {name: reported(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
+    facts: FactsByName = {name: reported_fact(counts[flag], where) for flag, name in _COUNTS.items() if flag in counts}
     if given.get("flash_attention") in (*ON, *OFF):
-        facts["flash_attention"] = reported(given["flash_attention"] in ON, where)
+        facts["flash_attention"] = reported_fact(given["flash_attention"] in ON, where)
     if kind := given.get("kv_type_k") or _value(words, "--kv-cache-type"):
-        facts["kv_type_k"] = reported(kind, where)
-        facts["kv_type_v"] = reported(given.get("kv_type_v") or kind, where)
+        facts["kv_type_k"] = reported_fact(kind, where)
+        facts["kv_type_v"] = reported_fact(given.get("kv_type_v") or kind, where)
     for name, text in (
         ("split_mode", given.get("split_mode")),
         ("load_mode", _value(words, "--load-mode") or ("none" if "--no-mmap" in words else None)),
         ("speculative", _value(words, "--spec-type") or None),
     ):
         if text is not None:
-            facts[name] = reported(text, where)
+            facts[name] = reported_fact(text, where)
     shares = given.get("tensor_split", "").split(",")
     if all(re.fullmatch(r"\d{1,6}(?:\.\d{1,6})?", share) for share in shares):
-        facts["tensor_split"] = reported([float(share) for share in shares], where)
+        facts["tensor_split"] = reported_fact([float(share) for share in shares], where)
     if is_server:  # gets a number of layers only where a person set one; the context it always gets
         own = (("gpu_layers", "gpu_layers_set"), ("context", "context_set"))
-        facts |= {name: reported(counts[flag], where) for flag, name in own if flag in counts}
+        facts |= {name: reported_fact(counts[flag], where) for flag, name in own if flag in counts}
     elif "context" in given:  # its own runner: what is not there is off, unless the command names no setting at all
         if "gpu_layers" in counts or "gpu_layers" not in given:
-            facts["gpu_layers"] = reported(counts.get("gpu_layers", 0), where)
-        facts.setdefault("flash_attention", reported(value=False, source=f"{where}: no --flash-attn"))
+            facts["gpu_layers"] = reported_fact(counts.get("gpu_layers", 0), where)
+        facts.setdefault("flash_attention", reported_fact(value=False, source=f"{where}: no --flash-attn"))
         for name in ("kv_type_k", "kv_type_v"):
-            facts.setdefault(name, estimated("f16", f"{where}: no --kv-cache-type"))
+            facts.setdefault(name, estimated_fact("f16", f"{where}: no --kv-cache-type"))
     return facts | _per_slot(facts, where)
 
 
@@ -328,18 +326,18 @@ def request_facts(request: str, where: str) -> FactsByName:
     facts: FactsByName = {}
     for key, name in _REQUEST.items():
         if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
-            facts[name] = reported(int(value), where)
+            facts[name] = reported_fact(int(value), where)
     if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
-        facts["flash_attention"] = reported(flash in ("true", "enabled"), where)
+        facts["flash_attention"] = reported_fact(flash in ("true", "enabled"), where)
     if "KvCacheType" in given:
         kind = given["KvCacheType"]
-        fact = reported(kind, where) if kind else estimated("f16", f"{where}: no KvCacheType")
+        fact = reported_fact(kind, where) if kind else estimated_fact("f16", f"{where}: no KvCacheType")
         facts["kv_type_k"] = facts["kv_type_v"] = fact
     layers = given.get("GPULayers", "")
     if layers.isdecimal() or "GPULayers:[]" in request:
-        facts["gpu_layers"] = reported(int(layers or 0), where)
+        facts["gpu_layers"] = reported_fact(int(layers or 0), where)
     if given.get("UseMmap") in ("true", "false"):
-        facts["load_mode"] = reported("mmap" if given["UseMmap"] == "true" else "none", where)
+        facts["load_mode"] = reported_fact("mmap" if given["UseMmap"] == "true" else "none", where)
     return facts | _per_slot(facts, where)
 
 
@@ -347,7 +345,7 @@ def _per_slot(facts: FactsByName, where: str) -> FactsByName:
     """The context is given for all requests together."""
     if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
         return {}
-    return {"context_per_slot": reported(facts["context_length"].value // facts["slots"].value, where)}
+    return {"context_per_slot": reported_fact(facts["context_length"].value // facts["slots"].value, where)}
 
 
 def _value(words: list[str], flag: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import MIB, reported
+from unslow.facts.values import MIB, reported_fact
 from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds
 from unslow.look.processes import KEPT_VARIABLES
 
@@ -83,9 +83,9 @@ def _config(reading: Reading, line: Line) -> bool:
     reading.start_server()
     given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
     named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
-    # these stand there too where nobody set anything
+    # these are listed even where not set
     kept = {name: value for name, value in named.items() if value not in ("", "0", "false")}
-    reading.process["environment"] = reported(kept, line.where)
+    reading.process["environment"] = reported_fact(kept, line.where)
     reading.process.update(variable_facts(kept, line.where))
     return True
 
@@ -95,13 +95,12 @@ def _listening(reading: Reading, line: Line) -> bool:
     found = _LISTENING.search(line.text)
     if not found:
         return False
-    reading.process["version"] = reported(found[2], line.where)
+    reading.process["version"] = reported_fact(found[2], line.where)
     return True
 
 
 @RULES("inference compute", own=True)
 def _compute(reading: Reading, line: Line) -> bool:
-    """One device that it could use, or that there is only the CPU."""
     fields = line.fields
     library = fields.get("library", "")
     if not library:
@@ -110,7 +109,7 @@ def _compute(reading: Reading, line: Line) -> bool:
     if library != "cpu":
         see_device(reading, line)
     elif reading.refused is None:
-        reading.refused = (2, reported("inference compute: library=cpu", line.where))
+        reading.refused = (2, reported_fact("inference compute: library=cpu", line.where))
     return True
 
 
@@ -118,7 +117,7 @@ def _compute(reading: Reading, line: Line) -> bool:
 def _default_context(reading: Reading, line: Line) -> bool:
     number = line.fields.get("default_num_ctx", "")
     if _COUNT.fullmatch(number):
-        reading.process["context_default"] = reported(int(number), line.where)
+        reading.process["context_default"] = reported_fact(int(number), line.where)
     return True
 
 
@@ -136,10 +135,10 @@ def _cores(reading: Reading, line: Line) -> bool:
         return False
     cores, efficiency, threads = (int(text) for text in numbers.values())
     if line.fields.get("package", "0") == "0":  # one of several sockets says nothing of the others
-        reading.cpu["physical_cores"] = reported(cores, line.where)
-        reading.cpu["logical_cpus"] = reported(threads, line.where)
+        reading.cpu["physical_cores"] = reported_fact(cores, line.where)
+        reading.cpu["logical_cpus"] = reported_fact(threads, line.where)
         if efficiency:
-            reading.cpu["efficiency_cores"] = reported(efficiency, line.where)
+            reading.cpu["efficiency_cores"] = reported_fact(efficiency, line.where)
     return True
 
 
@@ -150,13 +149,13 @@ def _features(reading: Reading, line: Line) -> bool:
     for section in re.findall(r"\bCPU : ([^:\"]{1,1000})", line.fields.get("info", "")):
         built |= set(re.findall(r"\b(\w{2,20}) = 1\b", section))
     if built:
-        reading.process["build_features"] = reported(sorted(built), line.where)
+        reading.process["build_features"] = reported_fact(sorted(built), line.where)
     archs = re.search(r"\bARCHS ?= ?([\d,]{2,200})", line.text)
     if archs:
-        reading.process["build_architectures"] = reported(archs[1].strip(",").split(","), line.where)
+        reading.process["build_architectures"] = reported_fact(archs[1].strip(",").split(","), line.where)
     threads = line.fields.get("threads", "")
     if _COUNT.fullmatch(threads):
-        reading.load.facts["threads"] = reported(int(threads), line.where)
+        reading.load.facts["threads"] = reported_fact(int(threads), line.where)
     return bool(built or archs)
 
 
@@ -165,7 +164,7 @@ def _model(reading: Reading, line: Line) -> bool:
     """`architecture=gemma3 file_type=Q4_K_M num_tensors=1247`, as Ollama's own engine prints it."""
     for field, name in (("architecture", "architecture"), ("file_type", "quant")):
         if value := line.fields.get(field, ""):
-            reading.load.model[name] = reported(value[:40], line.where)
+            reading.load.model[name] = reported_fact(value[:40], line.where)
     return "architecture" in line.fields
 
 
@@ -173,7 +172,7 @@ def _model(reading: Reading, line: Line) -> bool:
 def _refuse(reading: Reading, line: Line, rank: int = 0) -> bool:
     """The reason beats the outcome, and the first of several reasons is kept."""
     if reading.refused is None or rank < reading.refused[0]:
-        reading.refused = (rank, reported(line.said(), line.where))
+        reading.refused = (rank, reported_fact(line.message(), line.where))
     return True
 
 
@@ -187,7 +186,7 @@ def _device_file(reading: Reading, line: Line) -> bool:
     """The file through which ROCm reaches the GPU may not be opened."""
     if not _NO_OPENING.search(line.text):
         return False
-    reading.system["kfd_access"] = reported(value=False, source=line.where)
+    reading.system["kfd_access"] = reported_fact(value=False, source=line.where)
     return _refuse(reading, line)
 
 
@@ -219,7 +218,7 @@ def _access(reading: Reading, line: Line) -> bool:
 
 @RULES("level=WARN", "level=ERROR", *_REMARKABLE)
 def _complaint(reading: Reading, line: Line) -> bool:
-    """What it complains of; caches of its web site's list of models are nobody's trouble."""
+    """What it complains of; caches of its web site's list of models do not matter."""
     if line.fields.get("source", "").startswith(_OTHER_MATTERS):
         return False
     reading.warn(line)
@@ -229,7 +228,7 @@ def _complaint(reading: Reading, line: Line) -> bool:
 def see_device(reading: Reading, line: Line) -> str:
     """Add to what is known of a device; its name. Before 0.12.4 `name` was what is `description` now."""
     fields, where = line.fields, line.where
-    # What follows `name=CUDA0` where somebody copied the description without its name and quotes
+    # What follows `name=CUDA0` where the description was copied without its name and quotes
     unquoted = re.search(r"\bname=[A-Za-z]+\d+ ([^=]{3,80}?)(?:\s\w+=|$)", line.text)
     name, description = fields.get("name", ""), fields.get("description") or (unquoted[1].strip() if unquoted else "")
     if not re.fullmatch(r"[A-Za-z]+\d+", name):
@@ -241,18 +240,18 @@ def see_device(reading: Reading, line: Line) -> str:
         **line.sizes(total_bytes="total", free_bytes="available"),
     }
     if fields.get("type") in ("discrete", "iGPU"):
-        changes["integrated"] = reported(fields["type"] == "iGPU", where)
+        changes["integrated"] = reported_fact(fields["type"] == "iGPU", where)
     elif fields.get("integrated") in ("true", "false"):
-        changes["integrated"] = reported(fields["integrated"] == "true", where)
+        changes["integrated"] = reported_fact(fields["integrated"] == "true", where)
     if fields.get("compute"):
-        changes["compute_capability"] = reported(fields["compute"], where)
+        changes["compute_capability"] = reported_fact(fields["compute"], where)
     if name in reading.devices or len(reading.devices) < KEPT_DEVICES:
         reading.devices[name] = (msgspec.structs.replace(old, **changes), where)
     return name
 
 
 def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
-    """What the server's variables set; nought leaves the choice to Ollama."""
+    """What the server's variables set; zero leaves the choice to Ollama."""
     facts: dict[str, Any] = {}
     for variable, name in (
         ("OLLAMA_NUM_PARALLEL", "slots"),
@@ -261,15 +260,15 @@ def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
     ):
         value = variables.get(variable, "")
         if _COUNT.fullmatch(value) and int(value):
-            facts[name] = reported(int(value), f"{where}: {variable}")
+            facts[name] = reported_fact(int(value), f"{where}: {variable}")
     alive = keep_alive_s(variables.get("OLLAMA_KEEP_ALIVE", ""))
     if alive is not None:
-        facts["keep_alive_s"] = reported(alive, f"{where}: OLLAMA_KEEP_ALIVE")
+        facts["keep_alive_s"] = reported_fact(alive, f"{where}: OLLAMA_KEEP_ALIVE")
     margin = variables.get("LLAMA_ARG_FIT_TARGET", "")
     if _COUNT.fullmatch(margin):
-        facts["fit_margin_bytes"] = reported(min(int(margin), 2**40) * MIB, f"{where}: LLAMA_ARG_FIT_TARGET")
+        facts["fit_margin_bytes"] = reported_fact(min(int(margin), 2**40) * MIB, f"{where}: LLAMA_ARG_FIT_TARGET")
     if (fit := variables.get("LLAMA_ARG_FIT", "").lower()) in ("on", "off", "1", "0", "true", "false"):
-        facts["fit"] = reported(fit in ("on", "1", "true"), f"{where}: LLAMA_ARG_FIT")
+        facts["fit"] = reported_fact(fit in ("on", "1", "true"), f"{where}: LLAMA_ARG_FIT")
     return facts
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
 from unslow.facts.snapshot import Contradiction
-from unslow.facts.values import NOT_LOOKED, Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, reported_fact
 
 FactsByName = dict[str, Known[Any]]
 Take = TypeVar("Take", bound=Callable[..., bool])
@@ -62,9 +62,9 @@ class Line(NamedTuple):
     def sizes(self, **names: str) -> "FactsByName":
         """Facts by the names of the fields that hold them, of those that are sizes."""
         found = ((fact, parse_size_bytes(self.fields.get(name, ""))) for fact, name in names.items())
-        return {fact: reported(size, self.where) for fact, size in found if size is not None}
+        return {fact: reported_fact(size, self.where) for fact, size in found if size is not None}
 
-    def said(self) -> str:
+    def message(self) -> str:
         """What the line tells a person, without what could name one."""
         message = self.fields.get("msg", "")
         if not message:
@@ -122,7 +122,7 @@ class Loading:
             asked_bytes=self.facts.get("asked_bytes", NOT_LOOKED),
             seconds=self.seconds or NOT_LOOKED,
             settings=self.settings,
-            requests=reported(self.requests, requests_where) if requests_where else NOT_LOOKED,
+            requests=reported_fact(self.requests, requests_where) if requests_where else NOT_LOOKED,
             used_until=self.used_until,
             stopped=self.stopped,
             failed=self.failed and not self.seconds,
@@ -187,7 +187,7 @@ class Reading:
         if kind in self.warnings or len(self.warnings) < KEPT_KINDS:
             same = self.warnings.setdefault(kind, [])
             if len(same) < KEPT_OF_A_KIND:
-                same.append(line.said())
+                same.append(line.message())
         self.warnings_where = self.warnings_where or line.where
 
     def is_ollama(self, line: Line) -> None:
@@ -197,7 +197,7 @@ class Reading:
 def parse_line(text: str, where: str) -> Line:
     """The fields of `time=... level=INFO msg="several words" key=value` by name; of one that is given twice the first.
 
-    A line that somebody quotes may have lost its head, quotes or brackets: fields are found wherever they stand.
+    A quoted line may have lost its head, quotes or brackets: fields are found wherever they stand.
     """
     text = text[:LONGEST_LINE]
     if '=\\"' in text:

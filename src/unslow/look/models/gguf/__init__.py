@@ -25,11 +25,11 @@ from unslow.facts.model import (
     packed_tensors,
     unpacked_tensors,
 )
-from unslow.facts.values import Absence, Fact, Known, estimated, not_found, reported
+from unslow.facts.values import Absence, Fact, Known, estimated_fact, not_found, reported_fact
 from unslow.look.models import is_file, named_failures, opened_file
 from unslow.look.models.gguf.header import Header, read_header
 from unslow.look.models.gguf.window import FileSource, PipeSource, Source
-from unslow.look.system import LookError, System, converted
+from unslow.look.system import LookError, System, convert_answer
 
 _EXPERT = re.compile(r"_(?:ch)?exps\.|\.ffn_(?:gate|up|down)\.\d+\.")  # all in one tensor, or one tensor each (2024)
 
@@ -82,24 +82,26 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def read_gguf(system: System, path: str) -> Gguf:
     """The header of the model at `path`, with all of its parts; the weights stay where they are."""
-    return _asked(system, path, lambda: _whole(path, part_paths(path), _opened))
+    return _ask_gguf(system, path, lambda: _read_parts(path, part_paths(path), _open_source))
 
 
 def read_gguf_pipe(system: System, descriptor: int = STANDARD_INPUT) -> Gguf:
     """The header of what is piped in, which is read no farther than that."""
-    return _asked(system, "-", lambda: _whole("-", ["standard input"], lambda _: _pipe(descriptor)))
+    return _ask_gguf(system, "-", lambda: _read_parts("-", ["standard input"], lambda _: _pipe(descriptor)))
 
 
 def read_gguf_url(system: System, url: str) -> Gguf:
     """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
     from unslow.look.system.web_file import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
 
-    return _asked(system, url, lambda: _whole(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
+    return _ask_gguf(
+        system, url, lambda: _read_parts(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S)))
+    )
 
 
-def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
+def _ask_gguf(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
     raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
-    gguf = converted(raw, Gguf, f"{name}: the recorded header does not fit")
+    gguf = convert_answer(raw, Gguf, f"{name}: the recorded header is not valid")
     try:
         check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
     except ValueError as error:
@@ -107,7 +109,7 @@ def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
     return gguf
 
 
-def _whole(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
+def _read_parts(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
     assembly = Assembly(path)
     for number, name in enumerate(names):
         hint = "the model needs all of its parts in one folder" if is_part(name) else ""
@@ -186,7 +188,7 @@ def check_part(header: Header, number: int, count: int) -> None:
     """LookError where the header tells of another part, or of another number of parts, than the name does."""
     of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
     if isinstance(of, int) and of > 1 and of != count:
-        unnamed = "its name does not tell which, so the others can't be found"
+        unnamed = "its name does not say which, so the others can't be found"
         raise LookError(f"is one of {of} parts, but {f'its name tells of {count}' if count > 1 else unnamed}")
     if count > 1 and isinstance(says, int) and says != number:
         raise LookError(f"is named as part {number + 1}, but says that it is part {says + 1}")
@@ -199,7 +201,7 @@ def part_paths(path: str) -> list[str]:
         return [path]
     stem, count = match[1], int(match[3])
     if not 0 < int(match[2]) <= count <= MOST_PARTS:
-        raise LookError(f"{path}: part {int(match[2])} of {count} can't be")
+        raise LookError(f"{path}: part {int(match[2])} of {count} is out of range (at most {MOST_PARTS} parts)")
     return [f"{stem}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
 
 
@@ -213,7 +215,7 @@ def part_urls(url: str) -> list[str]:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Source]:
+def _open_source(path: str) -> Iterator[Source]:
     with opened_file(path) as file:
         yield FileSource(file, os.fstat(file.fileno()).st_size)
 
@@ -235,16 +237,18 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
     keys = _Keys(gguf, source or gguf.path)
     heads, width = keys.count("attention.head_count"), keys.count("embedding_length")
     head_length = _quotient(width, heads)
-    experts = keys.count("expert_count", reported(0, f"{keys.source}: no expert_count"))
+    experts = keys.count("expert_count", reported_fact(0, f"{keys.source}: no expert_count"))
     # The architecture's own keys; others name people and paths, and say nothing about memory
     prefix = f"{gguf.metadata.get('general.architecture')}."
-    metadata = reported({k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{keys.source}: metadata")
+    metadata = reported_fact(
+        {k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{keys.source}: metadata"
+    )
     tokens = gguf.array_lengths.get("tokenizer.ggml.tokens")
-    listed = None if tokens is None else reported(tokens, f"{keys.source}: tokenizer.ggml.tokens")
+    listed = None if tokens is None else reported_fact(tokens, f"{keys.source}: tokenizer.ggml.tokens")
     no_table = not_found(f"{keys.source}: the recording has no list of tensors", "record it again")
     return Model(
         name=keys.text("general.name"),
-        path=reported(gguf.path, keys.source),
+        path=reported_fact(gguf.path, keys.source),
         architecture=keys.text("general.architecture"),
         quant=_quant(keys),
         layers=keys.count("block_count"),
@@ -256,10 +260,10 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
         value_length=keys.count("attention.value_length", head_length),
         vocabulary=keys.count("vocab_size", listed),
         experts=experts,
-        experts_used=keys.count("expert_used_count", reported(0, f"{keys.source}: no expert_used_count")),
+        experts_used=keys.count("expert_used_count", reported_fact(0, f"{keys.source}: no expert_used_count")),
         expert_width=_expert_width(keys, experts),
-        made_up=reported(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
-        tensors=no_table if gguf.table is None else reported(gguf.table, f"{keys.source}: tensors"),
+        made_up=reported_fact(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
+        tensors=no_table if gguf.table is None else reported_fact(gguf.table, f"{keys.source}: tensors"),
         metadata=metadata,
         **_sizes(gguf.tensors, f"{keys.source}: tensors"),
     )
@@ -281,36 +285,36 @@ class _Keys:
         if isinstance(value, list):
             value = max(value, default=None)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_COUNT:
-            return reported(value, f"{self.source}: {key}")
+            return reported_fact(value, f"{self.source}: {key}")
         return default if default is not None else not_found(f"{self.source} has no {key}")
 
     def text(self, key: str) -> Fact[str]:
         value = self.gguf.metadata.get(key)
         if isinstance(value, str) and value:
-            return reported(value, f"{self.source}: {key}")
+            return reported_fact(value, f"{self.source}: {key}")
         return not_found(f"{self.source} has no {key}")
 
 
 def _quant(keys: _Keys) -> Fact[str]:
     file_type = keys.number("general.file_type")
     if isinstance(file_type, Known) and (pair := file_types().get(file_type.value & ~_GUESSED)):
-        return reported(pair[0].name, file_type.source)
+        return reported_fact(pair[0].name, file_type.source)
     types = keys.gguf.tensors.type_bytes
     if not types:
         return not_found(f"{keys.source} has no tensors")
-    return estimated(max(types, key=lambda t: types[t]), f"{keys.source}: the type of most tensors")
+    return estimated_fact(max(types, key=lambda t: types[t]), f"{keys.source}: the type of most tensors")
 
 
 def _quotient(width: Fact[int], heads: Fact[int]) -> Fact[int]:
     """A head's share of the width, which is its length where the header gives none."""
     if isinstance(width, Known) and isinstance(heads, Known) and heads.value:
-        return estimated(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
+        return estimated_fact(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
     return not_found("the header gives neither the length of a head nor width and heads")
 
 
 def _expert_width(keys: _Keys, experts: Fact[int]) -> Fact[int]:
     if experts.value_or(0) == 0:
-        return reported(0, experts.source) if isinstance(experts, Known) else experts
+        return reported_fact(0, experts.source) if isinstance(experts, Known) else experts
     return keys.count("expert_feed_forward_length", keys.count("feed_forward_length"))
 
 
@@ -326,7 +330,7 @@ def _sizes(tensors: Tensors, source: str) -> dict[str, Any]:
         tensors.output_bytes or tensors.token_table_bytes,
         not tensors.output_bytes,
     )
-    return {name: reported(value, source) for name, value in zip(names, values, strict=True)}
+    return {name: reported_fact(value, source) for name, value in zip(names, values, strict=True)}
 
 
 def blueprint(gguf: Gguf) -> Blueprint:
@@ -355,4 +359,4 @@ def shortfall(gguf: Gguf) -> str:
     """A sentence on a file that ends too soon; empty for a whole one."""
     if not gguf.missing_bytes:
         return ""
-    return f"{gguf.path} is not whole: {gguf.missing_bytes} bytes are missing, from the tensor {gguf.cut_tensor} on"
+    return f"{gguf.path} is incomplete: {gguf.missing_bytes} bytes are missing, from the tensor {gguf.cut_tensor} on"

@@ -1,6 +1,6 @@
 """The bytes of a GGUF header: metadata and the list of tensors with their places, never a weight.
 
-Versions 1 to 3, little and big endian. A header comes from a stranger: every count and length is checked before
+Versions 1 to 3, little and big endian. A header is untrusted input: every count and length is checked before
 anything is made of it.
 """
 
@@ -99,7 +99,7 @@ def read_header(source: Source) -> Header:
 
 
 def read_metadata(window: Window, count: int) -> tuple[dict[str, MetadataValue], dict[str, int], int]:
-    """The values of so many keys, the lengths of what was stepped over, and the alignment; LookError for what can't be.
+    """The values of `count` keys, the lengths of what was skipped, and the alignment; LookError for anything not valid.
 
     Tensors start at multiples of the alignment.
     """
@@ -128,7 +128,7 @@ def read_name(window: Window, longest: int, what: str) -> str:
     length = window.length()
     if length > longest:
         raise LookError(f"has a {what} with a name of {length} bytes; this program reads up to {longest}")
-    name = window.kept(length)
+    name = window.keep_bytes(length)
     try:
         text = name.decode()
     except UnicodeDecodeError as error:
@@ -146,13 +146,12 @@ def _read_scalar(window: Window, kind: int) -> tuple[str | float | None, int]:
         raise LookError(f"has a value of the unknown type {kind}")
     length = window.length()
     if length <= LONGEST_VALUE_BYTES:
-        return window.kept(length).decode("utf-8", "replace"), length
+        return window.keep_bytes(length).decode("utf-8", "replace"), length
     window.skip(length)
     return None, length
 
 
 def _read_array(window: Window) -> tuple[list[int] | None, int]:
-    """A short array of whole numbers or flags; of any other, the length."""
     kind, count = window.integer("I"), window.length()
     if kind == _STRING:
         window.skip_strings(count)
@@ -175,7 +174,7 @@ def _read_info(window: Window) -> TensorInfo:
     shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
     if prod(shape) > LARGEST_TENSOR_ELEMENTS:
         elements = " × ".join(map(str, shape))
-        raise LookError(f"has a tensor, {name[:64]!r}, of {elements} elements, which no machine holds")
+        raise LookError(f"has a tensor, {name[:64]!r}, of {elements} elements, more than any machine holds")
     return TensorInfo(name, shape, window.integer("I"), window.integer("Q"))
 
 
@@ -189,7 +188,7 @@ def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[P
         quant = quants_by_ggml_type().get(info.type)
         row = info.shape[0] if info.shape else 1
         if quant and row % quant.block_elements:
-            blocks = f"rows of {row} elements, which are no whole blocks of {quant.block_elements}"
+            blocks = f"rows of {row} elements, which are not whole blocks of {quant.block_elements}"
             raise LookError(f"has a tensor, {info.name[:64]!r}, of the type {quant.name} with {blocks}")
         elements: int = prod(info.shape)
         after = bisect_right(starts, info.offset)
@@ -204,7 +203,7 @@ def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTen
     """The same, or a LookError where a tensor lies where none can, or two lie in one place."""
     for tensor, offset in placed:
         if offset % alignment:
-            raise LookError(f"has a tensor, {tensor.name[:64]!r}, at {offset}, which is no multiple of {alignment}")
+            raise LookError(f"has a tensor, {tensor.name[:64]!r}, at {offset}, which is not a multiple of {alignment}")
         if offset + tensor.bytes > FARTHEST_BYTES:
             raise LookError(f"has a tensor, {tensor.name[:64]!r}, that ends an exabyte away")
     for one, next_one in pairwise(_in_order(placed)):

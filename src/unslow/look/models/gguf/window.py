@@ -58,13 +58,13 @@ class Window:
         return self._source.size
 
     def check_room(self, count: int) -> None:
-        """LookError where the file can't have so many more bytes of header."""
+        """LookError where the file can't have that many more header bytes."""
         size = self.size
         if size is None and count > MOST_HEADER_BYTES - self.place:
             raise _too_long()
         if size is not None and count > size - self.place:
             left = max(0, size - self.place)
-            raise LookError(f"is cut short: its header speaks of {count} more bytes where {left} are left")
+            raise LookError(f"is truncated: its header needs {count} more bytes, and {left} are left")
 
     def skip(self, count: int) -> None:
         self.check_room(count)
@@ -86,14 +86,14 @@ class Window:
         wanted = least - len(kept)
         data = self._source.read(place + len(kept), wanted, WINDOW_BYTES - len(kept))
         if len(data) < wanted:
-            raise LookError("is cut short: it ends within its header")
+            raise LookError("is truncated: it ends within its header")
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
             raise _too_long()
         self._data, self._start, self._at = kept + data, place, 0
 
     def numbers(self, code: str, count: int = 1) -> tuple[Any, ...]:
-        """So many numbers of one type, by its code in `struct`."""
+        """`count` numbers of one type, by its code in `struct`."""
         form = f"{self._order}{count}{code}"
         return struct.unpack(form, self.take(struct.calcsize(form)))
 
@@ -106,7 +106,7 @@ class Window:
     def lengths(self, count: int) -> tuple[int, ...]:
         return self.numbers(self._length.format[1:], count)
 
-    def kept(self, count: int) -> bytes:
+    def keep_bytes(self, count: int) -> bytes:
         """The bytes of a text that will be kept."""
         self._keep(count)
         return self.take(count)
@@ -121,13 +121,13 @@ class Window:
             raise LookError(f"has more than {MOST_KEPT_BYTES >> 20} MiB of names, short texts and short arrays")
 
     def check_items(self, count: int, least_bytes: int, most: int, what: str) -> None:
-        """LookError where so many things, each of `least_bytes` or more, can't be in the rest of the file."""
+        """LookError where that many items, each of `least_bytes` or more, don't fit the rest of the file."""
         if count > most:
-            raise LookError(f"speaks of {count} {what}; this program reads up to {most}")
+            raise LookError(f"declares {count} {what}; at most {most} are read")
         self.check_room(count * least_bytes)
 
     def skip_strings(self, count: int) -> None:
-        """Step over so many strings, from window to window."""
+        """Step over `count` strings, from window to window."""
         self.check_items(count, self._length.size, self._strings_left, "strings")
         self._strings_left -= count
         while count:
@@ -176,7 +176,7 @@ class PipeSource:
     def _next(self, most: int) -> bytes:
         # Windows can wait for sockets alone: a pipe is read there however long it says nothing
         if sys.platform != "win32" and not select.select([self._descriptor], [], [], self._silence_s)[0]:
-            raise LookError(f"says nothing for {self._silence_s:g} s")
+            raise LookError(f"sent nothing for {self._silence_s:g} s")
         chunk = os.read(self._descriptor, min(most, _PIPE_BYTES))
         self._place += len(chunk)
         return chunk

@@ -19,7 +19,7 @@ from unslow.facts.stored_model import Kind, Place, StoredFile, StoredModel
 from unslow.look.models import gguf, safetensors
 from unslow.look.models.hf_config import MOST_CONFIG_BYTES, parse_config
 from unslow.look.models.stores._folders import Contents, NamedFile, NamedFolder
-from unslow.look.system import LookError, System, converted, try_look
+from unslow.look.system import LookError, System, convert_answer, try_look
 
 _TYPES = {"adapter": Kind.ADAPTER, "imatrix": Kind.OTHER, "mmproj": Kind.PROJECTOR}  # gguf-py, constants.py, GGUFType
 _GGUF_ENCODERS = ("bert", "t5encoder", "gemma-embedding", "llama-embed")  # or with a prefix or suffix: nomic-bert-moe
@@ -51,7 +51,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         return self.variable("XDG_CACHE_HOME") or f"{self.home}/.cache"
 
 
-class Seen:
+class VisitedPlaces:
     """What was found at each place; a place that two stores share is looked at once."""
 
     def __init__(self) -> None:
@@ -77,9 +77,9 @@ class Seen:
         self.notices += contents.notices
 
 
-def find_everywhere(system: System, more: Sequence[str] = ()) -> Seen:
+def find_everywhere(system: System, more: Sequence[str] = ()) -> VisitedPlaces:
     """The models in every store of this machine and in further folders or files, before their headers are read."""
-    around, seen = read_surroundings(system), Seen()
+    around, seen = read_surroundings(system), VisitedPlaces()
     for store in all_stores():
         for place in store.places(system, around):
             seen.look(system, place, store)
@@ -90,14 +90,14 @@ def find_everywhere(system: System, more: Sequence[str] = ()) -> Seen:
 
 def find_at(system: System, path: str) -> list[StoredModel]:
     """The models in one folder or file, before their headers are read; LookError where there is no such thing."""
-    seen = Seen()
+    seen = VisitedPlaces()
     _look_at(system, path, seen)
     if seen.places and seen.places[0].why and not seen.models:
         raise LookError(seen.places[0].why)
     return seen.models
 
 
-def _look_at(system: System, path: str, seen: Seen) -> None:
+def _look_at(system: System, path: str, seen: VisitedPlaces) -> None:
     try:
         names = system.list_dir(path)
     except LookError:
@@ -122,14 +122,14 @@ def read_surroundings(system: System) -> Surroundings:
         return {"home": _absolute("~"), "variables": {name: _absolute(value) for name, value in set_ones.items()}}
 
     raw = system.ask("surroundings of model stores", ask)
-    return converted(raw, Surroundings, "the recorded surroundings do not fit")
+    return convert_answer(raw, Surroundings, "the recorded surroundings are not valid")
 
 
 def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expandvars(os.path.expanduser(path)))  # noqa: PTH100, PTH111 (as the tools do it)
 
 
-def described(system: System, model: StoredModel) -> StoredModel:
+def with_header(system: System, model: StoredModel) -> StoredModel:
     """The model with what its header tells; a header that can't be read makes it a broken one."""
     if model.broken or model.kind is Kind.REMOTE:
         return model

@@ -17,7 +17,7 @@ from unslow.facts.stored_model import Kind, StoredFile, StoredModel
 from unslow.facts.values import Absence
 from unslow.look.models.gguf import part_paths
 from unslow.look.models.safetensors import checkpoint_sets
-from unslow.look.system import LookError, System, converted, read_text
+from unslow.look.system import LookError, System, convert_answer, read_text
 
 MOST_ENTRIES = 200_000
 DEEPEST = 8
@@ -84,9 +84,9 @@ Naming = Callable[[str, str], Names]
 
 
 def read_tree(system: System, root: str, deepest: int = DEEPEST) -> Tree:
-    """Every file below `root`, sorted; LookError where it is no folder that can be read."""
+    """Every file below `root`, sorted; LookError where it is not a readable folder."""
     raw = system.ask(f"tree {root}", lambda: msgspec.to_builtins(_tree(root, deepest)))
-    return converted(raw, Tree, f"{root}: the recorded folder does not fit")
+    return convert_answer(raw, Tree, f"{root}: the recorded folder is not valid")
 
 
 def _tree(root: str, deepest: int) -> Tree:
@@ -158,8 +158,8 @@ def _inode(status: os.stat_result) -> str:
 
 def tree_notices(place: str, tree: Tree) -> list[str]:
     """What could not be seen below a place."""
-    cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was not looked at"] if tree.cut else []
-    return cut + [f"not looked into: {path}" for path in tree.unreadable]
+    cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was skipped"] if tree.cut else []
+    return cut + [f"skipped: {path}" for path in tree.unreadable]
 
 
 def quant_tag(stem: str) -> str:
@@ -209,7 +209,7 @@ class _Folder:
         for name in (name for name in self._leaves if name.endswith(".gguf")):
             try:
                 wholes.add(tuple(part_paths(name)))
-            except LookError:  # a number that can't be: reading it will say so
+            except LookError:  # a part number out of range: reading it will say so
                 wholes.add((name,))
         for parts in map(list, sorted(wholes)):
             stem = _PART.sub("", parts[0].removesuffix(".gguf"))
@@ -221,9 +221,9 @@ class _Folder:
             own = stem == "model" or (len(sets) == 1 and any(name in self._leaves for name in _CONFIGS))
             kind = Kind.ADAPTER if stem in _ADAPTERS else Kind.MODEL
             yield "" if own else stem, self._model(parts, "" if own else parts[0], "safetensors", kind)
-        yield from self._unfinished()
+        yield from self._unfinished_downloads()
 
-    def _unfinished(self) -> Iterator[tuple[str, StoredModel]]:
+    def _unfinished_downloads(self) -> Iterator[tuple[str, StoredModel]]:
         for name in self._leaves:
             whole = next((name.removesuffix(end) for end in _UNFINISHED if name.endswith(end)), "")
             stem, _, form = whole.rpartition(".")
@@ -234,7 +234,7 @@ class _Folder:
     def _model(self, parts: Sequence[str], name: str, form: str, kind: Kind) -> StoredModel:
         leaves = [self._leaves[p] for p in parts if p in self._leaves]
         faults = (
-            f"{p} is a link that leads nowhere" if p in self._leaves else f"{p} is missing"
+            f"{p} is a broken link" if p in self._leaves else f"{p} is missing"
             for p in parts
             if p not in self._leaves or self._leaves[p].bytes < 0
         )
@@ -292,7 +292,7 @@ def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
     notices = tree_notices(place, tree)
     for folder, leaves in repositories.items():
         models += _repository(system, place, folder, leaves, tool)
-        notices += _unfinished(folder, leaves)
+        notices += _unfinished_downloads(folder, leaves)
     return Contents(models, notices)
 
 
@@ -323,7 +323,7 @@ def _current(system: System, repository: str, leaves: list[Leaf]) -> str:
     return ""
 
 
-def _unfinished(folder: str, leaves: list[Leaf]) -> Iterator[str]:
+def _unfinished_downloads(folder: str, leaves: list[Leaf]) -> Iterator[str]:
     parts = [leaf for leaf in leaves if leaf.path.startswith("blobs/") and leaf.name.endswith(".incomplete")]
     if parts:
         files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
@@ -363,7 +363,7 @@ class NamedFile:
         """A model whose name does not tell that it is one, such as a blob of Ollama's."""
         path = f"{self._folder}/{leaf.name}"
         if system.read_head(path, len(_MAGIC)) != _MAGIC:
-            raise LookError(f"{path}: is no model; those start with GGUF or end in .safetensors")
+            raise LookError(f"{path}: not a model (a model starts with GGUF or ends in .safetensors)")
         file = StoredFile(path, leaf.bytes, leaf.inode)
         return StoredModel(
             name=leaf.name, tool=self.TOOL, format="gguf", path=path, place=self._folder, files=(file,),

@@ -34,7 +34,7 @@ def find(system: System, place: str) -> Contents:
 
 
 def _names(stem: str, known: Sequence[str]) -> Names:
-    """The file's repository is told by a manifest beside it; in the file's own name it can't be told from the rest."""
+    """A manifest beside the file names its repository; the file name alone does not separate it."""
     for repository in known:
         start = repository.replace("/", "_") + "_"
         if stem.startswith(start):

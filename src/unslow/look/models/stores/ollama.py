@@ -83,7 +83,7 @@ def find(system: System, place: str) -> Contents:
     models = [store.model(leaf) for leaf in manifests[:MOST_MANIFESTS]]
     notices = tree_notices(place, tree) + store.left_over()
     if len(manifests) > MOST_MANIFESTS:
-        notices.append(f"{place} has {len(manifests)} models; {MOST_MANIFESTS} were looked at")
+        notices.append(f"{place} has {len(manifests)} models; {MOST_MANIFESTS} were read")
     return Contents(models, notices)
 
 
@@ -129,7 +129,7 @@ class _Store:
         """What no manifest speaks of: downloads that broke off, and models that were replaced."""
         left = [leaf for name, leaf in self._blobs.items() if name.startswith("sha256-") and name not in self._used]
         size = sum(leaf.bytes for leaf in left)
-        return [f"{self._place}: {size} bytes lie in blobs that belong to no model"] if left else []
+        return [f"{self._place}: {size} bytes are in blobs that belong to no model"] if left else []
 
     def _path(self, layer: Layer) -> str:
         return f"{self._place}/blobs/{layer.blob}"
@@ -146,7 +146,7 @@ class _Store:
             if there < 0:
                 return f"its blob {short} is missing"
             if there != layer.size:
-                return f"its blob {short} has {there} bytes where {layer.size} are due"
+                return f"its blob {short} has {there} bytes instead of {layer.size}"
         return ""
 
     def _json(self, layers: Sequence[Layer]) -> Config:
@@ -155,7 +155,7 @@ class _Store:
 
 
 def parse_name(path: str) -> str:
-    """The name that Ollama shows for a manifest at `host/namespace/model/tag`; empty where that is no such path."""
+    """The name that Ollama shows for a manifest at `host/namespace/model/tag`; empty where that is not such a path."""
     steps = path.split("/")
     if len(steps) != _STEPS or steps[3].startswith("."):
         return ""

@@ -11,17 +11,17 @@ from unslow.look.command_writer import (
     PLACE,
     Advice,
     Answer,
+    ChangeRequest,
     Program,
     Turn,
-    Wanted,
     Words,
     quant_by_file,
     restart,
 )
 from unslow.look.runtimes._engine_commands import switched_off_by
-from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
+from unslow.look.runtimes.koboldcpp.flags import FLAGS, find_flags, without_secrets
 
-_ALL_LAYERS = "999"  # More than any model has: less than nought lets KoboldCpp choose
+_ALL_LAYERS = "999"  # More than any model has: a negative number lets KoboldCpp choose
 _CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood by every version
 _LOAD_MODES = {"none": (), "mmap": ("--usemmap",), "mlock": ("--usemlock",), "mmap+mlock": ("--usemmap", "--usemlock")}
 
@@ -29,27 +29,27 @@ _LOAD_MODES = {"none": (), "mmap": ("--usemmap",), "mlock": ("--usemlock",), "mm
 def _value_of(*names: str) -> Turn:
     """A flag with a value, that of the first of these settings; None leaves all of them to KoboldCpp."""
 
-    def turn(value: Setting, _wanted: Wanted) -> Answer:
+    def turn(value: Setting, _wanted: ChangeRequest) -> Answer:
         if isinstance(value, bool):
-            return f"{value!r} is no value of it"
+            return f"{value!r} is not a valid value"
         return Words(names, () if value is None else (FLAGS[names[0]].spellings[0], str(value)))
 
     return turn
 
 
-def _cache_type(value: Setting, _wanted: Wanted) -> Answer:
+def _cache_type(value: Setting, _wanted: ChangeRequest) -> Answer:
     if value not in (None, *_CACHE_TYPES):
-        return f"KoboldCpp has no cache of {value}"
+        return f"KoboldCpp has no {value} KV cache"
     return _value_of("quantkv")(None if value is None else _CACHE_TYPES[str(value)], _wanted)
 
 
-def _load_mode(value: Setting, _wanted: Wanted) -> Answer:
+def _load_mode(value: Setting, _wanted: ChangeRequest) -> Answer:
     if value not in (None, *_LOAD_MODES):
-        return f"{value!r} is no value of it"
+        return f"{value!r} is not a valid value"
     return Words(("usemmap", "nommap", "usemlock"), _LOAD_MODES.get(str(value), ()))
 
 
-def _drafting(value: Setting, _wanted: Wanted) -> Answer:
+def _drafting(value: Setting, _wanted: ChangeRequest) -> Answer:
     names = ("draftmodel", "usemtp")
     if not value or value == "none":
         return Words(names)
@@ -96,7 +96,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.GPU_BACKEND: lambda value, _wanted: Advice(
         [
             "--usevulkan" if value == "Vulkan" else "--usecuda",
-            by_hand("take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
+            by_hand("use the KoboldCpp build for it; `--usevulkan` works with any GPU"),
         ]
     ),
     Knob.OTHER_PROCESS: restart(without_secrets),
@@ -106,14 +106,14 @@ _TURNS: Mapping[Knob, Turn] = {
 _PROGRAM = Program(
     "KoboldCpp",
     _TURNS,
-    spelled_flags,
+    find_flags,
     without_secrets,
     bare=lambda at_hand: [
         at_hand.program or "koboldcpp",
         *(["--model", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
-    no_model="put `--model FILE` into the line: which file the model is in is not known",
-    has_model=lambda command: any(flag.name == "model_param" for flag in spelled_flags(command)),
+    no_model="put `--model FILE` into the line: the model file is unknown",
+    has_model=lambda command: any(flag.name == "model_param" for flag in find_flags(command)),
     removal=lambda names, command: "" if command else f"remove {FLAGS[names[0]].spellings[0]}",
 )
 commands_for = _PROGRAM.commands_for

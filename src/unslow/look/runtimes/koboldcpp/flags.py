@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import MIB, Fact, Known, estimated, failed, not_found, reported
+from unslow.facts.values import MIB, Fact, Known, estimated_fact, failed_fact, not_found, reported_fact
 from unslow.look.command_line import COMMAND, Setting, with_secrets_hidden
 from unslow.look.runtimes._given_settings import GivenSettings
 
@@ -41,7 +41,7 @@ class Flag(NamedTuple):
     older_names: tuple[str, ...] = ()
 
 
-class Given(NamedTuple):
+class GivenValue(NamedTuple):
     """A setting as it was written, and where."""
 
     values: tuple[str, ...]
@@ -52,21 +52,17 @@ class Given(NamedTuple):
         return self.values[0] if self.values else ""
 
 
-Settings = Mapping[str, Given]
-NOT_GIVEN = Given((), "")
+Settings = Mapping[str, GivenValue]
+NOT_GIVEN = GivenValue((), "")
 
 
-class Spelled(NamedTuple):
+class GivenFlag(NamedTuple):
     """A known flag on a command line: which, the words it takes up, and its values."""
 
     name: str
     start: int
     end: int
     values: tuple[str, ...]
-
-
-def _switch(*spellings: str) -> Flag:
-    return Flag(spellings, Takes.NOTHING, "true")
 
 
 FLAGS: dict[str, Flag] = {
@@ -80,26 +76,26 @@ FLAGS: dict[str, Flag] = {
     "usecuda": Flag(("--usecublas", "--usecuda", "--usehipblas"), Takes.SEVERAL, older_names=("usecublas",)),
     "usevulkan": Flag(("--usevulkan",), Takes.SEVERAL),
     "useclblast": Flag(("--useclblast",), Takes.SEVERAL),
-    "usecpu": _switch("--usecpu"),
+    "usecpu": Flag(("--usecpu",), Takes.NOTHING, "true"),
     "device": Flag(("--device", "-dev")),
     "maingpu": Flag(("--maingpu", "--main-gpu", "-mg")),
     "tensor_split": Flag(("--tensor_split", "--tensorsplit", "--tensor-split", "-ts"), Takes.SEVERAL),
     "splitmode": Flag(("--splitmode", "--split-mode", "-sm")),
-    "lowvram": _switch("--lowvram", "-nkvo", "--no-kv-offload"),
+    "lowvram": Flag(("--lowvram", "-nkvo", "--no-kv-offload"), Takes.NOTHING, "true"),
     "moecpu": Flag(("--moecpu", "--n-cpu-moe", "-ncmoe"), Takes.PERHAPS, "999"),
     "overridetensors": Flag(("--overridetensors", "--override-tensor", "-ot")),
-    "autofit": _switch("--autofit", "--fit", "-fit"),
+    "autofit": Flag(("--autofit", "--fit", "-fit"), Takes.NOTHING, "true"),
     "autofitpadding": Flag(("--autofitpadding",)),
-    "usemmap": _switch("--usemmap"),
-    "nommap": _switch("--nommap"),
-    "usemlock": _switch("--usemlock", "--mlock"),
+    "usemmap": Flag(("--usemmap",), Takes.NOTHING, "true"),
+    "nommap": Flag(("--nommap",), Takes.NOTHING, "true"),
+    "usemlock": Flag(("--usemlock", "--mlock"), Takes.NOTHING, "true"),
     # context and caches
     "contextsize": Flag(("--contextsize", "--ctx-size", "-c")),
     "quantkv": Flag(("--quantkv",)),
-    "flashattention": _switch("--flashattention"),
-    "noflashattention": _switch("--noflashattention", "--no-flash-attn", "-nofa"),
-    "nofastforward": _switch("--nofastforward"),
-    "noswa": _switch("--noswa", "--swa-full"),
+    "flashattention": Flag(("--flashattention",), Takes.NOTHING, "true"),
+    "noflashattention": Flag(("--noflashattention", "--no-flash-attn", "-nofa"), Takes.NOTHING, "true"),
+    "nofastforward": Flag(("--nofastforward",), Takes.NOTHING, "true"),
+    "noswa": Flag(("--noswa", "--swa-full"), Takes.NOTHING, "true"),
     "parallelrequests": Flag(("--parallelrequests", "--continuous-batching", "--contbatch")),
     # the work itself
     "threads": Flag(("--threads", "-t")),
@@ -107,8 +103,8 @@ FLAGS: dict[str, Flag] = {
     "batchsize": Flag(("--blasbatchsize", "--batchsize", "--batch-size", "-b"), older_names=("blasbatchsize",)),
     "draftmodel": Flag(("--draftmodel", "--model-draft", "-md")),
     "draftamount": Flag(("--draftamount", "--draft-max", "--draft-n", "--spec-draft-n-max")),
-    "usemtp": _switch("--usemtp"),
-    # what nobody else may see
+    "usemtp": Flag(("--usemtp",), Takes.NOTHING, "true"),
+    # secrets
     "password": Flag(("--password",)),
     "hordekey": Flag(("--hordekey",)),
     "prompt": Flag(("--prompt", "-p")),
@@ -119,16 +115,16 @@ _WORDS_AFTER = {"usecuda": ("all", "mmq", "nommq", "normal", "lowvram", "rowspli
 """What may follow a flag besides numbers, so that it does not swallow the model's name."""
 
 
-def parse_command(command: Sequence[str]) -> dict[str, Given]:
+def parse_command(command: Sequence[str]) -> dict[str, GivenValue]:
     """The settings of a command line; a model and a port may stand there without a flag."""
     start = program_end(command)
     found, taken = {}, set[int]()
-    for name, first, end, values in spelled_flags(command):
-        found[name] = Given(values, COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[first:end])}")
+    for name, first, end, values in find_flags(command):
+        found[name] = GivenValue(values, COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[first:end])}")
         taken.update(range(first, end))
     bare = [w for at, w in enumerate(command) if at >= start and at not in taken and not w.startswith("-")]
     for name, word in zip(("model_param", "port"), bare, strict=False):
-        found.setdefault(name, Given((word,), f"{COMMAND}: {word}"))
+        found.setdefault(name, GivenValue((word,), f"{COMMAND}: {word}"))
     return found
 
 
@@ -138,7 +134,7 @@ def program_end(command: Sequence[str]) -> int:
     return scripts[0] + 1 if scripts else 1
 
 
-def spelled_flags(command: Sequence[str]) -> list[Spelled]:
+def find_flags(command: Sequence[str]) -> list[GivenFlag]:
     """The known flags of a command line, in order."""
     found, at = [], program_end(command)
     while at < len(command):
@@ -149,13 +145,12 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
             continue
         values = (attached,) if equals else _following(name, command, at + 1)
         end = at + 1 if equals else at + 1 + len(values)
-        found.append(Spelled(name, at, end, values or (FLAGS[name].alone,)))
+        found.append(GivenFlag(name, at, end, values or (FLAGS[name].alone,)))
         at = end
     return found
 
 
 def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
-    """The words after a flag that are its values."""
     takes = FLAGS[name].takes
 
     def belongs(word: str) -> bool:
@@ -168,11 +163,11 @@ def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    secrets = [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET]
+    secrets = [(flag.start, flag.end) for flag in find_flags(command) if flag.name in SECRET]
     return with_secrets_hidden(command, secrets)
 
 
-def parse_config(data: Any, source: str) -> dict[str, Given]:
+def parse_config(data: Any, source: str) -> dict[str, GivenValue]:
     """The settings of a `.kcpps` file, which holds every one of them, defaults too."""
     if not isinstance(data, Mapping):
         return {}
@@ -180,7 +175,7 @@ def parse_config(data: Any, source: str) -> dict[str, Given]:
     for name, flag in FLAGS.items():
         values = next((v for key in (name, *flag.older_names) if (v := _values(data.get(key))) is not None), None)
         if values is not None:
-            found[name] = Given(values, f"{source}: {name}")
+            found[name] = GivenValue(values, f"{source}: {name}")
     return found
 
 
@@ -215,7 +210,7 @@ def requested_settings(given: Settings, version: str) -> Runtime:
         "context_set": read.natural("contextsize"),
         "kv_type_k": kind,
         # without flash attention only the keys are kept quantised
-        "kv_type_v": estimated("f16", "without flash attention") if flash.value_or(None) is False else kind,
+        "kv_type_v": estimated_fact("f16", "without flash attention") if flash.value_or(None) is False else kind,
         "swa_full": read.truth("noswa", default=False),
         "prompt_cache": read.untruth("nofastforward", default=True),
         "slots": read.natural("parallelrequests", 1),
@@ -223,20 +218,20 @@ def requested_settings(given: Settings, version: str) -> Runtime:
     }
     # by the model's own layers, or by a smaller model; without either, a number of tokens means nothing
     if _is_on(read, "usemtp"):
-        facts["speculative"] = reported("draft-mtp", given["usemtp"].source)
+        facts["speculative"] = reported_fact("draft-mtp", given["usemtp"].source)
     if isinstance(facts["speculative"], Known):
         facts["draft_tokens"] = read.natural("draftamount", 4)
-    return Runtime(**facts)
+    return Runtime().with_facts(**facts)
 
 
 def _placement(given: Settings, read: GivenSettings) -> dict[str, Fact[Any]]:
     margin, layers = read.natural("autofitpadding", 1024), read.natural("gpulayers")
     margin = Known(margin.value * MIB, margin.origin, margin.source) if isinstance(margin, Known) else margin
-    fit = estimated(value=True, source="default of KoboldCpp: it chooses the layers")
+    fit = estimated_fact(value=True, source="default of KoboldCpp: it chooses the layers")
     if _is_on(read, "autofit"):
-        fit = reported(value=True, source=given["autofit"].source)
+        fit = reported_fact(value=True, source=given["autofit"].source)
     elif isinstance(layers, Known):
-        fit = reported(value=False, source=layers.source)
+        fit = reported_fact(value=False, source=layers.source)
     experts = read.natural("moecpu").value_or(0)
     overrides = [f"--n-cpu-moe {experts}"] if experts else []
     overrides += [given["overridetensors"].value] if "overridetensors" in given else []
@@ -250,30 +245,30 @@ def _placement(given: Settings, read: GivenSettings) -> dict[str, Fact[Any]]:
         "main_gpu": read.natural("maingpu"),
         "split_mode": read.text("splitmode", default="layer"),
         "tensor_split": read.missing("tensor_split"),
-        "tensor_overrides": reported(overrides, placed),
+        "tensor_overrides": reported_fact(overrides, placed),
         "kv_offload": read.untruth("lowvram", default=True),
     }
     if "tensor_split" in given:
         shares, source = given["tensor_split"]
         sane = shares and all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", share) for share in shares)
-        wrong = failed(f"{source}: not a list of numbers")
-        facts["tensor_split"] = reported([float(share) for share in shares], source) if sane else wrong
+        wrong = failed_fact(f"{source}: not a list of numbers")
+        facts["tensor_split"] = reported_fact([float(share) for share in shares], source) if sane else wrong
     # words after --usecublas before they became flags
     words, source = given.get("usecuda", NOT_GIVEN)
     if "rowsplit" in words:
-        facts["split_mode"] = reported("row", source)
+        facts["split_mode"] = reported_fact("row", source)
     if "lowvram" in words:
-        facts["kv_offload"] = reported(value=False, source=source)
+        facts["kv_offload"] = reported_fact(value=False, source=source)
     return facts
 
 
 def _device(given: Settings, read: GivenSettings) -> Fact[str]:
     if _is_on(read, "usecpu"):
-        return reported("none", given["usecpu"].source)
+        return reported_fact("none", given["usecpu"].source)
     for name, backend in (("usecuda", "CUDA"), ("usevulkan", "Vulkan")) if "device" not in given else ():
         words, source = given.get(name, NOT_GIVEN)
         if ids := [word for word in words if word.isdecimal()]:
-            return reported(",".join(f"{backend}{number}" for number in ids), source)
+            return reported_fact(",".join(f"{backend}{number}" for number in ids), source)
     return read.text("device")
 
 
@@ -283,7 +278,7 @@ def _cache_type(read: GivenSettings) -> Fact[str]:
         return kind
     word = _CACHE_TYPES.get(kind.value, kind.value)
     known = word in _NAMED_TYPES
-    return reported(word, kind.source) if known else failed(f"{kind.source}: which type that is, is not known")
+    return reported_fact(word, kind.source) if known else failed_fact(f"{kind.source}: unknown type")
 
 
 def _load_mode(read: GivenSettings, version: str) -> Fact[str]:
@@ -299,12 +294,12 @@ def _load_mode(read: GivenSettings, version: str) -> Fact[str]:
 def _by_version(read: GivenSettings, version: str, *, on: str, off: str, old: bool, new: bool) -> Fact[bool]:
     for name, value in ((on, True), (off, False)):
         if _is_on(read, name):
-            return reported(value, read.settings[name].source)
+            return reported_fact(value, read.settings[name].source)
     number = parse_version(version)
     if number >= NEW:
-        return estimated(new, f"default of KoboldCpp {version}")
+        return estimated_fact(new, f"default of KoboldCpp {version}")
     if number and number[:2] <= OLD:
-        return estimated(old, f"default of KoboldCpp {version}")
+        return estimated_fact(old, f"default of KoboldCpp {version}")
     return not_found(f"neither {FLAGS[on].spellings[0]} nor {FLAGS[off].spellings[0]} was given; versions differ")
 
 

@@ -5,19 +5,43 @@ log what was decided: since b9151 only with `-lv 4`. None of its answers holds t
 cache type or the threads.
 """
 
+import shlex
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime, ServerProcess
 from unslow.facts.snapshot import Subject
-from unslow.look.processes import Process
+from unslow.facts.values import Unknown, reported_fact
+from unslow.look.command_line import UNSET
+from unslow.look.contradictions import added_contradictions
+from unslow.look.gguf_server_flags import parse_settings, without_secrets
+from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
+from unslow.look.processes import Process, ProcessSigns
+from unslow.look.runtimes._gguf_answers import http_subject, is_router, read_answers
+from unslow.look.runtimes._gguf_process import NAMES, is_llama_server, read_log, takes_command
 from unslow.look.runtimes._gguf_process import find_servers as find
-from unslow.look.runtimes._gguf_process import takes_command
-from unslow.look.runtimes._gguf_server import read_server
+from unslow.look.runtimes._gguf_server import read_server, requested_settings, settled_subject, with_file
 from unslow.look.runtimes.llama_cpp.bench import ask, score
-from unslow.look.runtimes.llama_cpp.commands import commands_for
 from unslow.look.runtimes.llama_cpp.flags import COMMANDS, read_options, read_own_options
-from unslow.look.runtimes.llama_cpp.urls import read_url, with_log
+from unslow.look.server_answers import objects_at, value_at
+from unslow.look.system import Answer, LookError, System, try_look
+from unslow.look.system.http import is_local_url, is_port
 
 NAME = "llama.cpp"
 PORTS = (8080,)
 RANK = 1  # /props is its own
+PROCESSES = ProcessSigns(NAMES)
+__all__ = [
+    "COMMANDS", "NAME", "PORTS", "PROCESSES", "RANK", "ask", "find", "read", "read_options", "read_own_options",
+    "read_url", "score", "takes_command", "with_log",
+]  # fmt: skip
+MOST_MODELS = 64
+_LOADING = 503
 
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
@@ -25,7 +49,117 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     return (read_server(process.system, process, api_key),)
 
 
-__all__ = [
-    "COMMANDS", "NAME", "PORTS", "RANK", "ask", "commands_for", "find", "read", "read_options", "read_own_options",
-    "read_url", "score", "takes_command", "with_log",
-]  # fmt: skip
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server, or the servers behind a router, at a URL; None where something else answers."""
+    server = Server(system, url.rstrip("/"), api_key)
+    health = server.ask("/health")
+    if health.status == OK and health.body.strip() == b"OK":  # llama-swap, in two letters and no JSON
+        return read_swap(server)
+    props = server.ask("/props")
+    if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
+        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
+    return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
+
+
+def _is_llama_server(health: Answer, props: Answer) -> bool:
+    """By its settings; while they are locked or not there yet, by how it says so."""
+    if props.status == OK:
+        return value_at(json_if_ok(props), "default_generation_settings") is not None
+    if props.status == _LOADING:
+        return health.status == _LOADING and b"Loading model" in health.body
+    return props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
+
+
+def read_swap(server: Server) -> tuple[Subject, ...] | None:
+    """One subject for each llama-server behind a llama-swap, which starts them as models are asked for; None elsewhere.
+
+    `GET /running` lists those that run, since v100 with their command lines; it loads nothing.
+    """
+    running = try_look(None, server.json, "/running")
+    if not isinstance(value_at(running, "running"), list):
+        return None
+    subjects = []
+    for model in objects_at(running, "running", most=MOST_MODELS):
+        if not isinstance(model.get("model"), str):
+            continue
+        command: list[str] = []  # an older llama-swap keeps it to itself
+        with suppress(ValueError):
+            command = shlex.split(str(model.get("cmd") or ""), comments=True)
+        program = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
+        if is_llama_server(program, command):
+            subjects.append(_swap_child(server, model, command))
+    return tuple(subjects)
+
+
+def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Subject:
+    name = model["model"]
+    # its own address where that is on this machine; else through the proxy, which passes on to what runs already
+    url = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
+    if not (is_local_url(url) and is_local_url(server.url)):
+        url = f"{server.url}/upstream/{quote(name, safe='')}"
+    http = read_server(server.system, url, server.api_key)
+    subject, source = http, f"{server.url}/running"
+    own = Runtime(
+        name=reported_fact("llama.cpp", source),
+        process=ServerProcess(front=reported_fact(f"llama-swap at {server.url}", source)),
+    )
+    if command:
+        subject = settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
+        own = own.with_facts(command=reported_fact(without_secrets(command), source))
+    known = Model(name=reported_fact(name, source)) if isinstance(subject.model.name, Unknown) else Model()
+    runtime, whole = overlaid(subject.runtime, own), overlaid(subject.model, known)
+    return msgspec.structs.replace(subject, runtime=runtime, model=whole)
+
+
+def loaded_models(answer: Any) -> list[dict[str, Any]]:
+    """The models of /models that run now."""
+    named = [model for model in objects_at(answer, "data") if isinstance(model.get("id"), str)]
+    return [m for m in named if value_at(m, "status", "value") in ("loaded", "sleeping")][:MOST_MODELS]
+
+
+def _router_child(server: Server, model: dict[str, Any]) -> Subject:
+    words = value_at(model, "status", "args")
+    command = [str(word) for word in words] if isinstance(words, list) else []
+    settings = parse_settings(command, {})
+    # the child itself where it is on this machine; else the router, which is told the model and not to load it
+    url, query = server.url, f"?model={quote(model['id'], safe='')}&autoload=false"
+    port = settings.get("port", UNSET).value
+    if is_local_url(server.url) and is_port(port):
+        with suppress(LookError):  # a child in a container listens where only its router can reach it
+            server._replace(url=f"http://127.0.0.1:{port}").ask("/health")
+            url, query = f"http://127.0.0.1:{port}", ""
+    answers = read_answers(server.system, url, server.api_key, query)
+    http = http_subject(answers._replace(models={"data": [model]}), reported_fact(url, f"{server.url}/models"))
+    # what the router's own environment adds can't be seen from here
+    subject = settled_subject(requested_settings(settings, complete=False), http, Subject())
+    own = Runtime(
+        name=reported_fact("llama.cpp", f"{server.url}/models"),
+        process=ServerProcess(
+            command=reported_fact(without_secrets(command), f"{server.url}/models"),
+            front=reported_fact(f"router at {server.url}", f"{server.url}/props"),
+        ),
+    )
+    whole = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own))
+    return with_file(server.system, whole, [""]) if is_local_url(server.url) else whole
+
+
+def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:
+    """The engine that this program started."""
+    subject = with_log(system, read_server(system, url), log_path)
+    runtime = subject.runtime.with_facts(
+        name=reported_fact("embedded llama.cpp", "started by unslow"),
+        version=reported_fact(version, "installed package"),
+        pid=reported_fact(pid, "started by unslow"),
+        embedded=True,
+    )
+    model = overlaid(subject.model, Model(path=reported_fact(model_path, "written by unslow")))
+    return with_file(system, msgspec.structs.replace(subject, runtime=runtime, model=model), ("",))
+
+
+def with_log(system: System, subject: Subject, path: str) -> Subject:
+    """The subject with what a log says, which decides what the server was like when it wrote it."""
+    log = read_log(system, path)
+    merged = settled_subject(Runtime(), subject, Subject(runtime=log.runtime, model=log.model))
+    runtime = merged.runtime.with_facts(log_path=reported_fact(path, "given"))
+    told = added_contradictions(subject.contradictions, merged.contradictions)
+    return msgspec.structs.replace(subject, runtime=runtime, model=merged.model, contradictions=told)

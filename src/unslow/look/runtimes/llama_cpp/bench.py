@@ -14,7 +14,7 @@ import msgspec
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Count, Known
-from unslow.facts.verification import LogProbability, Scored
+from unslow.facts.verification import LogProbability, TokenScores
 from unslow.look.openai_api import OK, Server, Timings, json_if_ok, parse_event
 from unslow.look.processes import Process
 from unslow.look.requests import (
@@ -93,7 +93,7 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
         timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
         return reply_of(parse_timings(timings), question, heard, heard.last_s)
     answer, total_s = read_whole_answer(server, _PATH, body, question)
-    heard.whole(answer.get("content"))
+    heard.set_text(answer.get("content"))
     return reply_of(parse_timings(answer.get("timings")), question, heard, total_s)
 
 
@@ -160,7 +160,9 @@ def reply_of(times: Timings, question: Question, heard: PartialAnswer, total_s: 
 
 def read_key_of(system: System, runtime: Runtime) -> str:
     """The API key that the server itself was started with, where its process can be read; empty otherwise."""
-    return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
+    return (
+        read_api_key(Process(system, runtime.process.pid.value, "")) if isinstance(runtime.process.pid, Known) else ""
+    )
 
 
 def read_free_slots(server: Server) -> FreeSlots:
@@ -179,7 +181,7 @@ def parse_free_slots(slots: Any) -> FreeSlots:
     return FreeSlots(tuple(n for n in free if isinstance(n, int)), len(known) - len(idle), len(talking))
 
 
-def score(system: System, target: Target, text: ScoredText) -> Scored:
+def score(system: System, target: Target, text: ScoredText) -> TokenScores:
     """Place by place, until all are asked or the time is over; one place at least.
 
     llama-server tells the probability of a token that it generates, so it is made to generate the one that follows. A
@@ -198,7 +200,7 @@ def score(system: System, target: Target, text: ScoredText) -> Scored:
         found.append((place, parse_token(answer.json(), tokens[place])))
         if system.clock() > end:
             break
-    return Scored(
+    return TokenScores(
         tokens=tuple(tokens),
         at=tuple(place for place, _ in found),
         log_probabilities=tuple(min(0.0, token.logprob) for _, token in found),
@@ -228,9 +230,9 @@ def parse_token(answer: Any, wanted: int) -> _Token:
     try:
         token = msgspec.convert(answer, _Answer).completion_probabilities[0]
     except msgspec.ValidationError as error:
-        raise LookError(f"the server gave no probability of a token: {error}", Absence.NOT_SUPPORTED) from error
+        raise LookError(f"the server returned no probability of a token: {error}", Absence.NOT_SUPPORTED) from error
     if token.id != wanted:
-        raise LookError("the server generated another token than the one that it was told to", Absence.NOT_SUPPORTED)
+        raise LookError("the server generated another token than requested", Absence.NOT_SUPPORTED)
     return token
 
 
@@ -252,5 +254,5 @@ def parse_written_turns(answer: Any) -> str:
     """The sign of an answer; LookError where it holds no text."""
     prompt = value_at(answer, "prompt")
     if not isinstance(prompt, str) or not prompt:
-        raise LookError(f"{_TEMPLATE_PATH} gave no text", Absence.FAILED)
+        raise LookError(f"{_TEMPLATE_PATH} returned no text", Absence.FAILED)
     return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]

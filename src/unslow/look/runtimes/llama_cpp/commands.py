@@ -1,4 +1,4 @@
-"""The commands of llama-server: every knob as flags of the build at hand, and what is no flag as advice."""
+"""The commands of llama-server: every knob as flags of the build at hand, and anything else as advice."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from unslow.look.command_writer import (
     NO_DRAFT,
     Advice,
     Answer,
+    ChangeRequest,
     Program,
     Turn,
-    Wanted,
     Words,
     advice,
     quant_by_file,
     restart,
 )
-from unslow.look.gguf_server_flags import FLAGS, spelled_flags, without_secrets
+from unslow.look.gguf_server_flags import FLAGS, find_flags, without_secrets
 from unslow.look.runtimes.llama_cpp.flags import Options
 
 _MOST_LAYERS = "999"  # More than any model has, where a build has no word for all of them
 _LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
-_USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
+_USUAL_BATCH = 2048  # what every build takes by default
 _QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
 _DRAFTED = "draft-simple"  # How llama-server calls guesses by a model of their own
@@ -33,8 +33,8 @@ _OLD_LOAD_MODES = {
     "mmap": (), "auto": (), "none": ("--no-mmap",), "mlock": ("--no-mmap", "--mlock"), "mmap+mlock": ("--mlock",),
     "dio": ("-dio",),
 }  # fmt: skip
-_WRONG = "{value!r} is no value of it"
-_FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
+_WRONG = "{value!r} is not a valid value"
+_FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them automatically"
 _NATIVE = (
     "in llama.cpp's source, on this machine: cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && "
     "cmake --build build --target llama-server -j"
@@ -44,41 +44,39 @@ _CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
 """What ROCm says where it may not open the device."""
 
 
-def _options(wanted: Wanted) -> Options:
+def _options(wanted: ChangeRequest) -> Options:
     return Options(wanted.runtime, wanted.at_hand.options)
 
 
-def _given(wanted: Wanted) -> Mapping[str, str]:
-    return {flag.name: flag.value for flag in spelled_flags(wanted.runtime.command.value_or([]))}
+def _given_flags(wanted: ChangeRequest) -> Mapping[str, str]:
+    return {flag.name: flag.value for flag in find_flags(wanted.runtime.process.command.value_or([]))}
 
 
-def _fits_by_itself(wanted: Wanted) -> bool:
+def _fits_by_itself(wanted: ChangeRequest) -> bool:
     """Whether a server without a number of layers takes as many as fit; one that does not run yet is a new build."""
     options = _options(wanted)
     return options.fits_by_itself or (wanted.at_hand.anew and options.has("--fit"))
 
 
-def _flag(wanted: Wanted, names: tuple[str, ...], flag: str, *value: str) -> Answer:
-    """A flag in the place of these settings, where the build has it."""
+def _flag(wanted: ChangeRequest, names: tuple[str, ...], flag: str, *value: str) -> Answer:
     options = _options(wanted)
     return Words(names, (flag, *value)) if options.has(flag) else options.without(flag)
 
 
-def _choice(wanted: Wanted, names: tuple[str, ...], flag: str, value: str) -> Answer:
-    """The same of a flag whose values came with different builds."""
+def _choice(wanted: ChangeRequest, names: tuple[str, ...], flag: str, value: str) -> Answer:
     options = _options(wanted)
     return Words(names, (flag, value)) if options.takes(flag, value) else options.without(flag, value)
 
 
-def _whole(value: Setting) -> bool:
+def _is_integer(value: Setting) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _number(name: str, flag: str, least: int = 1) -> Turn:
-    def turn(value: Setting, wanted: Wanted) -> Answer:
+    def turn(value: Setting, wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words((name,))
-        if not _whole(value) or not least <= int(value) <= _LARGEST:
+        if not _is_integer(value) or not least <= int(value) <= _LARGEST:
             return _WRONG.format(value=value)
         return _flag(wanted, (name,), flag, str(value))
 
@@ -90,16 +88,15 @@ def _text(name: str, flag: str) -> Turn:
 
 
 def _switch(name: str, flag: str, *, on: bool) -> Turn:
-    """A flag that turns something on which is off by itself, or the other way round."""
 
-    def turn(value: Setting, wanted: Wanted) -> Answer:
+    def turn(value: Setting, wanted: ChangeRequest) -> Answer:
         is_given = bool(value) if on else value is False
         return _flag(wanted, (name,), flag) if is_given else Words((name,))
 
     return turn
 
 
-def _layers(value: Setting, wanted: Wanted) -> Answer:
+def _layers(value: Setting, wanted: ChangeRequest) -> Answer:
     """A number of layers, or all by -1; None leaves it to the fit, where the build has one: others would take none."""
     if value is None and (wanted.changes.get(Knob.FIT) or _fits_by_itself(wanted)):
         return Words(("gpu_layers",))
@@ -109,7 +106,7 @@ def _layers(value: Setting, wanted: Wanted) -> Answer:
     return _number("gpu_layers", "-ngl", least=0)(value, wanted)
 
 
-def _fit(value: Setting, wanted: Wanted) -> Answer:
+def _fit(value: Setting, wanted: ChangeRequest) -> Answer:
     """It places weights only where nothing else does: what stands in its way goes, unless it is asked for too."""
     if value is not False and not _fits_by_itself(wanted):
         return Advice([by_hand(_FEWER)], _options(wanted).without("--fit"))
@@ -124,14 +121,14 @@ def _fit(value: Setting, wanted: Wanted) -> Answer:
     return Words(("fit", *away), ("--fit", "off") if value is False else ())  # it is on unless something stops it
 
 
-def _margin(value: Setting, wanted: Wanted) -> Answer:
+def _margin(value: Setting, wanted: ChangeRequest) -> Answer:
     """Bytes, which llama.cpp counts in MiB; no margin is of a few bytes, so that a small number is one of MiB."""
-    if _whole(value) and int(value or 0) >= MIB:
+    if _is_integer(value) and int(value or 0) >= MIB:
         value = int(value or 0) // MIB
     return _number("fit_margin", "-fitt", least=0)(value, wanted)
 
 
-def _overrides(value: Setting, wanted: Wanted) -> Answer:
+def _overrides(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value:
         return Words(("override",))
     if not isinstance(value, str) or not all(part.rpartition("=")[0] for part in value.split(",")):
@@ -139,12 +136,12 @@ def _overrides(value: Setting, wanted: Wanted) -> Answer:
     return _text("override", "-ot")(value, wanted)
 
 
-def _experts(value: Setting, wanted: Wanted) -> Answer:
+def _experts(value: Setting, wanted: ChangeRequest) -> Answer:
     """The experts of the first layers; builds that lack the flag take the names of their tensors."""
     names = ("n_cpu_moe", "cpu_moe", *(() if Knob.TENSOR_OVERRIDE in wanted.changes else ("override",)))
     if not value:
         return Words(names)
-    if not _whole(value) or not 0 < int(value) <= int(_MOST_LAYERS):
+    if not _is_integer(value) or not 0 < int(value) <= int(_MOST_LAYERS):
         return _WRONG.format(value=value)
     if _options(wanted).has("-ncmoe"):
         return Words(names, ("-ncmoe", str(value)))
@@ -153,19 +150,19 @@ def _experts(value: Setting, wanted: Wanted) -> Answer:
     return Words(names, ("-ot", pattern)) if _options(wanted).has("-ot") else _options(wanted).without("-ncmoe")
 
 
-def _slots(value: Setting, wanted: Wanted) -> Answer:
+def _slots(value: Setting, wanted: ChangeRequest) -> Answer:
     """Fewer slots with caches of their own would only share out the whole: a context that is set shrinks with them."""
     said, runtime = _number("slots", "-np")(value, wanted), wanted.runtime
-    slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
-    apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
-    is_set = "context" in _given(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
-    fewer = int(value or 0) if _whole(value) and 0 < int(value or 0) < slots else 0
+    slots, total = runtime.scheduling.slots.value_or(0), runtime.context.length.value_or(0)
+    apart = isinstance(runtime.cache.unified, Known) and not runtime.cache.unified.value
+    is_set = "context" in _given_flags(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
+    fewer = int(value or 0) if _is_integer(value) and 0 < int(value or 0) < slots else 0
     if isinstance(said, Words) and fewer and apart and is_set and total:
         return Words(("slots", "context"), (*said.words, "-c", str(total // slots * fewer)))
     return said
 
 
-def _cache_type(value: Setting, wanted: Wanted, *, keys: bool) -> Answer:
+def _cache_type(value: Setting, wanted: ChangeRequest, *, keys: bool) -> Answer:
     """Of keys and values, unless values have a change of their own, or of values alone."""
     flags = {"kv_type_k": "-ctk"} if keys else {}
     if not keys or Knob.VALUE_CACHE_TYPE not in wanted.changes:
@@ -178,20 +175,20 @@ def _cache_type(value: Setting, wanted: Wanted, *, keys: bool) -> Answer:
     return _with_attention(tuple(flags), words, wanted) if "kv_type_v" in flags else Words(tuple(flags), words)
 
 
-def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Wanted) -> Answer:
+def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: ChangeRequest) -> Answer:
     """Quantised values need flash attention: asked for where it is off, or where the build has it off by itself."""
     if words[-1] not in _QUANTISED or wanted.changes.get(Knob.FLASH_ATTENTION):
         return Words(names, words)
     if Knob.FLASH_ATTENTION in wanted.changes and wanted.changes[Knob.FLASH_ATTENTION] is False:
-        return "a quantised cache of values needs flash attention, which is to be off"
-    given = _given(wanted).get("flash_attention", "")
+        return "a quantized V cache needs flash attention, which is to be off"
+    given = _given_flags(wanted).get("flash_attention", "")
     automatic = _options(wanted).takes("-fa", "on")
     if given not in ("off", "0", "false", "disabled") and (automatic or given):
         return Words(names, words)
     return Words((*names, "flash_attention"), (*words, "-fa", *(("on",) if automatic else ())))
 
 
-def _attention(value: Setting, wanted: Wanted) -> Answer:
+def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
     """Since b6325 with a value; before, the flag alone, and nothing for off."""
     if value is None:
         return Words(("flash_attention",))
@@ -200,24 +197,24 @@ def _attention(value: Setting, wanted: Wanted) -> Answer:
     return Words(("flash_attention",), ("-fa",) if value else ())
 
 
-def _batch(value: Setting, wanted: Wanted) -> Answer:
+def _batch(value: Setting, wanted: ChangeRequest) -> Answer:
     """No micro-batch is larger than its batch, which grows with it."""
-    if value is None or not _whole(value):
+    if value is None or not _is_integer(value):
         return _number("ubatch", "-ub")(value, wanted)
-    given = _given(wanted).get("batch", "")
+    given = _given_flags(wanted).get("batch", "")
     logical = int(given) if given.isdecimal() else _USUAL_BATCH
     if Knob.LOGICAL_BATCH not in wanted.changes and int(value) > logical:
         return Words(("ubatch", "batch"), ("-ub", str(value), "-b", str(value)))
     return _number("ubatch", "-ub")(value, wanted)
 
 
-def _logical_batch(value: Setting, wanted: Wanted) -> Answer:
+def _logical_batch(value: Setting, wanted: ChangeRequest) -> Answer:
     micro = wanted.changes.get(Knob.BATCH)
-    most = max(int(value), int(micro)) if _whole(value) and _whole(micro) and value and micro else value
+    most = max(int(value), int(micro)) if _is_integer(value) and _is_integer(micro) and value and micro else value
     return _number("batch", "-b")(most, wanted)
 
 
-def _split(value: Setting, wanted: Wanted) -> Answer:
+def _split(value: Setting, wanted: ChangeRequest) -> Answer:
     if value is None:
         return Words(("split_mode",))
     if value not in ("none", "layer", "row", "tensor"):
@@ -225,7 +222,7 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
     return _choice(wanted, ("split_mode",), "-sm", str(value))
 
 
-def _load_mode(value: Setting, wanted: Wanted) -> Answer:
+def _load_mode(value: Setting, wanted: ChangeRequest) -> Answer:
     names = ("load_mode", "mlock", "mmap", "direct_io")
     if value is None:
         return Words(names)
@@ -238,7 +235,7 @@ def _load_mode(value: Setting, wanted: Wanted) -> Answer:
     return _options(wanted).without(lacking) if lacking else Words(names, words)
 
 
-def _drafting(value: Setting, wanted: Wanted) -> Answer:
+def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     names = ("draft_model", "draft_repository", "draft_type", "draft_tokens")
     if not value or value == "none":
         return Words(names)
@@ -250,16 +247,16 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     return _choice(wanted, names, "--spec-type", word)
 
 
-def _backend(value: Setting, wanted: Wanted) -> Answer:
+def _backend(value: Setting, wanted: ChangeRequest) -> Answer:
     """What a build needs to see the GPU: in a container the devices, elsewhere also the right to open them."""
     runtime = wanted.runtime
-    if "CUDA_VISIBLE_DEVICES" in runtime.environment.value_or({}):
+    if "CUDA_VISIBLE_DEVICES" in runtime.process.environment.value_or({}):
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     handed_on = _HANDED_ON.get(str(value))
-    if runtime.container.value_or("") and handed_on:
+    if runtime.process.container.value_or("") and handed_on:
         image = by_hand(f"IMAGE is one that is built for {value}")
         return Advice([f"docker run {handed_on} IMAGE", image])
-    closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
+    closed = value == "ROCm" and _CLOSED.search(runtime.placement.gpu_refused.value_or(""))
     allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
     for_it = f" for {value}" if value else ""
     return Advice([by_hand(f"install a llama.cpp build{for_it} and its driver"), *allowed])
@@ -307,7 +304,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
     Knob.GPU_BACKEND: _backend,
     Knob.OTHER_PROCESS: restart(without_secrets),
-    Knob.VERSION: lambda value, _wanted: Advice([by_hand(f"install llama.cpp {value or 'anew, in a newer build'}")]),
+    Knob.VERSION: lambda value, _wanted: Advice([by_hand(f"install llama.cpp {value or 'in a newer build'}")]),
     Knob.NATIVE_BUILD: advice(by_hand(_NATIVE)),
     Knob.THINKING: advice(
         "--reasoning-budget 0", labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
@@ -327,15 +324,15 @@ def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str
 _PROGRAM = Program(
     "llama.cpp",
     _TURNS,
-    spelled_flags,
+    find_flags,
     without_secrets,
     bare=lambda at_hand: [
         at_hand.program or "llama-server",
         *(["-m", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
-    no_model="put `-m FILE` into the line: which file the model is in is not known",
+    no_model="put `-m FILE` into the line: the model file is unknown",
     has_model=lambda command: any(
-        flag.name in ("model", "repository", "model_url", "models_folder") for flag in spelled_flags(command)
+        flag.name in ("model", "repository", "model_url", "models_folder") for flag in find_flags(command)
     ),
     removal=lambda names, command: (
         "" if command else f"remove {'/'.join((FLAGS[name].opposites or FLAGS[name].spellings)[0] for name in names)}"

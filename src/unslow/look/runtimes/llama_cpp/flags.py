@@ -3,21 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, reported_fact
 from unslow.look.command_line import name_of_path
 from unslow.look.gguf_server_flags import FLAGS, parse_settings, without_secrets
 from unslow.look.logs.commands import CommandLines
-from unslow.look.runtimes._gguf_settings import (
-    FLASH_ATTENTION_TAKES_A_VALUE,
-    LOAD_MODE,
-    build_number,
-    requested_settings,
-)
+from unslow.look.runtimes._gguf_server import FLASH_ATTENTION_TAKES_A_VALUE, LOAD_MODE, build_number, requested_settings
 from unslow.look.system import System, try_look
 
 _FLAG = re.compile(r"(-{1,2}[A-Za-z][\w.-]{0,60})(,\s*)?")
@@ -62,14 +55,14 @@ _OWN = frozenset(word for word in _SPELLINGS if word.startswith("--")) - _SHARED
 
 def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:
     """The flags of the very program that a server of this machine runs; none where that is not there to ask."""
-    pid, boxed = runtime.pid.value_or(0), runtime.container.value_or("")
+    pid, boxed = runtime.process.pid.value_or(0), runtime.process.container.value_or("")
     if not pid or boxed:
         return {}
     program = try_look("", system.read_link, f"/proc/{pid}/exe")
     if not _SERVERS.fullmatch(name_of_path(program)):
         return {}
     # The word by which a program that is many in one serves
-    words = runtime.command.value[1:2] if isinstance(runtime.command, Known) else []
+    words = runtime.process.command.value[1:2] if isinstance(runtime.process.command, Known) else []
     subcommand = next((word for word in words if word in ("serve", "server")), "")
     return read_options(system, program, subcommand)
 
@@ -114,7 +107,9 @@ class Options:
 
     def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
         self._build, self._told = build_number(runtime.version), told
-        self._is_seen = any(isinstance(fact, Known) for fact in (runtime.version, runtime.pid, runtime.url))
+        self._is_seen = any(
+            isinstance(fact, Known) for fact in (runtime.version, runtime.process.pid, runtime.process.url)
+        )
 
     @property
     def fits_by_itself(self) -> bool:
@@ -138,7 +133,7 @@ class Options:
         words = f"{flag} {value}".strip()
         since = max(SINCE.get(flag, 0), VALUES_SINCE.get((flag, value), 0))
         if self._told or not self._build:
-            return f"the llama-server at hand has no {words}"
+            return f"this llama-server has no {words}"
         return f"b{self._build} has no {words}, which came with b{since}"
 
     def _reaches(self, since: int) -> bool:
@@ -153,12 +148,12 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
     if "model" in settings:
         path = settings["model"].value
         stem = re.split(r"[/\\]", path)[-1].removesuffix(".gguf")
-        model = Model(path=reported(path, _SOURCE), name=reported(stem, _SOURCE) if stem else NOT_LOOKED)
+        model = Model(path=reported_fact(path, _SOURCE), name=reported_fact(stem, _SOURCE) if stem else NOT_LOOKED)
     elif "repository" in settings:
-        model = Model(name=reported(settings["repository"].value, _SOURCE))
+        model = Model(name=reported_fact(settings["repository"].value, _SOURCE))
     return Subject(
-        runtime=msgspec.structs.replace(
-            runtime, name=reported("llama.cpp", _SOURCE), command=reported(without_secrets(command), _SOURCE)
+        runtime=runtime.with_facts(
+            name=reported_fact("llama.cpp", _SOURCE), command=reported_fact(without_secrets(command), _SOURCE)
         ),
         model=model,
     )

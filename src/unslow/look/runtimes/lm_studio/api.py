@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
-from unslow.facts.values import Absence, Fact, Known, estimated, failed, not_found, reported
+from unslow.facts.runtime import Compute, Context, KvCache, Runtime, Scheduling
+from unslow.facts.values import Absence, Fact, Known, estimated_fact, failed_fact, not_found, reported_fact
 from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.server_answers import amount_fact, count_fact, objects_at, text_fact, truth_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System
@@ -42,7 +42,7 @@ class Lms(NamedTuple):
 
 
 def greets(server: Server) -> bool:
-    """Whether LM Studio answers; LookError where nobody does."""
+    """Whether LM Studio answers; LookError where nothing does."""
     return value_at(json_if_ok(server.ask(GREETING)), "lmstudio") is True
 
 
@@ -58,7 +58,7 @@ def read_instances(server: Server) -> list[Instance]:
 
 
 def parse_v1(data: Any, source: str) -> list[Instance] | None:
-    """The loaded instances of language models; None where this is no such list."""
+    """The loaded instances of language models; None where this is not such a list."""
     if not isinstance(value_at(data, "models"), list):
         return None  # older versions answer whatever they are asked with status 200 and an error
     models = [model for model in objects_at(data, "models") if word_at(model, "type") != "embedding"]
@@ -68,13 +68,14 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
         config = loaded.get("config")
         context = count_fact(config, source, "context_length")
         runtime = Runtime(
-            state=reported("loaded", source),
-            context_set=context,
-            context_length=context,
-            batch=count_fact(config, source, "eval_batch_size"),
-            slots=count_fact(config, source, "parallel"),
-            flash_attention=truth_fact(config, source, "flash_attention"),
-            kv_offload=truth_fact(config, source, "offload_kv_cache_to_gpu"),
+            state=reported_fact("loaded", source),
+            context=Context(requested=context, length=context),
+            compute=Compute(
+                batch=count_fact(config, source, "eval_batch_size"),
+                flash_attention=truth_fact(config, source, "flash_attention"),
+            ),
+            scheduling=Scheduling(slots=count_fact(config, source, "parallel")),
+            cache=KvCache(offload=truth_fact(config, source, "offload_kv_cache_to_gpu")),
         )
         described = Model(
             name=text_fact(model, source, "key"),
@@ -90,7 +91,7 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
 
 
 def parse_v0(data: Any, source: str) -> list[Instance] | None:
-    """The models that are loaded; None where this is no such list."""
+    """The models that are loaded; None where this is not such a list."""
     if not isinstance(value_at(data, "data"), list):
         return None
     found = []
@@ -104,7 +105,7 @@ def parse_v0(data: Any, source: str) -> list[Instance] | None:
             quant=text_fact(model, source, "quantization"),
             context_trained=count_fact(model, source, "max_context_length"),
         )
-        runtime = Runtime(state=reported("loaded", source), context_set=context, context_length=context)
+        runtime = Runtime(state=reported_fact("loaded", source), context=Context(requested=context, length=context))
         unsized = not_found(f"{source} does not say how large the model is")
         found.append(Instance(name, runtime, described, unsized, word_at(model, "compatibility_type")))
     return found
@@ -115,7 +116,7 @@ def parse_parameters(written: str, source: str) -> Fact[int]:
     found = _PARAMETERS.search(written)
     if not found:
         return not_found(f"{source} does not count the parameters")
-    return estimated(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
+    return estimated_fact(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
 
 
 def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
@@ -154,13 +155,17 @@ def parse_ps(printed: str, source: str) -> dict[str, tuple[str, Runtime]]:
         if not name or word_at(model, "type") == "embedding":
             continue
         idle = amount_fact(model, source, "ttlMs")  # how long it stays after its last request; null is for ever
-        idle = reported(idle.value / 1000, source) if isinstance(idle, Known) else idle
+        idle = reported_fact(idle.value / 1000, source) if isinstance(idle, Known) else idle
         runtime = Runtime(
-            context_length=count_fact(model, source, "contextLength"),
-            slots=count_fact(model, source, "parallel"),
-            busy_slots=reported(0, source) if status == "idle" else failed(f'{source} says "{status[:40]}"'),
-            deferred_requests=count_fact(model, source, "queued"),
-            keep_alive_s=reported(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
+            context=Context(length=count_fact(model, source, "contextLength")),
+            scheduling=Scheduling(
+                slots=count_fact(model, source, "parallel"),
+                busy_slots=reported_fact(0, source)
+                if status == "idle"
+                else failed_fact(f'{source} says "{status[:40]}"'),
+                deferred_requests=count_fact(model, source, "queued"),
+                keep_alive_s=reported_fact(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
+            ),
         )
         found.setdefault(name, (word_at(model, "path"), runtime))
     return found
@@ -179,4 +184,4 @@ def backends_of(engine: str, source: str) -> Fact[list[str]]:
     if not engine:
         return not_found(f"{source} shows no engine in use for this format")
     gpus = [name for part, name in _GPU_WORDS.items() if part in engine.casefold()]
-    return estimated([*gpus, "CPU"], f"{source}: {engine}")
+    return estimated_fact([*gpus, "CPU"], f"{source}: {engine}")

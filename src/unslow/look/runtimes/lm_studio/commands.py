@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Commands, by_hand, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, Wanted
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, ChangeRequest
 
 MODEL = "MODEL"
 _UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
@@ -49,7 +49,7 @@ _ADVICE: Mapping[Knob, Sequence[str]] = {
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The clicks first, for they hold for the load that follows."""
     asked = list({change.knob: change for change in changes}.values())  # the last word on a knob counts
-    wanted = Wanted({change.knob: change.value for change in asked}, runtime, at_hand)
+    wanted = ChangeRequest({change.knob: change.value for change in asked}, runtime, at_hand)
     have, to_fill_in, left = [], [], []
     for change in asked:
         refused, missing = _why_not(change, wanted), _missing(change, wanted)
@@ -62,7 +62,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     short = tuple(_load_line([change], wanted) for change in to_fill_in)
     advice = tuple(line for change in asked for line in _advice(change, wanted))
     model = _model(wanted)
-    clicks = [line for change in have if not _by_http(have) for line in _clicked(change, wanted)]
+    clicks = [line for change in have if not _by_http(have) for line in _app_steps(change, wanted)]
     load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
     unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
@@ -71,56 +71,55 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     return Commands(short if load else (), (*lines, *notes), tuple(left), argv)
 
 
-def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
-    """The model loaded anew; what is loaded now goes first."""
+def _load_line(changes: Sequence[Change], wanted: ChangeRequest) -> str:
     model, now = _model(wanted), wanted.at_hand.model.name.value_or("") or MODEL
     loaded = wanted.runtime.state.value_or("" if wanted.at_hand.anew else "loaded") == "loaded"  # as what is seen is
     unload = f"lms unload {shell_quoted(now)} && " if loaded else ""
     if _by_http(changes):
         fields = {_FIELDS[change.knob]: change.value for change in changes if change.knob in _FIELDS}
-        url = wanted.runtime.url.value_or("http://127.0.0.1:1234")
+        url = wanted.runtime.process.url.value_or("http://127.0.0.1:1234")
         body = shell_quoted(json.dumps({"model": model, **fields}))
         return f"{unload}curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d {body}"
     return f"{unload}lms load {' '.join(shell_quoted(word) for word in (model, *_flags(changes, wanted)))}"
 
 
-def _model(wanted: Wanted) -> str:
+def _model(wanted: ChangeRequest) -> str:
     chosen = wanted.changes.get(Knob.MODEL_FILE)
     seen = str(chosen) if chosen in wanted.at_hand.listed else ""
     return seen or wanted.at_hand.model.name.value_or("") or MODEL
 
 
-def _why_not(change: Change, wanted: Wanted) -> str:
+def _why_not(change: Change, wanted: ChangeRequest) -> str:
     match change.knob:
         case Knob.MODEL_FILE:
             return "" if change.value in wanted.at_hand.listed else f"LM Studio does not list {change.value}"
         case Knob.QUANT:
             kind = change.value or "a smaller quant"
-            return "" if Knob.MODEL_FILE in wanted.changes else f"no model with {kind} was named"
+            return "" if Knob.MODEL_FILE in wanted.changes else f"no model with {kind} is known"
         case Knob.SPECULATIVE:
             name = str(change.value or "none")
             known = name in ("none", "draft-mtp", DRAFT_PLACE) or name in wanted.at_hand.listed
             return "" if known else f"LM Studio does not list {name}"
         case Knob.LOAD_MODE:
             known = change.value is None or change.value in _LOAD_MODES
-            return "" if known else f"LM Studio has no way to load by {change.value}"
+            return "" if known else f"LM Studio has no load mode {change.value}"
         case knob:
             return "" if knob in _FLAGS or knob in _CLICKS else "LM Studio has no setting for it"
 
 
-def _missing(change: Change, wanted: Wanted) -> str:
+def _missing(change: Change, wanted: ChangeRequest) -> str:
     match change.knob:
         case Knob.CONTEXT_LENGTH | Knob.PARALLEL | Knob.KEEP_ALIVE:
             return NO_NUMBER if change.value is None else ""
         case Knob.GPU_LAYERS:
-            unknown = share_of(change.value, wanted.runtime.layers.value_or(0)) is None
-            return "how many layers the model has is not known, and LM Studio takes a share" if unknown else ""
+            unknown = share_of(change.value, wanted.runtime.placement.layers.value_or(0)) is None
+            return "the model's layer count is unknown, and LM Studio takes a share" if unknown else ""
         case Knob.SPECULATIVE:
             return NO_DRAFT if change.value == DRAFT_PLACE else ""
     return ""
 
 
-def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
+def _advice(change: Change, wanted: ChangeRequest) -> Sequence[str]:
     if change.knob is not Knob.QUANT:
         return _ADVICE.get(change.knob, ())
     if Knob.MODEL_FILE in wanted.changes:
@@ -139,11 +138,11 @@ def _by_http(changes: Sequence[Change]) -> bool:
     return bool(turned) and fields and any(change.knob not in _FLAGS for change in turned)
 
 
-def _flags(changes: Sequence[Change], wanted: Wanted) -> list[str]:
+def _flags(changes: Sequence[Change], wanted: ChangeRequest) -> list[str]:
     return [word for change in changes if change.knob in _FLAGS for word in _FLAGS[change.knob](change.value, wanted)]
 
 
-def _clicked(change: Change, wanted: Wanted) -> list[str]:
+def _app_steps(change: Change, wanted: ChangeRequest) -> list[str]:
     if change.knob not in _CLICKS:
         return []
     switches = [_CLICKS[change.knob]]
@@ -157,7 +156,7 @@ def _clicked(change: Change, wanted: Wanted) -> list[str]:
 def share_of(value: Setting, layers: int) -> str | None:
     """Layers as the share that `--gpu` takes, rounded down so that they fit; all of them where no number is given.
 
-    None of a number where nobody knows how many there are.
+    None of a number where the count is unknown.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0 or 0 < layers <= value:
         return "max"
@@ -166,19 +165,22 @@ def share_of(value: Setting, layers: int) -> str | None:
     return f"{math.floor(100 * value / layers) / 100:g}" if layers else None
 
 
-def _number(flag: str) -> "Callable[[Setting, Wanted], list[str]]":
+def _number(flag: str) -> "Callable[[Setting, ChangeRequest], list[str]]":
     return lambda value, _wanted: [flag, PLACE if value is None else str(value)]
 
 
-def _draft(value: Setting, _wanted: Wanted) -> list[str]:
+def _draft(value: Setting, _wanted: ChangeRequest) -> list[str]:
     if not value or value == "none":
         return []
     simple = ["--speculative-draft-simple", "--speculative-draft-model", str(value)]
     return ["--speculative-draft-mtp"] if value == "draft-mtp" else simple
 
 
-_FLAGS: Mapping[Knob, Callable[[Setting, Wanted], list[str]]] = {
-    Knob.GPU_LAYERS: lambda value, wanted: ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"],
+_FLAGS: Mapping[Knob, Callable[[Setting, ChangeRequest], list[str]]] = {
+    Knob.GPU_LAYERS: lambda value, wanted: [
+        "--gpu",
+        share_of(value, wanted.runtime.placement.layers.value_or(0)) or "SHARE",
+    ],
     Knob.CONTEXT_LENGTH: _number("--context-length"),
     Knob.PARALLEL: _number("--parallel"),
     Knob.KEEP_ALIVE: _number("--ttl"),

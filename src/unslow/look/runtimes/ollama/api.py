@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.runtime import Context, Runtime, RuntimeMemory
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import MIB, Fact, Known, estimated, failed, first_known, reported
+from unslow.facts.values import MIB, Fact, Known, estimated_fact, failed_fact, first_known, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.logs.ollama_options import option_facts
 from unslow.look.openai_api import OK, Server
@@ -32,7 +32,7 @@ _LAYER_COUNTS = {
 _MODEL_FIELDS = (*_LAYER_COUNTS, "name", "path", "architecture", "quant", "parameters")
 
 
-class Loaded(NamedTuple):
+class LoadedModel(NamedTuple):
     """One model that the server has loaded, as its answers tell it."""
 
     name: str
@@ -51,7 +51,7 @@ def read_version(server: Server) -> Fact[str]:
     return try_fact(lambda: text_fact(server.json("/api/version"), f"{server.url}/api/version", "version"))
 
 
-def read_loaded(server: Server) -> list[Loaded]:
+def read_loaded(server: Server) -> list[LoadedModel]:
     """The models that are loaded now; LookError where the server does not tell."""
     found = []
     for model in objects_at(server.json("/api/ps"), "models", most=MOST_MODELS):
@@ -62,7 +62,7 @@ def read_loaded(server: Server) -> list[Loaded]:
         merged = {
             field: first_known(getattr(described, field), getattr(listed.model, field)) for field in _MODEL_FIELDS
         }
-        found.append(Loaded(name, Subject(runtime=listed.runtime, model=Model(**merged)), asked))
+        found.append(LoadedModel(name, Subject(runtime=listed.runtime, model=Model(**merged)), asked))
     return found
 
 
@@ -77,15 +77,15 @@ def parse_loaded(model: Any, source: str) -> Subject:
     """One entry of /api/ps: bytes that were planned, and the context of one request."""
     size, vram = count_fact(model, source, "size"), count_fact(model, source, "size_vram")
     context = count_fact(model, source, "context_length")
-    share: Fact[float] = failed(f"{source} tells no share of a size")
+    share: Fact[float] = failed_fact(f"{source} does not report size_vram")
     if isinstance(vram, Known) and 0 < size.value_or(0) >= vram.value:
-        share = estimated(vram.value / size.value_or(0), f"{source}: size_vram / size, planned")
+        share = estimated_fact(vram.value / size.value_or(0), f"{source}: size_vram / size, planned")
     runtime = Runtime(
-        state=reported("loaded", source),
-        size_bytes=size,
-        size_vram_bytes=vram,
-        vram_share=share,
-        context_per_slot=context if context.value_or(0) else failed(f"{source} tells no context: it is before 0.9.6"),
+        state=reported_fact("loaded", source),
+        memory=RuntimeMemory(size_bytes=size, size_vram_bytes=vram, vram_share=share),
+        context=Context(
+            per_slot=context if context.value_or(0) else failed_fact(f"{source} has no context: older than 0.9.6")
+        ),
     )
     described = Model(
         name=first_known(text_fact(model, source, "name"), text_fact(model, source, "model")),
@@ -98,14 +98,18 @@ def parse_loaded(model: Any, source: str) -> Subject:
 
 def with_doubt(subject: Subject, warnings: list[str]) -> Subject:
     """Without the share, where Ollama had no sizes to go by: then it names those of the file as all on the GPU."""
-    size, vram, weights = subject.runtime.size_bytes, subject.runtime.size_vram_bytes, subject.model.weights_bytes
+    size, vram, weights = (
+        subject.runtime.memory.size_bytes,
+        subject.runtime.memory.size_vram_bytes,
+        subject.model.weights_bytes,
+    )
     plain = isinstance(weights, Known) and isinstance(size, Known) and 0 <= size.value - weights.value < 64 * MIB
     said = any("no per-device buffer sizes were parsed" in warning for warning in warnings)
     if not said and not (plain and size == vram):
         return subject
-    why = failed("Ollama found no sizes in the log of its llama-server and names the size of the file instead")
+    why = failed_fact("Ollama found no sizes in its llama-server's log and reports the file size instead")
     doubted: dict[str, Any] = dict.fromkeys(("vram_share", "size_bytes", "size_vram_bytes"), why)
-    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(subject.runtime, **doubted))
+    return msgspec.structs.replace(subject, runtime=subject.runtime.with_facts(**doubted))
 
 
 def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
@@ -124,10 +128,10 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
             count_fact(info, source, "general.parameter_count"),
             _parameters(word_at(shown, "details", "parameter_size"), source),
         ),
-        path=reported(path, source) if is_absolute_path(path) else failed(f"{source} names no file"),
+        path=reported_fact(path, source) if is_absolute_path(path) else failed_fact(f"{source} names no file"),
     )
     options: dict[str, str] = dict(_PARAMETER.findall(_text(shown, "parameters")))
-    return model, Runtime(**option_facts(options, f"{source}: parameters"))
+    return model, Runtime().with_facts(**option_facts(options, f"{source}: parameters"))
 
 
 def _text(shown: Any, name: str) -> str:
@@ -137,11 +141,11 @@ def _text(shown: Any, name: str) -> str:
 
 def _quant(data: Any, source: str) -> Fact[str]:
     kind = text_fact(data, source, "details", "quantization_level")
-    return failed(f"{source} does not know it") if kind.value_or("") == "unknown" else kind
+    return failed_fact(f"{source} does not know it") if kind.value_or("") == "unknown" else kind
 
 
 def _parameters(size: str, source: str) -> Fact[int]:
     found = _SIZE.fullmatch(size)
     if not found:
-        return failed(f"{source} does not count them")
-    return estimated(round(float(found[1]) * _POWERS[found[2]]), source)
+        return failed_fact(f"{source} does not count them")
+    return estimated_fact(round(float(found[1]) * _POWERS[found[2]]), source)

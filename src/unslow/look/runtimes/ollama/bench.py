@@ -1,6 +1,6 @@
 """Ollama's `/api/generate`, on a model that is loaded already and with the context that it is loaded with.
 
-A request for another context would load the model anew, and so would one without, where somebody else asked for more
+A request for another context would load the model anew, and so would one without, where another client asked for more
 than the default: the loaded one is named. `keep_alive` is left alone.
 
 Its times mean what llama-server's do, which it runs since 0.30, as those of its own runners did: the time of generating
@@ -53,7 +53,7 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
             )
         return reply_of(parse_final(final), question, heard, heard.last_s)
     answer, total_s = read_whole_answer(server, _PATH, body, question)
-    heard.whole(answer.get("response"))
+    heard.set_text(answer.get("response"))
     return reply_of(parse_final(answer), question, heard, total_s)
 
 
@@ -81,9 +81,9 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> dict[str, Any]:
             continue
         event = parse_object(text)
         if event.get("error"):
-            raise LookError(f"the server answers with an error: {str(event['error'])[:200]}")
+            raise LookError(f"the server answered with an error: {str(event['error'])[:200]}")
         if event.get("thinking"):
-            heard.thought(seconds)
+            heard.add_thought(seconds)
         elif event.get("response"):
             heard.piece(seconds, event["response"])
         heard.last_s = seconds
@@ -109,7 +109,7 @@ def parse_final(final: dict[str, Any]) -> _Final:
     except msgspec.ValidationError as error:
         raise ExchangeError("broke_off", _BROKE_OFF) from error
     if times.load_duration * _S_PER_NS > LOADED_ANEW_S:
-        raise LookError("the model was loaded anew for this request, so no more are sent: its options are others'")
+        raise LookError("this request reloaded the model, so no more are sent: its options differ")
     if not times.eval_count:
         raise LookError("the server generated nothing")
     return times

@@ -8,12 +8,10 @@ server, which must be started again; in a client's shell it does nothing.
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from unslow.facts.commands import WINDOWS, Commands, Place, by_hand, labelled_line, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import MIB, Known, reported
+from unslow.facts.values import MIB, Known, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import (
     DRAFT_PLACE,
@@ -22,18 +20,20 @@ from unslow.look.command_writer import (
     PLACE,
     Advice,
     AtHand,
-    Wanted,
+    ChangeRequest,
     answer_changes,
 )
 from unslow.look.command_writer.starters import COMPOSE_UP
-from unslow.look.runtimes.ollama.gpu_backend import HIDES, backend_lines, visible_device
 from unslow.look.runtimes.ollama.places import (
+    HIDES,
+    backend_lines,
     derived_name,
     home_of,
     is_at_least,
     is_known_at_least,
     option,
     variables_set,
+    visible_device,
     word_of,
 )
 
@@ -51,7 +51,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 """The release that first had each, by envconfig/config.go and api/types.go of every release."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
 _SERVER_CONTEXT = (0, 5, 13)  # The release that first read OLLAMA_CONTEXT_LENGTH
-ALL_LAYERS = 999  # More than any model has: less than nought leaves the number to Ollama
+ALL_LAYERS = 999  # More than any model has: a negative number leaves it to Ollama
 _MAPPED = {"none": "false", "mmap": "true"}
 _USUAL_DRAFT = 4
 _MODEL = "MODEL"
@@ -72,7 +72,7 @@ class Put(NamedTuple):
 
 
 _Answer = Put | Advice | str
-_Turn = Callable[[Setting, Wanted], _Answer]
+_Turn = Callable[[Setting, ChangeRequest], _Answer]
 
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
@@ -86,7 +86,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
         short += [line for name, value in put.parameters.items() for line in option(name, value)[:places]]
         short += put.short
     turned = [put for put in puts if not put.missing]
-    there = runtime.environment.value_or({})
+    there = runtime.process.environment.value_or({})
     variables = {name: value for put in turned for name, value in put.variables.items()}
     needed = {name: value for name, value in variables.items() if value is not None or name in there}
     lines = (*variables_set(needed, _in_unit(runtime, at_hand)), *_model_lines(turned, runtime, at_hand))
@@ -98,7 +98,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
 def _of_version(turn: _Turn) -> _Turn:
     """The turn, or why the version at hand can't have what it puts in."""
 
-    def checked(value: Setting, wanted: Wanted) -> _Answer:
+    def turn_if_able(value: Setting, wanted: ChangeRequest) -> _Answer:
         put = turn(value, wanted)
         if not isinstance(put, Put):
             return put
@@ -106,17 +106,17 @@ def _of_version(turn: _Turn) -> _Turn:
             since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
             if not is_at_least(wanted.runtime, since):
                 at = wanted.runtime.version.value_or("")
-                return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
+                return f"Ollama {at} does not read {name}, which came with {'.'.join(map(str, since))}"
         return put
 
-    return checked
+    return turn_if_able
 
 
 def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
     """The server with the service that starts it, where only the one who looked knows which."""
-    if not at_hand.unit.name or isinstance(runtime.unit, Known):
+    if not at_hand.unit.name or isinstance(runtime.process.unit, Known):
         return runtime
-    return msgspec.structs.replace(runtime, unit=reported(at_hand.unit.words, "its control group"))
+    return runtime.with_facts(unit=reported_fact(at_hand.unit.words, "its control group"))
 
 
 def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
@@ -157,11 +157,11 @@ def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
 def _parameter(name: str, by_itself: int | None = None) -> _Turn:
     """A parameter of a model; a derived one inherits its parent's, so that only a value can take one away."""
 
-    def turn(value: Setting, _wanted: Wanted) -> _Answer:
+    def turn(value: Setting, _wanted: ChangeRequest) -> _Answer:
         if value is None:
-            unset = f"a derived model can't take {name} away from its parent"
+            unset = f"a derived model can't remove {name} from its parent"
             return unset if by_itself is None else Put({name: by_itself})
-        return Put({name: value}) if _is_number(value) else f"{value!r} is no value of {name}"
+        return Put({name: value}) if _is_number(value) else f"{value!r} is not a value of {name}"
 
     return turn
 
@@ -174,40 +174,39 @@ def _is_number(value: Setting) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _name(wanted: Wanted) -> str:
+def _name(wanted: ChangeRequest) -> str:
     return wanted.at_hand.model.name.value_or("") or _MODEL
 
 
-def _model_file(value: Setting, wanted: Wanted) -> _Answer:
-    """A file of this machine, or a name that Ollama lists: nobody has checked any other."""
+def _model_file(value: Setting, wanted: ChangeRequest) -> _Answer:
     name = str(value or "")
     if name in wanted.at_hand.listed or (is_absolute_path(name) and name.lower().endswith(".gguf")):
         return Put(base=name)
-    return f"{name} is no file of this machine and no model that Ollama lists"
+    return f"{name} is neither a file on this machine nor a model that Ollama lists"
 
 
-def _quant(value: Setting, wanted: Wanted) -> _Answer:
+def _quant(value: Setting, wanted: ChangeRequest) -> _Answer:
     """Tags of one model are its quants; which there are, its page says."""
     if Knob.MODEL_FILE in wanted.changes:
         return Put()
     name = _name(wanted).partition(":")[0].replace(_MODEL, "NAME")
     kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
-    which = by_hand(f"TAG is the one {kind} on the model's page at ollama.com/library")
-    return Advice([f"ollama pull {shell_quoted(f'{name}:TAG')}", which], f"no model or file {kind} was named")
+    which = by_hand(f"TAG is the tag {kind} on the model's page at ollama.com/library")
+    return Advice([f"ollama pull {shell_quoted(f'{name}:TAG')}", which], f"no model or file {kind} is known")
 
 
-def _context(value: Setting, wanted: Wanted) -> _Answer:
+def _context(value: Setting, wanted: ChangeRequest) -> _Answer:
     """Ollama means the tokens of one request, and multiplies them by the requests that may run together."""
-    slots = wanted.changes.get(Knob.PARALLEL) or wanted.runtime.slots.value_or(1)
+    slots = wanted.changes.get(Knob.PARALLEL) or wanted.runtime.scheduling.slots.value_or(1)
     if value is not None and (not _is_number(value) or not value):
-        return f"{value!r} is no number of tokens"
+        return f"{value!r} is not a number of tokens"
     tokens = PLACE if value is None else int(value) // max(1, int(slots))
     for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
     short = tuple(for_all) if is_at_least(wanted.runtime, _SERVER_CONTEXT) else ()
     return Put({"num_ctx": tokens}, short=short, missing=NO_NUMBER if value is None else "")
 
 
-def _fit(value: Setting, wanted: Wanted) -> _Answer:
+def _fit(value: Setting, wanted: ChangeRequest) -> _Answer:
     """On unless something stops it: a number of layers, or a variable of llama-server."""
     if value is False:
         return Put(variables={"LLAMA_ARG_FIT": "off"})
@@ -215,65 +214,64 @@ def _fit(value: Setting, wanted: Wanted) -> _Answer:
     return Put(layers, {"LLAMA_ARG_FIT": None})
 
 
-def _margin(value: Setting, wanted: Wanted) -> _Answer:
-    """What stays free on each GPU: MiB for llama-server, bytes for Ollama's own reckoning before."""
+def _margin(value: Setting, wanted: ChangeRequest) -> _Answer:
+    """What stays free on each GPU: MiB for llama-server, bytes for Ollama's own estimates before."""
     if not _is_number(value):
-        return f"{value!r} is no number of bytes"
+        return f"{value!r} is not a number of bytes"
     size = int(value or 0)
     if is_at_least(wanted.runtime, SINCE["LLAMA_ARG_"]):
         return Put(variables={"LLAMA_ARG_FIT_TARGET": str(size // MIB if size >= MIB else size)})
     return Put(variables={"OLLAMA_GPU_OVERHEAD": str(size if size >= MIB else size * MIB)})
 
 
-def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
+def _cache_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     """One type for keys and values of all models; before 0.30 flash attention, which it needs, is off by itself."""
     if value not in _CACHE_TYPES:
         return f"Ollama has caches of {', '.join(_CACHE_TYPES)} only"
     off = wanted.changes.get(Knob.FLASH_ATTENTION, True) is False
     if value != "f16" and off:
-        return "a quantised cache needs flash attention, which is to be off"
+        return "a quantized KV cache needs flash attention, which is to be off"
     on = value == "f16" or is_known_at_least(wanted.runtime, SINCE["LLAMA_ARG_"])
     return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})
 
 
-def _keep_alive(value: Setting, wanted: Wanted) -> _Answer:
+def _keep_alive(value: Setting, wanted: ChangeRequest) -> _Answer:
     """What a request says goes before the variable; None leaves it out of requests."""
     if value is None:
         line = labelled_line(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
-        return Advice([line], "the client's requests set keep_alive, which goes before what the server has")
-    is_variable = wanted.runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
+        return Advice([line], "the client's requests set keep_alive, which overrides the server's")
+    is_variable = (
+        wanted.runtime.scheduling.keep_alive_s.value_or(None) == 0
+    )  # then that is what every client suffers from
     short = () if is_variable else (labelled_line(Place.REQUEST, f'"keep_alive": {value}'),)
     return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
 
 
-def _split(value: Setting, wanted: Wanted) -> _Answer:
-    """Spread over all GPUs, or kept on one; other ways are llama-server's."""
+def _split(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value == "none":
-        return Put({"main_gpu": wanted.changes.get(Knob.MAIN_GPU, wanted.runtime.main_gpu.value_or(0))})
+        return Put({"main_gpu": wanted.changes.get(Knob.MAIN_GPU, wanted.runtime.placement.main_gpu.value_or(0))})
     if value == "layer":
         return Put(variables={"OLLAMA_SCHED_SPREAD": "1"})
     return Put(variables={"LLAMA_ARG_SPLIT_MODE": None if value is None else str(value)})
 
 
-def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
-    """A number of tokens, for models that bring their draft along."""
+def _drafting(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if not value or value == "none":
         return Put({"draft_num_predict": 0})
     if value in ("draft-mtp", True, DRAFT_PLACE):
         return Put({"draft_num_predict": _USUAL_DRAFT})
-    return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no draft model of its own"
+    return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no separate draft model"
 
 
-def _device(value: Setting, wanted: Wanted) -> _Answer:
-    """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
+def _device(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value is None:
-        hiding = next((name for name in HIDES if name in wanted.runtime.environment.value_or({})), "")
-        return Put(variables={hiding: None}) if hiding else "which variable hides the device is not known"
+        hiding = next((name for name in HIDES if name in wanted.runtime.process.environment.value_or({})), "")
+        return Put(variables={hiding: None}) if hiding else "the variable that hides the device is unknown"
     chosen = visible_device(value, wanted.runtime)
-    return Put(variables=dict([chosen])) if chosen else f"{value!r} names no device"
+    return Put(variables=dict([chosen])) if chosen else f"{value!r} is not a device"
 
 
-def _version(value: Setting, wanted: Wanted) -> _Answer:
+def _version(value: Setting, wanted: ChangeRequest) -> _Answer:
     tag = str(value).removeprefix("v") if value else ""
     image = f"ollama/ollama:{tag or 'latest'}"
     match home_of(wanted.runtime):
@@ -301,7 +299,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: lambda value, wanted: (
         Put()
-        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("f16"))
+        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.cache.type_k.value_or("f16"))
         else "Ollama has one type for keys and values"
     ),
     Knob.FLASH_ATTENTION: lambda value, _wanted: Put(
@@ -313,7 +311,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.BATCH: _parameter("num_batch"),
     Knob.LOGICAL_BATCH: lambda value, wanted: (
         Put()
-        if value == wanted.changes.get(Knob.BATCH, wanted.runtime.ubatch.value_or(0))
+        if value == wanted.changes.get(Knob.BATCH, wanted.runtime.compute.ubatch.value_or(0))
         else "Ollama has one size for both batches"
     ),
     Knob.THREADS: _parameter("num_thread", by_itself=0),
@@ -326,7 +324,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.KV_OFFLOAD: lambda value, _wanted: Put(variables={"LLAMA_ARG_KV_OFFLOAD": "0" if value is False else None}),
     Knob.NUMA: _variable("LLAMA_ARG_NUMA"),
     Knob.LOAD_MODE: lambda value, _wanted: (
-        Put({"use_mmap": _MAPPED[str(value)]}) if value in _MAPPED else f"Ollama has no way to load by {value}"
+        Put({"use_mmap": _MAPPED[str(value)]}) if value in _MAPPED else f"Ollama has no load mode {value}"
     ),
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: _device,

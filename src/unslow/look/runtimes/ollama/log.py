@@ -1,6 +1,6 @@
 """The log of a running Ollama: the journal of its unit, a file, or that of its container; and its last load.
 
-The file is the one that the output of its process goes to; on a Mac and under Windows, where nobody sees a process, the
+The file is the one that the output of its process goes to; on a Mac and under Windows, where processes are hidden, the
 one that the app always writes.
 """
 
@@ -8,12 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from unslow.facts.merge import overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, reported
+from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, reported_fact
 from unslow.look.command_line import name_of_path
 from unslow.look.logs import llama_cpp, ollama
 from unslow.look.logs.ollama_options import asked_facts
@@ -54,7 +52,7 @@ class Log(NamedTuple):
 
 def read_log(process: Process) -> Log:
     """The log of a server, or why there is none to read."""
-    why: Unknown = not_found("its output goes to no log that was found", HOW_TO_GET)
+    why: Unknown = not_found("no log of its output was found", HOW_TO_GET)
     for reader in (_output_file, _journal, _container):
         try:
             log = reader(process)
@@ -69,7 +67,7 @@ def read_log(process: Process) -> Log:
 def _output_file(process: Process) -> Log | None:
     for path in process.outputs()[:1]:
         lines = _read_lines(process.system, f"/proc/{process.pid}/root{path}")  # a container has files of its own
-        return Log(reported(path, f"/proc/{process.pid}/fd"), lines, name_of_path(path))
+        return Log(reported_fact(path, f"/proc/{process.pid}/fd"), lines, name_of_path(path))
     return None
 
 
@@ -92,7 +90,7 @@ def _journal(process: Process) -> Log | None:
     lines = _output(process, [*command, "-n", str(LAST_LINES)])
     if lines and not any("inference compute" in line for line in lines):
         lines = [*_output(process, [*command, "-n", "40", "-g", _STARTS]), *lines]
-    return Log(reported(" ".join(command[:3]), f"/proc/{process.pid}/cgroup"), lines, "journal")
+    return Log(reported_fact(" ".join(command[:3]), f"/proc/{process.pid}/cgroup"), lines, "journal")
 
 
 def parse_unit(cgroup: str) -> list[str]:
@@ -109,7 +107,7 @@ def _container(process: Process) -> Log | None:
         return None
     short = found[1][:12]
     lines = _output(process, ["docker", "logs", "--tail", str(LAST_LINES), short])
-    return Log(reported(f"docker logs {short}", f"/proc/{process.pid}/cgroup"), lines, "journal of the container")
+    return Log(reported_fact(f"docker logs {short}", f"/proc/{process.pid}/cgroup"), lines, "journal of the container")
 
 
 def _output(process: Process, command: list[str]) -> list[str]:
@@ -124,7 +122,7 @@ def _output(process: Process, command: list[str]) -> list[str]:
 
 def read_app_log(system: System) -> Log:
     """The log that the app keeps for this user, or why there is none to read."""
-    why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
+    why: Unknown = not_found("no log in the app's log folder", HOW_TO_GET)
     try:
         # Where the app of each system writes its log; rotated ones beside it tell of earlier servers
         around = read_surroundings(system)
@@ -135,7 +133,7 @@ def read_app_log(system: System) -> Log:
         return Log(unknown(error, HOW_TO_GET), [])
     for path in paths:
         try:
-            return Log(reported(path, "where the app keeps it"), _read_lines(system, path), name_of_path(path))
+            return Log(reported_fact(path, "where the app keeps it"), _read_lines(system, path), name_of_path(path))
         except LookError as error:
             why = unknown(error, HOW_TO_GET)
     return Log(why, [])
@@ -147,12 +145,12 @@ def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
     for index, line in enumerate(log.lines):
         if any(needle in line for needle in ollama.DIALECT.needles):
             reader.take(line, log.where(index))
-    logged = reader.seen(log.name).subject.runtime
-    facts: dict[str, Any] = {name: getattr(logged, name) for name in _OF_SERVER}
-    variables = first_known(environment, logged.environment)
+    logged = reader.log_facts(log.name).subject.runtime
+    facts: dict[str, Any] = {name: logged.fact(name) for name in _OF_SERVER}
+    variables = first_known(environment, logged.process.environment)
     if isinstance(variables, Known):
         facts |= asked_facts(variables.value, variables.source)
-    return Runtime(**{**facts, "environment": variables})
+    return Runtime().with_facts(**{**facts, "environment": variables})
 
 
 def last_load(log: Log, model: str = "", port: str | None = None) -> range:
@@ -179,10 +177,10 @@ def parse_load(log: Log, part: range) -> Subject:
     for index in part:
         for reader in readers:
             reader.take(log.lines[index], log.where(index))
-    outer, inner = (reader.seen(log.name).subject for reader in readers)
-    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := getattr(outer.runtime, name), Known)}
+    outer, inner = (reader.log_facts(log.name).subject for reader in readers)
+    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := outer.runtime.fact(name), Known)}
     return Subject(
-        runtime=msgspec.structs.replace(overlaid(outer.runtime, inner.runtime), **kept),
+        runtime=overlaid(outer.runtime, inner.runtime).with_facts(**kept),
         model=overlaid(outer.model, inner.model),
         run=overlaid(outer.run, inner.run),
         contradictions=outer.contradictions,

@@ -1,7 +1,7 @@
 """Where a setting of Ollama is put: in its service, in a chat, or in a model made from another one, and its name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from unslow.facts.commands import Place, by_hand, labelled_line
@@ -38,26 +38,51 @@ _BY_COMMAND = {
 MADE = "unslow"  # The end of the name of every model that is made here
 USUAL_TAG = "latest"  # What Ollama takes for a name without a tag
 _NOT_TAG = re.compile(r"[^\w.-]")
+_INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
+_NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
+_AMD_CONTAINER = (
+    "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
+    "ollama/ollama:rocm"
+)
+_NVIDIA_SERVICE = labelled_line(
+    Place.COMPOSE, "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}"
+)
+_AMD_SERVICE = labelled_line(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
+_AMD_IMAGE = labelled_line(Place.COMPOSE, "image: ollama/ollama:rocm")
+_NVIDIA_POD = labelled_line(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
+_AMD_POD = labelled_line(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
+_HANDED_ON: Mapping[str, tuple[list[str], ...]] = {
+    "compose": ([], [_NVIDIA_SERVICE], [_AMD_SERVICE, _AMD_IMAGE], [COMPOSE_UP]),
+    "pod": ([], [_NVIDIA_POD], [_AMD_POD], []),
+    "container": ([], [_NVIDIA_CONTAINER], [_AMD_CONTAINER], []),
+    **dict.fromkeys(("service", "shell"), ([_INSTALL], ["nvidia-smi"], ["rocminfo"], [])),
+}
+"""By the home of the server: the lines before, for a GPU of NVIDIA, for one of AMD, and after."""
+_GROUPS = "sudo usermod -a -G render,video ollama"
+HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+"""Variables that leave only some devices to be seen: none where they are empty."""
+_SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
+_VISIBLE = {"cuda": HIDES[0], "rocm": HIDES[2], "vulkan": HIDES[3]}
 
 
 def home_of(runtime: Runtime) -> Home:
     """How it was started, by its control group and by the paths that it shows; as a service, where it shows nothing."""
-    if container := runtime.container.value_or(""):
+    if container := runtime.process.container.value_or(""):
         return "compose" if container == COMPOSED else "pod" if container == "kubernetes" else "container"
-    system = runtime.system.value_or("")
+    system = runtime.process.system.value_or("")
     home = next((home for home, name in _NAMED.items() if name.search(system)), None)
     if home is None:
         paths = " ".join(
             [
-                *runtime.command.value_or([]),
-                *runtime.environment.value_or({}).values(),
-                runtime.log_path.value_or(""),
-                *(load.model.value_or("") for load in runtime.loads.value_or([])[-1:]),
+                *runtime.process.command.value_or([]),
+                *runtime.process.environment.value_or({}).values(),
+                runtime.process.log_path.value_or(""),
+                *(load.model.value_or("") for load in runtime.history.loads.value_or([])[-1:]),
             ]
         )
         home = "windows" if _WINDOWS.search(paths) else "mac" if _MAC.search(paths) else "service"
     # its process was seen, and no service of systemd starts it
-    in_no_unit = isinstance(runtime.unit, Unknown) and runtime.unit.absence is Absence.NOT_FOUND
+    in_no_unit = isinstance(runtime.process.unit, Unknown) and runtime.process.unit.absence is Absence.NOT_FOUND
     return "shell" if home == "service" and in_no_unit else home
 
 
@@ -66,13 +91,15 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
     if not variables:
         return []
     match home_of(runtime):
-        case "service" if isinstance(runtime.unit, Known):
-            return list(drop_in(Unit.named(runtime.unit.value), variables))
+        case "service" if isinstance(runtime.process.unit, Known):
+            return list(drop_in(Unit.from_text(runtime.process.unit.value), variables))
         case "service":
-            by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
+            by_shell = (
+                f"this is for the service that its installer creates; in a shell: {_serve_line(variables, runtime)}"
+            )
             return [*drop_in(_INSTALLED, variables), by_hand(by_shell)]
         case "shell":
-            lines = [by_hand("stop the server, then start it again so"), _served(variables, runtime)]
+            lines = [by_hand("stop the server, then start it again so"), _serve_line(variables, runtime)]
         case "windows" | "mac" as home:
             away, given = _BY_COMMAND[home]
             lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
@@ -94,9 +121,9 @@ def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
     return variables_set({name: None if value is None else word_of(value)}, runtime)
 
 
-def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
+def _serve_line(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     """The server in a shell, with what it has of its own variables by now."""
-    own, seen = runtime.environment, runtime.environment.value_or({})
+    own, seen = runtime.process.environment, runtime.process.environment.value_or({})
     is_own = isinstance(own, Known) and own.source.startswith("/proc/")  # a log lists every default too
     kept = {
         name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
@@ -142,3 +169,62 @@ def derived_name(model: str) -> str:
     name, _, tag = re.split(r"[\\/]", model)[-1].removesuffix(".gguf").partition(":")
     plain = _NOT_TAG.sub("-", name).lower()
     return f"{plain}-{MADE}" if tag in ("", USUAL_TAG) else f"{plain}:{tag}-{MADE}"
+
+
+def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
+    """Commands for the reason that the log names, else for the GPU's backend, else for all there are."""
+    environment = runtime.process.environment.value_or({})
+    hidden = [name for name in HIDES if environment.get(name, "x").strip() in ("", "-1")]
+    if hidden:
+        return variable(hidden[0], None, runtime)
+    reason = runtime.placement.gpu_refused.value_or("")
+    by_reason = (words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason))
+    return next(by_reason, None) or _anything(str(value or ""), runtime)
+
+
+def _permission_lines(runtime: Runtime) -> list[str]:
+    home = home_of(runtime)
+    if home in ("compose", "pod"):
+        return _anything("ROCm", runtime)
+    if home == "shell":
+        return ["sudo usermod -a -G render,video $USER", by_hand("log in again and start `ollama serve`")]
+    return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
+
+
+def _other_target(runtime: Runtime) -> list[str]:
+    """A sibling that is supported, where its family has one; else the backend that every GPU has."""
+    found = re.search(r"gfx(90|103|110|115)[0-9a-f]\b", runtime.placement.gpu_refused.value_or(""))
+    if not found or home_of(runtime) == "windows":  # whose ROCm takes no override
+        return variable("OLLAMA_VULKAN", 1, runtime)
+    return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
+
+
+_BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
+    (r"permission|/dev/kfd|kfd driver", _permission_lines),
+    (r"driver.{0,20}too old|old CUDA driver", lambda _: [by_hand("install a newer GPU driver and reboot")]),
+    (r"iGPU|integrated GPU", lambda runtime: variable("OLLAMA_IGPU_ENABLE", 1, runtime)),
+    (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
+    (
+        r"no compatible rocm library|verify rocm library",
+        lambda runtime: [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime),
+    ),
+)
+
+
+def _anything(backend: str, runtime: Runtime) -> list[str]:
+    """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
+    anew = [by_hand("reinstall Ollama from https://ollama.com")]
+    first, nvidia, amd, last = _HANDED_ON.get(home_of(runtime), (anew, [], [], []))
+    return [*first, *(nvidia if backend in ("", "CUDA") else []), *(amd if backend in ("", "ROCm") else []), *last]
+
+
+def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
+    """The variable that leaves one device to be seen, and its value; None for what names no device."""
+    named = re.fullmatch(r"(CUDA|ROCm|Vulkan)?(\d{1,3})", str(value), re.IGNORECASE)
+    if not named:
+        return None
+    backend = (named[1] or "cuda").lower()
+    used = runtime.placement.device_used.value_or("").lower()
+    if used.startswith("vulkan") and backend != "vulkan":
+        return "OLLAMA_VULKAN", "0"  # then only the other backend is left to choose from
+    return _VISIBLE[backend], named[2]

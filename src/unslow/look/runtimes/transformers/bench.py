@@ -52,18 +52,18 @@ class Timer:
     def start(self) -> None:
         """Put the wrapper in the model's place of `generate`."""
         self._own = {name: value for name, value in vars(self.model).items() if name == _NAME}
-        self.model.generate = self.wrapped(self.model.generate)
+        self.model.generate = self.wrap(self.model.generate)
 
     def stop(self) -> None:
         """Take it away again: what the model had of its own comes back, else the class's method shows through."""
         vars(self.model).pop(_NAME, None)
         vars(self.model).update(self._own)
 
-    def wrapped(self, generate: Callable[..., Any]) -> Callable[..., Any]:
+    def wrap(self, generate: Callable[..., Any]) -> Callable[..., Any]:
         """`generate`, timed; its answer and its errors pass through."""
 
         @functools.wraps(generate)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def generate_timed(*args: Any, **kwargs: Any) -> Any:
             self._steps = []
             hook = self.model.register_forward_pre_hook(lambda *_: self._steps.append(self._clock()))
             begin, before = self._clock(), self._waited()
@@ -76,7 +76,7 @@ class Timer:
             self._note((begin, end), waited, _prompt(args, kwargs, self.model), answer)
             return answer
 
-        return timed
+        return generate_timed
 
     def _note(self, span: tuple[float, float], waited: float | None, prompt: _Prompt, answer: Any) -> None:
         begin, end = span

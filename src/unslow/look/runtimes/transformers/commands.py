@@ -8,7 +8,7 @@ from unslow.facts.commands import Commands, Place, by_hand, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, Wanted, advice, answer_changes
+from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, ChangeRequest, advice, answer_changes
 
 _UNNAMED = "MODEL"
 _NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
@@ -16,7 +16,7 @@ _DTYPE_ARGUMENT = (4, 56)  # before, it is `torch_dtype`
 _QUANTISED = {"q8_0": ("hqq", 8), "q4_0": ("quanto", 4)}
 """The library and the bits of a cache: quanto has four bits and fewer, hqq eight too."""
 _PACKAGES = {"hqq": "hqq", "quanto": "optimum-quanto"}
-_UNSEEN = "{value} is no folder of this machine and no checkpoint that was seen"
+_UNSEEN = "{value} is neither a folder on this machine nor a known checkpoint"
 _BITS = {"nf4": "load_in_4bit", "4bit": "load_in_4bit", "8bit": "load_in_8bit", "int8": "load_in_8bit"}
 _ATTENTION = re.compile(r"[a-z][\w-]{1,40}(?:/[\w.-]{1,80})?")
 
@@ -36,7 +36,7 @@ class Code(NamedTuple):
 
 
 _Answer = Code | Advice | str
-_Turn = Callable[[Setting, Wanted], _Answer]
+_Turn = Callable[[Setting, ChangeRequest], _Answer]
 
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
@@ -105,7 +105,7 @@ def _call(function: str, arguments: Sequence[str]) -> str:
     return f"{function}({', '.join(arguments)})"
 
 
-def _weights_type(value: Setting, wanted: Wanted) -> _Answer:
+def _weights_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value not in ("float32", "float16", "bfloat16", "auto"):
         return f"weights can't be loaded as {value}"
     found = re.match(r"(\d{1,3})\.(\d{1,4})", wanted.runtime.version.value_or(""))
@@ -113,34 +113,34 @@ def _weights_type(value: Setting, wanted: Wanted) -> _Answer:
     return Code({"torch_dtype" if old else "dtype": '"auto"' if value == "auto" else f"torch.{value}"})
 
 
-def _attention(value: Setting, _wanted: Wanted) -> _Answer:
+def _attention(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if not _ATTENTION.fullmatch(str(value)):
         return f"{value!r} is not the name of a kernel"
     packages = ("flash-attn",) if value == "flash_attention_2" else ()
     return Code({"attn_implementation": f'"{value}"'}, packages=packages)
 
 
-def _flash(value: Setting, wanted: Wanted) -> _Answer:
+def _flash(value: Setting, wanted: ChangeRequest) -> _Answer:
     """By itself attention is PyTorch's, which has a flash kernel of its own."""
     if Knob.ATTENTION in wanted.changes:
         return Code()
     return _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
 
 
-def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
+def _cache_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value in (None, "f16", "bf16"):
         return Code()
     if value not in _QUANTISED:
-        return f"Transformers has no cache of {value}"
+        return f"Transformers has no {value} KV cache"
     if wanted.changes.get(Knob.CACHE, "quantized") != "quantized" or wanted.changes.get(Knob.COMPILE):
-        return "a quantised cache is a kind of its own, and no compiled model takes it"
+        return "a quantized KV cache does not work with a compiled model"
     backend, bits = _QUANTISED[str(value)]
     config = f'{{"backend": "{backend}", "nbits": {bits}}}'
     generate = {"cache_implementation": '"quantized"', "cache_config": config}
     return Code(generate=generate, packages=(_PACKAGES[backend],))
 
 
-def _compile(value: Setting, wanted: Wanted) -> _Answer:
+def _compile(value: Setting, wanted: ChangeRequest) -> _Answer:
     """Compiled code wants a cache that keeps its size."""
     if not value:
         return Code(generate={"disable_compile": "True"})
@@ -151,16 +151,16 @@ def _compile(value: Setting, wanted: Wanted) -> _Answer:
     return Code(generate=generate, after=(line,), beside=("transformers serve --compile",))
 
 
-def _device(value: Setting, _wanted: Wanted) -> _Answer:
+def _device(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if value is None:
-        return Code({"device_map": '"cuda:N"'}, missing="which device it shall be is not known")
+        return Code({"device_map": '"cuda:N"'}, missing="the device is unknown")
     named = re.fullmatch(r"(?i)(?:cuda:?|rocm:?)?(\d{1,3})", str(value))
     places = {"cpu": "cpu", "mps": "mps", "cuda": "cuda", "auto": "auto", "none": "cpu"}
     place = f"cuda:{named[1]}" if named else places.get(str(value).lower(), "")
-    return Code({"device_map": f'"{place}"'}, packages=("accelerate",)) if place else f"{value!r} names no device"
+    return Code({"device_map": f'"{place}"'}, packages=("accelerate",)) if place else f"{value!r} is not a device"
 
 
-def _layers(value: Setting, wanted: Wanted) -> _Answer:
+def _layers(value: Setting, wanted: ChangeRequest) -> _Answer:
     if Knob.DEVICE in wanted.changes:
         return Code()
     if value not in (None, -1, 0):
@@ -168,42 +168,42 @@ def _layers(value: Setting, wanted: Wanted) -> _Answer:
     return _device("cpu" if value == 0 else "cuda", wanted)
 
 
-def _quant(value: Setting, wanted: Wanted) -> _Answer:
+def _quant(value: Setting, wanted: ChangeRequest) -> _Answer:
     """Made while the weights are loaded; any other quant is another checkpoint."""
     if Knob.MODEL_FILE in wanted.changes:
         return Code()
-    packed = wanted.runtime.quantization.value_or("") == "bitsandbytes"
+    packed = wanted.runtime.compute.quantization.value_or("") == "bitsandbytes"
     argument = _BITS.get("4bit" if value is None and not packed else str(value).lower())
     if argument is None:
         kind = value or "AWQ or GPTQ"
         line = by_hand(f"load a checkpoint of this model as {kind}")
-        return Advice([line], f"no checkpoint of this model as {kind} was named")
+        return Advice([line], f"no checkpoint of this model as {kind} is known")
     config = f"BitsAndBytesConfig({argument}=True)"
     return Code({"quantization_config": config}, imports=("BitsAndBytesConfig",), packages=("bitsandbytes",))
 
 
-def _seen(value: Setting, wanted: Wanted) -> bool:
+def _is_known_model(value: Setting, wanted: ChangeRequest) -> bool:
     return is_absolute_path(str(value)) or str(value) in wanted.at_hand.listed
 
 
-def _drafting(value: Setting, wanted: Wanted) -> _Answer:
+def _drafting(value: Setting, wanted: ChangeRequest) -> _Answer:
     if not value or value == "none":
         return Code()
-    if not _seen(value, wanted):
+    if not _is_known_model(value, wanted):
         return _UNSEEN.format(value=value)
     line = f"draft = AutoModelForCausalLM.from_pretrained({str(value)!r}, device_map=model.device)"
     return Code(generate={"assistant_model": "draft"}, after=(line,), packages=("accelerate",))
 
 
-def _threads(value: Setting, _wanted: Wanted) -> _Answer:
+def _threads(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        return f"{value!r} is no number of threads"
+        return f"{value!r} is not a number of threads"
     return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
 
 
 _TURNS: Mapping[Knob, _Turn] = {
     Knob.MODEL_FILE: lambda value, wanted: (
-        Code(model=str(value)) if _seen(value, wanted) else _UNSEEN.format(value=value)
+        Code(model=str(value)) if _is_known_model(value, wanted) else _UNSEEN.format(value=value)
     ),
     Knob.QUANT: _quant,
     Knob.WEIGHTS_TYPE: _weights_type,
@@ -212,7 +212,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.CACHE: lambda value, _wanted: (
         Code(generate={} if value == "dynamic" else {"cache_implementation": f'"{value}"'})
         if value in ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
-        else f"Transformers has no cache of the kind {value}"
+        else f"Transformers has no {value} cache"
     ),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.COMPILE: _compile,

@@ -1,11 +1,382 @@
 """vLLM: how it is found, how its settings are read, how its commands are written."""
 
-from unslow.look.runtimes.vllm.bench import score
-from unslow.look.runtimes.vllm.commands import commands_for
-from unslow.look.runtimes.vllm.flags import COMMANDS, NAME
-from unslow.look.runtimes.vllm.server import find, read, read_url, takes_command
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
 
-__all__ = ["COMMANDS", "NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url", "score", "takes_command"]
+import msgspec
 
+from unslow.facts.merge import bound_facts, overlaid
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Context, Runtime, Scheduling, ServerProcess
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import (
+    LARGEST_COUNT,
+    NOT_LOOKED,
+    Absence,
+    Count,
+    Fact,
+    Known,
+    Unknown,
+    not_found,
+    reported_fact,
+)
+from unslow.facts.verification import LogProbability, TokenScores
+from unslow.look.command_line import UNSET, Setting, name_of_path
+from unslow.look.logs.vllm import DIALECT
+from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
+from unslow.look.processes import Process, ProcessSigns, ancestors, not_started_by, outermost, words_of
+from unslow.look.requests import ScoredText, Target, scored_places, scored_tokens
+from unslow.look.running_server import process_facts
+from unslow.look.runtimes._engine_server import (
+    Place,
+    count,
+    facts_at,
+    find_servers,
+    gibibytes,
+    model_of_name,
+    places_of,
+    read_own_log,
+    share,
+    text,
+    truth,
+    url_of,
+    with_files,
+)
+from unslow.look.runtimes._given_settings import config_path, read_config
+from unslow.look.runtimes.vllm.flags import (
+    COMMANDS,
+    FLAGS,
+    NAME,
+    model_of,
+    requested_settings,
+    with_defaults,
+    without_dead_variable,
+)
+from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
+from unslow.look.system import LookError, System, try_look, unknown
+from unslow.look.system.http import is_local_url
+
+__all__ = ["COMMANDS", "NAME", "PORTS", "PROCESSES", "RANK", "find", "read", "read_url", "score", "takes_command"]
 PORTS = (8000,)
 RANK = 2
+PROCESSES = ProcessSigns(("vllm", "VLLM", "python", "pt_main_thread", "uv", "ray"), "vllm")
+ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
+_LONGEST_VERSION = 60
+_MOST_BYTES = 2**60
+_ENGINE = "VLLM::EngineCor"  # the kernel keeps fifteen letters
+_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "vllm.entrypoints.cli.main")
+_LOG = "start it with its output in a file (`vllm serve … > vllm.log 2>&1`), or give a log to `unslow triage`"
+_SAID_IN_LOG = ("attention", "kernel", "buffers", "kv_bytes", "device_used")
+_SAID_ON_MACHINE = (
+    "command", "eager", "quantization", "weights_type", "tensor_parallel", "pipeline_parallel", "max_sequences",
+    "max_batched_tokens", "cpu_offload_bytes", "speculative",
+)  # fmt: skip
+_PLACES = (
+    Place("context_length", ("model_config", "max_model_len"), count),
+    Place("weights_type", ("model_config", "dtype"), text),
+    Place("quantization", ("model_config", "quantization"), text),
+    Place("eager", ("model_config", "enforce_eager"), truth),
+    Place("max_sequences", ("scheduler_config", "max_num_seqs"), count),
+    Place("max_batched_tokens", ("scheduler_config", "max_num_batched_tokens"), count),
+    Place("tensor_parallel", ("parallel_config", "tensor_parallel_size"), count),
+    Place("pipeline_parallel", ("parallel_config", "pipeline_parallel_size"), count),
+    Place("gpu_memory_fraction", ("cache_config", "gpu_memory_utilization"), share),
+    Place("kv_type_k", ("cache_config", "cache_dtype"), text),
+    Place("kv_type_v", ("cache_config", "cache_dtype"), text),
+    Place("prompt_cache", ("cache_config", "enable_prefix_caching"), truth),
+    Place("cpu_offload_bytes", ("cache_config", "cpu_offload_gb"), gibibytes),
+    Place("cpu_offload_bytes", ("offload_config", "uva", "cpu_offload_gb"), gibibytes),
+    Place("attention", ("attention_config", "backend"), text),
+    Place("device_used", ("device_config", "device"), text),
+    Place("speculative", ("speculative_config", "method"), text),
+    Place("draft_tokens", ("speculative_config", "num_speculative_tokens"), count),
+)
+_PATH = "/v1/completions"
+
+
+class Answers(NamedTuple):
+    """What a server said; an answer that is not there is unknown, with the reason."""
+
+    url: str
+    version: Fact[str]
+    models: list[ListedModel] | Unknown
+    metrics: Metrics | Unknown
+    info: Any
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every server, and every engine that some program runs without one."""
+    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
+    engines = [p for p in processes if p.name.startswith(_ENGINE)]
+    alone = not_started_by(engines, servers, processes)
+    by_engine = {
+        p.pid: p for engine in alone for p in ancestors(engine, processes) if takes_command(words_of(p.command()))
+    }
+    servers += outermost(list(by_engine.values()), processes)
+    return [*servers, *not_started_by(engines, servers, processes)]
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server, by the names in it."""
+    head = list(words[:6])
+    programs = [at for at, word in enumerate(head) if "vllm" in name_of_path(word).lower()]
+    return any(head[at + 1 : at + 2] == ["serve"] for at in programs) or any(word in _MODULES for word in head)
+
+
+def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
+    """Whether a command line has the flags of `vllm serve`, of a process that is known to run vLLM by other signs.
+
+    A script of any name may call the function behind that command.
+    """
+    return is_server(words) or "serve" in words[1:6]
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """A server by its process; an engine without one by what can be seen of it."""
+    if process.name.startswith("VLLM::"):
+        return (_engine(process),)
+    command, environment = process.command(), process.environment()
+    words = words_of(command)
+    file = config_path(words)
+    in_file = read_config(process, FLAGS, file) if file else {}
+    settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
+    written = model_of(words, settings)
+    url = url_of(settings, "8000")
+    answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
+    path, log = read_own_log(process, DIALECT, _LOG)
+    asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
+    unanswered: dict[str, Any] = dict.fromkeys(
+        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
+    )
+    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime().with_facts(**unanswered))
+    version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
+    runtime = overlaid(
+        overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
+    )
+    name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
+    runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
+    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
+    files = with_files(process.system, model, written, places_of(process), process.roots())
+    runtime = _with_reasons(with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
+    return (Subject(runtime=runtime, model=files, run=http.run),)
+
+
+def _engine(process: Process) -> Subject:
+    """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
+    why = not_found("this engine runs inside another program and has no API", _LOG)
+    path, log = read_own_log(process, DIALECT, _LOG)
+    runtime = Runtime(
+        name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
+        process=ServerProcess(
+            pid=reported_fact(process.pid, "/proc"), url=why, log_path=path, container=process.container()
+        ),
+        scheduling=Scheduling(busy_slots=why),
+    )
+    return Subject(runtime=overlaid(log.runtime, runtime), model=overlaid(Model(path=why), log.model))
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server at a URL; None where it is not vLLM."""
+    answers = read_answers(Server(system, url.rstrip("/"), api_key))
+    if answers is None:
+        return None
+    subject = subject_of(answers)
+    how = "run unslow on its machine, or start vLLM with VLLM_SERVER_DEV_MODE=1"
+    runtime = _with_reasons(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its API does not say", how)
+    model = subject.model
+    if is_local_url(url):
+        models = answers.models
+        root = models[0].root.value_or("") if isinstance(models, list) and models else ""
+        model = with_files(system, model, root, {}, [""])
+    return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
+
+
+def _with_reasons(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:
+    missing = {n: not_found(why, how_to_get) for n in names if runtime.fact(n) == NOT_LOOKED}
+    return runtime.with_facts(**missing)
+
+
+def _answers(system: System, url: str, settings: dict[str, Setting], api_key: str, written: str) -> Answers | Unknown:
+    try:
+        answers = read_answers(Server(system, url, api_key or settings.get("api_key", UNSET).value))
+    except LookError as error:
+        return unknown(error)
+    if answers is None:
+        return not_found(f"something else answers at {url}")
+    names = {written, settings.get("served_name", Setting(written, "")).value}
+    if isinstance(answers.models, list) and not names & {
+        name for model in answers.models for name in (model.name, model.root.value_or(""))
+    }:
+        return not_found(f"another model answers at {url}")
+    return answers
+
+
+def read_answers(server: Server) -> Answers | None:
+    """Ask a server everything that costs it nothing; None where it is not vLLM, LookError where nothing answers."""
+    version = word_at(json_if_ok(server.ask("/version")), "version")
+    if not version:
+        return None
+    metrics: Metrics | Unknown
+    models: list[ListedModel] | Unknown
+    try:
+        metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
+    except LookError as error:
+        metrics = unknown(error)
+    try:
+        listed = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
+        models = not_found(f"{server.url}/v1/models lists no models") if listed is None else listed
+    except LookError as error:
+        models = unknown(error)
+    own = isinstance(metrics, Metrics) and metrics.samples
+    if not own and not (isinstance(models, list) and any(model.owner == "vllm" for model in models)):
+        return None
+    # its whole configuration, which it gives in development mode only; the first time it may take too long for us
+    info = try_look(None, server.json, "/server_info?config_format=json")
+    known = reported_fact(version[:_LONGEST_VERSION], f"{server.url}/version")
+    return Answers(server.url, known, models, metrics, info)
+
+
+def subject_of(answers: Answers) -> Subject:
+    """The facts of all answers together."""
+    models, metrics = answers.models, answers.metrics
+    first = models[0] if isinstance(models, list) and models else None
+    source = f"{answers.url}/v1/models"
+    why = models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
+    runtime = Runtime(
+        name=reported_fact(NAME, f"{answers.url}/version"),
+        version=answers.version,
+        process=ServerProcess(url=reported_fact(answers.url, "given")),
+        state=reported_fact("loaded", source) if first else why,
+        context=Context(length=first.context_length if first else why),
+    )
+    run, model = Run(), Model()
+    if isinstance(metrics, Metrics):
+        waits = "vllm:request_queue_time_seconds"
+        run = Run(queue_s=metrics.ratio(f"{waits}_sum", f"{waits}_count"))
+    if first:
+        root = first.root
+        named = reported_fact(first.name, root.source if isinstance(root, Known) else "")
+        model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
+    settings: dict[str, Any] = {
+        **facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    }
+    whole = overlaid(overlaid(runtime, _runtime_of_metrics(metrics)), Runtime().with_facts(**settings))
+    return bound_facts(Subject(runtime=whole, model=model, run=run))
+
+
+def _runtime_of_metrics(metrics: Metrics | Unknown) -> Runtime:
+    """What its counters say; older versions have other names."""
+    facts: dict[str, Any]
+    if isinstance(metrics, Unknown):
+        names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
+        facts = dict.fromkeys(names, metrics)
+        return Runtime().with_facts(**facts)
+    running = metrics.integer("vllm:num_requests_running")
+    config = metrics.labels("vllm:cache_config_info")
+    hits = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
+    if isinstance(hits, Unknown):
+        hits = metrics.largest_share("vllm:gpu_prefix_cache_hit_rate")
+    elif hits.value > 1:
+        hits = not_found(f"{metrics.source} counts more hits than queries")
+    means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+    facts = {
+        "running_requests": running,
+        "busy_slots": running,
+        "deferred_requests": metrics.integer("vllm:num_requests_waiting"),
+        "kv_usage": metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+        "preemptions": metrics.integer("vllm:num_preemptions_total", "vllm:num_preemptions"),
+        "prefix_hit_rate": hits,
+        "draft_acceptance": metrics.ratio(
+            "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"
+        ),
+        "decode_tokens_per_s": metrics.rate(*means, least=ENOUGH_TOKENS),
+        # those that were computed, by the time that requests spent on it
+        "prefill_tokens_per_s": metrics.ratio(
+            "vllm:request_prefill_kv_computed_tokens_sum", "vllm:request_prefill_time_seconds_sum", 0
+        ),
+        **cache_facts(config, f"{metrics.source}: vllm:cache_config_info"),
+    }
+    if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
+        facts["state"] = reported_fact("asleep", f"{metrics.source}: vllm:engine_sleep_state")
+    return Runtime().with_facts(**facts)
+
+
+def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
+    """Facts of a runtime: the labels of an information metric are the configuration of its cache."""
+    if not config:
+        return {}
+    blocks, block = _number(config, "num_gpu_blocks"), _number(config, "block_size")
+    tokens = _number(config, "kv_cache_size_tokens") or (blocks or 0) * (block or 0)
+    fraction, size = config.get("gpu_memory_utilization", ""), _number(config, "kv_cache_memory_bytes")
+    facts: dict[str, Fact[Any]] = {}
+    if tokens and tokens < LARGEST_COUNT:
+        facts["kv_capacity_tokens"] = reported_fact(tokens, source)
+    if size and size < _MOST_BYTES:
+        facts["kv_bytes"] = reported_fact(size, source)
+    if fraction.replace(".", "", 1).isdecimal() and 0 < float(fraction) <= 1:
+        facts["gpu_memory_fraction"] = reported_fact(float(fraction), source)
+    if told := _number(config, "num_gpu_blocks_override"):
+        facts["kv_blocks_set"] = reported_fact(told, source)
+    if config.get("enable_prefix_caching") in ("True", "False"):
+        facts["prompt_cache"] = reported_fact(config["enable_prefix_caching"] == "True", source)
+    if config.get("cache_dtype", "auto") != "auto":
+        facts |= dict.fromkeys(("kv_type_k", "kv_type_v"), reported_fact(config["cache_dtype"][:40], source))
+    return facts
+
+
+def _number(config: Mapping[str, str], name: str) -> int | None:
+    text = config.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
+
+
+class _Entry(msgspec.Struct):
+    logprob: LogProbability
+    rank: Count | None = None
+
+
+class _Choice(msgspec.Struct):
+    prompt_logprobs: list[dict[str, _Entry] | None]
+
+
+class _Answer(msgspec.Struct):
+    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
+
+
+def score(system: System, target: Target, text: ScoredText) -> TokenScores:
+    """One request for all places."""
+    server, tokens = target.server(system), scored_tokens(system, target, text)
+    answer = server.ask(_PATH, "POST", scoring_body(target, tokens), text.seconds)
+    if answer.status != OK:
+        said = answer.body[:200].decode("utf-8", "replace").strip()
+        raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
+    return parse_scored(answer.json(), tokens, scored_places(len(tokens), text.places))
+
+
+def scoring_body(target: Target, tokens: list[int]) -> dict[str, Any]:
+    """The request; one token has to be generated, and is not used."""
+    return {"model": target.model, "prompt": tokens, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1}
+
+
+def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> TokenScores:
+    """The places that were asked for; LookError where the answer lacks one of them."""
+    try:
+        listed = msgspec.convert(answer, _Answer).choices[0].prompt_logprobs
+        found = [(_entry(listed, place), str(tokens[place])) for place in places]
+        return TokenScores(
+            tokens=tuple(tokens),
+            at=places,
+            log_probabilities=tuple(min(0.0, entries[token].logprob) for entries, token in found),
+            likeliest=tuple(int(max(entries, key=lambda number: entries[number].logprob)) for entries, _ in found),
+        )
+    except (msgspec.ValidationError, LookupError, ValueError) as error:
+        raise LookError(
+            f"the server returned no probabilities of the prompt: {error}", Absence.NOT_SUPPORTED
+        ) from error
+
+
+def _entry(listed: list[dict[str, _Entry] | None], place: int) -> dict[str, _Entry]:
+    entries = listed[place]
+    if not entries:
+        raise LookupError(f"nothing at place {place}")
+    return entries

@@ -12,7 +12,7 @@ from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
 from unslow.look.command_line import is_absolute_path, without_words
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, Turn, Wanted, Words, restart
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, ChangeRequest, Turn, Words, restart
 from unslow.look.runtimes._engine_commands import (
     MORE_MEMORY,
     MOST_MEMORY,
@@ -39,7 +39,7 @@ _DRAFTING = ("speculative", "draft_model", "draft_tokens")
 def _of_version(turn: Turn) -> Turn:
     """The turn, or why the version at hand has no such flag or variable."""
 
-    def checked(value: Setting, wanted: Wanted) -> Answer:
+    def turn_if_able(value: Setting, wanted: ChangeRequest) -> Answer:
         answer = turn(value, wanted)
         if not isinstance(answer, Words):
             return answer
@@ -48,21 +48,20 @@ def _of_version(turn: Turn) -> Turn:
         needed = [name for name, value in answer.environment.items() if value is not None]
         return next((why for word in (*flags, *needed) if (why := lacking(word, version))), "") or answer
 
-    return checked
+    return turn_if_able
 
 
-def _model(value: Setting, wanted: Wanted) -> Answer:
-    """A folder of this machine, or a checkpoint that was seen: nobody has checked any other name."""
+def _model(value: Setting, wanted: ChangeRequest) -> Answer:
     name = str(value or "")
     if is_absolute_path(name) or name in wanted.at_hand.listed:
         return Words(edit=partial(_with_model, name))
-    return f"{name} is no folder of this machine and no checkpoint that was seen"
+    return f"{name} is neither a folder on this machine nor a known checkpoint"
 
 
 def _with_model(model: str, command: list[str]) -> list[str]:
     settings = FLAGS.settings(command, {})
     if "model" in settings:
-        given = ((flag.start, flag.end) for flag in FLAGS.spelled(command) if flag.name == "model")
+        given = ((flag.start, flag.end) for flag in FLAGS.find_flags(command) if flag.name == "model")
         return [*without_words(command, given), "--model", model]
     now = model_of(command, settings)
     start = command.index("serve") + 1 if "serve" in command else len(command)
@@ -72,52 +71,52 @@ def _with_model(model: str, command: list[str]) -> list[str]:
     return [*command[:start], model, *command[start:]]
 
 
-def _quant(value: Setting, wanted: Wanted) -> Answer:
+def _quant(value: Setting, wanted: ChangeRequest) -> Answer:
     """Another checkpoint; weights that are not quantised yet can be while they are loaded."""
     if Knob.MODEL_FILE in wanted.changes:
         return Words()
-    plain = not isinstance(wanted.runtime.quantization, Known)
+    plain = not isinstance(wanted.runtime.compute.quantization, Known)
     if plain and value in MADE_ON_LOADING:
         return Words(("quantization",), ("--quantization", str(value)))
     kind = value or "AWQ, GPTQ or FP8"
     line = by_hand(f"serve a checkpoint of this model as {kind}")
     made = ["--quantization fp8"] if plain else []
-    return Advice([line, *made], f"no checkpoint of this model as {kind} was named")
+    return Advice([line, *made], f"no checkpoint of this model as {kind} is known")
 
 
 _share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
 
 
-def _capacity(value: Setting, wanted: Wanted) -> Answer:
+def _capacity(value: Setting, wanted: ChangeRequest) -> Answer:
     """More room for the cache of requests: all blocks, a larger share of the card, or smaller entries.
 
     A shorter `--max-model-len` is none: pages are handed out as requests grow, and the limit reserves nothing.
     """
     if value == ALL_BLOCKS:
         return Words(("kv_blocks",))
-    fraction = wanted.runtime.gpu_memory_fraction.value_or(USUAL_MEMORY)
+    fraction = wanted.runtime.memory.gpu_memory_fraction.value_or(USUAL_MEMORY)
     larger = USUAL_MEMORY if fraction < USUAL_MEMORY - MORE_MEMORY else min(MOST_MEMORY, fraction + MORE_MEMORY)
     more = [f"--gpu-memory-utilization {larger:.2f}"] if fraction < MOST_MEMORY else []
-    return Advice([*more, "--kv-cache-dtype fp8"], "how much more it needs is not known")
+    return Advice([*more, "--kv-cache-dtype fp8"], "how much more it needs is unknown")
 
 
-def _cache_type(value: Setting, wanted: Wanted) -> Answer:
+def _cache_type(value: Setting, wanted: ChangeRequest) -> Answer:
     if value is None:
         return Words(("kv_type",))
     word = _CACHE_WORDS.get(str(value), str(value))
     since, version = CACHE_TYPES_SINCE.get(word), full_version(wanted.runtime.version)
     if since is None:
-        return f"vLLM has no cache of {value}"
+        return f"vLLM has no {value} KV cache"
     if version is not None and version < since:
-        return f"vLLM {wanted.runtime.version.value_or('')} has no cache of {word}"
+        return f"vLLM {wanted.runtime.version.value_or('')} has no {word} KV cache"
     return Words(("kv_type",), ("--kv-cache-dtype", word))
 
 
-def _graphs(value: Setting, _wanted: Wanted) -> Answer:
+def _graphs(value: Setting, _wanted: ChangeRequest) -> Answer:
     return Words(("eager", "optimisation", "unoptimised"), ("--enforce-eager",) if value is False else ())
 
 
-def _attention(value: Setting, wanted: Wanted) -> Answer:
+def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
     """A flag since 0.13; before, a variable."""
     names = ("attention", "attention_config")
     if value is None:
@@ -130,13 +129,13 @@ def _attention(value: Setting, wanted: Wanted) -> Answer:
     return Words(names, ("--attention-backend", str(value)))
 
 
-def _flash(value: Setting, wanted: Wanted) -> Answer:
+def _flash(value: Setting, wanted: ChangeRequest) -> Answer:
     if Knob.ATTENTION in wanted.changes:
         return Words()
     return _attention(None if value is None else "FLASH_ATTN" if value else "TRITON_ATTN", wanted)
 
 
-def _split(value: Setting, wanted: Wanted) -> Answer:
+def _split(value: Setting, wanted: ChangeRequest) -> Answer:
     """Every layer on all GPUs (2), or whole layers on each (`layer 2`); a bare `layer` is over as many as run now."""
     names = ("tensor_parallel", "pipeline_parallel")
     if value is None:
@@ -151,13 +150,13 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
     return Words(names, (flag, str(count)))
 
 
-def _drafting(value: Setting, wanted: Wanted) -> Answer:
+def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value or value == "none":
         return Words(_DRAFTING)
     name = str(value)
     missing = NO_DRAFT if name == DRAFT_PLACE else ""
     if not (missing or is_absolute_path(name) or name in wanted.at_hand.listed):
-        return f"{name} is no folder of this machine and no checkpoint that was seen"
+        return f"{name} is neither a folder on this machine nor a known checkpoint"
     if lacking("--speculative-config", full_version(wanted.runtime.version)):
         return Words(
             _DRAFTING, ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS)), missing=missing
@@ -166,18 +165,18 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     return Words(_DRAFTING, ("--speculative-config", config), missing=missing)
 
 
-def _threads(value: Setting, wanted: Wanted) -> Answer:
-    if wanted.runtime.device_used.value_or("") != "cpu":
+def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
+    if wanted.runtime.placement.device_used.value_or("") != "cpu":
         return "threads compute only where vLLM runs on the CPU"
     if value is None:
         return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        return f"{value!r} is no number of threads"
+        return f"{value!r} is not a number of threads"
     return Words(environment=dict(thread_variables(value, full_version(wanted.runtime.version))))
 
 
-def _backend(value: Setting, wanted: Wanted) -> Answer:
-    if wanted.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+def _backend(value: Setting, wanted: ChangeRequest) -> Answer:
+    if wanted.runtime.process.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return Words(environment={"CUDA_VISIBLE_DEVICES": None})
     name = value or "CUDA or ROCm"
     return Advice([by_hand(f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")])
@@ -189,7 +188,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.MEMORY_SHARE: _share,
     # what it leaves free is what its share leaves
     Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
-    # the longest context that there is room for; of all else it takes what it is told to
+    # the longest context that fits; of all else it takes what it is told to
     Knob.FIT: lambda value, wanted: (
         Words()
         if value is False or Knob.CONTEXT_LENGTH in wanted.changes
@@ -202,7 +201,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: lambda value, wanted: (
         Words()
-        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("auto"))
+        if value == wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.cache.type_k.value_or("auto"))
         else "vLLM has one type for keys and values"
     ),
     Knob.GRAPHS: _graphs,
@@ -213,7 +212,7 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.WEIGHTS_TYPE: lambda value, _wanted: (
         Words(("dtype",), () if value is None else ("--dtype", str(value)))
         if value in (None, *_TYPES)
-        else f"vLLM computes in none of {value}"
+        else f"vLLM does not compute in {value}"
     ),
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: _flash,
@@ -243,6 +242,6 @@ _PROGRAM = program_of(
     {knob: _of_version(turn) for knob, turn in _TURNS.items()},
     bare=lambda at_hand: [at_hand.program or "vllm", "serve", *([at_hand.checkpoint] if at_hand.checkpoint else [])],
     has_model=lambda command: bool(model_of(command, FLAGS.settings(command, {}))),
-    no_model="put the model after `vllm serve`: which one it is, is not known",
+    no_model="put the model after `vllm serve`: the model is unknown",
 )
 commands_for = _PROGRAM.commands_for

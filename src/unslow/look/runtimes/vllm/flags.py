@@ -7,16 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated, first_known, not_supported, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, first_known, not_supported, reported_fact
 from unslow.look.command_line import COMMAND, Setting
 from unslow.look.logs.commands import CommandLines
-from unslow.look.runtimes._engine_flags import Flag, Flags, shared_settings, switch
 from unslow.look.runtimes._engine_server import model_of_name
-from unslow.look.runtimes._given_settings import GivenSettings, is_not_given
+from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, is_not_given, shared_settings, switch
 
 NAME = "vLLM"
 Version = tuple[int, ...]
@@ -94,7 +91,7 @@ DEFAULTS: dict[str, tuple[Any, Version, Any]] = {
     "gpu_memory_fraction": (0.92, (0, 20), 0.9),
     "prompt_cache": (True, FIRST_V1, False),
 }
-"""What a setting is where nobody set it, since which version, and what it was before."""
+"""What a setting is where it is not set, since which version, and what it was before."""
 SINCE: dict[str, Version] = {
     "--max-model-len": (0, 2, 0), "--quantization": (0, 2, 0), "--enforce-eager": (0, 2, 6),
     "--kv-cache-dtype": (0, 3, 0), "--enable-prefix-caching": (0, 4, 0), "--speculative-model": (0, 4, 1),
@@ -123,7 +120,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
     eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
     if level and level.value == "0":
-        eager = reported(value=True, source=level.source)
+        eager = reported_fact(value=True, source=level.source)
     way: Fact[Any] = first_known(given.word("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
@@ -134,11 +131,11 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "eager": eager,
         "attention": first_known(given.word("attention"), given.word("attention_config")),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
-        "speculative": reported(str(way.value), way.source) if isinstance(way, Known) else way,
+        "speculative": reported_fact(str(way.value), way.source) if isinstance(way, Known) else way,
         "draft_tokens": tokens if known else given.number("draft_tokens"),
         **({"threads": given.number("threads")} if unbound else {}),
     }
-    return Runtime(**facts)
+    return Runtime().with_facts(**facts)
 
 
 def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
@@ -159,10 +156,9 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
     settings = FLAGS.settings(words, environment)
     own = any(word.partition("=")[0].replace("_", "-") in _OWN for word in words)
     named = bool(program) or own or any(name.startswith("VLLM_") for name in environment)
-    runtime = msgspec.structs.replace(
-        requested_settings(settings, complete=False),
-        name=reported(NAME, COMMAND) if named else NOT_LOOKED,
-        command=reported(FLAGS.without_secrets(words), COMMAND),
+    runtime = requested_settings(settings, complete=False).with_facts(
+        name=reported_fact(NAME, COMMAND) if named else NOT_LOOKED,
+        command=reported_fact(FLAGS.without_secrets(words), COMMAND),
     )
     return Subject(runtime=runtime, model=model_of_name(model_of(words, settings), COMMAND))
 
@@ -188,42 +184,44 @@ def lacking(word: str, version: Version | None) -> str:
     """Why a version does not have a flag or a variable; empty where it has it, or tells no version and is new."""
     since, until = SINCE.get(word, (0,)), UNTIL.get(word)
     if until and (version is None or version >= until):
-        return f"vLLM has no {word} since {_dotted(until)}"
+        return f"vLLM has no {word} since {_dotted_version(until)}"
     if version is not None and version < since:
-        return f"vLLM {_dotted(version)} has no {word}, which came with {_dotted(since)}"
+        return f"vLLM {_dotted_version(version)} has no {word}, which came with {_dotted_version(since)}"
     return ""
 
 
-def _dotted(version: Version) -> str:
+def _dotted_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
 def thread_variables(count: int, version: Version | None) -> dict[str, str]:
-    """What makes it compute with so many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
+    """What makes it compute with that many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
     if version is not None and version < UNBOUND_SINCE:
         return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
     return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
 
 
 def with_defaults(runtime: Runtime) -> Runtime:
-    """The runtime with what its version does where nobody told it otherwise."""
+    """The runtime with what its version does by default."""
     version = (full_version(runtime.version) or ())[:2]
     if not version:
         return runtime
     changes: dict[str, Any] = {}
     for name, (value, since, before) in DEFAULTS.items():
-        if is_not_given(getattr(runtime, name)):
-            changes[name] = estimated(value if version >= since else before, f"default of vLLM {_dotted(version)}")
-    return msgspec.structs.replace(runtime, **changes)
+        if is_not_given(runtime.fact(name)):
+            changes[name] = estimated_fact(
+                value if version >= since else before, f"default of vLLM {_dotted_version(version)}"
+            )
+    return runtime.with_facts(**changes)
 
 
 def without_dead_variable(runtime: Runtime) -> Runtime:
     """The runtime without a choice of attention that its version does not read."""
     version = full_version(runtime.version)
-    source = getattr(runtime.attention, "source", "")
+    source = getattr(runtime.compute.attention, "source", "")
     if version is None or version < ATTENTION_FLAG or not source.endswith("VLLM_ATTENTION_BACKEND"):
         return runtime
     why = not_supported(
         "VLLM_ATTENTION_BACKEND is set, but vLLM does not read it since 0.15", "use --attention-backend"
     )
-    return msgspec.structs.replace(runtime, attention=why)
+    return runtime.with_facts(attention=why)

@@ -56,7 +56,7 @@ def open_sources(
         except Exception as bug:  # noqa: BLE001 (one broken source must not cost the others)
             unread[name] = f"{type(bug).__name__}: {bug}"
         else:
-            readings += _numbered(found, readings)
+            readings += _renumber_gpus(found, readings)
     return readings, unread
 
 
@@ -80,8 +80,8 @@ def within(limit_s: float, work: Opener) -> list[Reading]:
     return result[0]
 
 
-def _numbered(found: list[Reading], before: list[Reading]) -> list[Reading]:
-    """The readings with numbers of GPUs that nobody else has: each driver counts its own from 0."""
+def _renumber_gpus(found: list[Reading], before: list[Reading]) -> list[Reading]:
+    """The readings with GPU numbers that no other driver uses: each driver counts its own from 0."""
     taken = {reading.device.number for reading in before if reading.device}
     if not taken:
         return found

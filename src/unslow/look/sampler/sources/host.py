@@ -29,7 +29,10 @@ def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[R
     names = frozenset(name.encode() for name in live.list_dir(BLOCKS) if not name.startswith(_NOT_DISKS))
     if not names:
         raise LookError(f"{BLOCKS} lists no disk")
-    sectors, rate = _parsed(live, DISKSTATS, _LIMIT_BYTES, closing, partial(parse_sectors_read, names=names)), Rate()
+    sectors, rate = (
+        _follow_parsed(live, DISKSTATS, _LIMIT_BYTES, closing, partial(parse_sectors_read, names=names)),
+        Rate(),
+    )
     read = lambda now: (rate(sectors() * SECTOR_BYTES, now),)  # noqa: E731 (short)
     return [Reading("disks", ("disk_read_bytes_per_s",), read, every_s=SELDOM_S)]
 
@@ -60,7 +63,7 @@ def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> lis
     texts = (try_look("", read_text, live, f"/proc/{pid}/status") for pid in pids)
     allowed = next(filter(None, map(parse_allowed_cpus, texts)), None)
     own = min(allowed - read_slow_cpus(live) or allowed) if allowed else None
-    hertz = _parsed(live, CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES, closing, parse_hz)
+    hertz = _follow_parsed(live, CURRENT_FREQUENCY.format(own or 0), _FREQUENCY_LIMIT_BYTES, closing, parse_hz)
     column = ANY_CORE if own is None else OWN_CORE
     return [Reading("frequency", (column,), lambda _now: (hertz(),), every_s=SELDOM_S)]
 
@@ -79,13 +82,13 @@ _HEAD_BYTES = 512
 
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The memory that programs can still have, without swapping."""
-    available = _parsed(live, MEMINFO, _HEAD_BYTES, closing, parse_available_bytes)
+    available = _follow_parsed(live, MEMINFO, _HEAD_BYTES, closing, parse_available_bytes)
     return [Reading("memory", ("memory_available_bytes",), lambda _now: (available(),), every_s=SELDOM_S)]
 
 
 def parse_available_bytes(text: bytes) -> int:
     """The line `MemAvailable:  1234 kB`; LookError where there is none."""
-    return _number_after(b"MemAvailable:", text, f"{MEMINFO} does not tell what is available", b"kB") * 1024
+    return _number_after(b"MemAvailable:", text, f"{MEMINFO} has no available memory", b"kB") * 1024
 
 
 VMSTAT = "/proc/vmstat"
@@ -96,7 +99,7 @@ _COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
 
 def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading of all three."""
-    counts = _parsed(live, VMSTAT, _PAGING_LIMIT_BYTES, closing, parse_vmstat_counters)
+    counts = _follow_parsed(live, VMSTAT, _PAGING_LIMIT_BYTES, closing, parse_vmstat_counters)
     rates = Rate(), Rate(), Rate()
     read = lambda now: [rate(count, now) for rate, count in zip(rates, counts(), strict=True)]  # noqa: E731 (short)
     return [Reading("paging", _COLUMNS, read, every_s=SELDOM_S)]
@@ -116,7 +119,7 @@ def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> lis
     """One reading for each kind; LookError where the kernel keeps none."""
     readings = []
     for kind in PRESSURE_KINDS:
-        waited = _parsed(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing, parse_some_s)
+        waited = _follow_parsed(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing, parse_some_s)
         read = partial(_read_pressure, waited, Rate())
         readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), read, every_s=SELDOM_S))
     return readings
@@ -184,7 +187,7 @@ class Processors:
         self._this.read()
         before, ticks = self._before, (now - self._when) * TICKS_PER_S
         self._before, self._when = idle, now
-        busy: list[float] = []  # time that the hypervisor took counts as busy, as nobody here could use it
+        busy: list[float] = []  # time that the hypervisor took counts as busy, as it was not available here
         if len(before) == len(idle) and ticks > 0:
             busy = [min(1.0, max(0.0, 1 - (b - a) / ticks)) for a, b in zip(before, idle, strict=True)]
         total = sum(busy) if busy else nan
@@ -301,7 +304,9 @@ def _groups(live: Live) -> dict[str, frozenset[int]]:
     return groups
 
 
-def _parsed(live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]) -> Callable[[], T]:
+def _follow_parsed(
+    live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]
+) -> Callable[[], T]:
     """What a file holds at each call; LookError at once where that can't be parsed."""
     file = _follow(live, path, limit, closing)
     parse(file())

@@ -34,7 +34,7 @@ def open_nvml(live: Live, pids: Collection[int], closing: ExitStack) -> list[Rea
 def readings_of(nvml: Nvml, closing: ExitStack, own: Collection[int] = ()) -> Iterator[Reading]:
     """The readings of every GPU that this NVML lists; one that does not answer does not hide the others.
 
-    `own` are the runtime's processes, without which nobody can be told from others.
+    `own` are the runtime's processes, without which its share can't be separated.
     """
     try:
         nvml.nvmlInit()
@@ -76,7 +76,7 @@ class OthersBusy:
     """The share of the time in which kernels of others ran, since the last look.
 
     In a container the driver may count processes by other numbers than /proc does. Then the runtime itself looks like a
-    stranger, so nothing is told before one of its own numbers was seen at work.
+    other process, so nothing is reported before one of its own numbers was seen at work.
     """
 
     def __init__(self, nvml: Nvml, gpu: Any, own: Collection[int]) -> None:
@@ -84,7 +84,7 @@ class OthersBusy:
         self._since_us, self._knows_own = 0, False
 
     def read(self, _now: float) -> Sequence[float]:
-        """One share; NaN at the first look, which shows the past, and while nobody worked."""
+        """One share; NaN at the first look, which shows the past, and while nothing ran."""
         is_first = not self._since_us
         try:
             samples = list(self._nvml.nvmlDeviceGetProcessUtilization(self._gpu, self._since_us))

@@ -74,8 +74,8 @@
   async function copy(button) {
     const done = await copied(button.dataset.copy);
     button.focus({ preventScroll: true });
-    button.textContent = done ? "Copied" : "Select it by hand";
-    say(done ? "copied" : "it could not be copied: select it by hand");
+    button.textContent = done ? "Copied" : "Select manually";
+    say(done ? "copied" : "copying failed: select the text manually");
     clearTimeout(button.back);
     button.back = setTimeout(() => { button.textContent = "Copy"; }, 2000);
   }
@@ -97,7 +97,7 @@
   }
 
   function failure(error) {
-    return error instanceof Refused ? error.message : "the server can't be reached: does unslow serve still run?";
+    return error instanceof Refused ? error.message : "server unreachable: is unslow serve still running?";
   }
 
   // ---- putting in what the server sends ----
@@ -168,7 +168,7 @@
     const back = document.createElement("button");
     back.type = "button";
     back.className = "back";
-    back.textContent = "As it is now";
+    back.textContent = "Reset";
     back.addEventListener("click", () => {
       inputs.forEach((input) => { input.value = now.get(input.name); showPlace(input); });
       answered(inputs[0]);
@@ -218,7 +218,7 @@
     });
     const note = document.createElement("p");
     note.className = "quiet";
-    note.textContent = "This file holds the answers for one slider at a time; the page of unslow serve answers for all together.";
+    note.textContent = "This file has results for one slider at a time; unslow serve combines them.";
     footOf(form).append(note);
     return (moved) => {
       rangesOf(form).filter((input) => input !== moved && input.value !== now.get(input.name)).forEach((input) => {
@@ -226,7 +226,7 @@
         showPlace(input);
       });
       const html = moved.value === now.get(moved.name) ? first : ready.get(`${moved.name}=${valueOf(moved)}`);
-      if (html === undefined) showError(answer, "This file has no answer for that place.");
+      if (html === undefined) showError(answer, "This file has no result for that value.");
       else fill(answer, html);
       sayAnswer(answer);
     };
@@ -251,7 +251,7 @@
     if (button) button.disabled = true;
     try {
       fill(place, await (await ask(`${form.dataset.ask}?${query}`)).text());
-      say("the answer is there");
+      say("results ready");
     } catch (error) {
       place.replaceChildren();
       showError(place, failure(error));
@@ -352,7 +352,7 @@
       }
       if (!run.over) await new Promise((go) => setTimeout(go, Math.min(8000, 250 * 2 ** tries)));
     }
-    if (!run.over) ended("the connection is lost: does unslow serve still run?", true);
+    if (!run.over) ended("connection lost: is unslow serve still running?", true);
   }
 
   async function* linesOf(stream) {
@@ -411,7 +411,7 @@
     try {
       const going = (await (await ask("runs")).json()).find((one) => one.state === "running");
       if (!going) return;
-      const title = byId(`start-${going.subject ?? 0}-${going.kind}`)?.textContent ?? "A run goes on";
+      const title = byId(`start-${going.subject ?? 0}-${going.kind}`)?.textContent ?? "Run in progress";
       began(going.id, title, going.subject);
       run.kind = going.kind;
       await follow();

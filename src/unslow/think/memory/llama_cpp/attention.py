@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.cache import CacheInputs, store_in_cache
+from unslow.think.memory.llama_cpp.cache import Build, CacheInputs, store_in_cache
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 
@@ -32,9 +31,9 @@ def heads_of(build: Build, layer: int, x: Node) -> Heads:
     """All of them, ready for attention: with norms, rotary positions, and what scales the queries."""
     graph, habits = build.graph, build.hyper.habits
     query, key, value, gate = plain_heads(build, layer, x)
-    query = _turned(build, layer, query, "q")
-    query = tempered(build, layer, graph.scale(query) if habits.scales_queries else query)
-    key = key and _turned(build, layer, key, "k")
+    query = _norm_and_rotate(build, layer, query, "q")
+    query = temper_queries(build, layer, graph.scale(query) if habits.scales_queries else query)
+    key = key and _norm_and_rotate(build, layer, key, "k")
     if value is not None and habits.norms_values:
         value = graph.norm(value)
     return Heads(query, key, value, gate)
@@ -46,14 +45,14 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
     length, heads, kv_heads = hyper.key_length(layer), hyper.heads[layer], hyper.kv_heads[layer]
     shapes = (length, heads), (length, kv_heads), (hyper.value_length(layer), kv_heads)
     if build.has(f"{name}.attn_qkv.weight"):
-        joined = _clamped(build, build.linear(x, f"{name}.attn_qkv"))
+        joined = _clamp(build, build.linear(x, f"{name}.attn_qkv"))
         row = joined.strides[1]
         return Heads(*(graph.view(joined, (n, h, build.tokens), (row_bytes("F32", n), row)) for n, h in shapes))
-    query = _projected(build, layer, x, "q")
+    query = _projection(build, layer, x, "q")
     if not hyper.keeps_keys(layer):
         return Heads(graph.reshape(query, length, heads, build.tokens), None, None)
-    key = _projected(build, layer, x, "k")
-    value = _projected(build, layer, x, "v") if build.has(f"{name}.attn_v.weight") else key
+    key = _projection(build, layer, x, "k")
+    value = _projection(build, layer, x, "v") if build.has(f"{name}.attn_v.weight") else key
     key, value = (graph.reshape(p, *s, build.tokens) for p, s in zip((key, value), shapes[1:], strict=True))
     if query.shape[0] == 2 * length * heads:
         # Each head's query and the gate of its result come from one product, side by side
@@ -63,16 +62,16 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
     return Heads(graph.reshape(query, length, heads, build.tokens), key, value)
 
 
-def _projected(build: Build, layer: int, x: Node, part: str) -> Node:
+def _projection(build: Build, layer: int, x: Node, part: str) -> Node:
     """One of the products, normed before it is divided into heads where the norm is that of all heads together."""
     name = f"{build.block(layer)}.attn_{part}"
-    product = _clamped(build, build.linear(x, name))
+    product = _clamp(build, build.linear(x, name))
     if _norms_all_heads(build, layer, f"{name}_norm"):
         product = build.norm(product, f"{name}_norm")
     return product
 
 
-def _clamped(build: Build, x: Node) -> Node:
+def _clamp(build: Build, x: Node) -> Node:
     return build.graph.clamp(x) if build.hyper.clamps_heads else x
 
 
@@ -83,19 +82,19 @@ def _norms_all_heads(build: Build, layer: int, name: str) -> bool:
     return len(shape) == 1 and shape[0] > build.hyper.key_length(layer)
 
 
-def _turned(build: Build, layer: int, x: Node, part: str) -> Node:
+def _norm_and_rotate(build: Build, layer: int, x: Node, part: str) -> Node:
     """Normed and turned by the positions, in the order that the architecture has."""
     hyper, turns_here = build.hyper, has_rope(build.hyper, layer)
     if not hyper.habits.norms_after_rope:
-        x = _normed(build, layer, x, part)
+        x = _norm_heads(build, layer, x, part)
     if turns_here:
         x = turned_by_rope(build, layer, x)
     if hyper.habits.norms_after_rope:
-        x = _normed(build, layer, x, part)
+        x = _norm_heads(build, layer, x, part)
     return build.graph.norm(x) if turns_here and hyper.norms_turned_heads else x
 
 
-def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
+def _norm_heads(build: Build, layer: int, x: Node, part: str) -> Node:
     """Head by head; some models have a weight for queries only."""
     name = f"{build.block(layer)}.attn_{part}_norm"
     if _norms_all_heads(build, layer, name):
@@ -106,7 +105,7 @@ def _normed(build: Build, layer: int, x: Node, part: str) -> Node:
     return build.graph.norm(x) if bare else x
 
 
-def tempered(build: Build, layer: int, query: Node) -> Node:
+def temper_queries(build: Build, layer: int, query: Node) -> Node:
     """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
     if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not has_rope(build.hyper, layer)):
         return build.graph.mul(query, build.shared_input("F32", 1, 1, build.tokens, name="temperatures"))
@@ -128,9 +127,9 @@ def has_rope(hyper: Hyper, layer: int) -> bool:
         return False
     match habits.rope:
         case "windows":
-            return not hyper.window or hyper.windowed[layer]
+            return not hyper.window or hyper.layer_windows[layer]
         case "windows_or_dense":
-            return hyper.windowed[layer] or layer < hyper.leading_dense
+            return hyper.layer_windows[layer] or layer < hyper.leading_dense
         case "unless_untrained":
             return bool(blueprint.number("rope.scaling.finetuned", default=True))
         case kind:
@@ -141,7 +140,7 @@ def rope_factors(build: Build, layer: int) -> Node | None:
     """What the frequencies are divided by, chosen by the context; each device has its own copy."""
     hyper = build.hyper
     users = hyper.habits.rope_factors
-    if users == "none" or (users == "no_windows" and hyper.windowed[layer]):
+    if users == "none" or (users == "no_windows" and hyper.layer_windows[layer]):
         return None
     trained = hyper.blueprint.count("context_length")
     original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
@@ -152,7 +151,7 @@ def rope_factors(build: Build, layer: int) -> Node | None:
     return None
 
 
-def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
+def attend(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
     """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
     graph = build.graph
     query, key, value, gate = rotated_for_cache(build, heads, inputs)
@@ -254,12 +253,12 @@ def attention_output(build: Build, layer: int, x: Node, result: Node) -> Node:
     if build.has(f"{name}.attn_sub_norm.weight"):
         result = build.norm(result, f"{name}.attn_sub_norm")
     if build.has(f"{name}.attn_gate.weight"):
-        result = _gated(build, layer, result, build.linear(x, f"{name}.attn_gate"))
+        result = _apply_gate(build, layer, result, build.linear(x, f"{name}.attn_gate"))
     result = build.linear(result, f"{name}.attn_{'o' if build.has(f'{name}.attn_o.weight') else 'output'}")
     return graph.scale(result) if build.hyper.scales_values else result
 
 
-def _gated(build: Build, layer: int, result: Node, gate: Node) -> Node:
+def _apply_gate(build: Build, layer: int, result: Node, gate: Node) -> Node:
     """Element by element, or head by head where the gate has one number for each."""
     graph, heads = build.graph, build.hyper.heads[layer]
     if gate.shape[0] != heads:
@@ -283,7 +282,7 @@ class CrossAttention:
         self._mask = build.graph.input(kind, length, build.tokens, name="mask of the encoded")
         self._build = build
 
-    def attended(self, layer: int, x: Node) -> Node:
+    def attend(self, layer: int, x: Node) -> Node:
         """What a layer takes from the encoder's words."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
         hyper, length = build.hyper, self._encoded.shape[1]

@@ -1,13 +1,127 @@
 """The cache of llama.cpp: what each layer keeps, what the host tells it, and how it is written and read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-from unslow.facts.values import padded
-from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.graph import Node, block_of, row_bytes
-from unslow.think.memory.llama_cpp.hyperparameters import LOW_RATIO, Hyper
-from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.catalog.quants import quants
+from unslow.facts.values import pad_to
+from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError, block_of, four, row_bytes
+from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, LOW_RATIO, Hyper, Settings
+from unslow.think.memory.llama_cpp.places import Places
+
+_PICKED_INSIDE = ("attention", "post_norm", "sum", "feed_forward")
+
+"""The places of a layer after which only the wanted tokens may go on."""
+
+
+class Kernels(NamedTuple):
+    """Which operations run as one kernel; llama.cpp spells out those that a layer's device can't compute."""
+
+    flash_attention: bool = True
+    delta_step: bool = True  # A gated delta network, one token for each sequence
+    delta_chunk: bool = True  # The same for many tokens
+    stream_sums: bool = True  # What a layer reads of several residual streams
+    stream_weights: bool = True  # How much of each stream goes into each
+    stream_writes: bool = True  # What a layer adds to them
+    indexer: bool = True  # What picks the tokens that sparse attention sees
+
+
+class Build:
+    """A graph under construction for one model, its settings and its placement."""
+
+    def __init__(
+        self, hyper: Hyper, settings: Settings, places: Places, kernels: Kernels, tokens: int | None = None
+    ) -> None:
+        self.hyper, self.settings, self.places, self.kernels = hyper, settings, places, kernels
+        self.graph = Graph()
+        self.fused: list[tuple[int, Node]] = []
+        """The nodes that are one kernel, with their layers."""
+        self.layers: Sequence[int] = ()
+        """Those that are laid out; as many as surely do where unknown."""
+        self.ends: list[Node] = []
+        """What each of them hands on."""
+        self.is_trial = tokens is not None
+        """Whether the graph is only made to see which kernels can be used."""
+        self.tokens = settings.tokens if tokens is None else tokens
+        self.sequence_tokens = self.tokens // settings.slots
+        """The tokens of each sequence, which all have equally many."""
+        self.block = hyper.block
+        self._tensors = hyper.blueprint.by_name
+        self._weights: dict[tuple[str, int], Node] = {}
+        self._inputs: dict[str, Node] = {}
+        self.positions = self.graph.input("I32", self.tokens * hyper.positions, name="positions")
+        asked = settings._replace(outputs=0) if hyper.habits.has_encoder else settings
+        outputs = asked.most_outputs if tokens is None else tokens
+        self.wanted = self.graph.input("I32", outputs, name="wanted outputs")
+
+    def has(self, name: str) -> bool:
+        """Whether the model has such a tensor."""
+        return name in self._tensors
+
+    def weight(self, name: str, place: int | None = None) -> Node:
+        """A tensor of the model, where it lies or at a given place."""
+        home = self.places.tensor(name) if place is None else place
+        if (name, home) not in self._weights:
+            tensor = self._tensors.get(name)
+            if tensor is None:
+                architecture = self.hyper.blueprint.architecture
+                raise UnknownLayoutError(f"unknown layers in the architecture {architecture!r}: no {name}")
+            if tensor.type not in quants():
+                raise UnknownLayoutError(f"{name} has an unknown type")
+            node = Node("none", tensor.type, four(tensor.shape), name=name)
+            node.home, node.is_weight = home, True
+            self._weights[name, home] = node
+        return self._weights[name, home]
+
+    def size(self, key: str) -> int:
+        """A number of the file that sizes are made of; UnknownLayoutError where it has none."""
+        number = self.hyper.blueprint.count(key)
+        if number < 1:
+            raise UnknownLayoutError(f"the file has no {key}")
+        return number
+
+    def picks(self, layer: int) -> str:
+        """Where in this layer the wanted tokens are picked; empty where all go on."""
+        place = self.hyper.habits.picks_outputs
+        return place if layer == self.hyper.layers - 1 and place in _PICKED_INSIDE else ""
+
+    @cached_property
+    def token_numbers(self) -> Node:
+        """The tokens themselves."""
+        return self.graph.input("I32", self.tokens, name="tokens")
+
+    def shared_input(self, kind: str, *shape: int, name: str) -> Node:
+        """An input that several layers read, made when the first one asks for it."""
+        if name not in self._inputs:
+            self._inputs[name] = self.graph.input(kind, *shape, name=name)
+        return self._inputs[name]
+
+    def linear(self, x: Node, name: str) -> Node:
+        """A product with a weight, and its bias where it has one."""
+        product = self.graph.mul_mat(self.weight(f"{name}.weight"), x)
+        if self.has(f"{name}.scale"):
+            product = self.graph.mul(product, self.weight(f"{name}.scale"))
+        return self.graph.add(product, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else product
+
+    def has_norm(self, name: str) -> bool:
+        """Whether there is a weight for a norm; some files leave out what its name ends with elsewhere."""
+        return self.has(f"{name}.weight") or self.has(name)
+
+    def norm(self, x: Node, name: str, op: str = "") -> Node:
+        """A norm with its weight and bias; without a weight of that name, the norm alone."""
+        normed = self.graph.norm(x, op or self.hyper.norm)
+        if self.has_norm(name):
+            full = f"{name}.weight"
+            normed = self.graph.mul(normed, self.weight(full if self.has(full) else name))
+        return self.graph.add(normed, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else normed
+
+    def cache_tensor(self, kind: str, layer: int, *shape: int) -> Node:
+        """A tensor of a layer's cache."""
+        node = Node("none", kind, four(shape), name=f"cache {layer}")
+        node.home = self.places.cache(layer)
+        return node
+
 
 _ROTATION = 64  # the smallest matrix that quantised keys and values are rotated with
 
@@ -56,7 +170,7 @@ def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
         widths.append((settings.value_type, hyper.widest_values if settings.transposes_values else own))
     if hyper.has_indexer(layer):
         widths.append((settings.key_type, hyper.index_length))
-        if not hyper.is_latent:  # nobody reads these values
+        if not hyper.is_latent:  # these values are never read
             widths.append((settings.value_type, hyper.value_length(layer)))
     more = (Node("none", kind, (width, cells, settings.streams, 1)) for kind, width in widths)
     return LayerCache(layer, cells, (*tables, *more))
@@ -65,10 +179,10 @@ def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
 def cells_of(hyper: Hyper, settings: Settings, layer: int) -> int:
     """The tokens that a slot's cache of this layer holds."""
     whole = settings.slot_context
-    if not hyper.windowed[layer] or settings.full_windows:
+    if not hyper.layer_windows[layer] or settings.full_windows:
         return whole
     sharing = settings.slots if settings.unified else 1
-    return padded(min(whole, hyper.window * sharing + settings.used_micro_batch), CELLS_PADDING)
+    return pad_to(min(whole, hyper.window * sharing + settings.used_micro_batch), CELLS_PADDING)
 
 
 def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int) -> Iterator[Node]:
@@ -86,7 +200,7 @@ def _compressed_tables(hyper: Hyper, settings: Settings, layer: int, cells: int)
 
 def compressed_cells(settings: Settings, ratio: int) -> int:
     """The compressed rows that a slot has room for."""
-    return padded(max(1, -(-settings.slot_context // ratio)), CELLS_PADDING)
+    return pad_to(max(1, -(-settings.slot_context // ratio)), CELLS_PADDING)
 
 
 def cache_inputs(build: Build, layer: int) -> CacheInputs:
@@ -130,7 +244,7 @@ def _can_rotate(build: Build, layer: int, what: str) -> bool:
         return False  # llama.cpp has no rotation for such a pair of caches beside states
     length_of = hyper.key_length if what == "key" else hyper.value_length
     kin = [il for il in range(hyper.all_layers) if hyper.has_own_cache(il) and hyper.attends(il)]
-    lengths = {length_of(il) for il in kin if hyper.windowed[il] == hyper.windowed[layer]}
+    lengths = {length_of(il) for il in kin if hyper.layer_windows[il] == hyper.layer_windows[layer]}
     return len(lengths) == 1 and length_of(0) % _ROTATION == 0
 
 
@@ -143,28 +257,28 @@ def store_in_cache(
         return key, value
     owner = hyper.cache_layer(layer)
     length, heads, cells = hyper.key_length(owner), hyper.kv_heads[owner], cells_of(hyper, settings, owner)
-    keys = _stored(build, owner, settings.key_type, (length, heads, cells), key, inputs.key_rows)
+    keys = _store_rows(build, owner, settings.key_type, (length, heads, cells), key, inputs.key_rows)
     if hyper.is_latent:
         length = value.shape[0] if value is not None else length
         return keys, build.graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
     shape = hyper.value_length(owner), heads, cells
     if settings.transposes_values:
         return keys, _stored_transposed(build, owner, shape, value, inputs.value_rows)
-    return keys, _stored(build, owner, settings.value_type, shape, value, inputs.value_rows)
+    return keys, _store_rows(build, owner, settings.value_type, shape, value, inputs.value_rows)
 
 
 def store_single_head(build: Build, layer: int, key: Node, rows: Node | None, cells: int) -> Node:
     """The keys of a whole cache with one head for all, such as an indexer's, after the new ones were written."""
-    return _stored(build, layer, build.settings.key_type, (key.shape[0], 1, cells), key, rows)
+    return _store_rows(build, layer, build.settings.key_type, (key.shape[0], 1, cells), key, rows)
 
 
-def _stored(
+def _store_rows(
     build: Build, layer: int, kind: str, shape: tuple[int, int, int], new: Node | None, rows: Node | None
 ) -> Node:
     """A whole cache of (length, heads, cells), after a row for each new token or block of them was written."""
     graph, streams, (length, heads, cells) = build.graph, build.settings.streams, shape
     width = length * heads
-    cache = build.cached(kind, layer, width, cells, streams)
+    cache = build.cache_tensor(kind, layer, width, cells, streams)
     if new is not None and rows is not None:
         new = graph.view(new, (width, rows.shape[0]), (new.strides[2],))
         target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
@@ -179,7 +293,7 @@ def _stored_transposed(
     """The same of values with a row for each element, filled up to the width of the widest layer."""
     graph, settings, (length, heads, cells) = build.graph, build.settings, shape
     kind, width = settings.value_type, build.hyper.widest_values
-    cache = build.cached(kind, layer, width, cells, settings.streams)
+    cache = build.cache_tensor(kind, layer, width, cells, settings.streams)
     if value is not None and rows is not None:
         own = value.shape[0] * value.shape[1]
         merged = value.strides[2] == row_bytes(value.kind, own)

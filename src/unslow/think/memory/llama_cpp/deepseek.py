@@ -3,16 +3,16 @@
 from unslow.think.memory.llama_cpp.attention import (
     Extras,
     Heads,
-    attended,
+    attend,
     attention_product,
     hadamard,
     has_rope,
     mask_of_picked,
-    tempered,
+    temper_queries,
     turned_by_rope,
 )
-from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import (
+    Build,
     CacheInputs,
     cache_inputs,
     cells_of,
@@ -38,10 +38,10 @@ class Indexer:
         self._rotation = graph.input("F32", length, length, name="index rotation")
         self._picked: Node | None = None
 
-    def picked(self, layer: int, x: Node, ranks: Node) -> Node | None:
+    def picked_places(self, layer: int, x: Node, ranks: Node) -> Node | None:
         """The places in the cache that a layer's queries look at; a layer without an indexer takes the last one's."""
         build = self._build
-        if build.hyper.windowed[layer]:
+        if build.hyper.layer_windows[layer]:
             return None
         if build.hyper.has_indexer(layer):
             graph, name = build.graph, f"{build.block(layer)}.indexer"
@@ -95,18 +95,18 @@ def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, ind
     heads, tokens = build.hyper.heads[layer], build.tokens
     length = _number(build, layer, "key_length_mla")
     ranks = _ranks(build, layer, x)
-    picked = indexer.picked(layer, x, ranks) if indexer else None
+    picked = indexer.picked_places(layer, x, ranks) if indexer else None
     query = graph.reshape(_queries(build, layer, ranks), length, heads, tokens)
-    latent, key_turned = _compressed(build, layer, x)
+    latent, key_turned = _compress_rows(build, layer, x)
     rope = key_turned.shape[0]
     plain = graph.view(query, (length - rope, heads, tokens), query.strides[1:3])
-    turned_part = _turned(build, layer, graph.view(query, (rope, heads, tokens), query.strides[1:3]))
+    turned_part = _rotate(build, layer, graph.view(query, (rope, heads, tokens), query.strides[1:3]))
     absorbed = graph.mul_mat(build.weight(f"{name}.attn_k_b.weight"), graph.permute(plain, 0, 2, 1, 3))
     query = graph.concat(graph.permute(absorbed, 0, 2, 1, 3), turned_part, 0)
     value = graph.reshape(latent, latent.shape[0], 1, tokens)
     key = graph.concat(value, key_turned, 0)
     extras = Extras(value_matrix=build.weight(f"{name}.attn_v_b.weight"), picked=picked)
-    return attended(build, layer, Heads(tempered(build, layer, query), key, value), inputs, extras)
+    return attend(build, layer, Heads(temper_queries(build, layer, query), key, value), inputs, extras)
 
 
 def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
@@ -115,17 +115,17 @@ def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
     heads, tokens = build.hyper.heads[layer], build.tokens
     length, value_length = build.hyper.key_length(layer), build.hyper.value_length(layer)
     query = graph.reshape(_queries(build, layer, _ranks(build, layer, x)), length, heads, tokens)
-    latent, key_turned = _compressed(build, layer, x)
+    latent, key_turned = _compress_rows(build, layer, x)
     rope = key_turned.shape[0]
     both = build.linear(latent, f"{name}.attn_kv_b")
     step = row_bytes("F32", length - rope + value_length)
     plain = graph.view(both, (length - rope, heads, tokens), (step, step * heads))
     value = graph.cont(graph.view(both, (value_length, heads, tokens), (step, step * heads)))
     key = graph.concat(plain, graph.repeat(key_turned, rope, heads, tokens), 0)
-    return Heads(tempered(build, layer, _turned(build, layer, query)), key, value)
+    return Heads(temper_queries(build, layer, _rotate(build, layer, query)), key, value)
 
 
-def _compressed(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
+def _compress_rows(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
     """The compressed row of each token, and the part of its key that is turned."""
     name, graph, tokens = build.block(layer), build.graph, build.tokens
     joined = build.linear(x, f"{name}.attn_kv_a_mqa")
@@ -135,16 +135,16 @@ def _compressed(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
     if build.has(f"{name}.attn_k_norm.weight"):
         key = build.norm(key, f"{name}.attn_k_norm")
     latent = graph.view(joined, (rank, tokens), (row,))
-    return build.norm(latent, f"{name}.attn_kv_a_norm"), _turned(build, layer, key)
+    return build.norm(latent, f"{name}.attn_kv_a_norm"), _rotate(build, layer, key)
 
 
 def _number(build: Build, layer: int, key: str) -> int:
     """A length, which layers with a window may have another one of."""
     full = build.hyper.blueprint.count(f"attention.{key}")
-    return build.hyper.blueprint.count(f"attention.{key}_swa", full) if build.hyper.windowed[layer] else full
+    return build.hyper.blueprint.count(f"attention.{key}_swa", full) if build.hyper.layer_windows[layer] else full
 
 
-def _turned(build: Build, layer: int, x: Node) -> Node:
+def _rotate(build: Build, layer: int, x: Node) -> Node:
     return turned_by_rope(build, layer, x) if has_rope(build.hyper, layer) else x
 
 
@@ -178,7 +178,7 @@ class CompressedAttention:
         index_kind = "F16" if build.kernels.indexer else "F32"
         self._index = Compressor(build, LOW_RATIO, build.hyper.index_length, index_kind, rotates=True)
 
-    def attended(self, layer: int, x: Node) -> Node:
+    def attend(self, layer: int, x: Node) -> Node:
         """A whole attention, with its projections."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
         length, heads, tokens = build.hyper.key_length(layer), build.hyper.heads[layer], build.tokens
@@ -186,7 +186,7 @@ class CompressedAttention:
         query = graph.norm(graph.reshape(build.linear(ranks, f"{name}.attn_q_b"), length, heads, tokens))
         key = build.norm(build.linear(x, f"{name}.attn_kv"), f"{name}.attn_kv_a_norm")
         query, key = (graph.rope(n, build.positions) for n in (query, graph.reshape(key, length, 1, tokens)))
-        rows, mask = self._compressed(layer, x, ranks)
+        rows, mask = self._compress_rows(layer, x, ranks)
         result = self._product(layer, query, key, rows, mask)
         result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
         # To the width of the model, by groups of heads first
@@ -196,15 +196,15 @@ class CompressedAttention:
         small = graph.permute(graph.mul_mat(matrix, grouped), 0, 2, 1, 3)
         return build.linear(graph.cont(small, rank * groups, build.tokens), f"{name}.attn_output_b")
 
-    def _compressed(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
+    def _compress_rows(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
         """The compressed rows that a layer sees beside the last tokens, and their mask."""
         ratio = self._build.hyper.compressions[layer]
         if ratio == HIGH_RATIO:
-            return self._high.stored(layer, x, "attn_compressor"), self._high.mask
+            return self._high.store_rows(layer, x, "attn_compressor"), self._high.mask
         if ratio != LOW_RATIO:
             return None, None
-        rows = self._low.stored(layer, x, "attn_compressor")
-        picked = self._picked(layer, x, ranks, self._index.stored(layer, x, "indexer_compressor"))
+        rows = self._low.store_rows(layer, x, "attn_compressor")
+        picked = self._picked(layer, x, ranks, self._index.store_rows(layer, x, "indexer_compressor"))
         return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
 
     def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
@@ -251,7 +251,7 @@ class Compressor:
         self.mask = graph.input(mask_kind, self._cells, tokens // slots, 1, slots, name="mask of rows")
         self.rotation = rotation_input(build, length, always=rotates)
 
-    def stored(self, layer: int, x: Node, name: str) -> Node:
+    def store_rows(self, layer: int, x: Node, name: str) -> Node:
         """The rows of the whole cache, after the new ones were written; what is left over is kept for later."""
         build, graph = self._build, self._build.graph
         name = f"{build.block(layer)}.{name}"
@@ -259,7 +259,7 @@ class Compressor:
         scores = graph.add(scores, graph.get_rows(build.weight(f"{name}_ape.weight"), self._places))
         # The tokens that do not fill a row yet
         states = [
-            build.cached("F32", layer, values.shape[0], self._parts * self._ratio, build.settings.slots)
+            build.cache_tensor("F32", layer, values.shape[0], self._parts * self._ratio, build.settings.slots)
             for _ in range(2)
         ]
         rows = self._rows_of(states, values, scores, f"{name}_norm")
@@ -268,25 +268,24 @@ class Compressor:
         stored = store_single_head(build, layer, rows, self._rows, self._cells)
         for state, part in zip(states, (values, scores), strict=True):
             kept = graph.get_rows(part, self._kept_from)
-            graph.expand(graph.set_rows(self._whole(state), kept, self._kept_to))
+            graph.expand(graph.set_rows(self._whole_state(state), kept, self._kept_to))
         return stored
 
-    def _whole(self, state: Node) -> Node:
+    def _whole_state(self, state: Node) -> Node:
         return self._build.graph.view(state, (state.shape[0], state.shape[1] * state.shape[2]), (state.strides[1],))
 
     def _rows_of(self, states: list[Node], values: Node, scores: Node, norm: str) -> Node:
         """The weighted mean of the tokens that make up each row: (length, 1, rows)."""
         build, graph = self._build, self._build.graph
         by_token = [
-            graph.cont(graph.permute(self._gathered(graph.concat(self._whole(state), part, 1)), 1, 0, 2, 3))
+            graph.cont(graph.permute(self._gather_tokens(graph.concat(self._whole_state(state), part, 1)), 1, 0, 2, 3))
             for state, part in zip(states, (values, scores), strict=True)
         ]
         total = graph.sum_rows(graph.mul(by_token[0], graph.soft_max(by_token[1])))
         rows = build.norm(graph.cont(graph.permute(total, 1, 0, 2, 3)), norm)
         return graph.rope(rows, self._positions)
 
-    def _gathered(self, tokens: Node) -> Node:
-        """The tokens of each row: (length, tokens of a row, rows)."""
+    def _gather_tokens(self, tokens: Node) -> Node:
         graph, length, ratio, blocks = self._build.graph, self._length, self._ratio, self._blocks
         if self._parts == 1:
             return graph.reshape(graph.get_rows(tokens, self._read), length, ratio, blocks)
@@ -306,7 +305,7 @@ class HyperConnections:
         self._count = build.hyper.blueprint.count("hyper_connection.count")
         self._rounds = build.hyper.blueprint.count("hyper_connection.sinkhorn_iterations")
 
-    def begun(self, x: Node) -> Node:
+    def begin(self, x: Node) -> Node:
         """All streams begin with the embeddings."""
         graph, (width, tokens) = self._build.graph, x.shape[:2]
         return graph.repeat(graph.reshape(x, width, 1, tokens), width, self._count, tokens)
@@ -315,17 +314,17 @@ class HyperConnections:
         """One layer."""
         build, name = self._build, self._build.block(layer)
         read, *weights = self._mixture(layer, "attn", x)
-        x = self._written(layer, mix(build.norm(read, f"{name}.attn_norm")), x, *weights)
+        x = self._write_streams(layer, mix(build.norm(read, f"{name}.attn_norm")), x, *weights)
         read, *weights = self._mixture(layer, "ffn", x)
         for node in (x, *weights):
             build.graph.expand(node)
         fed = feed_forward(build, layer, build.norm(read, f"{name}.ffn_norm"))
-        result = self._written(layer, fed, x, *weights)
+        result = self._write_streams(layer, fed, x, *weights)
         if build.is_trial:  # llama.cpp keeps the last node of a layer on the layer's device in small batches
             result.backend = build.places.layers[layer]
         return result
 
-    def ended(self, x: Node) -> Node:
+    def end(self, x: Node) -> Node:
         """One mixture of all streams, for the wanted tokens."""
         build, graph, width = self._build, self._build.graph, x.shape[0]
         flat = graph.get_rows(graph.reshape(x, width * self._count, x.shape[2]), build.wanted)
@@ -347,7 +346,7 @@ class HyperConnections:
         reading = graph.scale(graph.unary(self._part(scores, name, count)))
         answers = graph.scale(graph.unary(self._part(scores, name, count)))
         streams = self._stream_weights(layer, name, scores)
-        return self._summed(layer, x, reading), answers, streams
+        return self._sum_streams(layer, x, reading), answers, streams
 
     def _part(self, scores: Node, name: str, length: int) -> Node:
         """Some of the scores, with a scale and a base of their own."""
@@ -361,7 +360,7 @@ class HyperConnections:
         build, graph, count, tokens = self._build, self._build.graph, self._count, scores.shape[1]
         if build.kernels.stream_weights:
             scale, base = build.weight(f"{name}_scale.weight"), build.weight(f"{name}_base.weight")
-            return self._fused(layer, graph.special("hc_comb", (count, count, tokens, 1), scores, scale, base))
+            return self._fuse(layer, graph.special("hc_comb", (count, count, tokens, 1), scores, scale, base))
         weights = graph.reshape(self._part(scores, name, count * count), count, count, tokens)
         epsilon = graph.unary(graph.empty("F32", 1), "fill")
         weights = self._by_columns(graph.add(graph.soft_max(weights), epsilon), epsilon)
@@ -375,10 +374,10 @@ class HyperConnections:
         totals = graph.add(graph.sum_rows(graph.cont(graph.permute(weights, 1, 0, 2, 3))), epsilon)
         return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
 
-    def _summed(self, layer: int, x: Node, weights: Node) -> Node:
+    def _sum_streams(self, layer: int, x: Node, weights: Node) -> Node:
         if not self._build.kernels.stream_sums:
             return self._summed_by_hand(x, weights)
-        return self._fused(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))
+        return self._fuse(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))
 
     def _summed_by_hand(self, x: Node, weights: Node) -> Node:
         graph = self._build.graph
@@ -392,12 +391,12 @@ class HyperConnections:
     def _stream(self, x: Node) -> Node:
         return self._build.graph.view(x, (x.shape[0], x.shape[2]), (x.strides[2],))
 
-    def _written(self, layer: int, answer: Node, streams: Node, answer_weights: Node, weights: Node) -> Node:
+    def _write_streams(self, layer: int, answer: Node, streams: Node, answer_weights: Node, weights: Node) -> Node:
         """The new streams: a share of the answer, and of each stream."""
         graph = self._build.graph
         if self._build.kernels.stream_writes:
             sources = (answer, streams, answer_weights, weights)
-            return self._fused(layer, graph.special("hc_post", streams.shape, *sources))
+            return self._fuse(layer, graph.special("hc_post", streams.shape, *sources))
         width, tokens = answer.shape[:2]
         result: Node | None = None
         for _ in range(self._count):
@@ -410,6 +409,6 @@ class HyperConnections:
             result = new if result is None else graph.concat(result, new, 1)
         return result or streams
 
-    def _fused(self, layer: int, node: Node) -> Node:
+    def _fuse(self, layer: int, node: Node) -> Node:
         self._build.fused.append((layer, node))
         return node

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import (
     StateRows,
     by_sequence,
-    convolved,
+    convolve,
     load_state,
     memory_cache,
     store_state,
@@ -38,7 +38,7 @@ class _Sizes(NamedTuple):
     sequences: int
 
     @property
-    def shared(self) -> int:
+    def values_per_key(self) -> int:
         """Value heads for each key head."""
         return self.value_heads // self.key_heads
 
@@ -60,14 +60,14 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
         sequences=build.settings.slots,
     )
     graph.expand(x)
-    mixed, gate = _projected(build, layer, x, sizes)
+    mixed, gate = _projections(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)
     kernel = build.weight(f"{name}.ssm_conv1d.weight")
     inputs = with_last_inputs(build, layer, rows, mixed, kernel.shape[0])
     cache = memory_cache(build, layer)
     memory = load_state(build, cache, rows)
     memory = graph.reshape(memory, sizes.value_length, sizes.value_length, sizes.value_heads, sizes.sequences)
-    query, key, value = _heads(build, layer, graph.unary(convolved(build, inputs, kernel)), sizes)
+    query, key, value = _heads(build, layer, graph.unary(convolve(build, inputs, kernel)), sizes)
     output, memory = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
     store_state(build, cache, memory)
     normed = build.norm(output, f"{name}.ssm_norm")
@@ -76,14 +76,14 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     return graph.reshape(build.linear(output, f"{name}.ssm_out"), build.hyper.width, build.tokens)
 
 
-def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
+def _projections(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     graph, name = build.graph, build.block(layer)
     if not build.has(f"{name}.attn_qkv.weight"):
         # The same of older files: one product, in which all parts of a key head lie side by side
         joined = build.linear(x, f"{name}.ssm_in")
         by_head = sizes.key_heads, sizes.tokens, sizes.sequences
         joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
-        lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
+        lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.values_per_key,) * 2)
         query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
         gate = graph.cont(gate)
         query, key, value = (
@@ -99,8 +99,8 @@ def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tup
     graph, name, shape = build.graph, build.block(layer), sizes.values[1:]
     if build.has(f"{name}.ssm_ba.weight"):  # by one product, in which those of a key head lie side by side
         by_head = sizes.key_heads, sizes.tokens, sizes.sequences
-        joined = graph.reshape(build.linear(x, f"{name}.ssm_ba"), 2 * sizes.shared, *by_head)
-        strength, rate = (graph.view(joined, (sizes.shared, *by_head), joined.strides[1:]) for _ in range(2))
+        joined = graph.reshape(build.linear(x, f"{name}.ssm_ba"), 2 * sizes.values_per_key, *by_head)
+        strength, rate = (graph.view(joined, (sizes.values_per_key, *by_head), joined.strides[1:]) for _ in range(2))
         strength, rate = graph.cont(strength), graph.cont(rate, *shape)
     else:
         strength = graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape)
@@ -120,18 +120,18 @@ def _heads(build: Build, layer: int, channels: Node, sizes: _Sizes) -> tuple[Nod
 
     query, key = (graph.norm(part(sizes.key_length, sizes.key_heads), "l2_norm") for _ in range(2))
     value = part(sizes.value_length, sizes.value_heads)
-    if sizes.shared > 1:
-        query, key = (_repeated(build, layer, n, sizes) for n in (query, key))
+    if sizes.values_per_key > 1:
+        query, key = (_repeat_key_heads(build, layer, n, sizes) for n in (query, key))
     return query, key, value
 
 
-def _repeated(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
+def _repeat_key_heads(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
     """A key head for each value head, where the delta rule does not share them by itself."""
     graph, kernels = build.graph, build.kernels
     shape = (sizes.key_length, *sizes.values[1:])
     if build.has(f"{build.block(layer)}.ssm_ba.weight"):  # the value heads of a key head follow each other
         apart = sizes.key_length, 1, sizes.key_heads, sizes.tokens * sizes.sequences
-        whole = sizes.key_length, sizes.shared, sizes.key_heads, sizes.tokens * sizes.sequences
+        whole = sizes.key_length, sizes.values_per_key, sizes.key_heads, sizes.tokens * sizes.sequences
         return graph.reshape(graph.repeat(graph.reshape(x, *apart), *whole), *shape)
     return x if kernels.delta_step and kernels.delta_chunk else graph.repeat(x, *shape)
 
@@ -202,7 +202,7 @@ class _Chunks:
         self.size = _CHUNK_BY_CHANNEL if by_channel else _CHUNK
         self.count = -(-heads.query.shape[2] // self.size)
         if self.count > _MOST_CHUNKS:
-            raise UnknownLayoutError(f"{self.count} chunks of a delta network are too many to lay out")
+            raise UnknownLayoutError(f"{self.count} chunks of a delta network are too many")
         # By head instead of by token, filled up to whole chunks
         by_head = [graph.permute(n, 0, 2, 1, 3) for n in (graph.scale(heads.query), *heads[1:])]
         padded = (graph.pad(n, 0, self.count * self.size - n.shape[1]) for n in by_head)

@@ -1,6 +1,6 @@
 """The second half of a layer: one network for all tokens, or experts that a router chooses for each."""
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError
 
 _SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
@@ -12,7 +12,7 @@ def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) 
     name, graph = build.block(layer), build.graph
     if not build.has(f"{name}.ffn_gate_inp.weight"):
         return dense(build, layer, x)
-    result = _chosen(build, layer, x, scores)
+    result = _expert_output(build, layer, x, scores)
     if build.has(f"{name}.ffn_up_shexp.weight"):
         shared = dense(build, layer, x, "_shexp")  # the expert that every token uses, gated where it has a gate
         if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
@@ -52,8 +52,8 @@ def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) 
     graph, number = build.graph, build.hyper.blueprint.number
     if number("activation.situ_beta"):  # squashed by a hyperbolic tangent, the gate or both (Kimi K3)
         both = number("activation.situ_linear_beta") > 0
-        gate = graph.mul(_bounded(graph, gate), graph.unary(gate))
-        return graph.mul(gate, _bounded(graph, up) if both else up)
+        gate = graph.mul(_clamp(graph, gate), graph.unary(gate))
+        return graph.mul(gate, _clamp(graph, up) if both else up)
     if not build.hyper.clamps(what, layer):
         return graph.glu(gate, up)
     if build.hyper.habits.clamps_first:
@@ -61,11 +61,11 @@ def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) 
     return graph.mul(graph.clamp(graph.unary(gate)), graph.clamp(up))  # no longer one kernel
 
 
-def _bounded(graph: Graph, x: Node) -> Node:
+def _clamp(graph: Graph, x: Node) -> Node:
     return graph.scale(graph.unary(graph.scale(x)))
 
 
-def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
+def _expert_output(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
     """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
     graph, name = build.graph, f"{build.block(layer)}.ffn"
     if build.has(f"{name}_up_chexps.weight"):  # then smaller ones that whole groups of them share (GroveMoE)
@@ -100,7 +100,7 @@ def experts_output(build: Build, layer: int, x: Node, scores: Node | None = None
     count = build.weight(f"{down}.weight").shape[2]
     used = min(build.hyper.experts_used[layer], count)
     if used < 1:
-        raise UnknownLayoutError(f"layer {layer} has experts, and uses none")
+        raise UnknownLayoutError(f"layer {layer} has experts but uses none")
     scores = build.linear(x, f"{name}.ffn_gate_inp") if scores is None else scores
     chosen, weights = route_tokens(build, layer, scores, used, by_groups=count < scores.shape[0])
     graph.expand(weights)

@@ -1,6 +1,6 @@
 """Gemma 3n: several versions of the hidden state, of which each layer computes one and predicts the others."""
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.transformer import Mixer, Start, embedding_for_layer
 
@@ -15,7 +15,7 @@ class AltUp:
         self._others = build.weight("altup_proj.weight").shape[2]
         """Versions beside the one that is computed."""
 
-    def begun(self, x: Node) -> Node:
+    def begin(self, x: Node) -> Node:
         """The first state: the embeddings, and projections of them that are as long."""
         graph = self._build.graph
         repeated = graph.repeat(x, *x.shape[:2], self._others)
@@ -24,7 +24,7 @@ class AltUp:
     def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
         """One layer: predict all versions, compute the first, and correct the others by it."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        predictions = self._predicted(layer, x)
+        predictions = self._predict_streams(layer, x)
         active = _first(build, predictions)
         normed = build.norm(active, f"{name}.attn_norm")
         aside = build.linear(build.linear(normed, f"{name}.laurel_l"), f"{name}.laurel_r")
@@ -38,14 +38,14 @@ class AltUp:
         fed = build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
         # With the layer's own embeddings added to all versions but the first
-        corrected = self._corrected(layer, predictions, activated)
+        corrected = self._correct_streams(layer, predictions, activated)
         if self._for_layers is None:
             return corrected
         scale = build.weight(f"{name}.altup_correct_scale.weight")
         own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
         return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
 
-    def ended(self, x: Node) -> Node:
+    def end(self, x: Node) -> Node:
         """The mean of all versions, of the wanted tokens."""
         build, graph = self._build, self._build.graph
         others = self._as_long_as(_first(build, x), "altup_unembd_proj.weight", self._rest(x))
@@ -67,21 +67,21 @@ class AltUp:
         projected = graph.mul_mat(self._build.weight(name), others)
         return graph.binary("div", graph.mul(projected, wanted), length(projected))
 
-    def _routed(self, layer: int, x: Node) -> Node:
+    def _route(self, layer: int, x: Node) -> Node:
         build, name = self._build, self._build.block(layer)
         scores = build.graph.scale(build.norm(x, f"{name}.altup_router_norm"))
         return build.graph.unary(build.linear(scores, f"{name}.altup_router"))
 
-    def _predicted(self, layer: int, x: Node) -> Node:
+    def _predict_streams(self, layer: int, x: Node) -> Node:
         build, graph, versions = self._build, self._build.graph, self._others + 1
-        factors = build.linear(self._routed(layer, _first(build, x)), f"{build.block(layer)}.altup_predict_coef")
+        factors = build.linear(self._route(layer, _first(build, x)), f"{build.block(layer)}.altup_predict_coef")
         factors = graph.reshape(factors, versions, versions, build.tokens)
         turned = graph.cont(graph.permute(x, 1, 2, 0, 3))
         return graph.add(graph.cont(graph.permute(graph.mul_mat(turned, factors), 0, 2, 1, 3)), x)
 
-    def _corrected(self, layer: int, predictions: Node, activated: Node) -> Node:
+    def _correct_streams(self, layer: int, predictions: Node, activated: Node) -> Node:
         build, graph, versions = self._build, self._build.graph, self._others + 1
-        routed = self._routed(layer, activated)
+        routed = self._route(layer, activated)
         news = graph.binary("sub", activated, _first(build, predictions))
         factors = graph.scale(build.linear(routed, f"{build.block(layer)}.altup_correct_coef"))
         factors = graph.cont(graph.transpose(factors), 1, build.tokens, versions)

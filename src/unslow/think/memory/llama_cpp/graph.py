@@ -111,7 +111,7 @@ MOST_NODES = 400_000  # ten times what the largest model has; a file may claim a
 
 
 class UnknownLayoutError(Exception):
-    """A model can't be laid out: nobody described its layers, or its numbers do not belong together."""
+    """A model can't be laid out: its layers are unknown, or its numbers are inconsistent."""
 
 
 class Graph:

@@ -1,16 +1,106 @@
 """A model's numbers for each layer and its small traits, as llama.cpp reads them from the header."""
 
 from functools import cached_property
+from typing import NamedTuple
 
 from unslow.catalog.architectures import Architecture, architecture
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint
-from unslow.think.memo import remembered
+from unslow.facts.values import pad_to
+from unslow.think.memo import remember_once
+
+CELLS_PADDING = 256  # the context, and the cells of each slot, are multiples of this
+
+
+class Settings(NamedTuple):
+    """The settings that decide memory."""
+
+    context: int = 4096  # All tokens together (`-c`); divided among the slots unless they share one cache
+    batch: int = 2048
+    micro_batch: int = 512
+    slots: int = 1
+    unified: bool = False  # Whether the slots share one cache (`-kvu`)
+    key_type: str = "F16"
+    value_type: str = "F16"
+    flash_attention: bool | None = None
+    """None lets llama.cpp decide: on, where the device of every layer can compute it."""
+    outputs: int = 0  # The most tokens of a batch whose logits are wanted: a server's slots; 0 means every token
+    gpu_layers: int = -1  # How many layers go to the GPUs, the output counted as one; -1 for all
+    cache_on_gpu: bool = True
+    offload_ops: bool = True
+    """Whether GPUs compute long prompts with weights borrowed from the host (`--no-op-offload` forbids it)."""
+    full_windows: bool = False  # Whether sliding-window layers keep the whole context (`--swa-full`)
+    experts_on_cpu: int = 0  # Of how many layers, from the first, the experts stay on the host (`--n-cpu-moe`)
+    overrides: tuple[tuple[str, str], ...] = ()
+    """Patterns of tensor names, and the device that matching ones go to (`-ot`)."""
+    split: tuple[float, ...] = ()  # The shares of several GPUs; by their free memory where empty
+    fuses: bool = False
+    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)."""
+
+    @property
+    def transposes_values(self) -> bool:
+        """Whether values lie transposed in the cache: where flash attention is forbidden, not where it only fails."""
+        return self.flash_attention is False
+
+    @property
+    def cache_types(self) -> str:
+        """The type of keys and values in small letters; both where they differ, the keys' first."""
+        key, value = self.key_type.lower(), self.value_type.lower()
+        return key if key == value else f"{key}/{value}"
+
+    @property
+    def slot_context(self) -> int:
+        """The cells that a slot has, as llama.cpp pads them."""
+        whole = pad_to(self.context, CELLS_PADDING)
+        return whole if self.unified else pad_to(whole // self.slots, CELLS_PADDING)
+
+    @property
+    def streams(self) -> int:
+        """Caches side by side."""
+        return 1 if self.unified else self.slots
+
+    @property
+    def whole_context(self) -> int:
+        """What the context comes to after padding."""
+        return self.slot_context * self.streams
+
+    @property
+    def used_batch(self) -> int:
+        """The batch, which the context limits."""
+        return min(self.batch, self.context)
+
+    @property
+    def used_micro_batch(self) -> int:
+        """The largest piece of a batch that is computed at once."""
+        return min(self.used_batch, self.micro_batch or self.used_batch)
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of that piece, equally many of each slot."""
+        return pad_to(min(self.whole_context, self.used_micro_batch), self.slots)
+
+    @property
+    def most_outputs(self) -> int:
+        """The tokens of a piece whose logits are wanted at most."""
+        return min(self.whole_context, self.used_micro_batch, self.outputs or self.used_batch)
+
+
+def ollama_micro_batch(context: int) -> int:
+    """What Ollama takes for a context of one request where memory allows it, else 512.
+
+    generationBatchForContext in its server/sched.go, since 0.30.
+    """
+    return 512 if context <= 4096 else 1024 if context <= 32768 else 2048  # noqa: PLR2004
+
 
 MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
+
 LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
+
 _POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
+
 _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
+
 """A layer that has one of them keeps a state."""
 
 
@@ -25,31 +115,30 @@ class Traits:
         habits = self.habits
         self.norms_turned_heads = habits.norms_turned_heads and self.experts != habits.norms_not_with_experts
         """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
-        self.clamps_heads = self._said("attention.clamp_kqv") > 0
+        self.clamps_heads = self._value_in_file("attention.clamp_kqv") > 0
         """Whether queries, keys and values are kept within limits."""
-        self.tempers = self._said("attention.temperature_scale") != 0
+        self.tempers = self._value_in_file("attention.temperature_scale") != 0
         """Whether queries are multiplied by a factor that grows with the position."""
         self.is_parallel = habits.is_parallel_by_file and bool(blueprint.number("use_parallel_residual"))
         """Whether both halves of a layer read the same although each has its norm."""
-        self.scales_residuals = habits.scales_residuals or self._said("residual_scale") != 0
+        self.scales_residuals = habits.scales_residuals or self._value_in_file("residual_scale") != 0
         """Whether what a half says is multiplied by a number before it is added."""
-        self.scales_embeddings = habits.scales_embeddings or self._said("embedding_scale") != 0
+        self.scales_embeddings = habits.scales_embeddings or self._value_in_file("embedding_scale") != 0
         """Whether embeddings are multiplied by a number."""
-        self.scales_logits = habits.scales_logits or self._said("logit_scale") != 0
+        self.scales_logits = habits.scales_logits or self._value_in_file("logit_scale") != 0
         """Whether logits are multiplied by a number."""
-        self.caps_logits = habits.caps_logits or self._said("final_logit_softcapping") != 0
+        self.caps_logits = habits.caps_logits or self._value_in_file("final_logit_softcapping") != 0
         """Whether logits are squeezed into a range."""
-        self.scales_values = self._said("attention.value_scale") not in (0, 1)
+        self.scales_values = self._value_in_file("attention.value_scale") not in (0, 1)
         """Whether the result of attention is multiplied by a number."""
-        self.normalises_weights = bool(self._said("expert_weights_norm", habits.normalises_weights))
+        self.normalises_weights = bool(self._value_in_file("expert_weights_norm", habits.normalises_weights))
         """Whether the weights of the chosen experts are made to add up to one."""
-        self.scales_weights = self._said("expert_weights_scale") not in (0, 1)
+        self.scales_weights = self._value_in_file("expert_weights_scale") not in (0, 1)
         """Whether those weights are then multiplied by a number."""
         self.leading_dense = blueprint.count("leading_dense_block_count")
         """How many layers, from the first, have no experts."""
 
-    def _said(self, key: str, default: float = 0) -> float:
-        """What the file says, where llama.cpp heeds it."""
+    def _value_in_file(self, key: str, default: float = 0) -> float:
         return self.blueprint.number(key, default) if key in self.habits.heeds else default
 
     @cached_property
@@ -79,12 +168,12 @@ class Traits:
     @cached_property
     def gating(self) -> int:
         """How a router turns scores into weights; softmax where the file does not say."""
-        return int(self._said("expert_gating_func", self.habits.gating))
+        return int(self._value_in_file("expert_gating_func", self.habits.gating))
 
 
 def hyper_of(blueprint: Blueprint) -> "Hyper":
     """The numbers of a model, read once in a judgement."""
-    return remembered(blueprint, "hyper", lambda: Hyper(blueprint))
+    return remember_once(blueprint, "hyper", lambda: Hyper(blueprint))
 
 
 class Hyper(Traits):
@@ -98,7 +187,7 @@ class Hyper(Traits):
         self.all_layers = self._blocks * self._loops
         if not 0 < self.all_layers <= MOST_LAYERS:
             raise UserError(
-                f"a model of {self.all_layers} layers can't be loaded", f"llama.cpp takes 1 to {MOST_LAYERS} of them"
+                f"a model of {self.all_layers} layers cannot be loaded", f"llama.cpp supports 1 to {MOST_LAYERS} layers"
             )
         # How many layers only predict further tokens; none where their tensors must tell, and are not there
         count = self.blueprint.count("nextn_predict_layers")
@@ -154,7 +243,7 @@ class Hyper(Traits):
         return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
 
     @cached_property
-    def windowed(self) -> list[bool]:
+    def layer_windows(self) -> list[bool]:
         """For each layer, whether it sees only the last tokens."""
         if not self.window:
             return [False] * self.all_layers
@@ -188,7 +277,7 @@ class Hyper(Traits):
         return self._head_length("value", layer)
 
     def _head_length(self, what: str, layer: int) -> int:
-        kind = what, self.windowed[layer]
+        kind = what, self.layer_windows[layer]
         if kind not in self._lengths:
             heads = self.heads[0] if self.heads else 0
             full = self.blueprint.count(f"attention.{what}_length", self.width // heads if heads else 0)
@@ -205,7 +294,7 @@ class Hyper(Traits):
         own = self.layers_with_cache
         if layer < own:
             return layer
-        return own - (2 if self.windowed[layer] else 1)
+        return own - (2 if self.layer_windows[layer] else 1)
 
     @cached_property
     def layers_with_cache(self) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.delta_net import Heads, delta_rule
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
@@ -10,7 +10,7 @@ from unslow.think.memory.llama_cpp.recurrent import (
     StateRows,
     by_sequence,
     convolution_cache,
-    convolved,
+    convolve,
     load_state,
     memory_cache,
     store_state,
@@ -24,7 +24,7 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     shape = length, heads, build.sequence_tokens, build.settings.slots
     if not build.hyper.habits.loads_states_first:
         graph.expand(x)
-    query, key, value = _projected(build, layer, x, rows, shape)
+    query, key, value = _projections(build, layer, x, rows, shape)
     decay = _decay(build, layer, x, shape)
     strength = graph.unary(graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape[1:]))
     cache = memory_cache(build, layer)
@@ -43,7 +43,7 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     return build.linear(graph.cont(output, length * heads, build.tokens), f"{name}.attn_output")
 
 
-def _projected(
+def _projections(
     build: Build, layer: int, x: Node, rows: StateRows, shape: tuple[int, int, int, int]
 ) -> tuple[Node, Node, Node]:
     """Queries, keys and values, each after a convolution of its own; their last inputs lie in one state."""
@@ -60,7 +60,7 @@ def _projected(
         joined = graph.concat(graph.view(states, last, strides), graph.transpose(inputs), 0)
         target = graph.view(cache, last, strides)
         graph.expand(graph.copy_to(graph.view(joined, last, joined.strides[1:3]), target))
-        channels = graph.reshape(convolved(build, joined, kernel), kernel.shape[1], build.tokens)
+        channels = graph.reshape(convolve(build, joined, kernel), kernel.shape[1], build.tokens)
         return graph.reshape(graph.unary(channels), *shape)
 
     return part("q"), part("k"), part("v")
@@ -92,28 +92,28 @@ class ResidualAttention:
         self._kept: Node | None = None
         """The sums put aside so far: (width, sums, tokens)."""
 
-    def begun(self, x: Node) -> Node:
+    def begin(self, x: Node) -> Node:
         """The first sum: the embeddings."""
         return x
 
     def layer(self, layer: int, x: Node, mix: Callable[[Node], Node]) -> Node:
         """A whole layer; `x` is the sum so far."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        read = self._mixed(x, f"{name}.attn_res_score")
+        read = self._mix_residuals(x, f"{name}.attn_res_score")
         anew = layer % self._period == 0
         if anew:
             sums = graph.reshape(x, x.shape[0], 1, x.shape[1])
             self._kept = sums if self._kept is None else graph.concat(self._kept, sums, 1)
         mixed = mix(build.norm(read, f"{name}.attn_norm"))
         x = mixed if anew else graph.add(x, mixed)
-        read = self._mixed(x, f"{name}.ffn_res_score")
+        read = self._mix_residuals(x, f"{name}.ffn_res_score")
         return graph.add(x, feed_forward(build, layer, build.norm(read, f"{name}.ffn_norm")))
 
-    def ended(self, x: Node) -> Node:
+    def end(self, x: Node) -> Node:
         """What the last norm reads: the last mix, of the wanted tokens."""
-        return self._build.graph.get_rows(self._mixed(x, "output_res_score"), self._build.wanted)
+        return self._build.graph.get_rows(self._mix_residuals(x, "output_res_score"), self._build.wanted)
 
-    def _mixed(self, x: Node, name: str) -> Node:
+    def _mix_residuals(self, x: Node, name: str) -> Node:
         """The sum so far and all kept ones, weighed by their scores."""
         graph, kept = self._build.graph, self._kept
         if kept is None:

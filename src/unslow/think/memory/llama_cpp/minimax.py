@@ -1,9 +1,8 @@
 """MiniMax: lightning attention (01) and block-sparse attention (M3)."""
 
-from unslow.facts.values import padded
+from unslow.facts.values import pad_to
 from unslow.think.memory.llama_cpp.attention import Heads, hadamard, rotated_for_cache, turned_by_rope
-from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.cache import CacheInputs, cells_of, store_in_cache, store_single_head
+from unslow.think.memory.llama_cpp.cache import Build, CacheInputs, cells_of, store_in_cache, store_single_head
 from unslow.think.memory.llama_cpp.graph import Graph, Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
@@ -24,7 +23,7 @@ class BlockSparse:
         graph, number = build.graph, build.hyper.blueprint.count
         self._build = build
         self._size = number("attention.indexer.block_size")
-        self._places = padded(_RESERVED_POSITIONS, self._size)
+        self._places = pad_to(_RESERVED_POSITIONS, self._size)
         self._blocks = self._places // self._size
         self._used = min(number("attention.indexer.top_k"), self._blocks)
         self._streams = build.settings.streams
@@ -36,22 +35,22 @@ class BlockSparse:
         self._block_of_cell = graph.input("I32", self._cells, self._streams, name="blocks of cells")
         self._mask = graph.cast(mask, "F32")
 
-    def attended(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
+    def attend(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
         """Attention of the tokens of each slot on its own."""
         build, graph = self._build, self._build.graph
-        index_keys = store_single_head(build, layer, self._indexed(layer, x, "k"), self._rows, self._cells)
+        index_keys = store_single_head(build, layer, self._index_projection(layer, x, "k"), self._rows, self._cells)
         query, key, value, _ = rotated_for_cache(build, heads, inputs)
         for node in (query, key, value):
             if node is not None:
                 graph.expand(node)
         keys, values = store_in_cache(build, layer, key, value, inputs)
-        index = self._indexed(layer, x, "q")
+        index = self._index_projection(layer, x, "q")
         result, *others = (self._of_stream(query, keys, values, index, index_keys) for _ in range(self._streams))
         for other in others:
             result = graph.concat(result, other, 1)
         return result if inputs.value_rotation is None else hadamard(build, result, inputs.value_rotation)
 
-    def _indexed(self, layer: int, x: Node, part: str) -> Node:
+    def _index_projection(self, layer: int, x: Node, part: str) -> Node:
         build, name = self._build, f"{self._build.block(layer)}.indexer.{part}"
         length = build.hyper.index_length
         product = build.linear(x, f"{name}_proj")

@@ -1,18 +1,22 @@
 """The compute graph of a whole model, layer by layer, with the inputs that the host gives it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
+from typing import TypeAlias
 
+from unslow.facts.model import Tensor
+from unslow.think.memo import remember_once
 from unslow.think.memory.llama_cpp.attention import (
     CrossAttention,
     Extras,
-    attended,
+    attend,
     attention_output,
     distance_bias,
+    has_rope,
     heads_of,
 )
-from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.cache import CacheInputs, cache_inputs
+from unslow.think.memory.llama_cpp.cache import Build, CacheInputs, cache_inputs
 from unslow.think.memory.llama_cpp.deepseek import (
     CompressedAttention,
     HyperConnections,
@@ -22,16 +26,198 @@ from unslow.think.memory.llama_cpp.deepseek import (
 )
 from unslow.think.memory.llama_cpp.delta_net import delta_net
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
-from unslow.think.memory.llama_cpp.folding import laid_out_layers
 from unslow.think.memory.llama_cpp.gemma3n import AltUp
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.kimi import ResidualAttention, kimi_delta
 from unslow.think.memory.llama_cpp.minimax import BlockSparse, is_block_sparse, lightning_attention
+from unslow.think.memory.llama_cpp.places import UNUSUAL_TYPES, Places
 from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution, state_rows
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import add_output, embedded_tokens, end_layer, transformer_layer
 
+_LONGEST_PERIOD = 12
+
+_KEPT_PERIODS = 4
+
+_CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: only whole cycles can be left out
+
+_FIRST, _LAST = 4, 2
+
+"""Layers at either end that are always laid out: as a rule gaps settle or alternate after two of them."""
+
+_MORE = 3  # layers that are laid out beyond one that goes where none went before: the next would as a rule
+
+_WORTH = 0.5  # of all layers; with more of them a try that fails costs as much as it can save
+
+_Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
+
+"""By the gaps before a layer and its kind: the gaps after it."""
+
+
+def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
+    """The layers to build, in order; the first and the last are always there.
+
+    After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the
+    buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell
+    (`Settling`).
+    """
+    return fold_repeats([_kind(hyper, places, layer, alike) for layer, alike in enumerate(alike_layers(hyper))])
+
+
+def fold_repeats(kinds: Sequence[Hashable]) -> list[int]:
+    """Places in a sequence, without what only repeats what comes before it more often than needed."""
+    kept: list[int] = []
+    start, end = 0, len(kinds)
+    while start < end:
+        period, length = _repetition(kinds, start)
+        spare = max(0, length // period - _KEPT_PERIODS) // _CYCLE * _CYCLE * period
+        cut = start + (_KEPT_PERIODS // 2) * period
+        kept += [*range(start, cut), *range(cut + spare, start + length)] if spare else range(start, start + length)
+        start += length
+    return kept
+
+
+def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
+    """The period with which the sequence repeats from here for longest, and for how long it does."""
+    best = (1, 1)
+    for period in range(1, _LONGEST_PERIOD + 1):
+        end = start + period
+        while end < len(kinds) and kinds[end] == kinds[end - period]:
+            end += 1
+        length = end - start
+        if length >= (_KEPT_PERIODS + 1) * period and length > best[1]:
+            best = (period, length)
+    return best
+
+
+def placed_kinds(hyper: Hyper, places: Places, *, exact: bool = False) -> list[Hashable]:
+    """For each layer all that decides which backends compute its part of the graph: sizes do not.
+
+    Exact, all that its part of the graph and of the buffers hangs on, copies of weights of the host too.
+    """
+    kinds: list[Hashable] = []
+    for layer, alike in enumerate(alike_layers(hyper)):
+        tensors = _tensors(hyper, layer)
+        if not tensors or hyper.has_indexer(layer):
+            kinds.append(layer)
+            continue
+        homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+        more: Hashable = ()
+        if not exact:
+            more = tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
+        elif places.host and places.host in homes:  # lent to the GPUs
+            more = tuple(t.bytes for t in tensors)
+        kinds.append((alike, homes, more, places.layers[layer], places.cache(layer), hyper.ends_loop(layer)))
+    return kinds
+
+
+class Settling:
+    """The layers of one model that are laid out, more with each try that shows that they are too few.
+
+    From the same gaps a layer of the same kind goes to the same gaps. So a few layers are laid out, and the steps from
+    gaps to gaps are written down; where those that were left out, step by step, end at the gaps that they begin with,
+    they would have changed nothing.
+    """
+
+    def __init__(self, kinds: Sequence[Hashable]) -> None:
+        self._kinds, self._different = kinds, _last_ones(kinds)
+        self.kept = fewest_layers(kinds)
+
+    @property
+    def is_worth_a_try(self) -> bool:
+        """Whether it saves much to leave out so many."""
+        return len(self.kept) <= _WORTH * len(self._kinds)
+
+    def settles(self, states: Sequence[Hashable]) -> bool:
+        """Whether those left out change nothing, by the gaps after each kept layer; else some of them are kept.
+
+        Only steps of this very layout count: its size is that of the largest of them.
+        """
+        steps: _Steps = {}
+        for n, layer in enumerate(self.kept):
+            if n and layer not in self._different:  # the last of a kind gives back what only that kind reads
+                steps.setdefault((states[n - 1], self._kinds[layer]), states[n])
+        gaps = zip(pairwise(self.kept), states, strict=False)
+        missing = {layer for (before, after), state in gaps for layer in self._missing(before, after, state, steps)}
+        self.kept = sorted({*self.kept, *missing})
+        return not missing
+
+    def _missing(self, before: int, after: int, start: Hashable, steps: _Steps) -> Iterator[int]:
+        """Of the layers between two: those after the last that ends at the gaps that the first one begins with."""
+        state: Hashable = start
+        back, reached = before, before
+        for layer in range(before + 1, after):
+            state, reached = steps.get((state, self._kinds[layer])), layer
+            if state is None:
+                reached = min(layer + _MORE, after - 1)
+                break
+            if state == start:
+                back = layer
+        yield from range(back + 1, reached + 1)
+
+
+def fewest_layers(kinds: Sequence[Hashable]) -> list[int]:
+    """Both ends, the first and the last of each kind, and each kind once after every other that it comes after.
+
+    What layers share is so made by the same layer and given back after the same one as if all of them were there. An
+    even number is left out at a time, for gaps may alternate.
+    """
+    kept = {*range(min(_FIRST, len(kinds))), *range(max(0, len(kinds) - _LAST), len(kinds)), *_last_ones(kinds)}
+    seen: set[Hashable] = set()
+    for layer, pair in enumerate(pairwise(kinds)):
+        if pair not in seen:
+            seen.add(pair)
+            kept.update((layer, layer + 1))
+    kept.update(before + 1 for before, after in pairwise(sorted(kept)) if (after - before) % 2 == 0)
+    return sorted(kept)
+
+
+def _last_ones(kinds: Sequence[Hashable]) -> set[int]:
+    return set({kind: layer for layer, kind in enumerate(kinds)}.values())
+
+
+def alike_layers(hyper: Hyper) -> list[int]:
+    """For each layer, the first one that has such tensors, of whatever types, and habits."""
+
+    def find() -> list[int]:
+        first: dict[Hashable, int] = {}
+        return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
+
+    return remember_once(hyper, "layers alike", find)
+
+
+def _own_kind(hyper: Hyper, layer: int) -> Hashable:
+    """All that tells a layer from another one, wherever both lie."""
+    tensors = _tensors(hyper, layer)
+    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compressions[layer])
+    habits = (
+        hyper.layer_windows[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), has_rope(hyper, layer),
+        hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
+    )  # fmt: skip
+    return tuple((t.name, t.shape) for t in tensors), numbers, habits
+
+
+def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
+    """All that tells a layer from another one; one that can't be left out is like no other.
+
+    Weights on the host are copied to a GPU for long prompts, and copies of many sizes leave gaps that never settle; an
+    indexer's picks live on from layer to layer; an encoder's layers have other names.
+    """
+    tensors = _tensors(hyper, layer)
+    homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
+    if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
+        return layer
+    return alike, tuple(sorted(homes)), places.layers[layer]
+
+
+def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
+    every = hyper.blueprint.layer_tensors
+    return every[layer] if layer < len(every) else ()
+
+
 Mixer = Callable[[Build, int, Node, StateRows], Node]
+
 _BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
     ("ssm_conv1d_q.weight", kimi_delta),
     ("ssm_ba.weight", delta_net),
@@ -39,6 +225,7 @@ _BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
     ("shortconv.conv.weight", short_convolution),
     ("attn_norm_2.weight", lightning_attention),
 )
+
 """The first tensor that a layer has tells; one with none of them is a state-space layer."""
 
 
@@ -52,7 +239,7 @@ class Inputs:
 
     def cache(self, layer: int) -> CacheInputs:
         """Those of the layer's kind of cache."""
-        windowed = self._build.hyper.windowed[layer]
+        windowed = self._build.hyper.layer_windows[layer]
         if windowed not in self._caches:
             self._caches[windowed] = cache_inputs(self._build, layer)
         return self._caches[windowed]
@@ -78,7 +265,7 @@ class Inputs:
         return Indexer(self._build) if self._build.hyper.index_length else None
 
     @cached_property
-    def encoded(self) -> CrossAttention:
+    def encode(self) -> CrossAttention:
         """What an encoder said."""
         return CrossAttention(self._build)
 
@@ -91,22 +278,22 @@ class Inputs:
 def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
     if not build.hyper.habits.is_known:
-        raise UnknownLayoutError(f"layers of the architecture {build.hyper.blueprint.architecture!r} are not known")
+        raise UnknownLayoutError(f"unknown layers in the architecture {build.hyper.blueprint.architecture!r}")
     start, inputs, layers = embedded_tokens(build), Inputs(build), range(build.hyper.layers)
     x = start.x
-    mix: Callable[[int, Node], Node] = partial(_mixed, build, inputs)
+    mix: Callable[[int, Node], Node] = partial(_mix_tokens, build, inputs)
     own: AltUp | ResidualAttention | HyperConnections | None = None
     if build.has("altup_proj.weight"):
         own = AltUp(build, start)
     elif build.has("output_res_score.weight"):
         own = ResidualAttention(build)
     elif build.has("output_hc_fn.weight"):
-        own, mix = HyperConnections(build), CompressedAttention(build).attended
+        own, mix = HyperConnections(build), CompressedAttention(build).attend
     if own:  # layers that carry more than one sum
-        x = own.begun(x)
+        x = own.begin(x)
         for layer in layers:
             x = own.layer(layer, x, partial(mix, layer))
-        x = own.ended(x)
+        x = own.end(x)
     elif build.hyper.is_rwkv:
         rwkv = Rwkv(build, inputs.state_rows)
         for layer in layers:
@@ -121,11 +308,11 @@ def build_graph(build: Build) -> None:
 def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     if build.has(f"{build.block(layer)}.cross_attn_q.weight"):
         # One that attends to its own tokens first, and then, as others do to their own, to those of an encoder
-        mixed = _mixed(build, inputs, layer, build.norm(x, f"{build.block(layer)}.attn_norm"))
-        return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
+        mixed = _mix_tokens(build, inputs, layer, build.norm(x, f"{build.block(layer)}.attn_norm"))
+        return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encode.attend, layer))
 
     def mix(normed: Node) -> Node:
-        mixed = _mixed(build, inputs, layer, normed)
+        mixed = _mix_tokens(build, inputs, layer, normed)
         if not build.hyper.habits.both_kinds:
             return mixed
         again = build.norm(x, f"{build.block(layer)}.attn_norm")
@@ -134,7 +321,7 @@ def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     return transformer_layer(build, layer, x, mix)
 
 
-def _mixed(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
+def _mix_tokens(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
     name = build.block(layer)
     if not build.hyper.attends(layer):
@@ -146,12 +333,12 @@ def _mixed(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
     if build.hyper.is_latent:
         result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
     elif build.has(f"{name}.attn_kv_b.weight"):
-        result = attended(build, layer, expanded_heads(build, layer, x), inputs.cache(layer))
+        result = attend(build, layer, expanded_heads(build, layer, x), inputs.cache(layer))
     elif is_block_sparse(build, layer):
-        result = inputs.blocks.attended(layer, x, heads_of(build, layer, x), inputs.cache(layer))
+        result = inputs.blocks.attend(layer, x, heads_of(build, layer, x), inputs.cache(layer))
     else:
         bias = inputs.distance_bias(layer)
-        result = attended(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
+        result = attend(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
     return attention_output(build, layer, x, result)
 
 

@@ -6,19 +6,14 @@ from typing import NamedTuple
 
 from unslow.catalog.quants import quants
 from unslow.facts.model import Blueprint
-from unslow.facts.values import padded
-from unslow.think.memo import remembered
-from unslow.think.memory.llama_cpp.allocator import watched_sizes
-from unslow.think.memory.llama_cpp.backends import CPU, CUDA, Backend
-from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.folding import Settling, fewest_layers, placed_kinds
+from unslow.facts.values import pad_to
+from unslow.think.memo import remember_once
+from unslow.think.memory.llama_cpp.cache import Build, Kernels, layer_caches
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, block_of, four
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
-from unslow.think.memory.llama_cpp.model_graph import build_graph
-from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.scheduler import Rules, Scheduler
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings, hyper_of
+from unslow.think.memory.llama_cpp.model_graph import Settling, build_graph, fewest_layers, placed_kinds
+from unslow.think.memory.llama_cpp.places import CPU, CUDA, Backend, Places
+from unslow.think.memory.llama_cpp.scheduler import Rules, Scheduler, watched_sizes
 
 _F32 = 4
 _IN_FLIGHT = 4  # batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)
@@ -62,7 +57,7 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
     except _UNSOUND as error:
         kernels = Kernels(flash_attention=settings.flash_attention is not False)
         known = isinstance(error, UnknownLayoutError)
-        estimated = str(error) if known else "the numbers of its header do not belong together"
+        estimated = str(error) if known else "the numbers in its header are inconsistent"
         compute = estimated_compute(hyper, settings, places, kernels)
     caches = cache_bytes(hyper, settings, places, backends)
     needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]
@@ -108,7 +103,7 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
         return list(sums.values())
 
     sums = [0] * len(backends)
-    for name, on_gpu, on_host in remembered(blueprint, ("stored", places.by_layers), parts):
+    for name, on_gpu, on_host in remember_once(blueprint, ("stored", places.by_layers), parts):
         for home in places.copies(name):
             sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
@@ -116,9 +111,9 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
 
 @lru_cache(maxsize=4096)  # most layers have tensors of the same few shapes
 def _stored_bytes(kind: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
-    """What a tensor takes on a GPU and on the host; one of a type that nobody knows, what it takes in its file."""
+    """What a tensor takes on a GPU and on the host; an unknown type counts as in its file."""
     if kind not in quants():
-        return padded(size, CUDA.alignment), padded(size, CPU.alignment)
+        return pad_to(size, CUDA.alignment), pad_to(size, CPU.alignment)
     node = Node("none", kind, four(shape))
     return CUDA.stored_bytes(node), CPU.stored_bytes(node)
 
@@ -135,7 +130,7 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
 
     sums = [0] * len(backends)
     wherever = settings._replace(gpu_layers=-1, experts_on_cpu=0, overrides=(), split=())
-    for layer, on_gpu, on_host in remembered(hyper.blueprint, ("caches", wherever), sizes):
+    for layer, on_gpu, on_host in remember_once(hyper.blueprint, ("caches", wherever), sizes):
         home = places.cache(layer)
         sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
@@ -203,7 +198,7 @@ def _laid_out(build: Build, backends: Sequence[Backend]) -> tuple[list[int], lis
     plain = everything and not settings.overrides and not settings.experts_on_cpu
     in_flight = _IN_FLIGHT if len(backends) - 1 > 1 and plain else 1
     rules = Rules(settings.offload_ops, in_flight, settings.fuses)
-    schedule = Scheduler(backends, rules).scheduled(build.graph.nodes, build.graph.leaves)
+    schedule = Scheduler(backends, rules).schedule(build.graph.nodes, build.graph.leaves)
     sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
     return sizes, states, in_flight > 1 and schedule.splits > len(backends)
 
@@ -231,9 +226,9 @@ def refusal(hyper: Hyper, settings: Settings) -> str:
     if settings.slots > _MOST_SLOTS:
         return f"llama.cpp has at most {_MOST_SLOTS} slots"
     if hyper.is_latent and key != value:
-        return "keys and values of this model lie in one row, so their types can't differ"
+        return "keys and values of this model share a row, so their types must be the same"
     if settings.flash_attention is False:
-        return "values can only be quantised with flash attention" if block_of(value)[0] > 1 else ""
+        return "values can only be quantized with flash attention" if block_of(value)[0] > 1 else ""
     return _uneven(hyper, "key", key) or _uneven(hyper, "value", value)
 
 
@@ -242,4 +237,4 @@ def _uneven(hyper: Hyper, what: str, kind: str) -> str:
     block = block_of(kind)[0]
     lengths = {(hyper.key_length if what == "key" else hyper.value_length)(il) for il in range(hyper.all_layers)}
     odd = [n for n in lengths if n % block]
-    return f"{kind.lower()} packs {block} numbers, and a head has {max(odd)} {what} numbers" if odd else ""
+    return f"{kind.lower()} packs {block} numbers, but a head has {max(odd)} {what} numbers" if odd else ""

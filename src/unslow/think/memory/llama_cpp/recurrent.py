@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
 
 
@@ -50,17 +50,17 @@ def _mamba_1(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     sizes = _sizes(build, build.size("ssm.inner_size"), 1)
     joined = build.linear(x, f"{name}.ssm_in")
     inputs, gate = (_part(build, joined, sizes.inner) for _ in range(2))
-    x = _activated(build, layer, inputs, rows)
+    x = _convolve(build, layer, inputs, rows)
     parts = build.linear(x, f"{name}.ssm_x")
     step = _part(build, parts, build.size("ssm.time_step_rank"))
-    into, out_of = (_grouped(build, parts, sizes) for _ in range(2))
+    into, out_of = (_group_part(build, parts, sizes) for _ in range(2))
     if build.has(f"{name}.ssm_dt_norm.weight") or build.hyper.blueprint.count("ssm.dt_b_c_rms"):
         step = build.norm(step, f"{name}.ssm_dt_norm")
         into, out_of = build.norm(into, f"{name}.ssm_b_norm"), build.norm(out_of, f"{name}.ssm_c_norm")
     step = build.linear(step, f"{name}.ssm_dt")
     heads = graph.reshape(x, *sizes.by_head)
     decay = build.weight(f"{name}.ssm_a")
-    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
+    y = _scan_states(build, layer, rows, sizes, heads, step, decay, into, out_of)
     y = graph.view(y, (sizes.inner, sizes.tokens, sizes.sequences), heads.strides[2:4])
     y = graph.add(y, graph.mul(x, build.weight(f"{name}.ssm_d")))
     return graph.glu(graph.cont(gate), y)
@@ -74,13 +74,13 @@ def _mamba_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     gate = _by_head(build, joined, sizes)
     inputs = _part(build, joined, sizes.inner + 2 * sizes.groups * sizes.state)
     step = _part(build, joined, sizes.heads)
-    channels = _activated(build, layer, inputs, rows)
+    channels = _convolve(build, layer, inputs, rows)
     heads = _by_head(build, channels, sizes)
-    into, out_of = (_grouped(build, channels, sizes) for _ in range(2))
+    into, out_of = (_group_part(build, channels, sizes) for _ in range(2))
     step = graph.add(graph.cont(step), build.weight(f"{name}.ssm_dt.bias"))
     decay = build.weight(f"{name}.ssm_a")
-    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
-    y = graph.add(_whole(build, y, sizes), graph.mul(heads, build.weight(f"{name}.ssm_d")))
+    y = _scan_states(build, layer, rows, sizes, heads, step, decay, into, out_of)
+    y = graph.add(_scan_outputs(build, y, sizes), graph.mul(heads, build.weight(f"{name}.ssm_d")))
     y = graph.glu(graph.cont(gate), y)
     if build.has(f"{name}.ssm_norm.weight"):
         y = graph.reshape(y, sizes.inner // sizes.groups, sizes.groups, sizes.tokens, sizes.sequences)
@@ -96,7 +96,7 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     joined = graph.cont(joined, 2 * sizes.head_length, *sizes.by_head[1:])
     inputs, gate = (graph.view(joined, sizes.by_head, joined.strides[1:]) for _ in range(2))
     inputs = graph.cont(inputs, sizes.inner, sizes.tokens, sizes.sequences)
-    x = _activated(build, layer, inputs, rows)
+    x = _convolve(build, layer, inputs, rows)
     parts = build.linear(x, f"{name}.ssm_x")
     widths = sizes.state, sizes.state, parts.shape[0] - 2 * sizes.state
     into, out_of, step = (
@@ -106,10 +106,10 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     step = build.linear(step, f"{name}.ssm_dt")
     decay = graph.reshape(build.weight(f"{name}.ssm_a"), 1, sizes.heads)
     heads = _by_head(build, x, sizes)
-    into, out_of = (_grouped(build, n, sizes) for n in (into, out_of))
-    y = _scanned(build, layer, rows, sizes, heads, step, decay, into, out_of)
+    into, out_of = (_group_part(build, n, sizes) for n in (into, out_of))
+    y = _scan_states(build, layer, rows, sizes, heads, step, decay, into, out_of)
     skipped = graph.mul(heads, graph.reshape(build.weight(f"{name}.ssm_d"), 1, sizes.heads))
-    y = graph.glu(graph.cont(gate), graph.add(_whole(build, y, sizes), skipped))
+    y = graph.glu(graph.cont(gate), graph.add(_scan_outputs(build, y, sizes), skipped))
     return graph.view(y, (sizes.inner, sizes.tokens, sizes.sequences), y.strides[2:4])
 
 
@@ -118,16 +118,16 @@ def _sizes(build: Build, heads: int, groups: int) -> _Sizes:
     return _Sizes(state, inner, heads, groups, build.sequence_tokens, build.settings.slots)
 
 
-def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
+def _convolve(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
     name = f"{build.block(layer)}.ssm_conv1d"
     kernel = build.weight(f"{name}.weight")
-    x = convolved(build, with_last_inputs(build, layer, rows, inputs, kernel.shape[0]), kernel)
+    x = convolve(build, with_last_inputs(build, layer, rows, inputs, kernel.shape[0]), kernel)
     if build.has(f"{name}.bias"):
         x = build.graph.add(x, build.weight(f"{name}.bias"))
     return build.graph.unary(x)
 
 
-def _scanned(build: Build, layer: int, rows: StateRows, sizes: _Sizes, x: Node, *scanned: Node) -> Node:
+def _scan_states(build: Build, layer: int, rows: StateRows, sizes: _Sizes, x: Node, *scanned: Node) -> Node:
     """The outputs of all tokens, and behind them the states after the last one, which are written back."""
     graph, cache = build.graph, memory_cache(build, layer)
     states_elements = sizes.state * sizes.inner * sizes.sequences
@@ -152,13 +152,13 @@ def _by_head(build: Build, joined: Node, sizes: _Sizes) -> Node:
     return build.graph.view(joined, sizes.by_head, strides)
 
 
-def _grouped(build: Build, joined: Node, sizes: _Sizes) -> Node:
+def _group_part(build: Build, joined: Node, sizes: _Sizes) -> Node:
     """As `_part`, of the ways into or out of the state, group by group."""
     shape = (sizes.state, sizes.groups, sizes.tokens, sizes.sequences)
     return build.graph.view(joined, shape, (row_bytes("F32", sizes.state), *joined.strides[1:3]))
 
 
-def _whole(build: Build, y: Node, sizes: _Sizes) -> Node:
+def _scan_outputs(build: Build, y: Node, sizes: _Sizes) -> Node:
     """The outputs at the start of what a scan gave."""
     row = row_bytes("F32", sizes.head_length)
     strides = (row, row * sizes.heads, row * sizes.heads * sizes.tokens)
@@ -173,7 +173,7 @@ def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Nod
     before, after, inner = (graph.view(joined, shape, joined.strides[1:3]) for _ in range(3))
     kernel = build.weight(f"{name}.conv.weight")
     inputs = with_last_inputs(build, layer, rows, graph.mul(before, inner), kernel.shape[0])
-    y = build.linear(graph.mul(after, convolved(build, inputs, kernel)), f"{name}.out_proj")
+    y = build.linear(graph.mul(after, convolve(build, inputs, kernel)), f"{name}.out_proj")
     return graph.reshape(y, y.shape[0], build.tokens)
 
 
@@ -189,7 +189,7 @@ def with_last_inputs(build: Build, layer: int, rows: StateRows, x: Node, kernel:
     return joined
 
 
-def convolved(build: Build, inputs: Node, kernel: Node) -> Node:
+def convolve(build: Build, inputs: Node, kernel: Node) -> Node:
     """Each channel summed up over as many tokens as the kernel is long: (channels, tokens, sequences)."""
     tokens = inputs.shape[0] - kernel.shape[0] + 1
     return build.graph.special("ssm_conv", (inputs.shape[1], tokens, inputs.shape[2], 1), inputs, kernel)
@@ -228,9 +228,9 @@ def store_state(build: Build, cache: Node, state: Node) -> None:
 
 def convolution_cache(build: Build, layer: int) -> Node:
     """The last inputs of a layer's convolution, of all sequences."""
-    return build.cached("F32", layer, build.hyper.convolution_elements, build.settings.slots)
+    return build.cache_tensor("F32", layer, build.hyper.convolution_elements, build.settings.slots)
 
 
 def memory_cache(build: Build, layer: int) -> Node:
     """What a layer carries from token to token, of all sequences."""
-    return build.cached("F32", layer, build.hyper.memory_elements, build.settings.slots)
+    return build.cache_tensor("F32", layer, build.hyper.memory_elements, build.settings.slots)

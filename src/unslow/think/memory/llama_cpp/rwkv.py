@@ -1,6 +1,6 @@
 """RWKV 6 and 7: layers that mix each token with the one before it, and keep a matrix for each head."""
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import (
@@ -32,45 +32,45 @@ class Rwkv:
         before = load_state(build, cache, self._rows)
         before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
-        neighbours = normed, _shifted(build, before, normed)
+        neighbours = normed, _shift_tokens(build, before, normed)
         if build.has(f"{name}.time_mix_decay.weight"):
             mixed = time_mixed_6(build, layer, *neighbours, self._rows)
         else:
             mixed, self._first_value = time_mixed_7(build, layer, *neighbours, self._rows, self._first_value)
         if not build.has(f"{name}.channel_mix_key.weight"):  # the second half is as in a transformer (QRWKV)
             store_state(build, cache, _last(build, normed))
-            middle = self._wanted(layer, build.graph.add(mixed, x))
+            middle = self._output_tokens(layer, build.graph.add(mixed, x))
             return build.graph.add(feed_forward(build, layer, build.norm(middle, f"{name}.ffn_norm")), middle)
         middle = build.graph.add(mixed, x)
         normed_2 = build.norm(middle, f"{name}.attn_norm_2")
         store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
-        return self._channel_mixed(layer, middle, normed_2, _shifted(build, before, normed_2))
+        return self._channel_mixed(layer, middle, normed_2, _shift_tokens(build, before, normed_2))
 
     def _channel_mixed(self, layer: int, middle: Node, token: Node, before: Node) -> Node:
         """The second half, in which a token is mixed with the one before it once more."""
         build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.channel_mix"
-        middle, token, before = (self._wanted(layer, n) for n in (middle, token, before))
+        middle, token, before = (self._output_tokens(layer, n) for n in (middle, token, before))
         change = graph.binary("sub", before, token)
 
-        def mixed(letter: str) -> Node:
+        def mix(letter: str) -> Node:
             return graph.add(graph.mul(change, build.weight(f"{name}_lerp_{letter}.weight")), token)
 
-        inner = graph.unary(graph.unary(build.linear(mixed("k"), f"{name}_key")), "sqr")
+        inner = graph.unary(graph.unary(build.linear(mix("k"), f"{name}_key")), "sqr")
         result = build.linear(inner, f"{name}_value")
         if build.has(f"{name}_receptance.weight"):
-            result = graph.mul(graph.unary(build.linear(mixed("r"), f"{name}_receptance")), result)
+            result = graph.mul(graph.unary(build.linear(mix("r"), f"{name}_receptance")), result)
         result = graph.add(result, middle)
         period = build.hyper.blueprint.count("rescale_every_n_layers")
         return graph.scale(result) if period and (layer + 1) % period == 0 else result
 
-    def _wanted(self, layer: int, x: Node) -> Node:
+    def _output_tokens(self, layer: int, x: Node) -> Node:
         """Without its sequences; in the last layer, only the tokens whose outputs are wanted."""
         build = self._build
         x = build.graph.reshape(x, x.shape[0], build.tokens)
         return build.graph.get_rows(x, build.wanted) if layer == build.hyper.layers - 1 else x
 
 
-def _shifted(build: Build, before: Node, x: Node) -> Node:
+def _shift_tokens(build: Build, before: Node, x: Node) -> Node:
     """Each token's predecessor: the last one of the batch before, then all but the last one of this batch."""
     graph = build.graph
     width, tokens, sequences = x.shape[:3]
@@ -87,7 +87,9 @@ def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: Stat
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
     mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
     receptance = build.linear(mixes["r"], f"{name}_receptance")
-    key, value = (_repeated(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value"))
+    key, value = (
+        _repeat_heads(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value")
+    )
     gate = graph.unary(build.linear(mixes["g"], f"{name}_gate"))
     key, value, receptance = (graph.reshape(n, *shape) for n in (key, value, receptance))
     decay = graph.unary(build.linear(mixes["w"], f"{name}_decay_w1"))
@@ -133,8 +135,7 @@ def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> No
     return graph.add(graph.mul(graph.add(shares, build.weight(f"{name}.weight")), change), token)
 
 
-def _repeated(build: Build, layer: int, x: Node) -> Node:
-    """A key or value for each head, where several heads share one."""
+def _repeat_heads(build: Build, layer: int, x: Node) -> Node:
     size, heads, tokens = head_shape(build)
     kv_heads = build.hyper.kv_heads[layer]
     if kv_heads in (0, heads):

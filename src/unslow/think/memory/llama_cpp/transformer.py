@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.feed_forward import dense, experts_output, feed_forward, two_networks
 from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.places import OUTPUT
@@ -82,10 +82,10 @@ def transformer_layer(build: Build, layer: int, x: Node, mix: Mixer) -> Node:
     name, norms = build.block(layer), _norms(build, layer)
     if not build.hyper.has_both_halves(layer):
         # A layer that only mixes tokens (Mamba), or only feeds each forward (some of Nemotron-H)
-        mixed = mix(_normed(build, x, norms.first or norms.second))
+        mixed = mix(_norm(build, x, norms.first or norms.second))
         if build.picks(layer):
             mixed, x = (build.graph.get_rows(n, build.wanted) for n in (mixed, x))
-        return _added(build, mixed, x, "attention")
+        return _add_residual(build, mixed, x, "attention")
     if not norms.first and build.has(f"{name}.layer_output_norm.weight"):
         return _norms_after_sums(build, layer, x, mix)
     if build.hyper.is_parallel or (norms.first and not norms.second):
@@ -97,19 +97,19 @@ def _norms(build: Build, layer: int) -> _Norms:
     """Which norm does what: some files name the second one after the first half."""
     name = build.block(layer)
 
-    def known(*parts: str) -> str:
+    def known_norm(*parts: str) -> str:
         return next((f"{name}.{p}" for p in parts if build.has_norm(f"{name}.{p}")), "")
 
     if build.hyper.habits.norms_without_weights:
         return _Norms(f"{name}.attn_norm", "", f"{name}.ffn_norm", "")
-    first, second = known("cross_attn_norm", "attn_norm"), known("ffn_norm")
-    between = known("post_attention_norm", "attn_output_norm")
+    first, second = known_norm("cross_attn_norm", "attn_norm"), known_norm("ffn_norm")
+    between = known_norm("post_attention_norm", "attn_output_norm")
     if first and not second:
         second, between = between, ""
-    return _Norms(first, between, second, known("post_ffw_norm", "layer_output_norm"))
+    return _Norms(first, between, second, known_norm("post_ffw_norm", "layer_output_norm"))
 
 
-def _normed(build: Build, x: Node, name: str) -> Node:
+def _norm(build: Build, x: Node, name: str) -> Node:
     return build.norm(x, name) if name else x
 
 
@@ -117,35 +117,35 @@ def _one_after_another(build: Build, layer: int, x: Node, mix: Mixer, norms: _No
     """Each half adds to what it read."""
     graph, name, picks = build.graph, build.block(layer), build.picks(layer)
     scores = build.linear(x, f"{name}.ffn_gate_inp") if build.hyper.habits.routes_input else None
-    normed = _normed(build, x, norms.first)
+    normed = _norm(build, x, norms.first)
     mixed = mix(normed)
     if build.hyper.habits.adds_normed:
         x = normed
     if picks == "attention":
         mixed, x = (graph.get_rows(n, build.wanted) for n in (mixed, x))
         scores = scores and graph.get_rows(scores, build.wanted)
-    mixed = _normed(build, mixed, norms.after_mixing)
+    mixed = _norm(build, mixed, norms.after_mixing)
     if picks == "post_norm":
         mixed, x = (graph.get_rows(n, build.wanted) for n in (mixed, x))
-    middle = _added(build, mixed, x, "attention")
+    middle = _add_residual(build, mixed, x, "attention")
     if picks == "sum":
         middle = graph.get_rows(middle, build.wanted)
     # The second half, with the experts beside a network for all tokens where a layer has both
     if build.has(f"{name}.ffn_norm_exps.weight"):  # the experts read what the layer read (Arctic)
-        both = graph.add(dense(build, layer, _normed(build, middle, norms.second)), middle)
+        both = graph.add(dense(build, layer, _norm(build, middle, norms.second)), middle)
         return graph.add(experts_output(build, layer, build.norm(x, f"{name}.ffn_norm_exps")), both)
-    normed = _normed(build, middle, norms.second)
+    normed = _norm(build, middle, norms.second)
     if build.has(f"{name}.post_ffw_norm_1.weight"):
         fed = two_networks(build, layer, middle)
     else:
         fed = feed_forward(build, layer, normed, scores)
-    fed = _normed(build, fed, norms.after_feeding)
+    fed = _norm(build, fed, norms.after_feeding)
     if picks == "feed_forward":
         fed, middle = (graph.get_rows(n, build.wanted) for n in (fed, middle))
-    return _added(build, fed, normed if build.hyper.habits.adds_normed else middle, "feed_forward")
+    return _add_residual(build, fed, normed if build.hyper.habits.adds_normed else middle, "feed_forward")
 
 
-def _added(build: Build, part: Node, residual: Node, half: str) -> Node:
+def _add_residual(build: Build, part: Node, residual: Node, half: str) -> Node:
     """What a half says, added to what it read; ggml writes over the first of the two where it can."""
     if build.hyper.scales_residuals and build.hyper.habits.adds_normed:
         residual = build.graph.scale(residual)
@@ -205,16 +205,16 @@ def add_output(build: Build, x: Node) -> None:
     """Add the last nodes; what they give to the host is kept to the end."""
     graph, habits = build.graph, build.hyper.habits
     if habits.picks_outputs == "layers":
-        x = _picked(build, x)
+        x = _pick_outputs(build, x)
     if build.hyper.last_norm:
         x = build.norm(x, build.hyper.last_norm)
     if habits.picks_outputs == "norm":
-        x = _picked(build, x)
+        x = _pick_outputs(build, x)
     x.is_output = True
     graph.expand(_logits(build, x) if habits.has_output else x)
 
 
-def _picked(build: Build, x: Node) -> Node:
+def _pick_outputs(build: Build, x: Node) -> Node:
     """The wanted tokens; all of them are kept for drafts."""
     x.is_output = True
     return build.graph.get_rows(x, build.wanted)

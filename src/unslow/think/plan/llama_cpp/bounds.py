@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import SEVERAL, Kind, Ledger, Placing, fewest_on_host, split_layers
 from unslow.think.plan.llama_cpp.question import Abilities
@@ -23,7 +23,7 @@ _HALF = 0.5
 copies of two layers' keys and values lie side by side with the smaller one, and those of one with the larger."""
 
 
-class Tried:
+class PlacingTrials:
     """The placings tried of one way; what follows from each answer is kept, so that nothing is laid out twice."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Tried:
         """By the smallest placing of a sort: what of it may lie on GPUs."""
         self._splits: set[tuple[Placing, Split]] = set()
         self._fewest: dict[int, tuple[int, int]] = {}
-        """By whole layers with the host: the pieces beside them with which it fits; with more it is no quicker."""
+        """By whole layers on the host: the pieces beside them with which it fits; with more it is no quicker."""
         self._least = -1
         """What GPUs must have more than: with so little there, the host has no room for the rest."""
         self._is_host_open = True
@@ -75,13 +75,13 @@ class Tried:
         return self._is_host_open and self._least < 0
 
 
-_NOTHING = Tried()
+_NOTHING = PlacingTrials()
 
 
 class Fitting:
     """The placings of one model that can be the quickest, as far as its runtime can be told.
 
-    Of each number of whole layers with the host, the fewest pieces that follow: more pieces with the host are never
+    Of each number of whole layers on the host, the fewest pieces that follow: more pieces on the host are never
     faster beside as many whole layers, so nothing else has to be priced.
     """
 
@@ -92,7 +92,7 @@ class Fitting:
         self._sizes = [len(layer.pieces) for layer in pieces.layers]
         self._abilities = abilities
         self._found: dict[tuple[object, ...], list[Placed]] = {}
-        self._asked: dict[int, Ledger | Tried] = {}
+        self._asked: dict[int, Ledger | PlacingTrials] = {}
         """Which keeps them, and with them their numbers."""
 
     @cached_property
@@ -105,7 +105,7 @@ class Fitting:
         """By every sort of placing."""
         return {kind: room(kind) for kind in self.kinds}
 
-    def placings(self, ledger: Ledger, rooms: Rooms, tried: Tried | None = None) -> list[Placed]:
+    def placings(self, ledger: Ledger, rooms: Rooms, tried: PlacingTrials | None = None) -> list[Placed]:
         """All that can be the quickest where GPUs have so much room, without what was tried."""
         tried = tried or _NOTHING
         key = id(ledger), id(tried), tried.times, tuple(rooms.values())
@@ -114,7 +114,7 @@ class Fitting:
             self._found[key] = list(self._placings(ledger, rooms, tried))
         return self._found[key]
 
-    def _placings(self, ledger: Ledger, rooms: Rooms, tried: Tried) -> Iterator[Placed]:
+    def _placings(self, ledger: Ledger, rooms: Rooms, tried: PlacingTrials) -> Iterator[Placed]:
         for whole in range(self._layers + 1 if self._gpus else 0):
             found = self._fewest(ledger, rooms, whole, tried)
             if found and tried.is_open(found[0], ledger.gpu_bytes(found[0])):
@@ -122,8 +122,8 @@ class Fitting:
         if tried.is_host_open:
             yield Placing(self._layers), (0,) * self._gpus
 
-    def _fewest(self, ledger: Ledger, rooms: Rooms, whole: int, tried: Tried) -> Placed | None:
-        """The fewest pieces with the host, beside so many whole layers, that the GPUs one by one hold the rest."""
+    def _fewest(self, ledger: Ledger, rooms: Rooms, whole: int, tried: PlacingTrials) -> Placed | None:
+        """The fewest pieces on the host, beside so many whole layers, that the GPUs one by one hold the rest."""
         best: Placing | None = None
         for least in self._sorts(whole):
             found = fewest_on_host(ledger, least, rooms[least.kind], tried.most_bytes(least))
@@ -147,7 +147,7 @@ class Buffers:
     """What is known of the compute buffers of one model on one machine, by settings.
 
     Placings that leave the same sort of work to the host need the same buffers, or nearly. As a rule a larger
-    micro-batch needs no smaller ones, and more with the host doesn't either; a part of what those need is a bound.
+    micro-batch needs no smaller ones, and more on the host doesn't either; a part of what those need is a bound.
     """
 
     def __init__(self, gpus: int) -> None:
@@ -186,7 +186,7 @@ class Buffers:
         buffers[key] = tuple(sizes)
 
     def hint(self, settings: Settings, kind: Kind, sizes: Sequence[int]) -> None:
-        """What somebody else laid out: only a guess is made of it."""
+        """An unknown layout: only guessed."""
         self._hints.setdefault(_name(settings), {})[settings.micro_batch, kind] = tuple(sizes)
 
     def guesses(self, settings: Settings) -> dict[Kind, Sizes]:
@@ -212,16 +212,16 @@ class Least:
     def of(self, kind: Kind) -> Sizes:
         """As laid out, as guessed, else the most that follows from what is known of others."""
         if kind not in self._found:
-            self._found[kind] = self._own.get(kind) or self._guessed(kind) or self._bound(kind)
+            self._found[kind] = self._own.get(kind) or self._guess_sizes(kind) or self._bound_sizes(kind)
         return self._found[kind]
 
-    def _guessed(self, kind: Kind) -> Sizes | None:
+    def _guess_sizes(self, kind: Kind) -> Sizes | None:
         if self._guesses is None:
             return None
         known = _of_many_layers(self._own, kind) or self._guesses.get(kind) or _of_many_layers(self._guesses, kind)
         return known or _larger(sizes for other, sizes in self._own.items() if bool(other[0]) == bool(kind[0])) or None
 
-    def _bound(self, kind: Kind) -> Sizes:
+    def _bound_sizes(self, kind: Kind) -> Sizes:
         """By other micro-batches and sorts, of which something less may do."""
         smaller = [(micro, sizes) for (micro, other), sizes in self._known.items() if other == kind]
         bounds = [_part(_HALF, max(smaller)[1])] if smaller else []

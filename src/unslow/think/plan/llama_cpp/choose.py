@@ -17,13 +17,13 @@ from unslow.think.plan.llama_cpp.points import (
 from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, other_work
 from unslow.think.plan.quality import is_equal_quality
 
-_SAME = 1.01  # a difference that nobody notices
+_SAME = 1.01  # an unnoticeable difference
 _LONGER = (2, 4)  # times the context that was asked for, as far as the model was trained for it
 _SEARCHED_WHOLE = 2  # types of cache of which the best settings are searched among all: those that cost no quality
 _NEIGHBOURS = 2  # so many quants that are coarser than the given one are looked at: finer ones are never faster
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """The points that were found, and the one to take."""
 
     front: tuple[Point, ...]
@@ -31,11 +31,11 @@ class Chosen(NamedTuple):
     others: tuple[Point, ...]  # That were found and are not on the front, or fall below a floor
 
 
-def choose(points: Points) -> Chosen:
+def choose(points: Points) -> Choice:
     """Everything that serves the goal, and the best of it."""
     goal = points.question.goal
     every = [point for point in _every(points) if point]
-    guarded = not points.unguarded and has_room_for(points.question.given.blueprint, points.question.hardware)
+    guarded = not points.unguarded and has_room_for(points.question.given_variant.blueprint, points.question.hardware)
     if guarded and not any(_serves(point, goal, points) for point in every):
         points.unguarded = True
         points.forget()
@@ -51,13 +51,13 @@ def choose(points: Points) -> Chosen:
         front = [*front, best]
     front.sort(key=lambda point: (point.context, point.request_s))
     shown = {id(point) for point in front}
-    return Chosen(tuple(front), best, tuple(point for point in every if id(point) not in shown))
+    return Choice(tuple(front), best, tuple(point for point in every if id(point) not in shown))
 
 
 def _every(points: Points) -> Iterator[Point | None]:
     """The given quant with every type of cache; longer contexts; and finer and coarser quants."""
     asked = points.question
-    given, goal = asked.given, asked.goal
+    given, goal = asked.given_variant, asked.goal
     for number, kind in enumerate(asked.abilities.cache_types):
         if number == _SEARCHED_WHOLE:
             points.settle()
@@ -79,7 +79,7 @@ def _every(points: Points) -> Iterator[Point | None]:
 
 
 def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
-    """Keys of one type and values of another, where llama.cpp computes with them, and somebody measured what it costs.
+    """Keys of one type and values of another, where llama.cpp computes with them, and the cost was measured.
 
     Only processors do: the kernels of GPUs that it is built with are for one type (`rejected.py`). Keys are never
     the coarser ones: they lose more.
@@ -88,7 +88,7 @@ def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
     if asked.hardware.rooms or not asked.abilities.mixed_cache:
         return
     for key, value in combinations(asked.abilities.cache_types, 2):
-        if points.cost(asked.given, key, value).cache.increase is not None:
+        if points.cost(asked.given_variant, key, value).cache.increase is not None:
             yield key, value
 
 
@@ -97,7 +97,7 @@ def _longer(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
 
     Each with the finest cache too where nothing is divided with the host: there may be room for that.
     """
-    given, goal = points.question.given, points.question.goal
+    given, goal = points.question.given_variant, points.question.goal
     for context in _contexts(points):
         point = points.at(given, kind, kind, context)
         yield point
@@ -109,7 +109,7 @@ def _longer(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
 
 def _contexts(points: Points) -> tuple[int, ...]:
     """A few for a look; every doubling and the steps between where the context is the aim."""
-    goal, given = points.question.goal, points.question.given
+    goal, given = points.question.goal, points.question.given_variant
     trained = min(given.blueprint.count("context_length", goal.context), MOST_TOKENS // goal.work.users)
     if goal.aim != "context":
         return tuple(goal.context * times for times in _LONGER if goal.context * times <= trained)
@@ -149,7 +149,7 @@ def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
         return True
     if point.variant.given:
         return is_equal_quality(point.cost, points.cost(point.variant, DEFAULT_CACHE))
-    return point.increase <= (points.cost(points.question.given, DEFAULT_CACHE).perplexity_increase or 0.0)
+    return point.increase <= (points.cost(points.question.given_variant, DEFAULT_CACHE).perplexity_increase or 0.0)
 
 
 def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
@@ -164,10 +164,10 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
         serving = [point for point in serving if point.increase <= least]
     quickest = min(point.request_s for point in serving)
     alike = [point for point in serving if point.request_s <= NEARLY * quickest]
-    return min(alike, key=lambda point: (point.context, point.increase, _turned(point), point.request_s))
+    return min(alike, key=lambda point: (point.context, point.increase, _count_changes(point), point.request_s))
 
 
-def _turned(point: Point) -> int:
+def _count_changes(point: Point) -> int:
     settings = point.found.settings
     types = (settings.key_type != DEFAULT_CACHE, settings.value_type != settings.key_type)
     others = (settings.micro_batch != DEFAULT_MICRO_BATCH, not settings.cache_on_gpu)

@@ -9,7 +9,6 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.values import MIB
 from unslow.think.fit.answers import shown_memory
 from unslow.think.fit.report import MemoryShown
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.terms import Interval
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
@@ -24,8 +23,8 @@ _LITTLE_ROOM = 512 * MIB  # a desktop and a browser take about so much of a GPU 
 _NOTICED = 1.05  # less of a difference is not worth a word
 
 
-class Shown:
-    """The words of one question, against what is now; `threads` are those that the runtime takes where nobody says."""
+class OptionWords:
+    """The words of one question, against what is now; `threads` are the runtime's default."""
 
     def __init__(
         self, question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], before: FoundSettings | None, threads: int
@@ -64,21 +63,28 @@ class Shown:
         variant, found, settings = point.variant, point.found, point.found.settings
         if not variant.given:
             yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model as {variant.quant}")
-        yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens of all conversations")
+        yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens for all conversations")
         if not settings.unified and settings.slots != self._usual_slots:
             yield Knob.PARALLEL.to(settings.slots, "conversations at a time")
-        yield from _cache(settings)
+        if settings.key_type != DEFAULT_CACHE:
+            yield Knob.KV_CACHE_TYPE.to(settings.key_type.lower(), "a smaller cache leaves room for weights")
+        if settings.value_type != settings.key_type:
+            yield Knob.VALUE_CACHE_TYPE.to(settings.value_type.lower(), "")
+        if settings.value_type != DEFAULT_CACHE:
+            yield Knob.FLASH_ATTENTION.to(value=True, why="a quantized KV cache needs it")
+        if not settings.cache_on_gpu:
+            yield Knob.KV_OFFLOAD.to(value=False, why="the KV cache is in host memory")
         yield from _where(variant, found)
         if settings.micro_batch != self._usual_micro_batch:
             larger = settings.micro_batch > DEFAULT_MICRO_BATCH
-            why = "prompts are read in larger pieces" if larger else "smaller buffers leave room for weights"
+            why = "prefill in larger batches" if larger else "smaller buffers leave room for weights"
             yield Knob.BATCH.to(settings.micro_batch, why)
         if settings.batch != USUAL_BATCH:
-            yield Knob.LOGICAL_BATCH.to(settings.batch, "a micro-batch is part of a batch")
+            yield Knob.LOGICAL_BATCH.to(settings.batch, "a micro-batch cannot exceed the batch")
         if found.threads != self.threads:
-            yield Knob.THREADS.to(found.threads, "one for each core")
+            yield Knob.THREADS.to(found.threads, "one per core")
         if self.question.hardware.pinned and found.placing.first_complete and any(found.split):
-            yield Knob.LOAD_MODE.to("none", "the GPU copies weights for prompts from memory, not from a mapped file")
+            yield Knob.LOAD_MODE.to("none", "for prefill the GPU copies weights from RAM, not from a mapped file")
 
     def _changes(self, wanted: tuple[ChangeShown, ...]) -> tuple[ChangeShown, ...]:
         """What differs from what is set now, with what it was; what is only set now is taken away."""
@@ -90,7 +96,7 @@ class Shown:
         ]
         names = {change.knob for change in wanted}
         gone = [
-            ChangeShown(knob=knob, value=None, was=value, why="not needed any more")
+            ChangeShown(knob=knob, value=None, was=value, why="no longer needed")
             for knob, value in was.items()
             if knob not in names
         ]
@@ -112,33 +118,22 @@ class Shown:
             costs.append(point.cost.cache.words)
         if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:
             slower = point.found.price.prompt_token_s / before.price.prompt_token_s
-            costs.append(f"prompts are read {slower:.1f} times slower")
+            costs.append(f"prefill is {slower:.1f} times slower")
         if before and before.price.step_s * _NOTICED < point.found.price.step_s:
             slower = point.found.price.step_s / before.price.step_s
-            costs.append(f"answers are {slower:.1f} times slower")
+            costs.append(f"decode is {slower:.1f} times slower")
         if point.found.settings.micro_batch < DEFAULT_MICRO_BATCH:
-            costs.append(f"long prompts are read in pieces of {point.found.settings.micro_batch} tokens")
+            costs.append(f"long prompts are processed {point.found.settings.micro_batch} tokens at a time")
         return costs
 
     def _risk(self, point: Point) -> str:
         left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
         if point.found.memory.estimated:
-            return "its buffers are estimated: if it does not load, leave a layer more to the host"
+            return "its buffers are estimated: if it does not load, keep one more layer on the CPU"
         if left and min(left) < _LITTLE_ROOM:
             free = min(left) / MIB
-            return f"only {free:,.0f} MiB stay free: a program that takes more of the GPU's memory makes it fail"
+            return f"only {free:,.0f} MiB of VRAM stay free: it fails if another program takes more"
         return ""
-
-
-def _cache(settings: Settings) -> Iterator[Change]:
-    if settings.key_type != DEFAULT_CACHE:
-        yield Knob.KV_CACHE_TYPE.to(settings.key_type.lower(), "a smaller cache leaves room for weights")
-    if settings.value_type != settings.key_type:
-        yield Knob.VALUE_CACHE_TYPE.to(settings.value_type.lower(), "")
-    if settings.value_type != DEFAULT_CACHE:
-        yield Knob.FLASH_ATTENTION.to(value=True, why="a cache of a smaller type needs it")
-    if not settings.cache_on_gpu:
-        yield Knob.KV_OFFLOAD.to(value=False, why="the cache lies with the host")
 
 
 def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:
@@ -152,15 +147,15 @@ def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:
         yield Knob.MAIN_GPU.to(used[0], "the one that does")
     if found.needs_no_fit:
         return
-    yield Knob.FIT.to(value=False, why="where everything goes is said exactly")
-    yield Knob.GPU_LAYERS.to(settings.gpu_layers, "layers on the GPU, the output counted as one")
+    yield Knob.FIT.to(value=False, why="the placement is set explicitly")
+    yield Knob.GPU_LAYERS.to(settings.gpu_layers, "GPU layers, counting the output as one")
     if settings.experts_on_cpu:
-        yield Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu, "experts of so many layers stay with the host")
+        yield Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu, "experts of this many layers stay on the CPU")
     moved = patterns(found.placing, pieces)
     if moved:
-        yield Knob.TENSOR_OVERRIDE.to(",".join(f"{p}=CPU" for p in moved), "matrices that stay with the host")
+        yield Knob.TENSOR_OVERRIDE.to(",".join(f"{p}=CPU" for p in moved), "matrices that stay on the CPU")
     if len(used) > 1:
-        yield Knob.TENSOR_SPLIT.to(",".join(map(str, found.split)), "layers of each GPU")
+        yield Knob.TENSOR_SPLIT.to(",".join(map(str, found.split)), "layers per GPU")
 
 
 def name_of(point: Point) -> str:
@@ -168,7 +163,7 @@ def name_of(point: Point) -> str:
     found, settings, placing = point.found, point.found.settings, point.found.placing
     used = sum(map(bool, found.split))
     words = [point.variant.quant, f"{point.context:,} tokens"]
-    words.append(f"cache {settings.cache_types}" + ("" if settings.cache_on_gpu else " with the host"))
+    words.append(f"cache {settings.cache_types}" + ("" if settings.cache_on_gpu else " on the CPU"))
     if not used:
         words.append("on the CPU")
     elif placing.first_complete:
@@ -176,7 +171,7 @@ def name_of(point: Point) -> str:
         what = "experts" if point.variant.pieces.is_sparse else "feed-forward"
         parts = [_layers(placing.whole)] if placing.whole else []
         parts += [f"the {what} of {_layers(parted)}"] if parted else []
-        words.append(f"{' and '.join(parts)} with the host")
+        words.append(f"{' and '.join(parts)} on the CPU")
     elif len(found.split) == 1:
         words.append("all on the GPU")
     else:
@@ -193,7 +188,9 @@ def _layers(count: int) -> str:
 def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     """The prediction with the ends between which four of five measurements lay."""
     backend = question.hardware.setting.backend if found.split else "cpu"
-    decode = spread_of(spread_group(found.placing, found.split, sparse=question.given.pieces.is_sparse), backend)
+    decode = spread_of(
+        spread_group(found.placing, found.split, sparse=question.given_variant.pieces.is_sparse), backend
+    )
     prefill = spread_of(PREFILL, backend)
     price, work = found.price, question.goal.work
     rate, read = price.decode_tokens_per_s, price.prefill_tokens_per_s

@@ -12,8 +12,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.facts.model import Blueprint, Tensor
-from unslow.think.memory.llama_cpp.folding import alike_layers
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
+from unslow.think.memory.llama_cpp.model_graph import alike_layers
 from unslow.think.speed.load import (
     LayerLoad,
     ModelLoad,
@@ -61,7 +61,7 @@ class Pieces:
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.parted: dict[tuple[int, ...], tuple[Totals, Totals]] = {}
-        """What placings leave to the host and to GPUs, as far as somebody asked."""
+        """What placings leave to the host and to GPUs, as far as asked."""
         self.stacked: dict[tuple[tuple[int, ...], ...], tuple[Totals, Totals, Number]] = {}
         """The same of many at once, and their crossings."""
 
@@ -73,19 +73,21 @@ class Pieces:
     @cached_property
     def is_sparse(self) -> bool:
         """Whether any layer has experts: then only those lie apart, of which a token meets few."""
-        return any(_is_of_experts(t) for tensors in self._walked for t in tensors)
+        return any(_is_of_experts(t) for tensors in self._layers_in_order for t in tensors)
 
     @cached_property
     def widest(self) -> int:
         """The most numbers of one token that meet a matrix of a layer."""
-        return max((t.shape[0] for tensors in self._walked for t in tensors if len(t.shape) > 1), default=0)
+        return max((t.shape[0] for tensors in self._layers_in_order for t in tensors if len(t.shape) > 1), default=0)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """All that a token goes through."""
         hyper = hyper_of(self.blueprint)
         alike, made = alike_layers(hyper), dict[Hashable, Layer]()
-        for kind, layer, tensors in (keys := [((alike[n], *each), n, each) for n, each in enumerate(self._walked)]):
+        for kind, layer, tensors in (
+            keys := [((alike[n], *each), n, each) for n, each in enumerate(self._layers_in_order)]
+        ):
             if kind not in made:  # most layers are like one before
                 made[kind] = self._layer(hyper, layer, tensors)
         layers = tuple(made[kind] for kind, _, _ in keys)
@@ -99,12 +101,12 @@ class Pieces:
         )
 
     @cached_property
-    def whole(self) -> Totals:
+    def all_pieces(self) -> Totals:
         """All of it."""
         return layer_totals(self.load, self.load.layers, with_output=True)
 
     @cached_property
-    def _walked(self) -> list[list[Tensor]]:
+    def _layers_in_order(self) -> list[list[Tensor]]:
         return walked_layers(hyper_of(self.blueprint))
 
     def _layer(self, hyper: Hyper, layer: int, tensors: list[Tensor]) -> Layer:

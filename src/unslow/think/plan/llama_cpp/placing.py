@@ -8,8 +8,7 @@ from math import inf
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
 
 Kind = tuple[int, int, int]
@@ -66,7 +65,7 @@ class Ledger:
         return sums[min(placing.pieces, len(sums) - 1)]
 
     def fewest_apart(self, least: Placing, room: float) -> Placing | None:
-        """The fewest pieces with the host that leave so much to GPUs, no fewer than these; None where all are too few.
+        """The fewest pieces on the host that leave so much to GPUs, no fewer than these; None where all are too few.
 
         The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any.
         """
@@ -102,7 +101,7 @@ def fewest_on_host(ledger: Ledger, least: Placing, rooms: Sequence[float], most:
     room = min(most, sum(max(0.0, r) for r in rooms))
     while True:
         placing = ledger.fewest_apart(least, room)
-        if placing is None or len(rooms) == 1 or filled(ledger.on_gpus(placing), rooms):
+        if placing is None or len(rooms) == 1 or fill_in_order(ledger.on_gpus(placing), rooms):
             return placing
         room = ledger.gpu_bytes(placing) - 1  # layers are whole: what all hold together, each may not
 
@@ -124,12 +123,12 @@ def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...
     None where they do not fit. The headroom is found by halving: with more of it, never more fits.
     """
     low, high = 0.0, max(rooms, default=0.0)
-    best = filled(sizes, rooms)
+    best = fill_in_order(sizes, rooms)
     if best is None:
         return None
     for _ in range(20):  # to a millionth of a card
         middle = (low + high) / 2
-        counts = filled(sizes, [room - middle for room in rooms])
+        counts = fill_in_order(sizes, [room - middle for room in rooms])
         low, high, best = (middle, high, counts) if counts else (low, middle, best)
     return best
 
@@ -140,12 +139,12 @@ def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequenc
     None where they do not fit.
     """
     left = list(rooms)
-    best = filled(sizes, left)
+    best = fill_in_order(sizes, left)
     for device in sorted(range(len(rooms)), key=lambda device: speeds[device]) if best else ():
         low, high = 0.0, left[device]
         for _ in range(20):  # to a millionth of a card
             left[device] = (low + high) / 2
-            counts = filled(sizes, left)
+            counts = fill_in_order(sizes, left)
             low, high, best = (low, left[device], counts) if counts else (left[device], high, best)
         left[device] = high
     return best
@@ -162,7 +161,7 @@ def split_by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ..
     return tuple(counts)
 
 
-def filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+def fill_in_order(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
     """Each GPU up to the brim, in their order; None where something is left over."""
     counts = [0] * len(rooms)
     device, left = 0, list(rooms)

@@ -9,37 +9,37 @@ from unslow.facts.knob import Knob
 from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB
 from unslow.think.hardware import Hardware
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import memory_of
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.speculative import accepted_tokens, break_even
-from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough, slowest
-from unslow.think.plan.llama_cpp.options import Shown, name_of, speed_of
+from unslow.think.plan.llama_cpp.choose import Choice, choose, is_good_enough, slowest
+from unslow.think.plan.llama_cpp.options import OptionWords, name_of, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import Point, Points, valued_placing
 from unslow.think.plan.llama_cpp.price import Price, Pricing
 from unslow.think.plan.llama_cpp.question import Draft, LlamaPlanQuestion
 from unslow.think.plan.llama_cpp.rejected import rejected_options
-from unslow.think.plan.pareto_front import Planned
+from unslow.think.plan.pareto_front import FrontAndChoice
 from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
 
 _MOST_SHOWN = 8
-_NONE = ChangeShown(knob=Knob.DEVICE.value, value="none", why="the GPUs have no room even for its buffers")
+_NONE = ChangeShown(knob=Knob.DEVICE.value, value="none", why="the GPUs cannot even hold its buffers")
 USUAL_ACCEPTANCE = 0.7  # of a draft model of the same family on ordinary text
 _MOST_UNLIKE = 128
 """Tokens that a vocabulary may have more or fewer (SPEC_VOCAB_MAX_SIZE_DIFFERENCE in llama.cpp's speculative.cpp)."""
 _SAME = {
-    "tokenizer.ggml.model": "kind of tokenizer", "tokenizer.ggml.add_bos_token": "start of a text",
-    "tokenizer.ggml.add_eos_token": "end of a text",
+    "tokenizer.ggml.model": "tokenizer type", "tokenizer.ggml.add_bos_token": "start-of-text token",
+    "tokenizer.ggml.add_eos_token": "end-of-text token",
 }  # fmt: skip
 """What else llama.cpp wants to be alike, where both files say it."""
 
 
 def plan_with_or_without_gpus(
     question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
-) -> Planned:
+) -> FrontAndChoice:
     """The plan, on processors alone where nothing at all fits with GPUs.
 
-    What runs beside full GPUs is not priced: some of it lies where nobody put it.
+    What runs beside full GPUs is not priced: some of it is where the driver spilled it.
     """
     hardware = question.hardware
     full = bool(hardware.rooms) and max(hardware.free_bytes) <= question.margin_bytes
@@ -66,8 +66,8 @@ def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionSh
 
 def plan_llama_cpp(
     question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
-) -> Planned:
-    """The plan, with what is now; `by_itself` is how many threads llama.cpp takes where nobody says.
+) -> FrontAndChoice:
+    """The plan, with what is now; `by_itself` is how many threads llama.cpp uses by default.
 
     What runs takes `hindered` times as long as by itself: its threads are more than it has time of processors for.
     """
@@ -76,10 +76,10 @@ def plan_llama_cpp(
     points = Points(question)
     chosen = choose(points)
     before = _before(points, hindered)
-    shown = Shown(question, now, before.found if before else None, by_itself)
+    shown = OptionWords(question, now, before.found if before else None, by_itself)
     current = shown.option(before) if before else None
     if current and not question.current:
-        current = msgspec.structs.replace(current, name=f"{question.runtime}'s own choice: {current.name}")
+        current = msgspec.structs.replace(current, name=f"{question.runtime} default: {current.name}")
     counted = points.counted
     exact = chosen.best is None or chosen.best.proved
     searched = SearchedShown(
@@ -89,7 +89,7 @@ def plan_llama_cpp(
         reason, hint = _why_not(points, chosen)
         few = _told_apart(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
         options = tuple(shown.option(point) for point in few)
-        return Planned(options, None, (), searched, (), reason, hint, current)
+        return FrontAndChoice(options, None, (), searched, (), reason, hint, current)
     # A front that can be read: the best, and the others from the quickest on
     best = chosen.best
     others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
@@ -98,7 +98,7 @@ def plan_llama_cpp(
     names = {name_of(point) for point in front}
     left_out = tuple(point for point in (*chosen.front, *chosen.others) if name_of(point) not in names)
     drafted, told = drafted_option(question, best, shown)
-    return Planned(
+    return FrontAndChoice(
         (*(shown.option(point) for point in front), *((drafted,) if drafted else ())),
         next(n for n, point in enumerate(front) if point is best),
         rejected_options(points, best, left_out),
@@ -110,7 +110,7 @@ def plan_llama_cpp(
 
 def _before(points: Points, hindered: float) -> Point | None:
     """What runs now; where nothing does, what llama.cpp would do by itself."""
-    question, current, given = points.question, points.question.current, points.question.given
+    question, current, given = points.question, points.question.current, points.question.given_variant
     if current is None:
         found = points.by_itself(question.goal.context)
     else:
@@ -135,38 +135,41 @@ def _told_apart(points: Sequence[Point]) -> list[Point]:
 def _notes(points: Points, best: Point) -> tuple[str, ...]:
     notes, goal = [], points.question.goal
     if goal.aim == "context" and goal.least_tokens_per_s:
-        full = f"{slowest(best, points):.3g} tok/s once {best.context:,} tokens are nearly full"
+        full = f"{slowest(best, points):.3g} tok/s when the {best.context:,} tokens are nearly full"
         notes.append(f"the floor of {goal.least_tokens_per_s:g} tok/s holds there too: {full}")
     if points.unguarded:
-        notes.append("nothing keeps every other work within this context as quick as it is now")
+        notes.append("no option keeps every other workload within this context as fast as now")
     return tuple(notes)
 
 
-def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
+def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
     goal, question = points.question.goal, points.question
     if not chosen.front and not chosen.others:
-        hint = "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
+        hint = "use a smaller quant or model, or a shorter context; `unslow fit` shows sizes"
         rooms, host = question.hardware.rooms, question.hardware.host_room
         on_gpus, gpus = sum(room.usable_bytes for room in rooms) / GIB, "GPUs" if len(rooms) > 1 else "the GPU"
         parts = [f"{on_gpus:.1f} GiB of {gpus}"] if rooms else []
-        parts += [f"{host.usable_bytes / GIB:.1f} GiB of the host"] if host else []
+        parts += [f"{host.usable_bytes / GIB:.1f} GiB of host memory"] if host else []
         return f"nothing fits in {' and '.join(parts) or 'this memory'}", hint
     every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
     if not any(p.variant.given for p in every):
         finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant
-        return f"{question.given.quant} does not fit with this context", f"{finest} does, at a cost: --quant {finest}"
+        return (
+            f"{question.given_variant.quant} does not fit with this context",
+            f"{finest} does, at lower quality: --quant {finest}",
+        )
     good = [p for p in every if is_good_enough(p, goal, points)]
     quickest = max((p.found.price.decode_tokens_per_s for p in good), default=0.0)
     if good and goal.least_tokens_per_s:
-        what = "nothing that is at hand" if goal.aim == "quality" else "nothing of this quality"
+        what = "no available option" if goal.aim == "quality" else "no option of this quality"
         where = " with a full context" if goal.aim == "context" else ""
-        told = f"{what} keeps {goal.least_tokens_per_s:g} tok/s{where}: the most is {quickest:.3g}"
+        told = f"{what} reaches {goal.least_tokens_per_s:g} tok/s{where}: the fastest gives {quickest:.3g}"
         hint = "lower --least-speed" + _coarser(points, every, quickest)
-        return f"{told} at the work that was named", hint
-    hint = "raise --worst-perplexity, or take a finer file"
+        return f"{told} for this workload", hint
+    hint = "raise --worst-perplexity, or use a larger quant"
     if goal.worst_perplexity_increase is None:
-        return f"{question.given.quant} fits with this context only in a cache that costs quality", hint
-    return "nothing keeps the floor of quality", hint
+        return f"{question.given_variant.quant} fits with this context only with a KV cache that costs quality", hint
+    return "no option meets the quality floor", hint
 
 
 def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
@@ -180,29 +183,29 @@ def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
     return f", or allow less quality: --worst-perplexity {math.ceil(worse * 1000) / 10:g}%"
 
 
-def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tuple[OptionShown | None, str]:
+def drafted_option(question: LlamaPlanQuestion, best: Point, shown: OptionWords) -> tuple[OptionShown | None, str]:
     """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan.
 
-    What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
+    Its gain depends on the acceptance rate, which is unknown before a trial: so it is shown, with the
     share from which on it gains anything, and never recommended.
     """
     draft = question.draft
     if draft is None:
         return None, ""
-    points = Points(question._replace(hardware=_beside(question, draft)))
+    points = Points(question._replace(hardware=_hardware_beside(question, draft)))
     settings = best.found.settings
     point = points.at(best.variant, settings.key_type, settings.value_type, best.context)
     if point is None:
-        return None, f"with the draft model {draft.name} beside it, nothing fits"
+        return None, f"nothing fits together with the draft model {draft.name}"
     price, needed = _price(question, draft, point)
-    beside = Shown(points.question, shown.now, shown.before, shown.threads)
+    beside = OptionWords(points.question, shown.now, shown.before, shown.threads)
     option = beside.option(point._replace(found=point.found._replace(price=price)))
-    # What the speed was taken for, and from where on it is one
-    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
-    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
-    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
+    # The assumed acceptance rate, and the one from which it helps
+    gains = f"it helps from {needed:.0%} on" if needed is not None else "it cannot help here"
+    told = f"its speed assumes an acceptance rate of {USUAL_ACCEPTANCE:.0%}, which depends on the text"
+    lacking = "" if draft.file else "; its file is unknown, so the commands do not include it"
     told = f"{told}; {gains}: `unslow tune --draft`{lacking}"
-    why = f"guesses {draft.tokens} tokens that are checked in one step"
+    why = f"drafts {draft.tokens} tokens, verified in one step"
     change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
     drafted = msgspec.structs.replace(
         option,
@@ -215,7 +218,7 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: Shown) -> tu
     return drafted, f"with the draft model {draft.name}: {told}"
 
 
-def _beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
+def _hardware_beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
     hardware = question.hardware
     if not hardware.rooms:
         return hardware
@@ -244,10 +247,10 @@ def why_no_draft(model: Blueprint, draft: Blueprint) -> str:
     for key, name in _SAME.items():
         own, other = model.metadata.get(key), draft.metadata.get(key)
         if own is not None and other is not None and own != other:
-            return f"its {name} is another ({other}, not {own})"
+            return f"its {name} differs ({other}, not {own})"
     own, other = _tokens(model), _tokens(draft)
     if own and other and abs(own - other) > _MOST_UNLIKE:
-        return f"its vocabulary is another one, of {other:,} tokens and not {own:,}"
+        return f"its vocabulary differs ({other:,} tokens, not {own:,})"
     return ""
 
 

@@ -11,14 +11,13 @@ from typing import NamedTuple
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint
 from unslow.think.hardware import Hardware
-from unslow.think.memory.llama_cpp.hyperparameters import hyper_of
+from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, Settings, hyper_of, ollama_micro_batch
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings, ollama_micro_batch
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
-from unslow.think.plan.llama_cpp.price import Counted, FoundSettings, Guard, Pricing, floor_of, guards_of
+from unslow.think.plan.llama_cpp.price import FoundSettings, Guard, Pricing, SearchCount, floor_of, guards_of
 from unslow.think.plan.llama_cpp.question import Abilities, LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES, find_runnable, packed_cache
 from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
@@ -51,7 +50,7 @@ class Point(NamedTuple):
 
     @property
     def increase(self) -> float:
-        """Of perplexity; what nobody published counts as much, so that it is never taken for nothing."""
+        """Of perplexity; an unpublished loss counts as much, so that it is never treated as zero."""
         known = self.cost.perplexity_increase
         return 1.0 if known is None else known
 
@@ -63,9 +62,9 @@ class Points:
         tokens = question.goal.context * question.goal.work.users
         if tokens > MOST_TOKENS:
             raise UserError(
-                f"a context of {tokens:,} tokens is more than any plan is made for", f"at most {MOST_TOKENS:,} together"
+                f"a context of {tokens:,} tokens is too long for a plan", f"at most {MOST_TOKENS:,} in total"
             )
-        self.question, self.counted = question, Counted()
+        self.question, self.counted = question, SearchCount()
         self._searches: dict[str, Search] = {}
         self._found: dict[tuple[str, str, str, int], Point | None] = {}
         self._by_itself: dict[int, FoundSettings | None] = {}
@@ -116,7 +115,7 @@ class Points:
     def alone(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
         """All of it on one of several GPUs; None where there is but one, or none has the room.
 
-        Where the others have no room at all, what it lacks lies with the host.
+        Where the others have no room at all, what it lacks is on the host.
         """
         hardware, base = self.question.hardware, self.base(context)._replace(key_type=key, value_type=value)
         if len(hardware.rooms) == 1:
@@ -162,7 +161,7 @@ class Points:
 
     def runnable(self) -> Point | None:
         """What `fit` finds for the given file, where the search finds nothing: with less free than a plan leaves."""
-        asked, given, hardware = self.question, self.question.given, self.question.hardware
+        asked, given, hardware = self.question, self.question.given_variant, self.question.hardware
         if asked.margin_bytes > MARGIN_BYTES:  # which the user wants to stay free
             return None
         base = self.base(asked.goal.context)
@@ -233,7 +232,7 @@ class Points:
     @cached_property
     def _flash_attention(self) -> bool | None:
         """Decided once, for it is asked for many lengths; None where it can't be used, as llama.cpp has it then."""
-        given, users = self.question.given, self.question.goal.work.users
+        given, users = self.question.given_variant, self.question.goal.work.users
         asked = Settings(context=CELLS_PADDING * users, slots=users, outputs=users)
         memory = self._new_search(given).laid_out(asked)
         return True if memory.kernels.flash_attention else None
@@ -248,15 +247,17 @@ class Points:
     def by_itself(self, context: int) -> FoundSettings | None:
         """What llama.cpp does with the given file if it is told the context alone."""
         if context not in self._by_itself:
-            given = self.question.given
+            given = self.question.given_variant
             has_room = has_room_for(given.blueprint, self.question.hardware)
-            found = self._by_itself[context] = self._fitted(self._new_search(given), context) if has_room else None
+            found = self._by_itself[context] = (
+                self._fit_settings(self._new_search(given), context) if has_room else None
+            )
             if found:
                 sizes = [need.compute for need in found.memory.needs[:-1]]
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)
         return self._by_itself[context]
 
-    def _fitted(self, search: Search, context: int) -> FoundSettings | None:
+    def _fit_settings(self, search: Search, context: int) -> FoundSettings | None:
         """Ollama also takes a larger micro-batch for a longer context, unless that leaves something to the host."""
         base = self.base(context)
         if self.question.runtime == "Ollama":

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.hardware import Hardware
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import Memory
-from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.links import (
+from unslow.think.physics.chip import type_class_of_model
+from unslow.think.physics.placement import (
     CROSSINGS_PER_LAYER,
+    F16_BYTES,
     SPLIT_BY_LAYER,
     copied_cache_s,
+    element_bytes,
     offload_terms,
     prompt_copies_s,
 )
-from unslow.think.physics.placement import F16_BYTES, element_bytes
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import crowding_s
-from unslow.think.physics.weight_types import type_class_of_model
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
@@ -71,7 +72,7 @@ class FoundSettings(NamedTuple):
     """Whether everything is on GPUs and leaves them so much that llama.cpp places it so by itself."""
 
 
-class Counted:
+class SearchCount:
     """How much a search looked at."""
 
     def __init__(self) -> None:
@@ -101,15 +102,17 @@ class Pricing:
         for n, (_, split) in enumerate(placings):
             if n not in mixed:
                 question, away = self._on_one_side(settings, split, threads)
-                found[n] = self._valued(settings, question, away, threads)[0]
+                found[n] = self._price_work(settings, question, away, threads)[0]
         if mixed:
             some = [placings[n] for n in mixed]
             question, away = self._on_both_sides(settings, some, threads)
-            values = self._valued(settings, question, away, threads, len(some))
+            values = self._price_work(settings, question, away, threads, len(some))
             found |= dict(zip(mixed, values, strict=True))
         return [found[n] for n in range(len(placings))]
 
-    def _valued(self, settings: Settings, q: SpeedQuestion, away: Totals, threads: int, count: int = 1) -> list[Price]:
+    def _price_work(
+        self, settings: Settings, q: SpeedQuestion, away: Totals, threads: int, count: int = 1
+    ) -> list[Price]:
         """Seconds of the work for one question, or for as many as its numbers are arrays of."""
         work = self.work
         # tokens of one conversation share its keys and values
@@ -121,38 +124,39 @@ class Pricing:
         return [Price(step, token, work.prompt * token + work.answer * step) for step, token in pairs]
 
     def _on_one_side(self, settings: Settings, split: Split, threads: int) -> tuple[SpeedQuestion, Totals]:
-        """All of it on GPUs, or all of it with the host; and what lies with the host."""
+        """All of it on GPUs, or all on the host; and what is on the host."""
         hardware, pieces = self.hardware, self.pieces
         if any(split):
-            return self._question(settings, pieces.whole, [split]), pieces.nothing
+            return self._question(settings, pieces.all_pieces, [split]), pieces.nothing
         chip = hardware.processors.chip(threads)
-        host = Host(pieces.whole, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
+        host = Host(pieces.all_pieces, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
         sizes = cache_element_bytes(settings)
-        return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host), pieces.whole
+        return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host), pieces.all_pieces
 
     def _on_both_sides(
         self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
     ) -> tuple[SpeedQuestion, Totals]:
-        """A part of it on each side, of many placings; and what lies with the host."""
-        away, held, crossings = self._stacked(tuple(placing for placing, _ in placings))
+        """A part of it on each side, of many placings; and what is on the host."""
+        away, held, crossings = self._stack_placings(tuple(placing for placing, _ in placings))
         setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
         chip = self.hardware.processors.chip(threads)
         setting = setting._replace(packed_cache=cache_element_bytes(settings) < F16_BYTES)
         host = Host(away, chip, setting, crossings, self.hardware.lending_bytes_per_s)
         return self._question(settings, held, [split for _, split in placings])._replace(host=host), away
 
-    def _stacked(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
-        """What lies with the host and on GPUs, and how often a step crosses; each is stacked once."""
+    def _stack_placings(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
+        """What is on the host and on GPUs, and how often a step crosses; each is stacked once."""
         if placings not in self.pieces.stacked:
-            from unslow.think.speed.arrays import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+            from unslow.think.speed.arrays import everyone, stack_values  # noqa: PLC0415 (numpy takes long to load)
 
             parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
-            away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
+            away, held = (stack_values([part[side] for part in parts], index) for side in (0, 1))
             # How often a step goes from one side to the other: once for whole layers, there and back for parts of one
             crossings = [
-                float(CROSSINGS_PER_LAYER * self._parted(placing) + bool(placing.whole)) for placing in placings
+                float(CROSSINGS_PER_LAYER * self._count_split_layers(placing) + bool(placing.whole))
+                for placing in placings
             ]
-            self.pieces.stacked[placings] = away, held, stacked(crossings, index)
+            self.pieces.stacked[placings] = away, held, stack_values(crossings, index)
         return self.pieces.stacked[placings]
 
     def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> SpeedQuestion:
@@ -169,22 +173,21 @@ class Pricing:
         )  # fmt: skip
 
     def _parts(self, placing: Placing) -> tuple[Totals, Totals]:
-        """What lies with the host, and what on GPUs; each is added up once."""
+        """What is on the host, and what on GPUs; each is added up once."""
         if placing not in self.pieces.parted:
             pieces = self.pieces
             away = pieces.rests[placing.whole].and_also(pieces.parts[placing.whole + placing.apart])
             if placing.pieces:
                 away = away.and_also(pieces.some(placing.whole + placing.apart, placing.pieces))
             sparse = float(pieces.sparse_layers[placing.first_complete])
-            held = pieces.whole.without(away)._replace(
+            held = pieces.all_pieces.without(away)._replace(
                 layers=float(len(pieces.layers) - placing.whole), expert_layers=pieces.sparse_layers[-1] - sparse
             )
-            away = away._replace(layers=float(placing.whole + self._parted(placing)), expert_layers=sparse)
+            away = away._replace(layers=float(placing.whole + self._count_split_layers(placing)), expert_layers=sparse)
             pieces.parted[placing] = (away, held)
         return self.pieces.parted[placing]
 
-    def _parted(self, placing: Placing) -> int:
-        """Layers on GPUs that have something with the host."""
+    def _count_split_layers(self, placing: Placing) -> int:
         return self.pieces.parted_layers[placing.first_complete] - self.pieces.parted_layers[placing.whole]
 
     def _beside_step(self, settings: Settings, away: Totals, threads: int) -> Number:
@@ -194,9 +197,9 @@ class Pricing:
         crowd = away.layers * crowding_s(1.0, threads, cores)
         if not hardware.rooms or settings.cache_on_gpu:
             return crowd
-        kept = (self.pieces.whole.full_cache - away.full_cache) * cache_element_bytes(settings)
+        kept = (self.pieces.all_pieces.full_cache - away.full_cache) * cache_element_bytes(settings)
         copies = kept * copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
-        crossings = CROSSINGS_PER_LAYER * (self.pieces.whole.layers - away.layers)
+        crossings = CROSSINGS_PER_LAYER * (self.pieces.all_pieces.layers - away.layers)
         terms = offload_terms(crossings, hardware.setting.backend)
         return crowd + copies + total_of_terms(terms, learned_speed().factors)
 
@@ -211,7 +214,7 @@ class Pricing:
         if question.totals is None:
             return seconds
         # attention is computed beside the weights of its layer, and the keys and values of the host's layers follow
-        cache = (away if settings.cache_on_gpu else self.pieces.whole).full_cache * cache_element_bytes(settings)
+        cache = (away if settings.cache_on_gpu else self.pieces.all_pieces).full_cache * cache_element_bytes(settings)
         copies = prompt_copies_s(1.0, self.work.kept + tokens, each, self.hardware.link_bytes_per_s)
         return seconds + cache * copies
 
@@ -242,7 +245,7 @@ def guards_of(question: LlamaPlanQuestion, variant: Variant, context: int, now: 
     """A long prompt, and a long conversation: both no slower than with what is now."""
     guards = []
     for work in other_work(question.goal.work, context):
-        default = Pricing(question.given.pieces, question.hardware._replace(pinned=False), work)
+        default = Pricing(question.given_variant.pieces, question.hardware._replace(pinned=False), work)
         price = default.price(now.settings, now.placing, now.split, now.threads)
         guards.append(Guard(Pricing(variant.pieces, question.hardware, work), GUARDED * price.request_s))
     return tuple(guards)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.model import Blueprint
 from unslow.think.hardware import Hardware
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.pieces import Pieces
 
@@ -64,7 +64,7 @@ class Current(NamedTuple):
     threads: int
     whole: int = 0
     apart: int = 0
-    pinned: bool = False  # Whether its weights with the host lie in memory that a GPU copies from directly
+    pinned: bool = False  # Whether its weights on the host lie in memory that a GPU copies from directly
 
     def split(self, layers: int, gpus: int) -> tuple[int, ...]:
         """How many layers each GPU has, where all have about as many."""
@@ -88,6 +88,6 @@ class LlamaPlanQuestion(NamedTuple):
     """Slots of what runs that share one cache, and stay as they are; 0 where each conversation has its own."""
 
     @property
-    def given(self) -> Variant:
+    def given_variant(self) -> Variant:
         """The file that runs, or that the user named."""
         return next(variant for variant in self.variants if variant.given)

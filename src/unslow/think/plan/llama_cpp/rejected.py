@@ -2,29 +2,29 @@
 
 from collections.abc import Callable, Iterator
 
-from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.physics.links import SPLIT_BY_ROW
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
+from unslow.think.physics.placement import SPLIT_BY_ROW
 from unslow.think.plan.llama_cpp.choose import price_at
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, MUCH, Point, Points
 from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, other_work
-from unslow.think.plan.llama_cpp.search import Priced
+from unslow.think.plan.llama_cpp.search import PricedPlacing
 from unslow.think.plan.report import RejectedShown
 
 _ALIKE = 1.03
-_TOO_LITTLE = f"but less than {MUCH:g} times, and processors must then compute attention: that is not worth the risk"
+_TOO_LITTLE = f"but less than {MUCH:g} times, and the CPU must then compute attention: not worth the risk"
 _BUILT = (
-    "llama.cpp as it is usually built has kernels for one type of both: builds until September 2026 compute attention "
-    "on the processor then, later ones turn all keys and values into 16 bits for each token"
+    "the usual llama.cpp builds have kernels only for equal types: builds until September 2026 then compute attention "
+    "on the CPU, later ones convert the whole KV cache to 16 bits for each token"
 )
 _ONE_TYPE = {
     "cuda": _BUILT,
     "rocm": _BUILT,
-    "metal": "Metal has kernels for one type of both: the processor would compute attention",
-    "vulkan": "Vulkan computes with them, but nobody recorded yet how much memory it takes for that",
+    "metal": "Metal has kernels only for equal types: the CPU would compute attention",
+    "vulkan": "Vulkan supports it, but its memory use has not been measured",
 }
 """Why unlike types are not searched on a GPU (supports_op of each backend in llama.cpp's sources)."""
-Other = FoundSettings | Priced
+Other = FoundSettings | PricedPlacing
 """Settings that a plan is held against; what is only priced was not laid out, and may be slower than that."""
 
 
@@ -42,10 +42,10 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if settings.cache_on_gpu and placing.first_complete and points.question.abilities.cache_on_host:
         yield from _cache_with_host(points, best)
     if placing.first_complete - placing.whole:
-        yield from _instead(points, best, "whole layers with the host (-ngl alone)", lambda p: p.apart + p.pieces == 0)
+        yield from _instead(points, best, "whole layers on the CPU (-ngl alone)", lambda p: p.apart + p.pieces == 0)
     if placing.whole and points.question.abilities.apart:
         what = "only experts" if best.variant.pieces.is_sparse else "only feed-forward matrices"
-        yield from _instead(points, best, f"{what} with the host", lambda p: p.whole == 0)
+        yield from _instead(points, best, f"{what} on the CPU", lambda p: p.whole == 0)
     if sum(1 for count in best.found.split if count) > 1 and not placing.first_complete:
         yield from _cut(points, best)
     if placing.first_complete:
@@ -57,26 +57,26 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
 
 def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     """Which looks quick in an empty context, and crawls in a full one."""
-    other = _best_of(points, best, _unplaced(best)._replace(cache_on_gpu=False), lambda _: True)
+    other = _best_of(points, best, _settings_without_placing(best)._replace(cache_on_gpu=False), lambda _: True)
     if other is None:
         return
-    at_most = isinstance(other, Priced)
+    at_most = isinstance(other, PricedPlacing)
     said = _against(best.found.price, other.price, at_most=at_most)
     reasons = [*_but(points, best, other)] or [_when_deep(points, best, other)]
     if not at_most and other.price.request_s * _ALIKE < best.request_s and not reasons[0].startswith("but"):
         reasons.append(_TOO_LITTLE)
-    yield "keys and values with the host (-nkvo)", "; ".join((said, *reasons))
+    yield "KV cache in host memory (-nkvo)", "; ".join((said, *reasons))
 
 
 def _instead(
     points: Points, best: Point, what: str, allowed: Callable[[Placing], bool], micro_batch: int | None = None
 ) -> Iterator[tuple[str, str]]:
-    plain = _unplaced(best)
+    plain = _settings_without_placing(best)
     other = _best_of(points, best, plain._replace(micro_batch=micro_batch or plain.micro_batch), allowed)
     if other is None:
         yield what, "does not fit"
         return
-    said = _against(best.found.price, other.price, at_most=isinstance(other, Priced))
+    said = _against(best.found.price, other.price, at_most=isinstance(other, PricedPlacing))
     yield what, "; ".join((said, *_but(points, best, other)))
 
 
@@ -84,9 +84,9 @@ def _cut(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     """Every matrix on all GPUs: each works all the time, and all wait for all twice a layer."""
     pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
     pricing.split_mode = SPLIT_BY_ROW
-    price = pricing.price(_unplaced(best), best.found.placing, best.found.split, best.found.threads)
+    price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, best.found.threads)
     said = _against(best.found.price, price)
-    yield "rows of every matrix on each GPU (-sm row)", f"{said}; each GPU holds about as much as now"
+    yield "row split across GPUs (-sm row)", f"{said}; each GPU holds about as much as now"
 
 
 def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
@@ -94,7 +94,7 @@ def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if half < 1:
         return
     pricing = points.search(best.variant).pricing
-    price = pricing.price(_unplaced(best), best.found.placing, best.found.split, half)
+    price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, half)
     yield f"fewer threads than cores ({half})", _against(best.found.price, price)
 
 
@@ -110,7 +110,7 @@ def unlike_types(points: Points) -> Iterator[tuple[str, str]]:
     """Keys of a finer type than values, which guides name: a trap on most GPUs."""
     why = _ONE_TYPE.get(points.question.hardware.setting.backend)
     if why and points.question.abilities.mixed_cache and len(points.question.abilities.cache_types) > 1:
-        yield "keys of another type than values (-ctk q8_0 -ctv q4_0)", why
+        yield "different types for keys and values (-ctk q8_0 -ctv q4_0)", why
 
 
 def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[[Placing], bool]) -> Other | None:
@@ -125,7 +125,7 @@ def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[
 
 def _but(points: Points, best: Point, other: Other) -> Iterator[str]:
     """What keeps something from being taken that is quicker at the work that was named."""
-    if isinstance(other, Priced) or other.price.request_s * _ALIKE >= best.request_s:
+    if isinstance(other, PricedPlacing) or other.price.request_s * _ALIKE >= best.request_s:
         return
     long, deep = other_work(points.question.goal.work, best.context)
     now, then = (price_at(points, best, found, deep) for found in (best.found, other))
@@ -146,7 +146,7 @@ def _when_deep(points: Points, best: Point, other: Other) -> str:
     else:  # a placing with its cache on the host whose memory was not laid out
         pricing = Pricing(best.variant.pieces, points.question.hardware, deep)
         split = (len(best.variant.pieces.layers) + 1 - other.placing.whole,) + (0,) * (len(best.found.split) - 1)
-        settings = _unplaced(best)._replace(cache_on_gpu=False)
+        settings = _settings_without_placing(best)._replace(cache_on_gpu=False)
         split = split if len(split) == 1 else best.found.split
         then = pricing.price(settings, other.placing, split, best.found.threads)
     speeds = f"{then.decode_tokens_per_s:.3g} tok/s instead of {now.decode_tokens_per_s:.3g}"
@@ -161,12 +161,11 @@ def _against(best: Price, other: Price, *, at_most: bool = False) -> str:
     if ratio > _ALIKE:
         return f"{'at least ' if at_most else ''}{ratio:.2f} times as long for the same request ({speeds})"
     if ratio < 1 / _ALIKE:
-        return f"the same request {1 / ratio:.2f} times as quick, answers at {speeds}"
-    return f"{'at best as quick' if at_most else 'no difference to speak of'} ({speeds})"
+        return f"the same request {1 / ratio:.2f} times as fast, decode at {speeds}"
+    return f"{'at best as fast' if at_most else 'no noticeable difference'} ({speeds})"
 
 
-def _unplaced(point: Point) -> Settings:
-    """Its settings without where things go."""
+def _settings_without_placing(point: Point) -> Settings:
     return point.found.settings._replace(gpu_layers=-1, experts_on_cpu=0, overrides=(), split=())
 
 
@@ -179,7 +178,7 @@ def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]
             continue
         said.add(what)
         costs = point.cost.cache.words if point.variant.given else point.cost.weights.words
-        missing = "" if point.variant.at_hand else "no such file is here"
+        missing = "" if point.variant.at_hand else "no such file on this machine"
         yield what, "; ".join(filter(None, (_against(best.found.price, point.found.price), costs, missing)))
 
 

@@ -10,19 +10,18 @@ from typing import NamedTuple
 from unslow.facts.values import MIB
 from unslow.think.fit.gguf import fitting_settings
 from unslow.think.hardware import Hardware, Processors
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings
 from unslow.think.memory.llama_cpp.need import refusal
-from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.chip import Chip, SpeedSetting
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.price import Counted, Pricing
+from unslow.think.plan.llama_cpp.price import Pricing, SearchCount
 from unslow.think.plan.llama_cpp.question import Abilities
 from unslow.think.plan.llama_cpp.search import Search
 from unslow.think.plan.quality import is_equal_quality, quality_cost
 from unslow.think.setup import Setup
-from unslow.think.speed.chips import USUAL_HOST
+from unslow.think.speed.question import USUAL_HOST
 
 MARGIN_BYTES = 256 * MIB
 """What a plan leaves free on each GPU: all buffers are laid out exactly, and the first prompt takes 84 to 202 MiB
@@ -45,8 +44,8 @@ class Runnable(NamedTuple):
         words = [f"a {settings.cache_types} cache"] if settings.key_type != asked.key_type else []
         words += [f"a micro-batch of {settings.micro_batch}"] if settings.micro_batch != asked.micro_batch else []
         words += ["one slot"] if settings.slots != asked.slots else []
-        words += ["the cache on the host"] if settings.cache_on_gpu != asked.cache_on_gpu else []
-        return [*words, "no GPU, which has not even room for its buffers"] if self.without_gpus else words
+        words += ["the KV cache in host memory"] if settings.cache_on_gpu != asked.cache_on_gpu else []
+        return [*words, "no GPU, which cannot even hold its buffers"] if self.without_gpus else words
 
 
 def packed_cache(setup: Setup, quant: str, parameters: int) -> Settings | None:
@@ -76,7 +75,7 @@ def find_runnable(
             return Runnable(found, Placing(min(whole, layers), max(0, found.experts_on_cpu - whole)))
     if not setup.hardware.rooms:
         return None
-    if searched := _searched(setup, caches, sizes, able):
+    if searched := _search_placing(setup, caches, sizes, able):
         return searched
     alone = setup._replace(hardware=setup.hardware.without_gpus())
     ways = (*caches, *smaller) if alone.hardware.host_room else ()
@@ -86,8 +85,8 @@ def find_runnable(
     return Runnable(fitting._replace(gpu_layers=0), Placing(setup.blueprint.count("block_count")), without_gpus=True)
 
 
-def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
-    """The first placing that fits, of the matrices of single layers too, and with the cache on the host."""
+def _search_placing(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
+    """The first placing that fits, of the matrices of single layers too, and with the KV cache in host memory."""
     # The same memories: `fit`, which knows no speeds, and a plan, which does, must find the same way
     usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
     rooms, cuda = setup.hardware.rooms, SpeedSetting("cuda")
@@ -97,7 +96,9 @@ def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], ab
     for settings in caches:
         if not setup._replace(settings=settings).may_fit:
             continue
-        search = Search(Pricing(pieces, hardware, Work()), min(setup.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
+        search = Search(
+            Pricing(pieces, hardware, Work()), min(setup.margin_bytes, MARGIN_BYTES), 1, SearchCount(), able
+        )
         search.same = inf
         micro_batches = (*sizes, settings.micro_batch)
         found = search.best(settings, micro_batches, (True, False))

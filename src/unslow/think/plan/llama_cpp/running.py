@@ -1,18 +1,13 @@
-"""What runs now, as the search takes it: settings, where the layers lie, and the knobs that somebody has turned."""
+"""What runs now, as the search takes it: settings, where the layers are, and the knobs that were set."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import Blueprint
-from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Origin
-from unslow.think.case.bandwidth import own_cpus, quota_of
-from unslow.think.case.demand import read_shape
-from unslow.think.case.overrides import bytes_of_layers_on_host, layers_without_experts
-from unslow.think.case.placement import cache_on_host, holds_weights_on_host, read_placement
-from unslow.think.case.vram import buffers_of
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.case.view import CaseView
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.physics.token_time import throttling
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.pieces import Pieces
@@ -21,14 +16,14 @@ from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.llama_cpp.search import USUAL_BATCH
 from unslow.think.plan.report import ChangeShown
 
-UNMAPPED = ("none", "mlock", "dio")  # ways of loading that put weights with the host into memory of the GPU's own kind
+UNMAPPED = ("none", "mlock", "dio")  # ways of loading that put weights on the host into memory of the GPU's own kind
 _COUNTED = ("--n-cpu-moe ", "--cpu-moe")  # how experts that are counted by layers stand among the overrides
 
 
-class Seen(NamedTuple):
-    """A case, its model, and how many threads its runtime takes where nobody says."""
+class RunningServer(NamedTuple):
+    """A case, its model, and its runtime's default thread count."""
 
-    case: Case
+    case: CaseView
     pieces: Pieces
     by_itself: int
     on_gpus: bool = True  # Whether it computes on GPUs at all
@@ -40,111 +35,111 @@ class Seen(NamedTuple):
 
     @property
     def threads(self) -> int:
-        """As somebody set them, else those that it takes by itself."""
-        return int(self.case.runtime.threads.value_or(0)) or self.by_itself
+        """As set, else the defaults."""
+        return int(self.case.runtime.compute.threads.value_or(0)) or self.by_itself
 
 
-def context_of(case: Case) -> int:
+def context_of(case: CaseView) -> int:
     """Tokens of one conversation; 0 where nothing tells."""
     runtime = case.runtime
-    whole = runtime.context_length.value_or(0)
-    if _multiplies(case) and getattr(runtime.context_length, "origin", None) is Origin.ESTIMATED:
-        return int(runtime.context_per_slot.value_or(whole))
-    slots = 1 if runtime.kv_unified.value_or(default=False) else max(1, runtime.slots.value_or(1))
-    return int(runtime.context_per_slot.value_or(whole // slots))
+    whole = runtime.context.length.value_or(0)
+    if _multiplies(case) and getattr(runtime.context.length, "origin", None) is Origin.ESTIMATED:
+        return int(runtime.context.per_slot.value_or(whole))
+    slots = 1 if runtime.cache.unified.value_or(default=False) else max(1, runtime.scheduling.slots.value_or(1))
+    return int(runtime.context.per_slot.value_or(whole // slots))
 
 
-def slots_of(case: Case) -> int:
+def slots_of(case: CaseView) -> int:
     """Conversations that have a cache of their own: 1 where all share one, however many there may be."""
-    slots, one = max(1, case.runtime.slots.value_or(1)), context_of(case)
+    slots, one = max(1, case.runtime.scheduling.slots.value_or(1)), context_of(case)
     if _multiplies(case):
         return slots
-    whole = case.runtime.context_length.value_or(one)
-    apart = not case.runtime.kv_unified.value_or(default=one >= whole)
+    whole = case.runtime.context.length.value_or(one)
+    apart = not case.runtime.cache.unified.value_or(default=one >= whole)
     return slots if apart and one < whole else 1
 
 
-def shared_slots_of(case: Case) -> int:
+def shared_slots_of(case: CaseView) -> int:
     """Slots that share one cache; 0 where there is one, or each has its own."""
     settings = settings_of(case)
     return settings.slots if settings.unified and settings.slots > 1 else 0
 
 
-def _multiplies(case: Case) -> bool:
+def _multiplies(case: CaseView) -> bool:
     """Whether every conversation has a cache of its own: Ollama takes the context of one, times their number."""
     return case.runtime.name.value_or("") == "Ollama"
 
 
-def current_of(seen: Seen) -> Current:
+def current_of(seen: RunningServer) -> Current:
     """The settings and where everything lies."""
     settings = settings_of(seen.case)
     if not seen.on_gpus:
         return Current(settings, seen.threads, whole=seen.layers)
-    whole = _whole(seen)
-    pinned = seen.case.runtime.load_mode.value_or("") in UNMAPPED
-    return Current(settings, seen.threads, whole, _apart(seen, whole), pinned)
+    whole = _whole_host_layers(seen)
+    pinned = seen.case.runtime.placement.load_mode.value_or("") in UNMAPPED
+    return Current(settings, seen.threads, whole, _split_layers(seen, whole), pinned)
 
 
-def hindered_by_threads(seen: Seen) -> float:
+def hindered_by_threads(seen: RunningServer) -> float:
     """By how much its threads slow it down where all is computed by processors whose time is limited; else 1."""
     if seen.on_gpus:
         return 1.0
-    return float(throttling(float(seen.threads), own_cpus(seen.case), quota_of(seen.case)[0].value_or(0.0)))
+    return float(throttling(float(seen.threads), seen.case.host.own_cpus, seen.case.host.quota[0].value_or(0.0)))
 
 
-def settings_of(case: Case) -> Settings:
+def settings_of(case: CaseView) -> Settings:
     """As the runtime has them now, with its defaults where nothing tells."""
-    runtime, slots = case.runtime, max(1, case.runtime.slots.value_or(1))
+    runtime, slots = case.runtime, max(1, case.runtime.scheduling.slots.value_or(1))
     own = slots_of(case) == slots
-    told = 0 if _multiplies(case) else int(runtime.context_length.value_or(0))
+    told = 0 if _multiplies(case) else int(runtime.context.length.value_or(0))
     return Settings(
         context=told or context_of(case) * slots_of(case) or Settings().context,
-        batch=int(runtime.batch.value_or(USUAL_BATCH)),
-        micro_batch=int(runtime.ubatch.value_or(DEFAULT_MICRO_BATCH)),
+        batch=int(runtime.compute.batch.value_or(USUAL_BATCH)),
+        micro_batch=int(runtime.compute.ubatch.value_or(DEFAULT_MICRO_BATCH)),
         slots=slots,
-        unified=runtime.kv_unified.value_or(default=not own or slots == 1),
-        key_type=runtime.kv_type_k.value_or(DEFAULT_CACHE).upper(),
-        value_type=runtime.kv_type_v.value_or(DEFAULT_CACHE).upper(),
-        flash_attention=runtime.flash_attention.value_or(None),
+        unified=runtime.cache.unified.value_or(default=not own or slots == 1),
+        key_type=runtime.cache.type_k.value_or(DEFAULT_CACHE).upper(),
+        value_type=runtime.cache.type_v.value_or(DEFAULT_CACHE).upper(),
+        flash_attention=runtime.compute.flash_attention.value_or(None),
         outputs=slots,
-        cache_on_gpu=not cache_on_host(case),
-        offload_ops=runtime.op_offload.value_or(default=True),
-        full_windows=runtime.swa_full.value_or(default=False),
+        cache_on_gpu=not case.placement.cache_on_host,
+        offload_ops=runtime.placement.op_offload.value_or(default=True),
+        full_windows=runtime.cache.swa_full.value_or(default=False),
     )
 
 
-def _whole(seen: Seen) -> int:
-    """Layers that lie with the host as a whole; the output is the last to go."""
+def _whole_host_layers(seen: RunningServer) -> int:
+    """Layers that are on the host as a whole; the output is the last to go."""
     runtime, everything = seen.case.runtime, seen.layers + 1
-    if isinstance(runtime.gpu_layers, Known) and isinstance(runtime.layers, Known):
-        share = runtime.gpu_layers.value / max(1, runtime.layers.value)
+    if isinstance(runtime.placement.gpu_layers, Known) and isinstance(runtime.placement.layers, Known):
+        share = runtime.placement.gpu_layers.value / max(1, runtime.placement.layers.value)
         return min(seen.layers, round(everything * (1 - min(1.0, share))))
     try:
-        placed = read_placement(seen.case, read_shape(seen.case))
+        placed = seen.case.placement.read(seen.case.memory.shape)
     except MissingFactError:
         return 0
     return min(seen.layers, max(0, round(seen.layers - placed.attending)))
 
 
-def _apart(seen: Seen, whole: int) -> int:
-    """Layers on GPUs whose movable matrices lie with the host: as set, else as counted, else as allocated."""
+def _split_layers(seen: RunningServer, whole: int) -> int:
+    """Layers on GPUs whose movable matrices are on the host: as set, else as counted, else as allocated."""
     case = seen.case
-    overflowing = int(case.runtime.overflowing_layers.value_or(0))
-    if case.runtime.tensor_overrides.value_or([]):
-        counted = layers_without_experts(case, seen.layers) if seen.pieces.is_sparse else None
+    overflowing = int(case.runtime.placement.overflowing_layers.value_or(0))
+    if case.runtime.placement.tensor_overrides.value_or([]):
+        counted = case.placement.layers_without_experts(seen.layers) if seen.pieces.is_sparse else None
         if counted is not None:
             return max(0, min(seen.layers, round(counted)) - whole)
-        away = float(bytes_of_layers_on_host(case, whole) or 0)
+        away = float(case.placement.bytes_of_layers_on_host(whole) or 0)
         return _layers_of(seen, whole, away - sum(x.rest_bytes + x.piece_bytes for x in seen.pieces.layers[:whole]))
     if overflowing:
         return max(0, min(seen.layers, overflowing) - whole)
-    if not whole and holds_weights_on_host(case):
-        held = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+    if not whole and case.placement.holds_weights_on_host:
+        held = sum(b.bytes for b in case.vram.buffers("model", on_gpu=False))
         return _layers_of(seen, whole, held - case.model.token_table_bytes.value_or(0))
     return 0
 
 
-def _layers_of(seen: Seen, whole: int, lacking: float) -> int:
+def _layers_of(seen: RunningServer, whole: int, lacking: float) -> int:
     """Of how many layers the movable matrices are so many bytes."""
     count = 0
     for layer in seen.pieces.layers[whole:]:
@@ -154,10 +149,10 @@ def _layers_of(seen: Seen, whole: int, lacking: float) -> int:
     return count
 
 
-def now_of(seen: Seen, told: Mapping[str, str], *, users_asked: bool = False) -> tuple[ChangeShown, ...]:
-    """What is set now, knob by knob; `told` is what somebody wrote on its command line, by the name of the setting."""
+def now_of(seen: RunningServer, told: Mapping[str, str], *, users_asked: bool = False) -> tuple[ChangeShown, ...]:
+    """What is set now, knob by knob; `told` is its command line, by the name of the setting."""
     case, runtime, settings = seen.case, seen.case.runtime, settings_of(seen.case)
-    # The context stays as it is with other settings where somebody told it, or it is the longest
+    # The context stays as it is with other settings where it was set, or it is the longest
     own_fit = runtime.name.value_or("").endswith("llama.cpp") and "context" not in told
     stays = not own_fit or settings.context == seen.pieces.blueprint.count("context_length")
     own_slots = settings.slots == 1 or slots_of(case) > 1 or (users_asked and "slots" in told)
@@ -182,17 +177,17 @@ def _device_knob(told: Mapping[str, str]) -> tuple[Knob, Setting]:
     return Knob.DEVICE, "none" if told.get("device") == "none" else None
 
 
-def _placement_knobs(seen: Seen, told: Mapping[str, str]) -> list[tuple[Knob, Setting]]:
+def _placement_knobs(seen: RunningServer, told: Mapping[str, str]) -> list[tuple[Knob, Setting]]:
     runtime, split_mode = seen.case.runtime, told.get("split_mode", "layer")
-    layers, load_mode = runtime.gpu_layers_set.value_or(-1), str(runtime.load_mode.value_or(""))
-    overrides = runtime.tensor_overrides.value_or([])
+    layers, load_mode = runtime.placement.gpu_layers_set.value_or(-1), str(runtime.placement.load_mode.value_or(""))
+    overrides = runtime.placement.tensor_overrides.value_or([])
     counted = [one for one in overrides if one.startswith(_COUNTED)]
     number = counted[-1].rpartition(" ")[2] if counted else ""
     experts = int(number) if number.isdecimal() else seen.layers
     others = [one for one in overrides if one not in counted]
     has_main = "main_gpu" in told and split_mode in ("none", "row")
     return [
-        (Knob.FIT, False if runtime.fit.value_or(default=True) is False else None),
+        (Knob.FIT, False if runtime.placement.fit.value_or(default=True) is False else None),
         (Knob.GPU_LAYERS, int(layers) if 0 <= layers <= seen.layers else None),  # more is all of them, as without it
         (Knob.LOAD_MODE, load_mode if load_mode in UNMAPPED else None),
         (Knob.EXPERTS_ON_CPU, experts if counted else None),
@@ -200,11 +195,11 @@ def _placement_knobs(seen: Seen, told: Mapping[str, str]) -> list[tuple[Knob, Se
         _device_knob(told),
         (Knob.SPLIT_MODE, split_mode if split_mode != "layer" else None),
         (Knob.TENSOR_SPLIT, told["tensor_split"].replace("/", ",") if "tensor_split" in told else None),
-        (Knob.MAIN_GPU, runtime.main_gpu.value_or(0) if has_main else None),
+        (Knob.MAIN_GPU, runtime.placement.main_gpu.value_or(0) if has_main else None),
     ]
 
 
-def room_lacking(case: Case, goal: Goal, plan: Blueprint) -> str:
+def room_lacking(case: CaseView, goal: Goal, plan: Blueprint) -> str:
     """A word on what runs having less room than is asked for, by tokens or by conversations; empty where it has."""
     one, now = context_of(case), settings_of(case)
     wanted = min(goal.context, plan.count("context_length") or goal.context)  # no conversation gets longer than that
@@ -213,4 +208,4 @@ def room_lacking(case: Case, goal: Goal, plan: Blueprint) -> str:
         return ""
     several = f" {users} of" if users > 1 else ""
     has = f"{now.slots} conversations in {now.context:,} tokens" if now.slots > 1 else f"one of {one:,} tokens"
-    return f"what runs has no room for{several} {goal.context:,} tokens: it has slots for {has}"
+    return f"the current server has no room for{several} {goal.context:,} tokens: its slots hold {has}"

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from unslow.facts.values import GIB, MIB
 from unslow.think.hardware import Hardware
+from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import Memory, needs_without_compute
-from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.llama_cpp.bounds import Buffers, Fitting, Guesses, Least, Placed, Tried
+from unslow.think.plan.llama_cpp.bounds import Buffers, Fitting, Guesses, Least, Placed, PlacingTrials
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed_settings, split_evenly
-from unslow.think.plan.llama_cpp.price import Counted, FoundSettings, Guard, Price, Pricing
+from unslow.think.plan.llama_cpp.price import FoundSettings, Guard, Price, Pricing, SearchCount
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
 from unslow.think.setup import Setup
 
@@ -36,7 +36,7 @@ prediction is as fine as either."""
 Allowed = Callable[[Placing], bool] | None  # which placings may be chosen; None for all of them
 
 
-class Priced(NamedTuple):
+class PricedPlacing(NamedTuple):
     """A placing with what the work takes."""
 
     price: Price
@@ -49,7 +49,7 @@ class _Way:
 
     def __init__(self, settings: Settings, ledger: Ledger, guesses: dict[Kind, tuple[int, ...]]) -> None:
         self.settings, self.ledger, self.guesses = settings, ledger, guesses
-        self.tried = Tried()
+        self.tried = PlacingTrials()
 
 
 class Search:
@@ -62,7 +62,7 @@ class Search:
     """
 
     def __init__(
-        self, pricing: Pricing, margin_bytes: int, threads: int, counted: Counted, abilities: Abilities = EVERYTHING
+        self, pricing: Pricing, margin_bytes: int, threads: int, counted: SearchCount, abilities: Abilities = EVERYTHING
     ) -> None:
         self.pricing, self.threads, self.counted, self.abilities = pricing, threads, counted, abilities
         self.pieces, self.hardware = pricing.pieces, pricing.hardware
@@ -70,7 +70,7 @@ class Search:
         self.margin_bytes = max(margin_bytes, least)
         """What stays free on each GPU; the first prompt's workspace comes out of it."""
         self.same = EXACTLY
-        """Times that what is found may take of what nobody looked at."""
+        """How much longer what is found may take than what was not searched."""
         self.guards: tuple[Guard, ...] = ()
         self.allowed: Allowed = None
         hardware = self.hardware
@@ -78,7 +78,9 @@ class Search:
         self._layouts = Layouts(self.pieces, hardware, self.margin_bytes, abilities.fuses)
         self.buffers = Buffers(len(hardware.rooms))
         self._free_bytes = hardware.free_bytes
-        self._known: dict[tuple[Settings, int, tuple[Guard, ...], Allowed], tuple[Priced | None, Sequence[Placed]]] = {}
+        self._known: dict[
+            tuple[Settings, int, tuple[Guard, ...], Allowed], tuple[PricedPlacing | None, Sequence[Placed]]
+        ] = {}
         """The quickest of placings that were priced. Beside each are those: this keeps them, and so their number."""
 
     def best(
@@ -93,7 +95,7 @@ class Search:
         order, heap, best = count(), list[tuple[float, int, _Way]](), None
 
         def push(way: _Way) -> None:
-            bound = self._bound(way)
+            bound = self._lower_bound(way)
             if bound is not None:
                 heapq.heappush(heap, (bound, next(order), way))
 
@@ -105,9 +107,9 @@ class Search:
                 self.counted.unproved += 1
                 break
             bound, _, way = heapq.heappop(heap)
-            better = self._bound(way)
+            better = self._lower_bound(way)
             if better is not None and better <= bound:  # else another way's buffers were laid out in the meantime
-                found = self._tried(way, below_s)
+                found = self._try_placing(way, below_s)
                 if found and found.price.request_s < below_s:
                     best, below_s = found, found.price.request_s / self.same
             if way.tried.times < _MOST_TRIES:
@@ -140,14 +142,14 @@ class Search:
             return inf
         return max(_FEWEST_TRIES, _LAYERS_TRIED // max(1, len(self.pieces.layers)))
 
-    def best_of(self, settings: Settings, allowed: Allowed) -> Priced | None:
+    def best_of(self, settings: Settings, allowed: Allowed) -> PricedPlacing | None:
         """The quickest placing of one way among some, whatever else gets slower by it; its memory is not laid out."""
         way = _Way(settings, Ledger(self.pieces, settings), {})
         return self._quickest(settings, self._placings(way), (), allowed)
 
     def _quickest(
         self, settings: Settings, placings: Sequence[Placed], guards: tuple[Guard, ...], allowed: Allowed
-    ) -> Priced | None:
+    ) -> PricedPlacing | None:
         """The quickest that is allowed and leaves other work as quick as it is; None where there is none."""
         key = settings, id(placings), guards, allowed
         if key not in self._known:
@@ -159,7 +161,7 @@ class Search:
             guarded = [placing for placing, ok in zip(some, kept, strict=True) if ok]
             self.counted.priced += len(guarded)
             prices = self.pricing.prices(settings, guarded, self.threads)
-            tried = [Priced(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
+            tried = [PricedPlacing(price, *placing) for price, placing in zip(prices, guarded, strict=True)]
             self._known[key] = min(tried, key=lambda each: each.price.request_s, default=None), placings
         return self._known[key][0]
 
@@ -173,12 +175,12 @@ class Search:
                 self.counted.combinations += self._combinations
                 yield _Way(settings, ledger, self.buffers.guesses(settings))
 
-    def _bound(self, way: _Way) -> float | None:
+    def _lower_bound(self, way: _Way) -> float | None:
         """A price that this way can't be below; None where even so nothing fits."""
         best = self._best_placing(way)
         return None if best is None else best.price.request_s
 
-    def _tried(self, way: _Way, below_s: float) -> FoundSettings | None:
+    def _try_placing(self, way: _Way, below_s: float) -> FoundSettings | None:
         """One more placing of a way if it really fits: what it is turned down for is known to all that follow."""
         # What to lay out: what will do as a rule, else what the bounds leave open; None where that is nothing
         if not way.guesses:
@@ -189,7 +191,7 @@ class Search:
             best = self._best_placing(way)
         if best is None or best.price.request_s >= below_s:
             return None
-        placing, split = best.placing, self._evened(way, best)
+        placing, split = best.placing, self._even_split(way, best)
         settings = placed_settings(way.settings, placing, self.pieces, split)
         memory, lacking = self._laid_out(settings)
         self._learn(way, best._replace(split=split), memory, lacking)
@@ -201,14 +203,14 @@ class Search:
         easy = not placing.first_complete and all(less <= self.margin_bytes - GIB for less in lacking[:-1])
         return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
 
-    def _learn(self, way: _Way, best: Priced, memory: Memory, lacking: Sequence[int]) -> None:
+    def _learn(self, way: _Way, best: PricedPlacing, memory: Memory, lacking: Sequence[int]) -> None:
         placing, gpu_bytes = best.placing, way.ledger.gpu_bytes(best.placing)
         if not any(best.split):
             way.tried.close_host()
             return
         self.buffers.learn(way.settings, placing.kind, [need.compute for need in memory.needs[:-1]], lacking)
         if any(less > 0 for less in lacking[:-1]):
-            way.tried.lacks_gpu(placing, gpu_bytes, best.split, self._evened(way, best))
+            way.tried.lacks_gpu(placing, gpu_bytes, best.split, self._even_split(way, best))
         elif lacking[-1] > 0:
             shared = any(room.unified for room in self.hardware.rooms)  # then it does not matter who has it
             way.tried.lacks_host(way.ledger.all_bytes if shared else gpu_bytes)
@@ -222,14 +224,13 @@ class Search:
         memory, _ = self._laid_out(placed_settings(way.settings, Placing(), self.pieces, (1,)))
         self.buffers.learn_base(way.settings, [need.compute for need in memory.needs[:-1]])
 
-    def _evened(self, way: _Way, best: Priced) -> tuple[int, ...]:
-        """The same layers over the GPUs so that all of them have about as much left."""
+    def _even_split(self, way: _Way, best: PricedPlacing) -> tuple[int, ...]:
         if sum(map(bool, best.split)) <= 1 or self.hardware.speeds:
             return best.split
         rooms = self._room(self.buffers.least(way.settings, way.guesses), best.placing.kind)
         return split_evenly(way.ledger.on_gpus(best.placing), rooms) or best.split
 
-    def _best_placing(self, way: _Way, guesses: Guesses | None = None) -> Priced | None:
+    def _best_placing(self, way: _Way, guesses: Guesses | None = None) -> PricedPlacing | None:
         """The quickest of all that fit, as far as buffers are known, and that keep other work as quick as it is."""
         return self._quickest(way.settings, self._placings(way, guesses), self.guards, self.allowed)
 

@@ -12,13 +12,13 @@ from unslow.think.hardware import Hardware, Room
 from unslow.think.memory import vllm
 from unslow.think.memory.vllm import VllmSettings, stage_layers, stage_weight_bytes
 from unslow.think.plan.report import GoalShown, RejectedShown
-from unslow.think.speed.chips import has_links
+from unslow.think.speed.question import has_links
 
 RECENT = (0, 28)  # the newest version whose memory was read in its sources: what is planned for where nothing runs yet
 DEFAULT_SHARE = 0.0  # of `Choice.share`: what the version takes by itself
 STEP = 0.01
 LEAST_SHARE, MOST_SHARE = 0.80, 0.97
-"""Of a card's memory. Less than the first leaves memory unused that nobody holds; more than the second leaves less than
+"""Of a card's memory. Less than the first leaves free memory unused; more than the second leaves less than
 the driver and the allocator's gaps were seen to take."""
 BATCHES = (512, 1024, 2048, 4096, 8192, 16384)
 POWERS = frozenset({2, 4, 8, 16, 32, 64})  # numbers of cards that heads can be shared by; and all cards that there are
@@ -87,7 +87,7 @@ class VllmPlanQuestion(NamedTuple):
     offloaded_bytes: int = 0  # Weights that what runs now keeps on the host (`--cpu-offload-gb`)
 
     @property
-    def trained(self) -> int:
+    def trained_context(self) -> int:
         """The longest context that the model was made for."""
         return self.shape.positions or self.goal.context
 
@@ -121,7 +121,7 @@ class VllmPlanQuestion(NamedTuple):
 
     def default(self) -> Choice:
         """What vLLM does by itself with the model that was asked for, on one card."""
-        bare = Choice(0, 1, 1, DEFAULT_SHARE, self.trained, 0, 0, "auto", eager=False)
+        bare = Choice(0, 1, 1, DEFAULT_SHARE, self.trained_context, 0, 0, "auto", eager=False)
         settings = self.settings(bare).on_card(self.card_bytes)
         return bare._replace(
             share=settings.utilization, sequences=settings.max_num_seqs, batched=settings.max_num_batched_tokens
@@ -167,7 +167,7 @@ class Pool:
 
     def longest(self, choice: Choice) -> int:
         """The longest request up to the model's own limit that the cache serves; 0 where vLLM does not start."""
-        settings = self._settings(choice)._replace(max_model_len=self.question.trained)
+        settings = self._settings(choice)._replace(max_model_len=self.question.trained_context)
         blocks = self.blocks(choice)
         return vllm.longest_request(self.question.shape, settings, self.groups(choice), blocks) if blocks > 0 else 0
 
@@ -238,7 +238,7 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
 
 def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
     """Every combination that vLLM accepts, at the largest share and the shortest context that the goal allows."""
-    context = min(question.goal.context, question.trained)
+    context = min(question.goal.context, question.trained_context)
     for number, (tensor, pipeline) in product(range(len(question.checkpoints)), splits(question)):
         if not can_split(question, number, tensor) or not loads(question, pool, number, tensor, pipeline):
             continue
@@ -290,12 +290,12 @@ def why_no_fp8(question: VllmPlanQuestion) -> str:
     """Why the cache can't be kept in FP8; empty where it can."""
     device = question.hardware.device
     if device.family not in FP8_CACHE:
-        return f"the {device.name} has no FP8: vLLM ends with an error at start"
+        return f"the {device.name} does not support FP8: vLLM fails at startup"
     if question.version < FP8_CACHE_SINCE:
         version = ".".join(map(str, question.version))
-        return f"vLLM {version} has no kernels for it that this GPU can use: newer ones have"
+        return f"vLLM {version} has no kernels for it on this GPU; newer versions do"
     if question.shape.kv_rank and device.family not in LATENT_FP8:
-        return f"the kernels for this model's latents take no FP8 on the {device.name}"
+        return f"the kernels for this model's latent attention do not support FP8 on the {device.name}"
     return ""
 
 
@@ -311,17 +311,17 @@ def batches(question: VllmPlanQuestion) -> tuple[int, ...]:
     return tuple(sorted({*BATCHES, question.now.batched}))
 
 
-def refused(question: VllmPlanQuestion, pool: Pool) -> list[RejectedShown]:
+def refused_requests(question: VllmPlanQuestion, pool: Pool) -> list[RejectedShown]:
     """What was asked for in vain: cards that can't share the heads, a cache type that the GPU lacks."""
     found = []
     every = len(question.hardware.rooms)
     if every > 1 and not can_split(question, 0, every):
-        because = f"{question.shape.heads} heads and the matrices of this format can't be cut in {every} equal parts"
+        because = f"{question.shape.heads} heads and the matrices of this format cannot be split {every} ways"
         found.append(RejectedShown(what=f"--tensor-parallel-size {every}", because=because))
     if why := why_no_fp8(question):
         found.append(RejectedShown(what="--kv-cache-dtype fp8", because=why))
     for number, of in enumerate(question.checkpoints):
         if not any(loads(question, pool, number, *split) for split in splits(question)):
             size = sum(part.bytes for part in of.parts) / GIB
-            found.append(RejectedShown(what=of.quant, because=f"its weights of {size:.1f} GiB do not fit the cards"))
+            found.append(RejectedShown(what=of.quant, because=f"its {size:.1f} GiB of weights do not fit on the cards"))
     return found

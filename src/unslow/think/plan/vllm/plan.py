@@ -9,10 +9,10 @@ from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
 from unslow.think.memory.vllm import vllm_memory
-from unslow.think.plan.pareto_front import Planned, pareto_front, thinned
+from unslow.think.plan.pareto_front import FrontAndChoice, pareto_front, thin_front
 from unslow.think.plan.quality import hf_quality
 from unslow.think.plan.report import OptionShown, SearchedShown, changes_of, shown_settings, shown_speed
-from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused
+from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused_requests
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
 from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK
@@ -20,22 +20,22 @@ from unslow.think.speed.question import USUAL_LINK
 _TIGHT = 0.95  # a share from which on little is left for what is not counted, such as another program's start
 
 
-def vllm_options(question: VllmPlanQuestion) -> Planned:
+def vllm_options(question: VllmPlanQuestion) -> FrontAndChoice:
     """Every combination looked at, the front of them, and the best for the goal."""
     search = Search(question)
     priced, combinations = search.all_points()
     before = _running(search)
     current = shown_option(question, before, before) if before else None
     fine = admitted_points(question, priced)
-    refusals = refused(question, search.pool)
+    refusals = refused_requests(question, search.pool)
     searched = SearchedShown(combinations=combinations, priced=len(priced), laid_out=len(priced))
     if not fine:
         reason, hint = _why_nothing(question, priced)
-        return Planned((), None, tuple(refusals), searched, (), reason, hint, current)
+        return FrontAndChoice((), None, tuple(refusals), searched, (), reason, hint, current)
     points = pareto_front(fine, attrgetter("worth"), lambda point: (-point.worth.ease, -point.worth.left))
     chosen = best_point(question, points)
-    options = [p for p in thinned(points, attrgetter("worth"), chosen) if p is chosen or p.changed or not before]
-    return Planned(
+    options = [p for p in thin_front(points, attrgetter("worth"), chosen) if p is chosen or p.changed or not before]
+    return FrontAndChoice(
         tuple(shown_option(question, point, before) for point in options),
         options.index(chosen) if chosen else None,
         (*refusals, *(rejected_options(search, chosen) if chosen else ())),
@@ -55,7 +55,7 @@ def _running(search: Search) -> Point | None:
     if question.measured_pool:
         holds = question.measured_pool // max(1, question.conversation)
         places = max(1, min(holds, question.current.sequences, users))
-        served = search.pace.served(question.current, places, users, keeps=holds >= users and question.prefix_caching)
+        served = search.pace.serve(question.current, places, users, keeps=holds >= users and question.prefix_caching)
     if question.offloaded_bytes:
         served = fetching(served, question.offloaded_bytes / USUAL_LINK, question.goal)
     return point._replace(served=served, worth=point.worth._replace(speed=1 / served.request_s.mid))
@@ -63,9 +63,9 @@ def _running(search: Search) -> Point | None:
 
 def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
     holds, question = search.pool.holds(chosen.choice), search.question
-    found = [f"the cache holds {holds:,} conversations of {question.conversation:,} tokens at least"]
-    if question.goal.context > question.trained:
-        found.append(f"the model was made for {question.trained:,} tokens: no longer context is planned")
+    found = [f"the KV cache holds at least {holds:,} conversations of {question.conversation:,} tokens"]
+    if question.goal.context > question.trained_context:
+        found.append(f"the model was trained for {question.trained_context:,} tokens: a longer context is not planned")
     if len(question.hardware.rooms) > chosen.choice.cards:
         found.append(f"{len(question.hardware.rooms) - chosen.choice.cards} of the cards stay free for a second copy")
     return tuple(found)
@@ -81,12 +81,12 @@ def _why_nothing(question: VllmPlanQuestion, points: Sequence[Point]) -> tuple[s
             f"vLLM does not start with {goal.context:,} tokens: the weights take {weights:.1f} GiB, "
             f"the cards have {free:.1f} GiB free"
         )
-        return reason, "take a smaller format (--quant AWQ), a shorter context, or more cards"
+        return reason, "use a smaller format (--quant AWQ), a shorter context, or more cards"
     fastest = max(felt_rate(goal, p) for p in points)
     if goal.least_tokens_per_s is not None and fastest < goal.least_tokens_per_s:
-        reason = f"the fastest combination gives {fastest:.1f} tok/s to each conversation"
-        return reason, "ask for less speed or fewer users at a time"
-    return "no combination keeps the quality that was asked for", "allow a little more loss, or serve finer weights"
+        reason = f"the fastest combination gives {fastest:.1f} tok/s per conversation"
+        return reason, "lower the required speed or the number of users"
+    return "no combination meets the quality floor", "allow more loss, or use a larger quant"
 
 
 def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
@@ -97,11 +97,11 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
     together = served.decode.mid * served.at_once if question.goal.users > 1 else None
     found = []
     if choice.share >= _TIGHT:
-        found.append("little memory stays free: start nothing else on the GPU")
+        found.append("little VRAM stays free: run nothing else on the GPU")
     if choice.kv.startswith("fp8"):
-        found.append("scales of 1.0 unless the checkpoint brings its own: compare answers before you trust it")
+        found.append("scales are 1.0 unless the checkpoint has its own: compare answers before relying on it")
     if of.packed_at_load:
-        found.append("the weights are rounded while they load: compare answers before you trust it")
+        found.append("the weights are quantized at load: compare answers before relying on it")
     held = vllm_memory(question.shape, of.parts, question.settings(choice), question.card_bytes).devices
     rooms = freest(question, choice.cards)
     return OptionShown(
@@ -143,15 +143,15 @@ def settings_of(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, S
 def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
     choice = point.choice
     return {
-        Knob.MEMORY_SHARE.value: "as much as the cards have free, or as the conversations need",
-        Knob.CONTEXT_LENGTH.value: f"the cache has room for one request of {choice.context:,} tokens",
-        Knob.PARALLEL.value: f"for {question.goal.users} at a time; fewer places need less memory for sampling",
-        Knob.BATCH.value: "prompt tokens of one step: more read long prompts faster and take more memory",
-        Knob.KV_CACHE_TYPE.value: "half the bytes of keys and values" if choice.kv.startswith("fp8") else "full bytes",
-        Knob.GRAPHS.value: "launches one by one, for the memory of graphs" if choice.eager else "recorded launches",
-        Knob.SPLIT_MODE.value: f"the work of a token on {choice.cards} cards",
-        Knob.DEVICE.value: "others hold less of these cards",
-        Knob.GPU_LAYERS.value: "weights on the host come over PCIe with every token",
+        Knob.MEMORY_SHARE.value: "as much as is free, or as the conversations need",
+        Knob.CONTEXT_LENGTH.value: f"the KV cache has room for one request of {choice.context:,} tokens",
+        Knob.PARALLEL.value: f"for {question.goal.users} at a time; fewer sequences need less memory for sampling",
+        Knob.BATCH.value: "prompt tokens per step: more speed up prefill and need more memory",
+        Knob.KV_CACHE_TYPE.value: "half the bytes for the KV cache" if choice.kv.startswith("fp8") else "full bytes",
+        Knob.GRAPHS.value: "no CUDA graphs, which saves their memory" if choice.eager else "recorded launches",
+        Knob.SPLIT_MODE.value: f"each token is computed by {choice.cards} cards",
+        Knob.DEVICE.value: "other processes use less of these cards",
+        Knob.GPU_LAYERS.value: "weights in host memory cross PCIe for every token",
     }.get(knob, "")
 
 
@@ -167,7 +167,11 @@ def _cards(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, Settin
 def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
     """A few words: the format, the cards, the length, the share, and what else is not as usual."""
     of = question.checkpoints[choice.checkpoint]
-    cards = f"{choice.cards} cards {'in a row' if choice.pipeline > 1 else 'together'}, " if choice.cards > 1 else ""
+    cards = (
+        f"{choice.cards} cards {'pipeline parallel' if choice.pipeline > 1 else 'tensor parallel'}, "
+        if choice.cards > 1
+        else ""
+    )
     cache = "" if choice.kv == "auto" else f", {choice.kv} cache"
     eager, usual = ", eager" if choice.eager else "", question.default()
     few = f", {choice.sequences} at once" if choice.sequences != usual.sequences else ""
@@ -180,18 +184,18 @@ def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None)
     found = []
     served, users = point.served, question.goal.users
     if served.at_once < users:
-        found.append(f"only {served.at_once} of {users} conversations have room at once: the others wait")
+        found.append(f"only {served.at_once} of {users} conversations fit at once: the others wait")
     if not served.keeps and question.goal.kept_tokens:
-        found.append(f"the {question.goal.kept_tokens:,} tokens of before are read again with every question")
+        found.append(f"the {question.goal.kept_tokens:,} earlier tokens are reprocessed with every question")
     if before is None:
         return tuple(found)
     if point.choice.context < before.choice.context:
-        found.append(f"no request longer than {point.choice.context:,} tokens, where it was {before.choice.context:,}")
+        found.append(f"no request longer than {point.choice.context:,} tokens (now {before.choice.context:,})")
     if point.choice.sequences < before.choice.sequences:
-        found.append(f"at most {point.choice.sequences} requests at once, where it was {before.choice.sequences}")
+        found.append(f"at most {point.choice.sequences} requests at once (now {before.choice.sequences})")
     if point.worth.cache_bits < before.worth.cache_bits:
-        found.append("keys and values with 8 bits instead of 16")
+        found.append("KV cache in 8 bits instead of 16")
     if point.worth.left < before.worth.left:
         more = (before.worth.left - point.worth.left) * question.card_bytes / GIB
-        found.append(f"{more:.1f} GiB more of GPU memory")
+        found.append(f"{more:.1f} GiB more VRAM")
     return tuple(found)

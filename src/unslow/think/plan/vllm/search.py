@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from unslow.think.physics.placement import largest_fitting
-from unslow.think.plan.pareto_front import SAME, Worth, ranked
+from unslow.think.plan.pareto_front import SAME, Worth, goal_rank
 from unslow.think.plan.quality import Cost, hf_cost, is_as_good, weight_bits
 from unslow.think.plan.report import GoalShown, RejectedShown
 from unslow.think.plan.vllm.choices import (
@@ -19,12 +19,11 @@ from unslow.think.plan.vllm.choices import (
     choices,
     loads,
 )
-from unslow.think.plan.vllm.speed import Pace, Served
+from unslow.think.plan.vllm.speed import Pace, ServedSpeed
 
 CACHE_BITS = {"auto": 16.0, "bfloat16": 16.0, "float16": 16.0, "nvfp4": 4.5}
 OFFLOADED = RejectedShown(
-    what="--cpu-offload-gb",
-    because="weights in the host's memory cross PCIe with every token: a tenth of the speed or less",
+    what="--cpu-offload-gb", because="weights in host memory cross PCIe for every token: a tenth of the speed or less"
 )
 
 
@@ -32,7 +31,7 @@ class Point(NamedTuple):
     """A choice with what it gives."""
 
     choice: Choice
-    served: Served
+    served: ServedSpeed
     worth: Worth
     changed: tuple[str, ...]  # The knobs that differ from what is now
 
@@ -91,12 +90,12 @@ class Search:
     def point(self, choice: Choice) -> Point:
         """A choice priced."""
         at_once, keeps = self._places(choice)
-        served = self.pace.served(choice, at_once, self.question.goal.users, keeps=keeps)
+        served = self.pace.serve(choice, at_once, self.question.goal.users, keeps=keeps)
         # The knobs that differ; a context is only counted as changed where it is another than what is set
         changed = tuple(name for name in Choice._fields if getattr(choice, name) != getattr(self.question.now, name))
         of = self.question.checkpoints[choice.checkpoint]
         most = max(1, min(self.pool.holds(choice), choice.sequences))
-        full = self.pace.served(choice, most, most, keeps=self.question.prefix_caching)
+        full = self.pace.serve(choice, most, most, keeps=self.question.prefix_caching)
         worth = Worth(
             speed=1 / served.request_s.mid,
             context=float(choice.context),
@@ -125,7 +124,7 @@ def shares_of(most: float) -> list[float]:
 def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
     """Those that keep the floors of context, speed and quality."""
     goal = question.goal
-    least = min(goal.context, question.trained)
+    least = min(goal.context, question.trained_context)
     fast = (p for p in points if goal.least_tokens_per_s is None or felt_rate(goal, p) >= goal.least_tokens_per_s)
     return [p for p in fast if p.choice.context >= least and _keeps_quality(question, p.choice)]
 
@@ -136,7 +135,7 @@ def felt_rate(goal: GoalShown, point: Point) -> float:
 
 
 def _keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
-    """Whether a published cost is within the floor; what nobody published is not, unless it is what was asked for."""
+    """Whether a published cost is within the floor; an unpublished one is not, unless it is what was asked for."""
     floor = question.goal.worst_perplexity_increase
     if floor is None or (choice.checkpoint == 0 and choice.kv == "auto"):
         return True
@@ -153,7 +152,7 @@ def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | N
     # Where only a smaller cache has room: with the weights that were asked for
     return max(
         good or [p for p in points if p.choice.checkpoint == 0] or points,
-        key=lambda p: (ranked(question.goal, p.worth), p.worth.ease, p.worth.left),
+        key=lambda p: (goal_rank(question.goal, p.worth), p.worth.ease, p.worth.left),
         default=None,
     )
 
@@ -166,9 +165,11 @@ def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
 
 def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:
     """What was tried in vain around the recommendation."""
-    found = [r for what, choice in _tries(search, chosen.choice) if (r := _judged(search, chosen, what, choice))]
+    found = [
+        r for what, choice in _tries(search, chosen.choice) if (r := _judge_rejected(search, chosen, what, choice))
+    ]
     if search.pool.holds(chosen.choice) >= search.question.goal.users:
-        because = "it frees nothing: pages of the cache are handed out as requests grow, the limit reserves none"
+        because = "it frees nothing: KV cache blocks are allocated as requests grow, the limit reserves none"
         found.append(RejectedShown(what="a shorter --max-model-len", because=because))
     return [*found, OFFLOADED]
 
@@ -194,19 +195,19 @@ def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
             yield "--quantization fp8" if of.packed_at_load else of.name, choice._replace(checkpoint=number)
 
 
-def _judged(search: Search, chosen: Point, what: str, choice: Choice) -> RejectedShown | None:
+def _judge_rejected(search: Search, chosen: Point, what: str, choice: Choice) -> RejectedShown | None:
     """Why not; None where another goal would take it, and it stands on the front by itself."""
     question, pool = search.question, search.pool
     if not loads(question, pool, choice.checkpoint, choice.tensor, choice.pipeline):
-        return RejectedShown(what=what, because="its part of the weights does not fit a card")
+        return RejectedShown(what=what, because="its share of the weights does not fit on a card")
     shorter = choice._replace(context=question.goal.context)
     fewer = shorter._replace(sequences=question.goal.users)
     tried = next((fitted for each in (choice, shorter, fewer) if (fitted := _serving(pool, each))), None)
     if tried is None:
-        return RejectedShown(what=what, because=f"no room is left for a request of {shorter.context:,} tokens")
+        return RejectedShown(what=what, because=f"no room left for a request of {shorter.context:,} tokens")
     point = search.point(tried)
     ratio = point.served.request_s.mid / chosen.served.request_s.mid
-    seconds = f"{point.served.request_s.mid:.2f} s a request instead of {chosen.served.request_s.mid:.2f} s"
+    seconds = f"{point.served.request_s.mid:.2f} s per request instead of {chosen.served.request_s.mid:.2f} s"
     if tried.context < choice.context:
         seconds += f", with room for {tried.context:,} tokens"
     if ratio > 1 + SAME:
@@ -214,7 +215,7 @@ def _judged(search: Search, chosen: Point, what: str, choice: Choice) -> Rejecte
     if ratio >= 1 - SAME:
         return RejectedShown(what=what, because=f"as fast as without it ({seconds})")
     if point.worth.weight_bits < chosen.worth.weight_bits:
-        return RejectedShown(what=what, because=f"faster ({seconds}), with other answers: a floor of quality allows it")
+        return RejectedShown(what=what, because=f"faster ({seconds}), but output changes: a quality floor allows it")
     return None
 
 

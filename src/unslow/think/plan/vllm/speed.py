@@ -11,15 +11,23 @@ from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
 from unslow.facts.model import HfShape
-from unslow.think.physics.chip import SpeedSetting
-from unslow.think.physics.links import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
+from unslow.think.physics.chip import BYTES, HALF, SpeedSetting
+from unslow.think.physics.placement import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval
-from unslow.think.physics.weight_types import BYTES, HALF
 from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
-from unslow.think.speed.chips import gpu_chip, has_links, has_peers
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, decode_outcome, prefill_outcome, trust_in, widened
+from unslow.think.speed.question import (
+    USUAL_LINK,
+    SpeedQuestion,
+    decode_outcome,
+    gpu_chip,
+    has_links,
+    has_peers,
+    prefill_outcome,
+    trust_in,
+    widen_interval,
+)
 from unslow.think.speed.rows import gpu_group
 
 BATCHED = "batched"  # the group that the spread of several conversations was learned in
@@ -34,7 +42,7 @@ READS_FP8 = frozenset({"hopper", "blackwell"})
 caches: with FlashAttention 3 queries, keys and values are all in FP8)."""
 
 
-class Served(NamedTuple):
+class ServedSpeed(NamedTuple):
     """What one conversation gets, and all together."""
 
     decode: Interval  # Tokens per second of one conversation; prompts of the others are read between its tokens
@@ -56,7 +64,7 @@ class Pace:
         self.linked = question.hardware.linked or has_links(question.hardware.device)
         """Whether the cards have links of their own."""
 
-    def served(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> Served:
+    def serve(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> ServedSpeed:
         """With so many users, of whom so many find a place at once."""
         goal = self.question.goal
         at_once = max(1, min(at_once, users))
@@ -68,7 +76,7 @@ class Pace:
         both = list(zip(prompt, step, strict=True))
         felt = (answer / (answer / each + (at_once - 1) * read / fast) for fast, each in both)
         high, mid, low = (users * read / fast + users / at_once * answer / each for fast, each in both)
-        return Served(Interval(*felt), prompt, Interval(low, mid, high), at_once, keeps)
+        return ServedSpeed(Interval(*felt), prompt, Interval(low, mid, high), at_once, keeps)
 
     def _step(self, choice: Choice, at_once: int) -> Interval:
         """Tokens per second of each conversation; stages of a pipeline work on different ones at the same time."""
@@ -81,7 +89,7 @@ class Pace:
         if together > 1:  # the interval of several conversations was measured apart
             spread = spread_of(BATCHED, q.setting.backend)
             rate = Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))
-        rate = widened(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
+        rate = widen_interval(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
         share = found.seconds / (found.seconds + more)
         return Interval(*(end * share / together for end in rate))
@@ -107,7 +115,7 @@ class Pace:
         if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
             q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
         found = prefill_outcome(q, float(tokens), float(batch))
-        wide = widened(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
+        wide = widen_interval(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
         # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
         # one only, so that it grows no more.
@@ -149,10 +157,10 @@ def _ring_bytes(shape: HfShape, cards: int) -> float:
     return 2 * shape.layers * shape.width * 2.0 * 2 * (cards - 1) / cards
 
 
-def fetching(served: Served, seconds: float, goal: GoalShown) -> Served:
+def fetching(served: ServedSpeed, seconds: float, goal: GoalShown) -> ServedSpeed:
     """The same where every step waits so long for weights that come from the host."""
     decode = Interval(*(1 / (1 / rate + seconds) for rate in served.decode))
-    return served._replace(decode=decode, request_s=served.request_s.shifted((goal.answer_tokens + 1) * seconds))
+    return served._replace(decode=decode, request_s=served.request_s.shift((goal.answer_tokens + 1) * seconds))
 
 
 def _speed_part(choice: Choice) -> Choice:

@@ -1,0 +1,693 @@
+"""The speed of a case: measured, predicted, and how far the two are apart."""
+
+import math
+import statistics
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from unslow.catalog.learned_speed import learned_speed, spread_of
+from unslow.facts.calibration import Calibration
+from unslow.facts.run import AtDepth
+from unslow.facts.runtime import SO_FAR
+from unslow.facts.values import (
+    NOT_LOOKED,
+    Absence,
+    Fact,
+    Known,
+    MissingFactError,
+    Origin,
+    Unknown,
+    first_known,
+    not_found,
+)
+from unslow.think.case.cure import AS_USUAL, Cure
+from unslow.think.case.group import Group, if_known, missing, remember
+from unslow.think.case.narrative import WORTH_COMPARING
+from unslow.think.case.physics import COPIES, CROSSINGS, FETCHES, cache_away
+from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
+from unslow.think.physics.placement import Placement, Shape, prompt_copies_s
+from unslow.think.physics.terms import Interval, Term, by_part, interval_around, inverse_interval, least_seconds
+from unslow.think.physics.token_time import (
+    CROWD,
+    LOGITS_S_PER_ENTRY,
+    Part,
+    ceiling_tokens_per_s,
+    decode_parts,
+    total_seconds,
+)
+from unslow.think.report import Cost
+from unslow.think.speed.calibration import match_calibration
+from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill, demand_of
+from unslow.think.speed.question import (
+    USUAL_MICRO_BATCH,
+    Host,
+    SpeedQuestion,
+    host_launch_s,
+    prompt_terms,
+    step_seconds,
+)
+from unslow.think.speed.rows import PREFILL as PREFILL_GROUP
+
+_NAMES = {
+    "weights": "host memory reads",
+    "operations": "host layer overhead",
+    "rows": "host layer overhead",
+    "vocabulary": "sampling",
+    "attention": "host attention",
+    "experts": "host memory reads",
+    "step": "round trip",
+}
+
+"""The parts of a calibrated time, as a budget calls them."""
+
+
+class Prediction(NamedTuple):
+    """Seconds for a token, its parts, and what bandwidth alone would allow; of a prompt, arithmetic alone."""
+
+    seconds: Interval
+    parts: list[Part]
+    ceiling: float
+    basis: Literal["calibrated", "catalog"] = "catalog"
+
+    @property
+    def tokens_per_s(self) -> Interval:
+        """The same as a rate; nothing beats the bandwidth."""
+        low, mid, high = inverse_interval(self.seconds)
+        return Interval(low, mid, min(high, self.ceiling)) if self.ceiling > mid else Interval(low, mid, high)
+
+
+PREFILL = "prefill_tokens_per_s"  # The metric that is predicted, by the name it has in a report
+
+USUAL_PROMPT = 2048  # Where no long prompt was measured: long enough to fill several micro-batches
+
+_INTEGERS_GAIN = 2.0
+
+"""Matrix units multiply 8-bit integers twice as fast as 16-bit floats, and quantised weights are multiplied so."""
+
+SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
+
+DECODE = "decode_tokens_per_s"  # The metric that is predicted, by the name it has in a report
+
+MEASURE = "run `unslow` while the runtime is idle, without --passive"
+
+SHARED_BY = (1.05, 1.5)  # Requests at a time, on average, of which some were alone and some were not
+
+OTHERS = "other requests in the same step"
+
+SPREAD = 2.0
+
+"""Of what a step takes longer for many: kernels for batches differ by half between runtimes, and not every runtime
+tells how long the others are, or when a prompt of theirs came in between."""
+
+PROMPTS = "prompts of other requests"
+
+PROMPTS_SPREAD = 2.0
+
+"""Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
+
+MOST_PROMPTS = 0.85  # Of the time: a server that reads prompts for longer is said to, by what it does beside it
+
+OFF = 1.25
+
+"""How far off the share of prompts may well be, in times: near the whole that decides over many times as long a wait
+for a token, and of a server that has hardly a moment beside prompts nobody knows how fast its answers should come."""
+
+NEARLY_ALL = 0.99  # Of the time: more for prompts would leave no answers at all
+
+_SEVERAL = 1.5  # Requests on average: fewer are one after the other
+
+WORTH_NAMING = 1.15  # A gain below this is no reason to call a system slow, nor to touch it
+
+
+class Turns(NamedTuple):
+    """Tokens per second with the samplers as they are set, and without any."""
+
+    as_set: float
+    plain: float
+
+
+SHORT_PROMPT = 256  # A prompt of fewer new tokens tells nothing: starting takes as long as reading it
+
+OWN_SPEED = "{own_speed}"  # What makes the runtime tell its own speed
+
+MOST = 0.5  # Of a token's time: what takes more of it dominates
+
+USUAL_UBATCH = 512  # The default of llama.cpp
+
+NEAR = (0.25, 1.6)  # A measured speed within this of what copying allows is bound by it
+
+
+class Price(NamedTuple):
+    """How much faster prompts would be, and what each of their tokens loses."""
+
+    speedup: float
+    lost: Cost
+
+
+class Copies(NamedTuple):
+    """One copy for every micro-batch, beside the speed that was measured, of prompts of so many tokens."""
+
+    copy_s: float
+    ubatch: float
+    tokens_per_s: float
+    prompt_tokens: float = math.inf
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the speed is about what copying allows."""
+        return NEAR[0] <= self.tokens_per_s * self.copy_s / self.shared_by <= NEAR[1]
+
+    @property
+    def shared_by(self) -> float:
+        """Tokens that share a copy: a prompt that is shorter than a micro-batch fills none."""
+        return min(self.ubatch, self.prompt_tokens)
+
+    def with_link(self, faster: float) -> Price:
+        """The price of a link that could be so many times as fast."""
+        return self._price(self.copy_s / faster / self.shared_by)
+
+    def with_ubatch(self, ubatch: float) -> Price:
+        """The price of sharing a copy among too few tokens."""
+        return self._price(self.copy_s / min(ubatch, self.prompt_tokens))
+
+    def _price(self, then_s: float) -> Price:
+        """A token's time with another share of the copy: of the time that was measured it is at most all."""
+        now_s = 1 / self.tokens_per_s
+        lost_s = max(0.0, min(now_s, self.copy_s / self.shared_by) - then_s)
+        return Price(now_s / max(then_s, now_s - lost_s), Cost(seconds=lost_s, per="prompt_token"))
+
+
+BEYOND = 1.5
+
+"""Times the fall that physics expects: a ratio of two speeds of one server is free of most of a prediction's error."""
+
+TRY_IT = "run `unslow` while the runtime is idle; or {try_depth}"
+
+
+class Fall(NamedTuple):
+    """The speed at the start of the context and deep in it: as measured, and how far it should fall."""
+
+    shallow: AtDepth
+    deep: AtDepth
+    expected: float  # Times slower, by physics
+
+    @property
+    def measured_fall(self) -> float:
+        """Times slower, as it was."""
+        return self.shallow.tokens_per_s / self.deep.tokens_per_s
+
+    @property
+    def beyond(self) -> float:
+        """The measured fall over the expected one."""
+        return self.measured_fall / self.expected
+
+    @property
+    def words(self) -> str:
+        """For a person."""
+        speeds = f"{self.shallow.tokens_per_s:.1f} tok/s at {self.shallow.depth_tokens} tokens, "
+        return f"{speeds}{self.deep.tokens_per_s:.1f} at {self.deep.depth_tokens}"
+
+
+class SpeedView(Group):
+    """Tokens per second, measured and expected."""
+
+    @cached_property
+    def measured_rate(self) -> Known[float] | Unknown:
+        """The speed that was measured, else what the runtime counted of its own work."""
+        tried, counted, traffic = (
+            self.run.decode_tokens_per_s,
+            self.runtime.history.decode_tokens_per_s,
+            self.run.traffic,
+        )
+        is_shared = isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
+        # What the server did before it broke does not say how fast it is, nor does a mean over requests that at times
+        # then shared it
+        if isinstance(tried, Unknown) and (tried.absence is Absence.FAILED or is_shared):
+            return tried
+        # A server that answers many at once only counts a mean, and nobody watched how many they are
+        is_mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR) and not isinstance(traffic, Known)
+        of_many = self.runtime.scheduling.max_sequences.value_or(2) != 1 and self.case.engine.runs_paged is True
+        if isinstance(tried, Unknown) and is_mean and of_many:
+            return Unknown(
+                "its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE
+            )
+        for fact in (tried, counted):
+            if isinstance(fact, Known) and fact.value > SLOWEST:
+                return fact
+        if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:
+            return tried
+        return Unknown("no speed was measured", MEASURE)
+
+    @cached_property
+    def is_slow(self) -> bool | None:
+        """Whether tokens come slower than they should: by physics, else by what a person says; None where unknown."""
+        lost = self.shortfall
+        if lost is not None:
+            return lost > 1
+        return True if self.case.narrative.blames("decode") else None
+
+    def need_slowness(self) -> bool:
+        """Whether tokens come slower than they should; MissingFactError names what it lacks to tell."""
+        slow = self.is_slow
+        if slow is not None:
+            return slow
+        if isinstance(self.measured_rate, Known):
+            self.need_prediction()
+        self.case.ask_for("run.decode_tokens_per_s", OWN_SPEED)
+        return False
+
+    @cached_property
+    def shortfall(self) -> float | None:
+        """How many times slower than expected; 1 within the interval, None where it is not known."""
+        return self.lost_against(AS_USUAL)
+
+    def lost_against(self, cure: Cure) -> float | None:
+        """How many times slower than with a cure; 1 where it lies within that interval, None where it is unknown."""
+        measured, expected = self.rate_among_others, self.predict_among_others(cure)
+        if not isinstance(measured, Known) or not isinstance(expected, Prediction):
+            return None
+        rate = expected.tokens_per_s
+        return 1.0 if measured.value >= rate.low else rate.mid / measured.value
+
+    def times_slower(self, cure: Cure) -> float | None:
+        """How many times slower than the middle of what is expected with a cure; None where it is unknown.
+
+        For a cause whose presence was seen: the interval's width, which all settings share, does not speak against it.
+        """
+        measured, expected = self.rate_among_others, self.predict_among_others(cure)
+        if not isinstance(measured, Known) or not isinstance(expected, Prediction):
+            return None
+        return expected.tokens_per_s.mid / measured.value
+
+    def behaves_as_configured(self, cure: Cure) -> bool:
+        """Whether a cure is worth naming by physics, and the measured speed is nearer to that without it than with it.
+
+        Both predictions share their errors, so that their ratio is sharper than either interval.
+        """
+        now, slower = self.predict_among_others(), self.times_slower(cure)
+        then = self.predict_among_others(cure)
+        if slower is None or not isinstance(now, Prediction) or not isinstance(then, Prediction):
+            return False
+        gain = now.seconds.mid / then.seconds.mid
+        return gain >= WORTH_NAMING and slower >= math.sqrt(gain)
+
+    def beats_measured(self, cure: Cure) -> bool:
+        """Whether one stream would be clearly faster with a cure than it was measured."""
+        now, then = self.measured_rate, self.predict(cure)
+        if not isinstance(now, Known) or not isinstance(then, Prediction):
+            return False
+        return then.tokens_per_s.mid > WORTH_COMPARING * now.value
+
+    def predict(self, cure: Cure | None = None) -> Prediction | Unknown:
+        """The prediction, or what it lacks."""
+        return self._predicted_decode(cure or Cure())
+
+    def need_prediction(self, cure: Cure | None = None) -> Prediction:
+        """What a token should take; MissingFactError names what it lacks to tell."""
+        expected = self.predict(cure)
+        if isinstance(expected, Unknown):
+            raise MissingFactError(expected)
+        return expected
+
+    @remember
+    def _predicted_decode(self, cure: Cure) -> Prediction | Unknown:
+        try:
+            load = self.case.physics.work(cure)
+        except MissingFactError as error:
+            return error.unknown
+        plan, usable = self.case.memory.blueprint, self.calibration if self.case.calibrations else None
+        if usable and plan and load.device is None and not load.is_hindered:
+            # The CPU does all the work, undisturbed by its own threads
+            known = calibrated_decode(demand_of(plan, max(1, int(self.depth)), self.case.memory.cache_types), usable)
+            if known:
+                seconds = known.seconds.shift(sum(part.seconds for part in load.beside))
+                parts = [*_named(known.parts), *load.beside]
+                return Prediction(seconds, parts, ceiling_tokens_per_s(load), "calibrated")
+        # By how much a server of this kind was slower than expected when it was calibrated
+        is_scaled = usable and load.device is not None and usable.backend == "gpu"
+        scale = usable.scale.factor if usable and is_scaled and usable.scale else 1.0
+        parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(load)]
+        if not parts:
+            return Unknown("nothing to predict from")
+        basis: Literal["calibrated", "catalog"] = "catalog" if scale == 1 else "calibrated"
+        return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(load), basis)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The calibration of this machine, engine and version; None where there is none, or it is stale."""
+        return match_calibration(self.case.calibrations, self.machine, self.runtime, self.case.taken_at).usable
+
+    @cached_property
+    def depth(self) -> float:
+        """How far into the context the measurement ran."""
+        return self.run.depth_tokens.value_or(0)
+
+    def predict_prefill(self, cure: Cure | None = None) -> Prediction | Unknown:
+        """Seconds for each token of a prompt as long as the measured one, or what the prediction lacks."""
+        case = self.case
+        cure = cure or Cure()
+        case = case.with_cure(cure)
+        tokens = case.speed.prompt_tokens
+        try:
+            shape = case.memory.shape
+            each, fetched = min(tokens, case.speed.micro_batch), case.physics.fetched_bytes(cure)
+            return case.speed.predict_prefill_of(shape, case.placement.with_cure(shape, cure), tokens, each, fetched)
+        except MissingFactError as error:
+            return error.unknown
+
+    @remember
+    def predict_prefill_of(
+        self, shape: Shape, placement: Placement, tokens: float, each: float, fetched: float
+    ) -> Prediction:
+        """For a prompt computed `each` tokens at a time, with `fetched` bytes of weights copied for each part."""
+        question = self.case.physics.prompt_question(shape, placement, each)
+        # What GPUs take, with the weights that the host lends them, or what both take one after the other
+        lent = question.host is None or question.totals is None or self.case.physics.host_lends_weights(each)
+        apart = (question,) if lent else (question._replace(host=None), question._replace(totals=None))
+        terms = [term for part in apart for term in prompt_terms(part, tokens, each) if term.seconds]
+        ceiling = _ceiling(question, terms)
+        known = self._calibrated_prompt(tokens) if question.totals is None else None
+        if known:
+            return Prediction(*known, ceiling, "calibrated")
+        spread = spread_of(PREFILL_GROUP, question.setting.backend)
+        either_way, priced = math.sqrt(spread.high / spread.low), by_part(terms, learned_speed().factors)
+        parts = [Part(name, float(seconds), either_way) for name, seconds in priced.items()]
+        launches = host_launch_s(question) if not question.setting.graphs else None
+        parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / each, 2.0)]
+        # Copies of the cache and crossings, which all tokens of a micro-batch share
+        beside = (
+            Part(
+                COPIES,
+                prompt_copies_s(cache_away(shape, placement), tokens, each, self.case.physics.link_bytes_per_s),
+                2.0,
+            ),
+            Part(CROSSINGS, self.case.physics.crossings_s(shape, placement) / each, 2.0),
+            Part(FETCHES, fetched / self.case.physics.link_bytes_per_s / each, 2.0),
+        )
+        parts += [part for part in beside if part.seconds > 0]
+        total = sum(part.seconds for part in parts)
+        # the utilisation of arithmetic differs far more than that of bandwidth, and more often downwards
+        return Prediction(Interval(total / spread.high, total, total / spread.low), parts, ceiling)
+
+    def _calibrated_prompt(self, tokens: float) -> tuple[Interval, list[Part]] | None:
+        """The time of one of so many prompt tokens where the CPU does all the work; None where nothing was measured."""
+        plan, known = self.case.memory.blueprint, self.calibration
+        if plan is None or known is None:
+            return None
+        found = calibrated_prefill(demand_of(plan, 1, self.case.memory.cache_types), known, max(1, int(tokens)))
+        if found is None:
+            return None
+        each = [part._replace(seconds=part.seconds / tokens) for part in found.parts]
+        return Interval(*(seconds / tokens for seconds in found.seconds)), _named(each)
+
+    @cached_property
+    def prompt_tokens(self) -> float:
+        """How long a prompt is asked about: as long as the one that was measured, or as those that were watched.
+
+        Short ones of several requests are computed together, so they take no longer than usual ones.
+        """
+        # How long prompts of others are by how far into the context their answers come; 0 where nobody watched
+        watched = float(self.run.depth_tokens.value_or(0)) if isinstance(self.run.traffic, Known) else 0.0
+        return self.measured_prompt_tokens or max(float(USUAL_PROMPT), watched)
+
+    @cached_property
+    def micro_batch(self) -> float:
+        """How many tokens of a prompt are computed at once; a batch that is smaller than a micro-batch cuts it."""
+        runtime = self.runtime
+        micro = (
+            runtime.compute.ubatch.value_or(0) or runtime.scheduling.max_batched_tokens.value_or(0) or USUAL_MICRO_BATCH
+        )
+        return float(min(micro, runtime.compute.batch.value_or(0) or micro))
+
+    @cached_property
+    def ubatch_tokens(self) -> int:
+        """The micro-batch that is set; llama.cpp's default where neither log nor setting says."""
+        return self.runtime.compute.ubatch.value_or(USUAL_UBATCH)
+
+    def larger_ubatch_price(self, copies: Copies, ubatch: int) -> Price:
+        """What the smaller micro-batch costs: fewer copies save time, but computing still takes what physics says."""
+        price, then, now_s = (
+            copies.with_ubatch(ubatch),
+            self.predict_prefill(Cure(ubatch=ubatch)),
+            1 / copies.tokens_per_s,
+        )
+        if not isinstance(then, Prediction) or now_s < WORTH_COMPARING * then.seconds.low:
+            return price  # prefill is this fast already, so the prediction, as of an unnamed GPU, says nothing
+        left_s = then.seconds.low
+        lost = msgspec.structs.replace(price.lost, seconds=min(price.lost.seconds, max(0.0, now_s - left_s)))
+        return Price(min(price.speedup, max(1.0, now_s / left_s)), lost)
+
+    @cached_property
+    def prompt_speed(self) -> Fact[float]:
+        """Prompt tokens per second: of the long prompt where one was tried; unknown where all were short."""
+        tried = self.run.long_prompt
+        if isinstance(tried, Known) and tried.value.tokens >= SHORT_PROMPT and tried.value.seconds > 0:
+            return Known(tried.value.tokens / tried.value.seconds, tried.origin, tried.source)
+        runs = self.run.completions
+        if isinstance(runs, Known) and all(c.prompt_tokens - c.cached_tokens < SHORT_PROMPT for c in runs.value):
+            return not_found("only short prompts were measured", "send a prompt of a thousand words or more")
+        return first_known(self.run.prefill_tokens_per_s, self.runtime.history.prefill_tokens_per_s)
+
+    @cached_property
+    def prompt_fact(self) -> str:
+        """The path of the measurement that shows the prefill speed."""
+        return "run.long_prompt" if isinstance(self.run.long_prompt, Known) else "run.prefill_tokens_per_s"
+
+    @cached_property
+    def measured_prompt_tokens(self) -> float | None:
+        """New tokens of the prompts that tell the speed: of the long one that was tried, else of the long ones.
+
+        None where no prompt was long enough, or nobody counted them.
+        """
+        tried = self.run.long_prompt
+        if isinstance(tried, Known) and tried.value.tokens:
+            return float(tried.value.tokens)
+        new = [c.prompt_tokens - c.cached_tokens for c in self.run.completions.value_or(())]
+        long = [tokens for tokens in new if tokens >= SHORT_PROMPT]
+        return float(statistics.median(long)) if long else None
+
+    def prompt_copies(self, link_bytes_per_s: float) -> Copies | None:
+        """The copies of this case; None where nothing is copied, or where no long prompt was measured."""
+        speed = self.prompt_speed
+        if (
+            not isinstance(speed, Known)
+            or speed.value <= 0
+            or link_bytes_per_s <= 0
+            or self.case.placement.cpu_computes is False
+        ):
+            return None
+        if self.runtime.placement.op_offload.value_or(default=True) is False:
+            return None
+        copied = if_known(lambda: self.case.placement.host_weights_bytes)
+        ubatch = self.runtime.compute.ubatch.value_or(0) or USUAL_UBATCH
+        tokens = self.measured_prompt_tokens or math.inf
+        return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied and copied > 0 else None
+
+    @remember
+    def predict_among_others(self, cure: Cure | None = None) -> Prediction | Unknown:
+        """The prediction for one of as many requests as were answered at once while it was watched."""
+        alone = self.predict(cure)
+        if not isinstance(alone, Prediction):
+            return alone
+        # A person's text may have the speed of requests that ran together: their caches may be as long as any
+        untimed = not isinstance(self.run.decode_tokens_per_s, Known) and not isinstance(self.run.traffic, Known)
+        if untimed and self.case.narrative.is_report and self.runtime.scheduling.running_requests.value_or(0) > 1:
+            return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
+        together = _with(alone, Part(OTHERS, (self.times_longer(cure) - 1) * alone.seconds.mid, SPREAD))
+        share = self.prompts_share(cure)
+        most = NEARLY_ALL if share >= MOST_PROMPTS else min(NEARLY_ALL, OFF * share)
+        spread = max(PROMPTS_SPREAD, _longer(most) / _longer(share)) if share else PROMPTS_SPREAD
+        return _with(together, Part(PROMPTS, together.seconds.mid * _longer(share), spread))
+
+    @cached_property
+    def rate_among_others(self) -> Known[float] | Unknown:
+        """The speed of a request: alone, else as it was seen among others."""
+        each = self.each_rate
+        return each if isinstance(each, Known) else self.measured_rate
+
+    @cached_property
+    def each_rate(self) -> Known[float] | Unknown:
+        """The speed of each of the requests that went on together; unknown where one alone was timed."""
+        traffic, alone = self.run.traffic, self.run.decode_tokens_per_s
+        return (
+            traffic.value.each_tokens_per_s if isinstance(traffic, Known) and isinstance(alone, Unknown) else NOT_LOOKED
+        )
+
+    @cached_property
+    def requests_at_once(self) -> float:
+        """How many requests shared a step while the speed of one was seen; 0 where nobody watched."""
+        traffic = self.run.traffic
+        if isinstance(traffic, Known):
+            among = traffic.value.each_among if isinstance(self.each_rate, Known) else traffic.value.running
+            return among / self.case.gpus.model_copies
+        # a log tells how many shared the steps whose speed it gives
+        logged = not isinstance(self.run.decode_tokens_per_s, Known) and self.case.engine.runs_paged
+        running = (
+            float(self.runtime.scheduling.running_requests.value_or(0))
+            if logged and not self.case.narrative.is_report
+            else 0.0
+        )
+        return running / self.case.gpus.model_copies
+
+    def times_longer(self, cure: Cure | None = None) -> float:
+        """How many times as long as alone a token takes; 1 for a single request, or where nothing says.
+
+        With a cure it is that of the cured server: on a GPU many share a step for little more than one has it.
+        """
+        running = self.requests_at_once
+        if running < _SEVERAL:
+            return 1.0
+        return max(1.0, self.times_as_long(round(running), self.depth, cure) or 1.0)
+
+    def prompts_share(self, cure: Cure | None = None) -> float:
+        """The part of the time in which a server computes prompts while answers wait, by those that it read meanwhile.
+
+        A request does not wait for its own prompt once it is being answered: those of the others are what is left.
+        """
+        traffic = self.run.traffic
+        read = (
+            traffic.value.prompt_tokens_per_s.value_or(0.0) / self.case.gpus.model_copies
+            if isinstance(traffic, Known)
+            else 0.0
+        )
+        able = self.predict_prefill(cure) if read and isinstance(self.each_rate, Known) else None
+        if not isinstance(able, Prediction):
+            return 0.0
+        of_others = 1 - 1 / max(1.0, self.requests_at_once)
+        return min(MOST_PROMPTS, of_others * read / able.tokens_per_s.mid)
+
+    # What physics expects of many users at once, for a case as it is set up, or with a cure applied.
+    # A step reads the weights once for all users, computes for each, and samples for each, together or one by one.
+    # What one user gets is the prediction of this very machine; how many times as long a step for many takes is that of
+    # physics.
+
+    def expected_together(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
+        """Tokens per second of this many users together, each at that depth; None where nothing tells."""
+        case = self.case
+        if users < 1:
+            return None
+        known = Known(int(depth), Origin.MEASURED, "the depth that is asked about")
+        case = case.replace(run=msgspec.structs.replace(case.run, depth_tokens=known))
+        alone, longer = case.speed.predict(cure), case.speed.times_as_long(users, depth, cure)
+        return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
+
+    @remember
+    def times_as_long(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
+        """How many times as long a step for `users` takes as one for a single user; None where nothing tells."""
+        case = self.case
+        cure = cure or Cure()
+        case = case.with_cure(cure)
+        try:
+            shape = case.memory.shape
+            placement = case.placement.with_cure(shape, cure)
+            alone_s, step_s = (case.speed.step_s(shape, placement, depth, n) for n in (1, users))
+            crowding_s = case.physics.host_work(shape, placement, depth).crowding_s
+        except MissingFactError:
+            return None
+        beside = case.physics.beside_parts(shape, placement, cure, depth)
+        shared = (CROSSINGS, FETCHES)
+        for_all = sum(part.seconds for part in beside if part.name in shared) + crowding_s
+        for_each = (
+            sum(part.seconds for part in beside if part.name not in shared) + shape.vocabulary * LOGITS_S_PER_ENTRY
+        )
+        times = 1 if case.physics.samples_at_once else users
+        return (step_s + for_all + times * for_each) / (alone_s + for_all + for_each)
+
+    @remember
+    def step_s(self, shape: Shape, placement: Placement, depth: float, users: int) -> float:
+        """Seconds of a step for `users`, on GPUs and on the host, each with its part of the model."""
+        found, totals = (
+            self.case.physics.gpu_question(shape, placement, depth),
+            self.case.physics.left_on_host(shape, placement),
+        )
+        host = None
+        if totals.dense_bytes + totals.expert_bytes > 0:
+            chip = self.case.physics.host_chip(self.case.host.bandwidth[0], self.case.host.computing_threads())
+            host = Host(totals, chip, self.case.physics.host_setting(placement))
+        if found:
+            question = found.question._replace(host=host)
+        elif host:
+            size = self.case.physics.cache_element_bytes
+            question = SpeedQuestion(None, host.chip, host.setting, depth=depth, element_bytes=size, host=host)
+        else:
+            raise missing("where the weights are")
+        return float(step_seconds(question._replace(tokens=float(users))))
+
+    def fall_with_depth(self, cure: Cure | None = None) -> Fall:
+        """The fall between the first and the last depth, and the one expected with a cure."""
+        depths = sorted(self.case.ask_for("run.depths", TRY_IT), key=lambda d: d.depth_tokens)
+        if len(depths) < 2 or min(d.tokens_per_s for d in depths) <= 0:  # noqa: PLR2004 (a fall has two ends)
+            raise missing("the speed at two depths", TRY_IT)
+        ends = depths[0], depths[-1]
+        first, last = (self.case.at_depth(end.depth_tokens).speed.need_prediction(cure).seconds.mid for end in ends)
+        return Fall(*ends, expected=max(1.0, last / first))
+
+    @cached_property
+    def cpu_dominates(self) -> bool | None:
+        """Whether most of a token's time is the CPU's; None where nothing tells."""
+        expected = self.predict()
+        if isinstance(expected, Prediction):
+            return host_share(expected) > MOST
+        return False if self.case.placement.cpu_computes is False else None
+
+    @cached_property
+    def sampling_turns(self) -> Known[Turns] | None:
+        """Both speeds of the trial; None where nobody tried.
+
+        With the samplers as set it was timed before as well: where that was faster, timings scatter, and only what
+        lies beyond it is the samplers'.
+        """
+        tried, before = self.run.plain_sampling, self.run.decode_tokens_per_s.value_or(0.0)
+        if not isinstance(tried, Known):
+            return None
+        as_set = max(tried.value.as_set_tokens_per_s, before)
+        return Known(Turns(as_set, tried.value.changed_tokens_per_s), tried.origin, tried.source)
+
+
+def _named(parts: Iterable[Part]) -> list[Part]:
+    """The parts as a budget calls them, those of one name together."""
+    named: dict[str, Part] = {}
+    for part in parts:
+        name = _NAMES[part.name]
+        before = named.get(name, Part(name, 0.0, part.spread))
+        named[name] = Part(name, before.seconds + part.seconds, max(before.spread, part.spread))
+    return list(named.values())
+
+
+def is_of_host(part: str) -> bool:
+    """Whether a part of the budget is the CPU's work on the model."""
+    return part.startswith("host ") or part == CROWD
+
+
+def host_share(prediction: Prediction) -> float:
+    """How much of a token's time the CPU takes with its part of the layers, by physics."""
+    total = sum(part.seconds for part in prediction.parts)
+    return sum(p.seconds for p in prediction.parts if is_of_host(p.name)) / total if total else 0.0
+
+
+def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
+    """What the arithmetic of the GPUs allows, or the reading of weights where that is slower."""
+    shortest = float(least_seconds(terms))
+    if question.totals is not None:
+        parts = [question.totals, *([question.host.totals] if question.host else [])]
+        flops = float(question.chip.matrix_flops_per_s) * float(question.gpus) * _INTEGERS_GAIN
+        # A product and a sum for each weight that a prompt token meets
+        met = ((t.dense_weights - t.output_weights, t.expert_weights * t.experts_used / t.experts) for t in parts)
+        shortest = max(shortest, sum(float(2 * (dense + experts)) for dense, experts in met) / flops)
+    return 1 / shortest if shortest else 0.0
+
+
+def _longer(share: float) -> float:
+    """How much longer steps take, as a share of them, where prompts take this share of the time."""
+    return share / (1 - share)
+
+
+def _with(prediction: Prediction, part: Part) -> Prediction:
+    if part.seconds <= 0:
+        return prediction
+    longer = interval_around(part.seconds, part.spread)
+    seconds = Interval(*(s + m for s, m in zip(prediction.seconds, longer, strict=True)))
+    return prediction._replace(seconds=seconds, parts=[*prediction.parts, part])
