@@ -29,7 +29,7 @@ KNOWN = (
     | {name for module in (openmetrics, openmetrics) for name in OWN.findall(inspect.getsource(module))}
     | NOT_ASKED_BY_THE_FLEET
 )
-RULES = [rule for group in rule_groups() for rule in group.rules]
+RULES = [rule for group in rule_groups().values() for rule in group]
 
 
 def test_metric_names_are_extracted_from_expressions():

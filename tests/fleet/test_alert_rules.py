@@ -18,7 +18,7 @@ from unslow.fleet.alerts import (
 )
 from unslow.think.causes import all_causes, cause_ids, gpu_power_capped, swapping
 
-RULES = [rule for group in rule_groups() for rule in group.rules]
+RULES = [rule for group in rule_groups().values() for rule in group]
 ALERTS = [rule for rule in RULES if isinstance(rule, AlertRule)]
 
 
@@ -56,7 +56,7 @@ def test_runbook_urls_use_the_given_site():
         == "https://docs.example.org/u/reference/causes/x.html"
     )
     assert page_link("https://h", "how_to/alerts#look_failed") == "https://h/how_to/alerts.html#look_failed"
-    named = [rule for group in rule_groups("https://h/") for rule in group.rules if isinstance(rule, AlertRule)]
+    named = [rule for group in rule_groups("https://h/").values() for rule in group if isinstance(rule, AlertRule)]
     assert all(rule.annotations["runbook_url"].startswith("https://h/") for rule in named)
 
 

@@ -8,7 +8,7 @@ from unslow.fleet.dashboard import alert_blocks
 
 DOCS = Path(__file__).parents[2] / "docs"
 RUNBOOKS = {
-    rule.annotations["runbook_url"] for group in rule_groups() for rule in group.rules if isinstance(rule, AlertRule)
+    rule.annotations["runbook_url"] for group in rule_groups().values() for rule in group if isinstance(rule, AlertRule)
 }
 
 

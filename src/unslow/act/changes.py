@@ -49,7 +49,7 @@ class Changes:
         """Whether a server was asked for a model and did not say no."""
 
     def apply(self, planned: PlannedChange, at: str, version: str) -> Journal:
-        """Make the change whole; UserError where that can't be, and then nothing is changed."""
+        """Make the change whole; UserError where that is not possible, and then nothing is changed."""
         steps = tuple(file_step(edit) for edit in planned.edits)
         self._check_models(planned.models)
         journal = Journal(
@@ -70,9 +70,9 @@ class Changes:
             try:
                 there = self._ollama.digests(step.url)
             except LookError as error:
-                raise UserError(error.why, "nothing was changed") from error
+                raise UserError(error.why, NOTHING_CHANGED) from error
             if full_name(step.parent) not in there:
-                raise UserError(f"{step.url} has no model {step.parent}", "nothing was changed")
+                raise UserError(f"{step.url} has no model {step.parent}", NOTHING_CHANGED)
             if full_name(step.name) in there:
                 raise UserError(
                     f"{step.url} already has a model {step.name}, which unslow does not overwrite",
@@ -96,9 +96,8 @@ class Changes:
                 self._disk.write_new(step.beside(journal.id, "old"), edit.before, step.looks)
         for step in journal.files:
             if digest(read_whole(step.path)) != step.before:
-                raise UserError(
-                    f"{step.path} has just been changed by something else", f"{NOTHING_CHANGED}: look again"
-                )
+                why = f"{step.path} has just been changed by something else"
+                raise UserError(why, f"{NOTHING_CHANGED}: look again")
             self._disk.replace(step.beside(journal.id, "new"), step.path)
         made = []
         for model in journal.models:
@@ -207,10 +206,7 @@ class Changes:
         return f"{name} was interrupted: undid it, everything is as before"
 
     def foreign(self, journal: Journal) -> list[tuple[str, int | None]]:
-        """What of a change is no longer as it was left: files with their numbers, and models.
-
-        LookError where a server does not say.
-        """
+        """Files with their numbers, and models, that are no longer as left; LookError where a server does not say."""
         changed: list[tuple[str, int | None]] = [
             (step.path, number) for number, step in enumerate(journal.files) if file_state(step) == "else"
         ]
@@ -292,9 +288,8 @@ def read_for_edit(path: str) -> tuple[str, bytes | None]:
     try:
         return real, read_whole(real)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{real}: {error.strerror or error}" if isinstance(error, OSError) else str(error), NOTHING_CHANGED
-        ) from error
+        why = f"{real}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+        raise UserError(why, NOTHING_CHANGED) from error
 
 
 def file_state(step: FileStep) -> str:
@@ -318,9 +313,9 @@ def _words(error: Exception) -> tuple[str, str]:
         case UserError():
             return error.message, error.hint
         case LookError():
-            return error.why, "nothing was changed"
+            return error.why, NOTHING_CHANGED
         case OSError():
             name = f"{error.filename}: " if error.filename else ""
-            return f"{name}{error.strerror or error}", "nothing was changed"
+            return f"{name}{error.strerror or error}", NOTHING_CHANGED
         case _:
-            return str(error), "nothing was changed"
+            return str(error), NOTHING_CHANGED

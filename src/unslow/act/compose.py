@@ -8,17 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.act.command_words import (
-    Meaning,
-    NotUnderstoodError,
-    Shape,
-    Word,
-    all_fit,
-    check_sure,
-    in_a_row,
-    rewritten,
-    spaced_words,
-)
+from unslow.act import command_words
+from unslow.act.command_words import NotUnderstoodError, Shape, Word, all_fit
 from unslow.facts.commands import compose_quoted
 
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-?+][^}$]*)?\})")
@@ -61,8 +52,8 @@ def edited_compose(text: str, service: str, old: Sequence[str], new: Sequence[st
         raise NotUnderstoodError("its command begins with a variable, which may expand to the program or several words")
     if list(old[:skipped]) != list(new[:skipped]):
         raise NotUnderstoodError("it would start another program")
-    check_sure(command.words, old[skipped:], new[skipped:])
-    after = rewritten(text, old[skipped:], new[skipped:], command.shape)
+    command_words.check_sure(command.words, old[skipped:], new[skipped:])
+    after = command_words.rewritten(text, old[skipped:], new[skipped:], command.shape)
     if not all_fit(command_of(after, service).words, new[skipped:]):
         raise NotUnderstoodError("the edited command would not parse as intended")
     return after
@@ -141,9 +132,8 @@ def _list_command(text: str, rows: Sequence[Line]) -> Command:
     for row in rows:
         if row.indent != rows[0].indent or not row.text[row.indent :].startswith("- "):
             raise NotUnderstoodError("a list with more than plain words")
-        at = row.start + row.indent + 2
-        at += len(text[at : row.start + len(row.text)]) - len(text[at : row.start + len(row.text)].lstrip(" "))
-        words.append(element(text, *scalar_at(text, at)))
+        value = row.text[row.indent + 2 :].lstrip(" ")
+        words.append(element(text, *scalar_at(text, row.start + len(row.text) - len(value))))
     if not words:
         raise NotUnderstoodError("an empty command")
     dash = f"{' ' * rows[0].indent}- "
@@ -181,7 +171,7 @@ def _flow(text: str, at: int) -> Command:
             position += 1
     if not words or text[position + 1 :].partition("\n")[0].strip(" ").partition("#")[0]:
         raise NotUnderstoodError("an empty command, or text after it")
-    flow_shape = in_a_row(
+    flow_shape = command_words.in_a_row(
         words, lambda word, number: f", {compose_quoted(word)}" if number >= 0 else f"{compose_quoted(word)}, "
     )
     return Command(tuple(words), flow_shape)
@@ -207,7 +197,7 @@ def _string(text: str, parts: Sequence[tuple[int, int]]) -> Command:
         ]
     if not words:
         raise NotUnderstoodError("an empty command")
-    return Command(tuple(words), spaced_words(text, words, _tame))
+    return Command(tuple(words), command_words.spaced_words(text, words, _tame))
 
 
 def _tame(word: str) -> str:
@@ -251,7 +241,7 @@ def element(text: str, start: int, end: int) -> Word:
 
 def with_variables(value: str, start: int, end: int, *, splits: bool = False) -> Word:
     """A word in which compose fills in variables; two dollars are one. In a command of one text they are split then."""
-    meaning, at = Meaning(), 0
+    meaning, at = command_words.Meaning(), 0
     while at < len(value):
         if value[at : at + 2] == "$$":
             meaning.add("$")

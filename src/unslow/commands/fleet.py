@@ -190,13 +190,13 @@ def _queries(request: FleetRequest) -> int:
 
 
 def _rules(request: FleetRequest) -> int:
-    from unslow.fleet.alerts import PAGES, long_rule_tests_text, rule_tests_text, rules_text
+    from unslow.fleet.alerts import PAGES, rule_tests_text, rules_text
 
     if request.format != "terminal":
         raise UserError("rules have one format: Prometheus YAML", "omit --json and --format")
     pages = request.pages or PAGES
-    tests = long_rule_tests_text if request.tests == "day" else rule_tests_text
-    _write(tests(pages=pages) if request.tests else rules_text(pages), request)
+    tests = request.tests and rule_tests_text(pages, long=request.tests == "day")
+    _write(tests or rules_text(pages), request)
     return 0
 
 

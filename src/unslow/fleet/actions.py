@@ -78,10 +78,9 @@ def report_on(fleet: Fleet, request: FleetSettings, progress: Progress, started_
 def fleet_exit_status(report: FleetReport) -> int:
     """1 where something is slow, failed or slower than its peers, 0 where what could be judged is normal, else 3."""
     verdicts = report.verdicts
-    odd = any(group.odd for group in report.peers)
-    if verdicts.get("slow", 0) or verdicts.get("failed", 0) or odd:
+    if verdicts.get("slow") or verdicts.get("failed") or any(group.odd for group in report.peers):
         return FOUND
-    return FINE if verdicts.get("normal", 0) else UNTOLD
+    return FINE if verdicts.get("normal") else UNTOLD
 
 
 def instance_report(request: FleetSettings, key: str, save: str, progress: Progress) -> Report:

@@ -6,19 +6,11 @@ from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
-from unslow.catalog.prometheus import (
-    Alert,
-    AlertTrial,
-    Condition,
-    alerts,
-    exporters_of,
-    recording_expression,
-    recordings,
-)
+from unslow.catalog import prometheus as catalog
 from unslow.facts.commands import Value, as_yaml
 from unslow.think.causes import all_causes, cause_ids
 
-PAGES = "docs/"  # Where the documentation is, unless somebody names its address: beside the rules, in the repository
+PAGES = "docs/"  # Where the documentation is, unless its address is given: beside the rules, in the repository
 RULE_FILE = "unslow.rules.yml"
 INTERVAL = "1m"
 TEST_INTERVAL, LONG_INTERVAL = "2m", "30m"
@@ -62,29 +54,17 @@ class AlertRule(NamedTuple):
     annotations: dict[str, str]
 
 
-class Group(NamedTuple):
-    """Rules that are evaluated one after the other."""
-
-    name: str
-    rules: tuple[Recording | AlertRule, ...]
-
-
-class ExpectedAlert(NamedTuple):
-    """An alert that must fire, with all its labels; the annotations only where their value is known."""
-
-    alert: str
-    labels: dict[str, str]
-    annotations: dict[str, str]
-
-
 class RuleTest(NamedTuple):
-    """Series of one cluster, and what fires there at each moment: all of it, but for alerts named in `beside`."""
+    """Series of one cluster, and what fires there at each moment: all of it, but for alerts named in `beside`.
+
+    The rules that fire have all the labels of the alert there, and annotations only where their value is known.
+    """
 
     cluster: str
     name: str
     series: dict[str, str]
     at: tuple[str, ...]
-    fired: tuple[ExpectedAlert, ...]
+    fired: tuple[AlertRule, ...]
     beside: tuple[str, ...]
 
     @property
@@ -104,10 +84,11 @@ class Texts(NamedTuple):
 
 def rules_text(pages: str = PAGES) -> str:
     """Recording and alert rules; `pages` is the address of the documentation that runbooks point to."""
-    groups = [(group.name, [_rule(rule) for rule in group.rules]) for group in rule_groups(pages)]
-    return _HEAD.format("") + as_yaml({
-        "groups": [{"name": name, "interval": INTERVAL, "rules": rules} for name, rules in groups]
-    })  # fmt: skip
+    groups = [
+        {"name": name, "interval": INTERVAL, "rules": [_rule(rule) for rule in rules]}
+        for name, rules in rule_groups(pages).items()
+    ]
+    return _HEAD.format("") + as_yaml({"groups": groups})
 
 
 def _rule(rule: Recording | AlertRule) -> Value:
@@ -118,26 +99,26 @@ def _rule(rule: Recording | AlertRule) -> Value:
     return {"alert": rule.alert, "expr": rule.expr, "for": rule.hold, **told}
 
 
-def rule_groups(pages: str = PAGES) -> tuple[Group, ...]:
-    """All of them: what is computed ahead, in its order, then the alerts."""
-    groups = []
-    for name, group in recordings().items():
+def rule_groups(pages: str = PAGES) -> dict[str, tuple[Recording | AlertRule, ...]]:
+    """The rules that are evaluated one after the other, by group: what is computed ahead, in its order, then alerts."""
+    groups: dict[str, tuple[Recording | AlertRule, ...]] = {}
+    for name, group in catalog.recordings().items():
         ways = [(rule.record, way) for rule in group.rules for way in rule.ways]
-        rules = (Recording(record, fill_rule(recording_expression(group, way)), way.labels) for record, way in ways)
-        groups.append(Group(f"unslow_{name}", tuple(rules)))
+        rules = [
+            Recording(record, fill_rule(catalog.recording_expression(group, way)), way.labels) for record, way in ways
+        ]
+        groups[f"unslow_{name}"] = tuple(rules)
     seen: list[AlertRule] = []
     found: list[AlertRule] = []
-    for name, alert in alerts().items():
+    for name, alert in catalog.alerts().items():
         about = [c for c in cause_ids() if c not in alert.left_out] if alert.every_cause else [alert.cause]
         heap = found if alert.every_cause else seen
         heap += [_alert_rule(name, alert, cause, condition, pages) for cause in about for condition in alert.conditions]
-    return (*groups, Group("unslow_alerts", tuple(seen)), Group("unslow_findings", tuple(found)))
+    return groups | {"unslow_alerts": tuple(seen), "unslow_findings": tuple(found)}
 
 
-def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages: str) -> AlertRule:
-    said = texts_of(cause) if cause else None
-    title, what, to_do = (said.title, said.what, said.to_do) if said else (alert.title, alert.text, alert.to_do)
-    why = f" {said.why}" if said else ""
+def _alert_rule(name: str, alert: catalog.Alert, cause: str, condition: catalog.Condition, pages: str) -> AlertRule:
+    said = texts_of(cause) if cause else Texts(alert.title, alert.text, "", alert.to_do)
     told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
     return AlertRule(
         id=name,
@@ -146,15 +127,15 @@ def _alert_rule(name: str, alert: Alert, cause: str, condition: Condition, pages
         hold=condition.hold or alert.hold,
         labels={label: value for label, value in told.items() if value},
         annotations={
-            "summary": f"{title}: {alert.where}",
-            "description": f"{what} {alert.value}{why}",
-            "what_to_do": to_do,
+            "summary": f"{said.title}: {alert.where}",
+            "description": f"{said.what} {alert.value}" + (f" {said.why}" if cause else ""),
+            "what_to_do": said.to_do,
             "runbook_url": page_link(pages, f"reference/causes/{cause}" if cause else f"how_to/alerts#{name}"),
         },
     )
 
 
-def alert_name(name: str, alert: Alert, cause: str) -> str:
+def alert_name(name: str, alert: catalog.Alert, cause: str) -> str:
     """Such as UnslowGpuThermalThrottling: by the cause where it is one for each."""
     return "Unslow" + "".join(word.capitalize() for word in (cause if alert.every_cause else name).split("_"))
 
@@ -176,7 +157,7 @@ def fill_rule(expr: str, **words: str) -> str:
 def _labels_of_engines() -> dict[str, str]:
     """By `sglang_own` and `sglang_same`, the labels of an engine beside the model, as the fleet knows them."""
     found: dict[str, str] = {}
-    for name, one in exporters_of("engine").items():
+    for name, one in catalog.exporters_of("engine").items():
         found[f"{name}_own"] = ", ".join(label for label in one.own if label not in one.labels.get("model", ()))
         found[f"{name}_same"] = ", ".join(one.same)
     return found
@@ -208,20 +189,15 @@ def _line(text: str) -> str:
 
 def not_alerted() -> dict[str, str]:
     """Causes that no alert tells of, with the reason."""
-    return {cause: why for alert in alerts().values() for cause, why in alert.left_out.items()}
+    return {cause: why for alert in catalog.alerts().values() for cause, why in alert.left_out.items()}
 
 
-def rule_tests_text(pages: str = PAGES) -> str:
-    """What `promtool test rules` reads: every alert with its fault and its near misses, within an hour."""
-    return _tests([test for test in rule_tests(pages) if not test.is_long], TEST_INTERVAL)
+def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
+    """What `promtool test rules` reads: every alert with its fault and its near misses.
 
-
-def long_rule_tests_text(pages: str = PAGES) -> str:
-    """The same of what takes hours, such as a comparison with yesterday."""
-    return _tests([test for test in rule_tests(pages) if test.is_long], LONG_INTERVAL)
-
-
-def _tests(tests: list[RuleTest], interval: str) -> str:
+    Those within an hour, or with `long` those that take hours, such as a comparison with yesterday.
+    """
+    tests = [test for test in rule_tests(pages) if test.is_long is long]
     beside = {name for test in tests for name in test.beside}
     every = [(one.alert, test.at[-1], one) for test in tests for one in test.fired]
     every.sort(key=lambda fired: fired[:2])
@@ -241,8 +217,8 @@ def _tests(tests: list[RuleTest], interval: str) -> str:
     }
     whole: Value = {
         "rule_files": [RULE_FILE],
-        "evaluation_interval": interval,
-        "group_eval_order": [group.name for group in rule_groups()],
+        "evaluation_interval": LONG_INTERVAL if long else TEST_INTERVAL,
+        "group_eval_order": list(rule_groups()),
         "tests": [fleet],
     }
     # What each cluster is there for, as promtool has no place for a name
@@ -267,16 +243,16 @@ def rule_tests(pages: str = PAGES) -> tuple[RuleTest, ...]:
 
     All of them are one fleet, each in a cluster of its own: so it shows too that none is seen in the place of another.
     """
-    rules = [rule for group in rule_groups(pages) for rule in group.rules if isinstance(rule, AlertRule)]
+    rules = [rule for group in rule_groups(pages).values() for rule in group if isinstance(rule, AlertRule)]
     return tuple(
         _test(f"{name}-{number}", name, trial, rules)
-        for name, alert in alerts().items()
+        for name, alert in catalog.alerts().items()
         for number, trial in enumerate(alert.trials, 1)
     )
 
 
-def _test(cluster: str, name: str, trial: AlertTrial, rules: list[AlertRule]) -> RuleTest:
-    alert = alerts()[name]
+def _test(cluster: str, name: str, trial: catalog.AlertTrial, rules: list[AlertRule]) -> RuleTest:
+    alert = catalog.alerts()[name]
     called = alert_name(name, alert, trial.cause)
     mine = [rule for rule in rules if rule.id == name and rule.alert == called]
     placed = {_fill_words(key, alert).replace("{", f'{{cluster="{cluster}", ', 1): v for key, v in trial.series.items()}
@@ -285,12 +261,12 @@ def _test(cluster: str, name: str, trial: AlertTrial, rules: list[AlertRule]) ->
         rule = next(r for r in mine if not trial.seen_by or r.labels.get("seen_by") == trial.seen_by)
         labels = {"cluster": cluster} | dict(_LABEL.findall(_fill_words(told, alert))) | rule.labels
         texts = {name: render_annotation(text, labels, trial.says) for name, text in rule.annotations.items()}
-        fired.append(ExpectedAlert(rule.alert, labels, texts if trial.says else {}))
-    beside = tuple(alert_name(other, alerts()[other], "") for other in trial.beside)
+        fired.append(rule._replace(labels=labels, annotations=texts if trial.says else {}))
+    beside = tuple(alert_name(other, catalog.alerts()[other], "") for other in trial.beside)
     return RuleTest(cluster, trial.name, placed, trial.at, tuple(fired), beside)
 
 
-def _fill_words(text: str, alert: Alert) -> str:
+def _fill_words(text: str, alert: catalog.Alert) -> str:
     return _WORD.sub(lambda m: alert.words[m[1]], text)
 
 

@@ -4,16 +4,8 @@ import json
 import re
 from typing import Any
 
-from unslow.catalog.prometheus import Panel, Query, Row, alerts, dashboard_rows, recordings
-from unslow.fleet.alerts import (
-    RULE_FILE,
-    alert_name,
-    fill_rule,
-    long_rule_tests_text,
-    not_alerted,
-    rule_tests_text,
-    rules_text,
-)
+from unslow.catalog import prometheus as catalog
+from unslow.fleet import alerts
 from unslow.think.causes import all_causes
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -63,7 +55,7 @@ def dashboard_text(pages: str = SERVED) -> str:
         "templating": {"list": _variables(f"{pages.rstrip('/')}/")},
         "annotations": {"list": annotations},
         "links": [],
-        "panels": lay_out_panels(dashboard_rows()),
+        "panels": lay_out_panels(catalog.dashboard_rows()),
     }
     return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
 
@@ -73,21 +65,21 @@ def _variables(pages: str) -> list[dict[str, Any]]:
     written = {"text": pages, "value": pages}
     return [
         source,
-        _label_variable("cluster", "Cluster", f"label_values({_ENGINES}}}, cluster)"),
-        _label_variable("model", "Model", f'label_values({_ENGINES}, cluster=~"$cluster"}}, model)'),
-        _label_variable(
-            "instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster", model=~"$model"}}, instance)'
-        ),
+        _label_variable("cluster", ""),
+        _label_variable("model", ', cluster=~"$cluster"'),
+        _label_variable("instance", ', cluster=~"$cluster", model=~"$model"'),
         {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
     ]
 
 
-def _label_variable(name: str, label: str, query: str) -> dict[str, Any]:
+def _label_variable(name: str, matchers: str) -> dict[str, Any]:
     """Any number of values of a label; all of them where nothing is chosen, also where a series lacks the label."""
+    query = f"label_values({_ENGINES}{matchers}}}, {name})"
     asked = {"query": query, "refId": f"variable-{name}"}
     every = {"text": ["All"], "value": ["$__all"]}
     return {
-        "name": name, "label": label, "type": "query", "datasource": SOURCE, "query": asked, "definition": query,
+        "name": name, "label": name.capitalize(), "type": "query", "datasource": SOURCE, "query": asked,
+        "definition": query,
         "multi": True, "includeAll": True, "allValue": ".*", "refresh": 2, "sort": 1, "current": every,
     }  # fmt: skip
 
@@ -99,7 +91,7 @@ def _annotation(name: str, expr: str, title: str, text: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def lay_out_panels(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+def lay_out_panels(rows: tuple[catalog.Row, ...]) -> list[dict[str, Any]]:
     """All panels with a place of their own, each row under its heading; a closed row holds its panels itself."""
     panels: list[dict[str, Any]] = []
     top = 0
@@ -122,7 +114,7 @@ def lay_out_panels(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
     return panels
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel(panel: catalog.Panel) -> dict[str, Any]:
     own = [_OWN.search(query.expr) for query in panel.queries]
     needs = " Needs `unslow exporter`." if own and all(own) else ""
     named = {"title": panel.title, "description": f"{panel.why}{needs}"}
@@ -134,24 +126,19 @@ def _panel(panel: Panel) -> dict[str, Any]:
     return named | shown | _panel_style(panel)
 
 
-def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
+def _target(query: catalog.Query, number: int, panel: catalog.Panel) -> dict[str, Any]:
     expr = query.expr
     for word, matchers in _MATCHERS.items():
         expr = expr.replace("{" + word, "{" + matchers)
-    at_once = panel.kind != "timeseries"
+    at_once, form = panel.kind != "timeseries", "table" if panel.kind == "table" else "time_series"
     target = {"refId": chr(ord("A") + number), "datasource": SOURCE, "expr": expr, "legendFormat": query.legend}
-    return target | {
-        "instant": at_once,
-        "range": not at_once,
-        "format": "table" if panel.kind == "table" else "time_series",
-    }
+    return target | {"instant": at_once, "range": not at_once, "format": form}
 
 
-def _panel_style(panel: Panel) -> dict[str, Any]:
+def _panel_style(panel: catalog.Panel) -> dict[str, Any]:
     if panel.kind == "table":
-        titles = {
-            name: {"text": cause.title, "index": number} for number, (name, cause) in enumerate(all_causes().items())
-        }
+        causes = enumerate(all_causes().items())
+        titles = {name: {"text": cause.title, "index": number} for number, (name, cause) in causes}
         link = {"title": "What it means and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
         overrides = [
             _override("cause", "mappings", [{"type": "value", "options": titles}]),
@@ -165,24 +152,17 @@ def _panel_style(panel: Panel) -> dict[str, Any]:
             "transformations": [{"id": "organize", "options": tidy}],
         }
     if panel.kind == "stat":
-        coloured = [
-            _override(verdict, "color", {"mode": "fixed", "fixedColor": colour})
-            for verdict, colour in _VERDICTS.items()
-        ]
+        fixed = {verdict: {"mode": "fixed", "fixedColor": colour} for verdict, colour in _VERDICTS.items()}
+        coloured = [_override(verdict, "color", colour) for verdict, colour in fixed.items()]
         return {"fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": coloured}, "options": _STAT}
     most = {} if panel.most is None else {"max": panel.most}
     custom: dict[str, Any] = {"fillOpacity": 10, "showPoints": "never"}
     defaults = {"unit": panel.unit, "min": 0, **most, "custom": custom}
     if panel.alert_at:
         custom["thresholdsStyle"] = {"mode": "dashed"}
-        # One line; the first step is everything below it
-        defaults["thresholds"] = {
-            "mode": "absolute",
-            "steps": [
-                {"color": "transparent", "value": None},
-                {"color": "orange", "value": float(fill_rule(panel.alert_at))},
-            ],
-        }
+        line = {"color": "orange", "value": float(alerts.fill_rule(panel.alert_at))}
+        below = {"color": "transparent", "value": None}  # the first step is everything below the line
+        defaults["thresholds"] = {"mode": "absolute", "steps": [below, line]}
     return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _SERIES}
 
 
@@ -193,9 +173,9 @@ def _override(field: str, name: str, value: object) -> dict[str, Any]:
 def fleet_files() -> dict[str, str]:
     """The files of deploy/prometheus by name."""
     return {
-        RULE_FILE: rules_text(),
-        "unslow.tests.yml": rule_tests_text(),
-        "unslow.long.tests.yml": long_rule_tests_text(),
+        alerts.RULE_FILE: alerts.rules_text(),
+        "unslow.tests.yml": alerts.rule_tests_text(),
+        "unslow.long.tests.yml": alerts.rule_tests_text(long=True),
         "unslow.dashboard.json": dashboard_text(),
     }
 
@@ -203,19 +183,20 @@ def fleet_files() -> dict[str, str]:
 def alert_blocks() -> dict[str, str]:
     """The generated parts of docs/how_to/alerts.md by the name of their block."""
     rows = []
-    for name, alert in alerts().items():
+    for name, alert in catalog.alerts().items():
         page = f"[`{alert.cause}`](../reference/causes/{alert.cause}.md)" if alert.cause else f"[below](#{name})"
-        called = alert_name(name, alert, alert.cause)
+        called = alerts.alert_name(name, alert, alert.cause)
         if not alert.every_cause:
             rows.append(f"| `{called}` | {page} | {alert.hold} | {alert.severity} | {alert.source} |")
     # Those that name no cause have their page here, where their runbooks lead
     apart = [
-        f'| <a id="{name}"></a>`{alert_name(name, one, "")}` | {one.text} | {one.to_do} |'
-        for name, one in alerts().items()
+        f'| <a id="{name}"></a>`{alerts.alert_name(name, one, "")}` | {one.text} | {one.to_do} |'
+        for name, one in catalog.alerts().items()
         if not one.cause and not one.every_cause
     ]
-    left_out = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in not_alerted().items()]
-    recorded = [f"| `{rule.record}` | {rule.why} |" for group in recordings().values() for rule in group.rules]
+    untold = alerts.not_alerted().items()
+    left_out = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in untold]
+    recorded = [f"| `{rule.record}` | {rule.why} |" for group in catalog.recordings().values() for rule in group.rules]
     return {
         "alerts": _table(("alert", "cause", "after", "severity", "where its numbers come from"), rows),
         "alerts apart": _table(("alert", "what it means", "what to do"), apart),

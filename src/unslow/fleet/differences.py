@@ -179,8 +179,7 @@ def _relevance(path: str, value: Scalar, usual: Usual, shared: Mapping[str, int]
 
 def usual_facts(peers: Sequence[Mapping[str, Scalar]]) -> dict[str, Usual]:
     """By path, what the peers have in common; facts in which they don't agree, or that few tell, are not there."""
-    step = max(1, math.ceil(len(peers) / MOST_PEERS))
-    chosen = peers[::step]
+    chosen = peers[:: max(1, math.ceil(len(peers) / MOST_PEERS))]
     columns: dict[str, list[Scalar]] = {}
     for facts in chosen:
         for path, (_, value) in comparable_facts(facts).items():

@@ -9,17 +9,7 @@ import msgspec
 from unslow.commands._output import color, write
 from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.watch import WatchRequest
-from unslow.live.panels import (
-    NO_SERVER,
-    ONLY_LOOKS,
-    PHASE_WORDS,
-    cpu_words,
-    device_words,
-    expected_words,
-    panel_rows,
-    speed_words,
-    suspicion_words,
-)
+from unslow.live import panels
 from unslow.live.rows import ASCII, BLOCKS, Glyphs, is_unicode
 from unslow.live.tick import Tick
 from unslow.live.watcher import Watcher, WatchThread, checked_request, ticks, watched_host
@@ -40,16 +30,15 @@ class PlainLines:
 
     def lines(self, tick: Tick) -> list[str]:
         if not tick.servers:
-            return self._new("server", NO_SERVER)
-        named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {ONLY_LOOKS}"
+            return self._new("server", panels.NO_SERVER)
+        named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {panels.ONLY_LOOKS}"
         lines = self._new("server", f"watching {named}") + self._new("state", self._state(tick))
-        lines += self._new("expected", expected_words(tick.speed))
-        if tick.speed.missing is not None:
-            missing = tick.speed.missing
+        lines += self._new("expected", panels.expected_words(tick.speed))
+        if missing := tick.speed.missing:
             lines += self._new("missing", f"no speed: {missing.why}. To get it: {missing.how_to_get}.")
-        if tick.suspicion is not None:
-            because = f". {tick.suspicion.because}" if tick.suspicion.because else ""
-            lines += self._new("suspicion", f"cause: {suspicion_words(tick.suspicion)}{because}")
+        if found := tick.suspicion:
+            because = f". {found.because}" if found.because else ""
+            lines += self._new("suspicion", f"cause: {panels.suspicion_words(found)}{because}")
         for number, note in enumerate(tick.notes):
             lines += self._new(f"note {number}", note)
         return [*lines, safe_text(self._numbers(tick))[:_MOST_COLUMNS]]
@@ -69,15 +58,15 @@ class PlainLines:
     def _numbers(self, tick: Tick) -> str:
         if tick.server.state == "gone":
             return f"{tick.at[11:19]} gone"
-        pieces = [PHASE_WORDS.get(tick.phases.now, tick.phases.now), speed_words(tick)]
+        pieces = [panels.PHASE_WORDS.get(tick.phases.now, tick.phases.now), panels.speed_words(tick)]
         if tick.requests.running is not None:
             pieces.append(f"{tick.requests.running:.0f} running")
         if tick.requests.waiting:
             pieces.append(f"{tick.requests.waiting:.0f} waiting")
         if tick.wall and tick.wall.parts and tick.phases.now in ("decode", "prefill"):
             pieces.append(f"time: {tick.wall.parts[0].part} {tick.wall.parts[0].share:.0%}")
-        pieces += [device_words(device, self._glyphs) for device in tick.devices]
-        pieces.append(cpu_words(tick.host))
+        pieces += [panels.device_words(device, self._glyphs) for device in tick.devices]
+        pieces.append(panels.cpu_words(tick.host))
         return f"{tick.at[11:19]} " + ", ".join(piece for piece in pieces if piece)
 
 
@@ -146,9 +135,9 @@ def _draw(watching: Watcher, request: WatchRequest, glyphs: Glyphs, system: Live
 def moment_text(tick: Tick, glyphs: Glyphs) -> str:
     """Everything that is known of one moment, each panel with its label."""
     lines, before = [], ""
-    for row in panel_rows(tick, (), _WIDTH, glyphs):
+    for row in panels.panel_rows(tick, (), _WIDTH, glyphs):
         label = row.panel if row.panel != before else ""
         before = row.panel
         lines.append(f"{label:<11}{row.text.plain}".rstrip())
     title = f"{tick.server.model} {tick.server.runtime} {tick.server.url}".strip()
-    return safe_text("\n".join([*([title] if title else []), *lines, ONLY_LOOKS]))
+    return safe_text("\n".join([*([title] if title else []), *lines, panels.ONLY_LOOKS]))

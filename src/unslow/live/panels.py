@@ -9,7 +9,6 @@ from unslow.live.rows import (
     Row,
     chart,
     cut_line,
-    fit_rows,
     gauge,
     label_rows,
     stack_parts,
@@ -40,9 +39,7 @@ Memory     weights, KV cache, buffers, other programs, free
 Host       CPUs, RAM, swap, disks
 
 q, Ctrl-C quit    p pause    up, down, left, right switch server    ? this page"""
-_SHORT = {
-    "Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Phases": "Phase", "Servers": "Srv",
-}  # fmt: skip
+_SHORT = {"Devices": "GPU", "Memory": "Mem", "Requests": "Reqs", "Phases": "Phase", "Servers": "Srv"}
 _FAR = 0.8  # Of the low end of what is expected: a speed below it is shown as bad
 _FEWEST_CHART_ROWS, _MOST_CHART_ROWS = 3, 8
 _PHASE_STYLES = {"decode": "green", "prefill": "cyan", "queue": "yellow", "load": "yellow", "idle": "dim"}
@@ -64,11 +61,12 @@ def screen_lines(
     words = f"{ONLY_LOOKS}  {KEYS}{more}"
     if len(words) > width:
         words = f"Read-only. {KEYS}{more}"
-    title, foot = (
-        _title(tick, width, glyphs, paused=paused),
-        cut_line(style_text((words, "dim")), width, glyphs.ellipsis),
-    )
-    rows = fit_rows(panel_rows(tick, history, width, glyphs), height - 2)
+    title = _title(tick, width, glyphs, paused=paused)
+    foot = cut_line(style_text((words, "dim")), width, glyphs.ellipsis)
+    every = panel_rows(tick, history, width, glyphs)
+    # Where they do not fit, those of the highest rank are left out first
+    kept = sorted(range(len(every)), key=lambda at: (every[at].rank, at))[: max(0, height - 2)]
+    rows = [every[at] for at in sorted(kept)]
     drawn = chart_rows(tick.speed, history, width, height - 2 - len(rows), glyphs)
     after = max((at for at, row in enumerate(rows) if row.panel == SPEED), default=-1) + 1
     rows[after:after] = drawn
@@ -221,11 +219,8 @@ def suspicion_rows(tick: Tick, width: int) -> list[Row]:
     rows += [Row(SUSPICION, style_text((line, _KINDS[found.kind])), 2) for line in more]
     if found.because:
         rows += [Row(SUSPICION, style_text(line), 3 + at) for at, line in enumerate(wrap_words(found.because, wide, 4))]
-    if found.fix:
-        rows += [
-            Row(SUSPICION, style_text((line, "cyan")), 10 + at)
-            for at, line in enumerate(wrap_words(found.fix, wide, 3))
-        ]
+    fix = wrap_words(found.fix, wide, 3) if found.fix else []
+    rows += [Row(SUSPICION, style_text((line, "cyan")), 10 + at) for at, line in enumerate(fix)]
     if found.command:  # whole on a row of its own: half a line must not look like one to copy
         rows += [Row(SUSPICION, style_text((found.command, "cyan")), 10)]
     return rows
@@ -270,10 +265,8 @@ def request_rows(tick: Tick) -> list[Row]:
     waiting = "queue not reported" if requests.waiting is None else f"{requests.waiting:.0f} waiting"
     style = "bold yellow" if requests.waiting else ""
     rows = [Row(REQUESTS, style_text(f"{requests.running:.0f} running, ", (waiting, style)), 1)]
-    return [
-        *rows,
-        *(Row(REQUESTS, style_text(request_words(one)), 8 + at) for at, one in enumerate(requests.each[:16])),
-    ]
+    rows += [Row(REQUESTS, style_text(request_words(one)), 8 + at) for at, one in enumerate(requests.each[:16])]
+    return rows
 
 
 def request_words(one: RequestNow) -> str:
@@ -345,9 +338,8 @@ def host_rows(tick: Tick) -> list[Row]:
     host = tick.host
     rows = [Row(HOST, style_text(cpu_words(host)), 1)] if host.busy_cpus is not None else []
     if host.throttled:
-        rows.append(
-            Row(HOST, style_text((f"throttled by its CPU quota {host.throttled:.0%} of the time", "bold yellow")), 2)
-        )
+        throttled = f"throttled by its CPU quota {host.throttled:.0%} of the time"
+        rows.append(Row(HOST, style_text((throttled, "bold yellow")), 2))
     if words := io_words(host):
         swaps = (host.swap_in_bytes_per_s or 0) > _MB
         rows.append(Row(HOST, style_text((words, "bold yellow" if swaps else "")), 5))

@@ -1,4 +1,4 @@
-"""Rows of the screen with their bars and sparklines, and which of them are left out where it is small."""
+"""Rows of the screen with their bars and sparklines; the larger the rank of a row, the sooner it is left out."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ WIDE_FROM, WIDE, NARROW = 60, 11, 6
 
 
 class Row(NamedTuple):
-    """One row under the label of its panel; the larger its rank, the sooner it is left out."""
+    """One row under the label of its panel."""
 
     panel: str
     text: Text
@@ -56,12 +56,6 @@ ASCII = Glyphs(
     degrees="C",
     chosen=">",
 )
-
-
-def fit_rows(rows: Sequence[Row], height: int) -> list[Row]:
-    """As many rows as there is room for, in their order, those of the highest rank left out first."""
-    keep = sorted(range(len(rows)), key=lambda at: (rows[at].rank, at))[: max(0, height)]
-    return [rows[at] for at in sorted(keep)]
 
 
 def label_rows(rows: Iterable[Row], width: int, ellipsis: str) -> list[Text]:

@@ -28,11 +28,9 @@ class Source(Protocol):
 
     def tick(self) -> Tick:
         """What there is to show now; must not wait for anybody."""
-        ...
 
     def choose(self, step: int) -> None:
         """Another server, so many places further."""
-        ...
 
 
 class LiveScreen(App[None]):

@@ -286,10 +286,8 @@ def bars_of(
     on_gpus: list[list[MemoryPart]] = [[] for _ in gpus]
     on_host: list[MemoryPart] = []
     if not isinstance(case.runtime.memory.buffers, Known) and whole and len(devices) == len(gpus):
-        on_gpus, on_host = (
-            list(map(_own_parts, devices)),
-            [part for bar in laid if bar.is_host for part in _own_parts(bar)],
-        )
+        on_gpus = [_own_parts(bar) for bar in devices]
+        on_host = [part for bar in laid if bar.is_host for part in _own_parts(bar)]
     bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
     host = _host_bar(case, ram, on_host)
     return (*bars, host) if host else tuple(bars)

@@ -105,8 +105,7 @@ class Watch(ContextDecorator):
         """Look at the model and the machine now, judge, and show the report unless asked to be quiet."""
         # The same questions in the same order as `replayed` asks them
         calls = self._system.ask(CALLS, lambda: msgspec.to_builtins([c._asdict() for c in self.timer.calls]))
-        snapshot = read_watched(self._system, calls, lambda: read_model(self._system, self.model))
-        self.snapshot = _with_cpus(snapshot, self._system, self._before, _sample(self._system))
+        self.snapshot = read_watched(self._system, self._before, calls, lambda: read_model(self._system, self.model))
         self.report = add_notes(with_fix_commands(diagnose(self.snapshot), self.snapshot), self.snapshot)
         if not self._quiet and sys.stderr is not None:
             from unslow.commands._formats import render  # noqa: PLC0415 (only where something is shown)
@@ -132,13 +131,11 @@ def is_model(target: Any) -> bool:
 def replay_watch(system: System) -> Snapshot:
     """The snapshot of a model that was watched when this was recorded."""
     before = _sample(system)
-    calls = system.ask(CALLS, list)
-    snapshot = read_watched(system, calls, lambda: read_model(system, None))
-    return _with_cpus(snapshot, system, before, _sample(system))
+    return read_watched(system, before, system.ask(CALLS, list), lambda: read_model(system, None))
 
 
-def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Snapshot:
-    """The snapshot of a watched model on this machine, live or recorded."""
+def read_watched(system: System, before: CpuSample | None, calls: Any, read: Callable[[], Subject]) -> Snapshot:
+    """The snapshot of a watched model on this machine, live or recorded; `before` is what the CPUs had done then."""
     machine, outcomes = read_machine(system)
     subject, done = read(), msgspec.convert(calls, list[_Call])
     streams = reported_fact(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
@@ -150,12 +147,22 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     if counted := done[1:] or done:  # the first of several warms caches and compiles
         completions = measured_fact(tuple(call.completion for call in counted), SOURCE)
         run = run_of_completions(completions, not_found("the load was not watched"))
+    taken_at, calibrations = system.now(), calibrations_of_machine(read_calibrations(system), machine)
+    after = _sample(system)
+    if before is not None and after is not None:
+        use = cpus_between(before, after, (read_own_pid(system),))
+        run = msgspec.structs.replace(
+            run,
+            own_cpus=measured_fact(use.excluded_cpus, "/proc"),
+            others_cpus=measured_fact(use.busy_cpus, "/proc"),
+            busiest_others=measured_fact(use.busiest, "/proc"),
+        )
     return Snapshot(
         unslow_version=__version__,
-        taken_at=system.now(),
+        taken_at=taken_at,
         machine=machine,
         subjects=(Subject(runtime=runtime, model=subject.model, run=run),),
-        calibrations=calibrations_of_machine(read_calibrations(system), machine),
+        calibrations=calibrations,
         probes=outcomes,
     )
 
@@ -165,20 +172,6 @@ def _sample(system: System) -> CpuSample | None:
         return read_cpu_sample(system)
     except LookError:
         return None
-
-
-def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, after: CpuSample | None) -> Snapshot:
-    if before is None or after is None:
-        return snapshot
-    use = cpus_between(before, after, (read_own_pid(system),))
-    subject = snapshot.subjects[0]
-    run = msgspec.structs.replace(
-        subject.run,
-        own_cpus=measured_fact(use.excluded_cpus, "/proc"),
-        others_cpus=measured_fact(use.busy_cpus, "/proc"),
-        busiest_others=measured_fact(use.busiest, "/proc"),
-    )
-    return msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=run),))
 
 
 def add_notes(report: Report, snapshot: Snapshot) -> Report:

@@ -9,20 +9,11 @@ from typing import Any
 
 import anyio
 from anyio import from_thread, to_thread
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    ToolAnnotations,
-)
-from mcp.types import Tool as Listed
 
 from unslow import __version__
 from unslow.facts.errors import UserError
@@ -62,15 +53,17 @@ def server_for(allowed: Permissions) -> Server[dict[str, Any]]:
     tools = tools_for(allowed)
     one_at_a_time = anyio.CapacityLimiter(1)  # two measurements at once would slow each other down
 
-    async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[listed_tools(tool) for tool in tools.values()])
+    async def list_tools(
+        _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[listed_tools(tool) for tool in tools.values()])
 
-    async def call_tool(context: ServerRequestContext[Any], asked: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: ServerRequestContext[Any], asked: types.CallToolRequestParams) -> types.CallToolResult:
         if asked.name in _CHANGING and asked.name not in tools:
             why = "makes changes, which the user has not allowed (`unslow mcp --allow-apply`)"
-            raise MCPError(INVALID_PARAMS, f"{asked.name} {why}")
+            raise MCPError(types.INVALID_PARAMS, f"{asked.name} {why}")
         if asked.name not in tools:
-            raise MCPError(INVALID_PARAMS, f"unknown tool {asked.name!r}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {asked.name!r}")
         return await run_tool(tools[asked.name], asked.arguments or {}, context.session.report_progress, one_at_a_time)
 
     return Server(
@@ -79,13 +72,13 @@ def server_for(allowed: Permissions) -> Server[dict[str, Any]]:
     )  # fmt: skip
 
 
-def listed_tools(tool: Tool) -> Listed:
+def listed_tools(tool: Tool) -> types.Tool:
     """A tool as the protocol lists it."""
     reads = not tool.changes
-    hints = ToolAnnotations(
+    hints = types.ToolAnnotations(
         read_only_hint=reads, destructive_hint=tool.changes, idempotent_hint=reads, open_world_hint=False
     )
-    return Listed(
+    return types.Tool(
         name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.request),
         annotations=hints,
     )  # fmt: skip
@@ -93,9 +86,9 @@ def listed_tools(tool: Tool) -> Listed:
 
 async def run_tool(
     tool: Tool, arguments: Mapping[str, Any], report: Report, one_at_a_time: anyio.CapacityLimiter
-) -> CallToolResult:
+) -> types.CallToolResult:
     """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
-    told = ProgressNotifier(report, threading.Event())
+    told = ProgressNotifier(report)
     try:
         asked = tool.read_request(arguments)
 
@@ -111,12 +104,12 @@ async def run_tool(
         return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the traceback is in the server's log")
     finally:
         told.leave()
-    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.fields())
+    return types.CallToolResult(content=[types.TextContent(text=answer.text)], structured_content=answer.fields())
 
 
-def _wrong(message: str, hint: str) -> CallToolResult:
+def _wrong(message: str, hint: str) -> types.CallToolResult:
     words = safe_text(message) + (f"\nhint: {safe_text(hint)}" if hint else "")
-    return CallToolResult(content=[TextContent(text=words)], is_error=True)
+    return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
 
 
 class NobodyWaitsError(Exception):
@@ -126,8 +119,8 @@ class NobodyWaitsError(Exception):
 class ProgressNotifier(Observer):
     """Progress as notifications, and the end of what is measured when nobody waits for it."""
 
-    def __init__(self, report: Report, cancelled: threading.Event) -> None:
-        self._report, self._cancelled, self._share = report, cancelled, 0.0
+    def __init__(self, report: Report) -> None:
+        self._report, self._cancelled, self._share = report, threading.Event(), 0.0
         self._doors: list[ClosingSystem] = []
 
     def on_system(self, door: ClosingSystem) -> None:
@@ -137,7 +130,7 @@ class ProgressNotifier(Observer):
             door.stop_from_afar()
 
     def leave(self) -> None:
-        """Nobody waits any more: a server that reads a long prompt is hung up on."""
+        """The client waits no longer: a server that reads a long prompt is hung up on."""
         self._cancelled.set()
         for door in tuple(self._doors):
             door.stop_from_afar()

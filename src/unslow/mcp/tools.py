@@ -327,10 +327,8 @@ def _apply_plan(allowed: Permissions, plans: Plans, asked: Apply, _progress: Pro
     ready = prepare_change(system, plan, ApplyRequest(**same, api_key=_key()))
     if ready.planned is None:
         return Answer(ready.report, unslow.to_text(ready.report))
-    code = _code(ready.planned, asked.restart)
-    if asked.confirm is None:
-        return _confirmation("apply", ready.report, code)
-    _check_code(asked.confirm, code)
+    if unconfirmed := _ask_first("apply", ready.report, asked.confirm, ready.planned, asked.restart):
+        return unconfirmed
     check_allowed(ready)
     report = perform_change(system, ready, api_key=_key())
     if asked.restart:
@@ -351,10 +349,8 @@ def _taken_back(allowed: Permissions, asked: Undo, _progress: Progress) -> Answe
     before = would_undo(system, request)
     if before.outcome == "nothing":
         return Answer(before, unslow.to_text(before))
-    code = _code(before.changes, before.files, before.foreign)
-    if asked.confirm is None:
-        return _confirmation("undo", before, code)
-    _check_code(asked.confirm, code)
+    if unconfirmed := _ask_first("undo", before, asked.confirm, before.changes, before.files, before.foreign):
+        return unconfirmed
     report = undone(system, request._replace(change=before.changes[0].id))
     return Answer(report, unslow.to_text(report))
 
@@ -364,21 +360,16 @@ def _key() -> str:
     return os.environ.get("UNSLOW_API_KEY", "")
 
 
-def _confirmation(name: str, report: msgspec.Struct, code: str) -> Answer:
-    words = f'{_ASK.format(name=name)} confirm="{code}".'
-    return Answer(report, f"{unslow.to_text(report)}\n\n{words}", {"confirm": code})
-
-
-def _code(*parts: object) -> str:
-    """A code that no other change has."""
-    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
-
-
-def _check_code(given: str, code: str) -> None:
+def _ask_first(name: str, report: msgspec.Struct, given: str | None, *parts: object) -> Answer | None:
+    """The change, and a code that no other change has; None once the user has agreed to this very one."""
+    code = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
+    if given is None:
+        words = f'{_ASK.format(name=name)} confirm="{code}".'
+        return Answer(report, f"{unslow.to_text(report)}\n\n{words}", {"confirm": code})
     if given != code:
-        raise UserError(
-            "the change would differ from the confirmed one", "call it without `confirm` and review the change again"
-        )
+        hint = "call it without `confirm` and review the change again"
+        raise UserError("the change would differ from the confirmed one", hint)
+    return None
 
 
 def check_hosts(asked: object, allowed: Collection[str]) -> None:

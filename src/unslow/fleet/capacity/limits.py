@@ -285,8 +285,7 @@ def limit_by_cache(moments: Sequence[Moment]) -> Limit | None:
     shares = [(m.requests, m.cache_used) for m in moments if m.cache_used and m.cache_used >= _ENOUGH_CACHE]
     if len(shares) < FEWEST:
         return None
-    low, mid, high = spread(requests / used for requests, used in shares)
-    return Limit(CACHE, low, mid, high)
+    return Limit(CACHE, *spread(requests / used for requests, used in shares))
 
 
 def limit_by_slots(moments: Sequence[Moment], told: float | None) -> Limit | None:

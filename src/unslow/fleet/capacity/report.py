@@ -111,9 +111,8 @@ class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
-    parts += [
-        hanging_grid(Text("!", style="yellow"), Text(_statement_text(one), style="yellow")) for one in report.statements
-    ]
+    said = (Text(_statement_text(one), style="yellow") for one in report.statements)
+    parts += [hanging_grid(Text("!", style="yellow"), text) for text in said]
     if not report.rows:
         return Group(*parts)
     parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
@@ -125,13 +124,9 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
 
 
 def _markdown(report: CapacityReport) -> str:
-    label, text = capacity_summary(report)
-    lines = [
-        f"### {escape_markdown(label)} {escape_markdown(text)}",
-        "",
-        f"{escape_markdown(asked_words(report))}; {escape_markdown(taken_words(report))}.",
-        "",
-    ]
+    label, text = map(escape_markdown, capacity_summary(report))
+    asked, taken = escape_markdown(asked_words(report)), escape_markdown(taken_words(report))
+    lines = [f"### {label} {text}", "", f"{asked}; {taken}.", ""]
     lines += [f"> {escape_markdown(_statement_text(one))}" for one in report.statements]
     if report.rows:
         names = [column.name.capitalize() for column in _COLUMNS]
@@ -139,12 +134,8 @@ def _markdown(report: CapacityReport) -> str:
         cells = ([escape_markdown(cell).replace("|", "&#124;") for cell in _cells(row)] for row in report.rows)
         lines += [f"| {' | '.join(row)} |" for row in cells]
     for row in report.rows[:_MOST_DETAILS]:
-        lines += [
-            "",
-            f"**{escape_markdown(capacity_title(row))}**",
-            "",
-            *(f"- {escape_markdown(text)}" for text in details(row)),
-        ]
+        lines += ["", f"**{escape_markdown(capacity_title(row))}**", ""]
+        lines += [f"- {escape_markdown(text)}" for text in details(row)]
     return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
 
 

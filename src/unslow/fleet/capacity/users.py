@@ -16,27 +16,9 @@ from unslow.facts.errors import UserError
 from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.values import Known, Unknown, estimated_fact
 from unslow.fleet.actions import IN_PART
+from unslow.fleet.capacity import limits
 from unslow.fleet.capacity.curves import read_curves
-from unslow.fleet.capacity.limits import (
-    CACHE,
-    FARTHEST,
-    FIRST,
-    PLACES,
-    SPEED,
-    UNSEEN,
-    Extrapolation,
-    InstanceGroup,
-    Limit,
-    Seconds,
-    StepGrowth,
-    extrapolate,
-    first_tokens_of,
-    gaps_of,
-    limit_by_cache,
-    limit_by_seconds,
-    limit_by_slots,
-    tightest_limit,
-)
+from unslow.fleet.capacity.limits import Extrapolation, InstanceGroup, Limit, Seconds, limit_by_seconds, tightest_limit
 from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, CurvePoint, Goal, Step
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
@@ -190,14 +172,13 @@ def _notes(like: InstanceGroup, found: Capacity) -> Iterator[str]:
 
 def instance_capacity(like: InstanceGroup, goal: Goal, *, by_physics: bool = True) -> Capacity:
     """The answer for one instance of a group."""
-    gaps, firsts = gaps_of(like.moments), first_tokens_of(like.moments)
-    others = tuple(
-        limit for limit in (limit_by_cache(like.moments), limit_by_slots(like.moments, like.places)) if limit
-    )
+    gaps, firsts = limits.gaps_of(like.moments), limits.first_tokens_of(like.moments)
+    slots = limits.limit_by_slots(like.moments, like.places)
+    others = tuple(limit for limit in (limits.limit_by_cache(like.moments), slots) if limit)
     if not gaps or (goal.tokens_per_s is None and not firsts):
         return _physics_capacity(like, goal, others, by_physics=by_physics)
-    curve = extrapolate(gaps, step_growth(like.case) if like.case and by_physics else None)
-    until_first = extrapolate(firsts) if firsts else None
+    curve = limits.extrapolate(gaps, step_growth(like.case) if like.case and by_physics else None)
+    until_first = limits.extrapolate(firsts) if firsts else None
     limit = tightest_limit([*others, *goal_limits(curve, until_first, goal)])
     notes = (_FIRST_UNTOLD,) if goal.first_token_s is not None and not until_first else ()
     found = Capacity("measured", limit, "", curve, until_first, others=others, notes=notes)
@@ -209,19 +190,18 @@ def instance_capacity(like: InstanceGroup, goal: Goal, *, by_physics: bool = Tru
     if not curve.can_extrapolate:
         because = f"only loads of about {first:.0f} concurrent requests were measured, and they miss the goal"
         return found._replace(basis="cannot_tell", limit=None, because=because)
-    return found._replace(
-        basis="simulated", because=f"fewer than {first:.0f} concurrent requests per instance were never measured"
-    )
+    because = f"fewer than {first:.0f} concurrent requests per instance were never measured"
+    return found._replace(basis="simulated", because=because)
 
 
 def goal_limits(curve: Extrapolation, until_first: Extrapolation | None, goal: Goal) -> list[Limit]:
     """Where the speed and the first token leave the goal."""
-    limits = []
+    found = []
     if goal.tokens_per_s is not None:
-        limits.append(limit_by_seconds(curve.seconds, 1 / goal.tokens_per_s, SPEED, curve.farthest))
+        found.append(limit_by_seconds(curve.seconds, 1 / goal.tokens_per_s, limits.SPEED, curve.farthest))
     if goal.first_token_s is not None and until_first:
-        limits.append(limit_by_seconds(until_first.seconds, goal.first_token_s, FIRST, until_first.farthest))
-    return limits
+        found.append(limit_by_seconds(until_first.seconds, goal.first_token_s, limits.FIRST, until_first.farthest))
+    return found
 
 
 def _extrapolated_capacity(found: Capacity, limit: Limit, curve: Extrapolation) -> Capacity:
@@ -234,9 +214,9 @@ def _extrapolated_capacity(found: Capacity, limit: Limit, curve: Extrapolation) 
         return found._replace(basis="cannot_tell", limit=None, because=because)
     farther = limit.mid / curve.last
     how = "extrapolated from the measurements" + (" and physics" if curve.known_by_physics else "")
-    if limit.what == CACHE:
+    if limit.what == limits.CACHE:
         how += ", with the measured KV cache per request"
-    end = "; beyond that is unknown" if limit.what == UNSEEN else ""
+    end = "; beyond that is unknown" if limit.what == limits.UNSEEN else ""
     because = (
         f"{farther:.1f} times the highest measured load ({curve.last:.0f} concurrent requests per instance), {how}{end}"
     )
@@ -252,7 +232,8 @@ def _physics_capacity(like: InstanceGroup, goal: Goal, others: tuple[Limit, ...]
     step = step_seconds(like.case) if like.case and by_physics else unknown
     if isinstance(step, Unknown):
         return Capacity("cannot_tell", because=f"{few}; {step.why}")
-    limit = tightest_limit([*others, limit_by_seconds(step, 1 / goal.tokens_per_s, SPEED, MOST_REQUESTS_BY_PHYSICS)])
+    by_speed = limit_by_seconds(step, 1 / goal.tokens_per_s, limits.SPEED, MOST_REQUESTS_BY_PHYSICS)
+    limit = tightest_limit([*others, by_speed])
     notes = (_FIRST_UNSEEN,) if goal.first_token_s is not None else ()
     return Capacity("simulated", limit, f"{few}: predicted from physics alone", steps=step, others=others, notes=notes)
 
@@ -274,8 +255,9 @@ def points_of(found: Capacity) -> tuple[CurvePoint, ...]:
     if found.gaps:
         measured = [point(at.requests, (at.low_s, at.mid_s, at.high_s), at.samples) for at in found.gaps.points]
         last, end = found.gaps.last, found.limit.mid if found.limit else 0.0
-        farther = [n for n in (2 * last, FARTHEST * last) if n < end]  # what the answer rests on beyond the measured
-        farther += [min(end, FARTHEST * last)] if end > last else []
+        farthest = limits.FARTHEST * last
+        farther = [n for n in (2 * last, farthest) if n < end]  # what the answer rests on beyond the measured
+        farther += [min(end, farthest)] if end > last else []
         return (*measured, *(point(n, found.gaps.seconds(n)) for n in farther))
     if found.steps and found.limit:
         loads = [float(2**n) for n in range(_DOUBLINGS) if 2**n <= max(1.0, found.limit.high)]
@@ -290,26 +272,23 @@ def next_steps(like: InstanceGroup, goal: Goal, found: Capacity) -> tuple[Step, 
     gpus = like.gpus_each
     on = "" if not gpus else f" on {gpus} GPU{'' if gpus == 1 else 's'}"
     even = "" if like.instances == 1 else "assuming evenly balanced requests"
-    one_more = Step(
-        what=f"one more instance{on}",
-        gpus=gpus or 0,
-        users=whole_users(found.limit, 1),
-        basis=found.basis,
-        because=even,
-    )
+    users = whole_users(found.limit, 1)
+    one_more = Step(what=f"one more instance{on}", gpus=gpus or 0, users=users, basis=found.basis, because=even)
     return (one_more, *_twice_the_gpus_step(like, goal, found), *_more_slots_step(like, goal, found))
 
 
 def _twice_the_gpus_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
     """Every layer over twice as many GPUs: a step is shorter, by physics, and beside the weights is more room."""
     case, limit = like.case, found.limit
-    if case is None or limit is None or limit.what == UNSEEN or goal.tokens_per_s is None:
+    if case is None or limit is None or limit.what == limits.UNSEEN or goal.tokens_per_s is None:
         return  # where it is not known what ends it now, nor is what twice the GPUs would gain
     twice = with_twice_the_gpus(case)
     now, then = step_seconds(case), step_seconds(twice) if twice else None
     if isinstance(now, Unknown) or then is None or isinstance(then, Unknown):
         return
-    known, farthest = (found.gaps.seconds, found.gaps.farthest) if found.gaps else (now, FARTHEST * max(1.0, limit.mid))
+    known, farthest = now, limits.FARTHEST * max(1.0, limit.mid)
+    if found.gaps:
+        known, farthest = found.gaps.seconds, found.gaps.farthest
 
     def seconds(requests: float) -> tuple[float, float, float]:
         low, mid, high = (end_s * then(requests)[1] / now(requests)[1] for end_s in known(requests))
@@ -317,37 +296,29 @@ def _twice_the_gpus_step(like: InstanceGroup, goal: Goal, found: Capacity) -> It
 
     room, more = [], cache_growth(case)
     for other in found.others:
-        times = more if other.what == CACHE else 1.0
+        times = more if other.what == limits.CACHE else 1.0
         room.append(other._replace(low=other.low * times, mid=other.mid * times, high=other.high * times))
     # The first token as it is now: reading prompts gets faster too, by how much is not claimed
     prompts = msgspec.structs.replace(goal, tokens_per_s=None)
     first = goal_limits(found.gaps, found.firsts, prompts) if found.gaps else ()
-    ended = tightest_limit([*room, limit_by_seconds(seconds, 1 / goal.tokens_per_s, SPEED, farthest), *first])
+    ended = tightest_limit([*room, limit_by_seconds(seconds, 1 / goal.tokens_per_s, limits.SPEED, farthest), *first])
     gpus = like.gpus_each or len(case.machine.gpus.value_or(()))
-    yield Step(
-        what=f"an instance over {2 * gpus} GPUs instead of {gpus}",
-        gpus=gpus,
-        users=_gain(whole_users(ended, 1), whole_users(limit, 1)),
-        basis="simulated",
-        because=f"tensor parallel, predicted; then limited by: {ended.what}",
-    )
+    what = f"an instance over {2 * gpus} GPUs instead of {gpus}"
+    users = _gain(whole_users(ended, 1), whole_users(limit, 1))
+    because = f"tensor parallel, predicted; then limited by: {ended.what}"
+    yield Step(what=what, gpus=gpus, users=users, basis="simulated", because=because)
 
 
 def _more_slots_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
     """Where places end it and nothing else would yet, a setting buys users without any GPU."""
-    if found.limit is None or found.limit.what != PLACES or found.gaps is None:
+    if found.limit is None or found.limit.what != limits.PLACES or found.gaps is None:
         return
-    others = [limit for limit in found.others if limit.what != PLACES]
+    others = [limit for limit in found.others if limit.what != limits.PLACES]
     without = tightest_limit([*others, *goal_limits(found.gaps, found.firsts, goal)])
     more = _gain(whole_users(without, like.instances), whole_users(found.limit, like.instances))
     if more.mid > 0:
-        yield Step(
-            what="more slots on the same GPUs",
-            gpus=0,
-            users=more,
-            basis="simulated",
-            because=f"a setting; then limited by: {without.what}",
-        )
+        because = f"a setting; then limited by: {without.what}"
+        yield Step(what="more slots on the same GPUs", gpus=0, users=more, basis="simulated", because=because)
 
 
 def _gain(then: Range, now: Range) -> Range:
@@ -362,7 +333,7 @@ def whole_users(limit: Limit, instances: int) -> Range:
     return Range(low=min(low, mid), mid=mid, high=max(mid, high))
 
 
-def step_growth(case: CaseView) -> StepGrowth:
+def step_growth(case: CaseView) -> limits.StepGrowth:
     """How many times as long as for one request a step takes for so many; each load is worked out once."""
     times = cache(lambda users: case.speed.times_as_long(users, case.speed.depth))
     return lambda requests: times(max(1, round(requests)))
