@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.fleet.labels import plain_label, port_of, quick_key, short_name, without_port
+from unslow.fleet.labels import host_and_port, plain_label, quick_key, short_name
 
 
 def test_quick_key_includes_label_names():
@@ -21,7 +21,7 @@ def test_quick_key_includes_label_names():
     ],
 )
 def test_host_and_port_are_split(instance, host, port):
-    assert (without_port(instance), port_of(instance)) == (host, port)
+    assert host_and_port(instance) == (host, port)
 
 
 def test_short_names_exclude_ip_addresses():

@@ -144,19 +144,15 @@ def _plain_failures_allowed() -> Iterator[None]:
 
 def looks_of(path: str) -> Looks:
     """What a file has besides its bytes."""
-    seen = os.lstat(path)
+    now = os.lstat(path)
     # Access lists and labels too, where the file system keeps any
-    found: dict[str, bytes] = {}
+    more: dict[str, bytes] = {}
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # not every file system
             for name in os.listxattr(path, follow_symlinks=False):
-                found[name] = os.getxattr(path, name, follow_symlinks=False)
+                more[name] = os.getxattr(path, name, follow_symlinks=False)
     return Looks(
-        mode=stat.S_IMODE(seen.st_mode),
-        owner=seen.st_uid,
-        group=seen.st_gid,
-        modified_ns=seen.st_mtime_ns,
-        attributes=found,
+        mode=stat.S_IMODE(now.st_mode), owner=now.st_uid, group=now.st_gid, modified_ns=now.st_mtime_ns, attributes=more
     )
 
 

@@ -199,20 +199,18 @@ def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
     """
     tests = [test for test in rule_tests(pages) if test.is_long is long]
     beside = {name for test in tests for name in test.beside}
-    every = [(one.alert, test.at[-1], one) for test in tests for one in test.fired]
+    every = [(one.alert, test.at[-1], one) for test in tests for one in test.fired if one.alert not in beside]
     every.sort(key=lambda fired: fired[:2])
+    expected = {
+        called: [{"exp_labels": one.labels, "exp_annotations": one.annotations} for *_, one in alike]
+        for called, alike in groupby(every, lambda fired: fired[:2])
+    }
     fleet: Value = {
         "interval": "1m",
         "input_series": [{"series": name, "values": test.series[name]} for test in tests for name in test.series],
         "promql_expr_test": [_firing(test, at) for test in tests for at in test.at],
         "alert_rule_test": [
-            {
-                "eval_time": at,
-                "alertname": alert,
-                "exp_alerts": [{"exp_labels": one.labels, "exp_annotations": one.annotations} for *_, one in alike],
-            }
-            for (alert, at), alike in groupby(every, lambda fired: fired[:2])
-            if alert not in beside
+            {"eval_time": at, "alertname": alert, "exp_alerts": those} for (alert, at), those in expected.items()
         ],
     }
     whole: Value = {

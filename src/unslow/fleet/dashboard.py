@@ -140,10 +140,8 @@ def _panel_style(panel: catalog.Panel) -> dict[str, Any]:
         causes = enumerate(all_causes().items())
         titles = {name: {"text": cause.title, "index": number} for number, (name, cause) in causes}
         link = {"title": "What it means and how to fix it", "url": PAGE + "${__value.raw}.html", "targetBlank": True}
-        overrides = [
-            _override("cause", "mappings", [{"type": "value", "options": titles}]),
-            _override("cause", "links", [link]),
-        ]
+        mapped = [{"type": "value", "options": titles}]
+        overrides = [_override("cause", "mappings", mapped), _override("cause", "links", [link])]
         tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
         sort = [{"displayName": "number", "desc": True}]
         return {

@@ -16,10 +16,10 @@ from unslow.fleet.labels import (
     SubjectKey,
     find_by_names,
     first_of,
+    host_and_port,
     host_names,
     intern_labels,
     plain_label,
-    port_of,
     scope_of,
     subject_key,
 )
@@ -293,7 +293,7 @@ class Subjects:
         near = self._by_pod.all((space, pod), scope) if pod else []
         here = near or [one for name in names for one in self._by_host.all(name, scope)]
         mine = [one for one in dict.fromkeys(here) if one.info.get("runtime") == engine.runtime]
-        port = port_of(labels.get("instance", ""))
+        _, port = host_and_port(labels.get("instance", ""))
         exact = [one for one in mine if port and one.info.get("port") == port] or (mine if near else [])
         if len(exact) != 1:
             return None

@@ -147,14 +147,11 @@ def without_verdict_if_down(instance: Instance, down: str) -> Instance:
 
 def with_own_verdict(instance: Instance, member: Member) -> Instance:
     """Where a Prometheus can't tell, the verdict of the machine itself, which sees logs and processes."""
-    own = member.own
-    if instance.verdict != "cannot_tell" or own is None or not _is_fresh(own):
+    own, causes = member.own, all_causes()
+    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}
+    if instance.verdict != "cannot_tell" or own is None or not _is_fresh(own) or own.verdict not in words:
         return instance
-    if own.verdict not in ("slow", "normal", "failed"):
-        return instance
-    causes = all_causes()
     titles = "; ".join(causes[name].title if name in causes else name for name in instance.by_itself[:MOST_NAMED])
-    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[own.verdict]
     why = f": {titles}" if titles and own.verdict != "normal" else ""
     seen = {DECODE: own.speed_tokens_per_s} if own.speed_tokens_per_s else {}
     low, mid, high = own.expected_tokens_per_s or (0.0, 0.0, 0.0)
@@ -166,7 +163,7 @@ def with_own_verdict(instance: Instance, member: Member) -> Instance:
     return msgspec.structs.replace(
         instance,
         verdict=own.verdict,
-        summary=f"{words}, according to `unslow exporter` on its machine{why}.",
+        summary=f"{words[own.verdict]}, according to `unslow exporter` on its machine{why}.",
         measured=seen | instance.measured,
         expected=instance.expected if instance.expected.achievable else expected,
         **_exporter_loss(instance, own, member.window_s / 3600),

@@ -77,26 +77,20 @@ def subject_key(labels: Mapping[str, str]) -> SubjectKey:
 def host_names(labels: Mapping[str, str], joined: Labels) -> list[str]:
     """Every name that labels give a host, the most telling first."""
     found = [labels[name] for name in joined.host if labels.get(name)]
-    instance = without_port(labels.get("instance", ""))
+    instance, _ = host_and_port(labels.get("instance", ""))
     if instance not in _HERE or not found:  # every host calls itself so
         found.append(instance)
     return [plain_label(name) for name in dict.fromkeys(found) if name]
 
 
-def without_port(instance: str) -> str:
-    """The host of `host:port`, of `[::1]:port` and of an address with a scheme."""
-    host = instance.partition("://")[2] or instance
-    host = host.partition("/")[0]
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
-
-
-def port_of(instance: str) -> str:
-    """The port of `host:port`, where there is one."""
-    host = (instance.partition("://")[2] or instance).partition("/")[0]
-    port = host.rpartition(":")[2] if "]:" in host or host.count(":") == 1 else ""
-    return port if port.isdecimal() else ""
+def host_and_port(instance: str) -> tuple[str, str]:
+    """Both of `host:port`, of `[::1]:port` and of an address with a scheme; empty where there is none."""
+    place = (instance.partition("://")[2] or instance).partition("/")[0]
+    host = place.rpartition(":")[0] if place.count(":") == 1 else place
+    if place.startswith("["):
+        host = place[1:].partition("]")[0]
+    port = place.rpartition(":")[2] if "]:" in place or place.count(":") == 1 else ""
+    return host, port if port.isdecimal() else ""
 
 
 @lru_cache(2**16)

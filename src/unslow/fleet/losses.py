@@ -59,11 +59,9 @@ def loss_of(case: CaseView, report: SubjectReport, window_s: float, by_itself: S
     if report.verdict == "normal":
         return InstanceLoss(Loss(tokens_per_s=0.0, gpu_hours=0.0, idle_gpu_hours=idle), {})
     if report.verdict == "failed":
-        all_hours = None if gpus is None else gpus * hours
+        whole, idle = (None, None) if gpus is None else (gpus * hours, 0.0)
         because = "the model does not load, so its traffic is unknown"
-        return InstanceLoss(
-            Loss(gpu_hours=all_hours, idle_gpu_hours=0.0 if gpus is not None else None, because=because), {}
-        )
+        return InstanceLoss(Loss(gpu_hours=whole, idle_gpu_hours=idle, because=because), {})
     traffic = case.run.traffic.value_or(None)
     asked = traffic is None or traffic.waiting or traffic.tokens_per_s.value_or(0.0)
     if report.verdict == "cannot_tell" and worked == 0.0 and not asked:

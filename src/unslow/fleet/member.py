@@ -145,11 +145,8 @@ _ENOUGH = 50.0  # Of tokens: fewer say more of first tokens than of speed
 
 def engine_readings(raw: Raw, window_s: float) -> dict[str, Reading]:
     """The readings of `ENGINE` that can be told."""
-    found = {name: Reading(raw[name][1], raw[name][2]) for name in _AS_READ if name in raw}
-    means = {
-        name: Reading(raw[name][1], raw[name][2]) if name in raw else _quotient(raw, top, bottom)
-        for name, (top, bottom) in RATIOS.items()
-    }
+    found = {name: Reading(*raw[name][1:]) for name in _AS_READ if name in raw}
+    means = {name: Reading(*raw[name][1:]) if name in raw else _quotient(raw, *pair) for name, pair in RATIOS.items()}
     means |= {name: _quotient(raw, top, bottom, 0.0) for name, (top, bottom) in _BUSY.items()}
     for name, now in _BEFORE.items():
         top, bottom = (f"{now}_sum", f"{now}_count") if now in _MEANS else _BUSY[now]
@@ -192,10 +189,8 @@ def gpu_readings(raw: Raw) -> dict[str, Reading]:
     shares = {name: min(1.0, found[name].value) for name in _HELD if name in found}
     if told:
         # One that is not among the answers never was; nor one of a metric that counts less than the one that is there
-        shares = {
-            name: shares.get(name, 0.0) if (name in raw and raw[name][0] <= raw["reasons_told"][0]) else 0.0
-            for name in _HELD
-        }
+        there = [name for name in _HELD if name in raw and raw[name][0] <= raw["reasons_told"][0]]
+        shares = {name: shares[name] if name in there else 0.0 for name in _HELD}
     if braked and "power_throttled" in shares:
         shares["power_throttled"] = min(1.0, shares["power_throttled"] + braked.value)
     by = told.source.replace("last value in", "share of") if told else ""

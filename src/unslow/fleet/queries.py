@@ -108,6 +108,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         parts = [parse_matchers(self.match), parse_matchers(self.engines) if engines else ""]
         return ",".join(part for part in parts if part)
 
+    def fill(self, expression: str, *, engines: bool = False, ago_s: float = 0.0) -> str:
+        """The expression with the matchers and the window in it, `ago_s` before now."""
+        return fill_expression(expression, self.matchers(engines=engines), self.window_s, ago_s)
+
     def labels(self) -> Labels:
         """The labels to join by: those that the user names go before the usual ones."""
         usual, own = Labels(), {}
@@ -150,9 +154,8 @@ def all_queries(options: Options, there: Collection[str] | None = None) -> tuple
 def pack_query(name: str, options: Options, there: Collection[str]) -> Query:
     """One query for a few readings; its text is empty where nobody could answer it."""
     of, quantities, why = next((of, words.split(), why) for pack, of, words, why in PACKS if pack == name)
-    matchers = options.matchers(engines=of == "engine")
     terms = [
-        mark_series(_term(exporters()[part.exporter], part, matchers, options), mark)
+        mark_series(_term(exporters()[part.exporter], part, options), mark)
         for mark, part in parts(of, options.window_s).items()
         if part.exporter in there and _asked_by(exporters()[part.exporter], part.quantity) in quantities
     ]
@@ -182,12 +185,12 @@ def _asked_by(exporter: Exporter, quantity: str) -> str:
     return RATIOS[quantity][0]
 
 
-def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> str:
+def _term(exporter: Exporter, part: Part, options: Options) -> str:
     if part.quantity not in exporter.readings:
-        top, bottom = (_term(exporter, part._replace(quantity=one), matchers, options) for one in RATIOS[part.quantity])
+        top, bottom = (_term(exporter, part._replace(quantity=one), options) for one in RATIOS[part.quantity])
         return f"{top} / ({bottom} >= {LEAST:g})"
     fold, *texts = exporter.readings[part.quantity]
-    text = fill_expression(texts[part.rank], matchers, options.window_s)
+    text = options.fill(texts[part.rank], engines=exporter.of == "engine")
     if exporter.of == "gpu":  # which GPU it is takes few of its many labels
         return f"{fold} by ({', '.join(gpu_labels(exporter, options.labels()))}) ({text})"
     kept = ("verdict", "cause", "bound")  # they are what our own metrics tell
@@ -204,25 +207,22 @@ def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
 def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]:
     """All of them; the text of one that nobody could answer is empty."""
     yield there_query(options)
-    matchers, terms = options.matchers(engines=True), []
+    terms = []
     for name, one in _engines(there).items():
         own = [label for label in one.own if label not in one.labels.get("model", ())]
-        seen = fill_expression(f"count_over_time({one.anchor}{{}}[W])", matchers, options.window_s)
-        age = fill_expression(f"time() - timestamp({one.anchor}{{}})", matchers, options.window_s)
+        seen = options.fill(f"count_over_time({one.anchor}{{}}[W])", engines=True)
+        age = options.fill(f"time() - timestamp({one.anchor}{{}})", engines=True)
         terms += [mark_series(fold_series(seen, "max", [*own, *one.same]), f"{name}.samples")]
         terms += [mark_series(fold_series(age, "min", [*own, *one.same]), f"{name}.age")]
     yield Query("targets", "engine", any_of(terms), "all engines and their last scrape")
-    up = _of_engines("avg_over_time(up{}[W]) < 1", options, there)
-    yield Query("up", "engine", up, "failed scrapes")
+    yield Query("up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "failed scrapes")
     terms = []
     # Only of those that did: who is not among the answers did not, or does not tell
     if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
         terms.append(mark_series(f"max without (pid) ({found})", "starts"))
     for name, one in _engines(there).items():
         if one.counter:
-            falls = fill_expression(
-                f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s
-            )
+            falls = options.fill(f"resets({one.counter}{{}}[W]) > 0", engines=True)
             terms.append(mark_series(fold_series(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
     yield Query("starts", "engine", any_of(terms), "restarts within the window")
     for of, why in (("engine", "engine settings"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
@@ -261,51 +261,43 @@ def _engines(there: Collection[str]) -> dict[str, Exporter]:
 
 def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
     anchors = _anchors(options, there)
-    if not anchors:
-        return ""
-    return f"{fill_expression(expression, options.matchers(), options.window_s)} and on (job, instance) ({anchors})"
+    return f"{options.fill(expression)} and on (job, instance) ({anchors})" if anchors else ""
 
 
 def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
-    matchers = options.matchers(engines=True)
     names = [one.anchor for one in _engines(there).values()]
-    return " or ".join(
-        fill_expression(f"last_over_time({name}{{}}[W])", matchers, options.window_s, ago_s) for name in names
-    )
+    return " or ".join(options.fill(f"last_over_time({name}{{}}[W])", engines=True, ago_s=ago_s) for name in names)
 
 
 def _info(of: ExporterSubject, options: Options, there: Collection[str]) -> str:
-    matchers, terms = options.matchers(engines=of == "engine"), []
+    terms = []
     for name, one in exporters_of(of).items():
         if name in there and one.info:
-            info = fill_expression(one.info, matchers, options.window_s)
-            told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
-            terms.append(mark_series(told, name))
+            info = options.fill(one.info, engines=of == "engine")
+            if of == "gpu":  # beside which GPU it is, what it is and where: asked for once
+                joined, told = options.labels(), (label for labels in one.labels.values() for label in labels)
+                kept = dict.fromkeys((*gpu_labels(one, joined), *told, *joined.host))
+                info = f"max by ({', '.join(kept)}) ({info})"
+            terms.append(mark_series(info, name))
     return any_of(terms)
-
-
-def info_labels(exporter: Exporter, joined: Labels) -> list[str]:
-    """Those, and what it is and where: asked for once."""
-    told = (name for names in exporter.labels.values() for name in names)
-    return list(dict.fromkeys((*gpu_labels(exporter, joined), *told, *joined.host)))
 
 
 def _before(options: Options, there: Collection[str]) -> str:
     if not options.compare_s:
         return ""
-    matchers, terms = options.matchers(engines=True), []
+    terms = []
     for name, one in _engines(there).items():
         for quantity in one.before:
             fold, *texts = one.readings[quantity]
             for rank, text in enumerate(texts):
-                then = fill_expression(text, matchers, options.window_s, options.compare_s)
+                then = options.fill(text, engines=True, ago_s=options.compare_s)
                 terms.append(mark_series(fold_series(then, fold, one.own, one.same), f"{name}.{quantity}.{rank}"))
     return any_of(terms)
 
 
 def _in_pods(expression: str, options: Options, there: Collection[str], ago_s: float = 0.0) -> str:
     """Of all pods only those of engines; what kube-state-metrics tells under exported names among them."""
-    found = fill_expression(expression, options.matchers(), options.window_s, ago_s)
+    found = options.fill(expression, ago_s=ago_s)
     exported = _rename_label(_rename_label(found, "pod", "exported_pod"), "namespace", "exported_namespace")
     engines, labels = f"({_anchors(options, there, ago_s)})", options.labels()
     for name, usual in ((labels.pod[0], "pod"), (labels.namespace[0], "namespace")):
@@ -327,8 +319,7 @@ def _images(options: Options, there: Collection[str], ago_s: float | None = None
         by = ", ".join(("namespace", "pod", "container", "exported_container", "image", "image_spec", *SCOPE))
         terms.append(mark_series(f"group by ({by}) ({info})", "image"))
     if ago_s and "unslow" in there:
-        own = exporters()["unslow"].info
-        terms.append(mark_series(fill_expression(own, options.matchers(), options.window_s, ago_s), "unslow"))
+        terms.append(mark_series(options.fill(exporters()["unslow"].info, ago_s=ago_s), "unslow"))
     return any_of(terms)
 
 
@@ -404,14 +395,11 @@ def parse_matchers(text: str) -> str:
         one = _MATCHER.match(inner, at)
         if one is None or one[1] == "__name__":
             raise UserError(f"{inner[at : at + 40]!r} is not a label matcher", _EXAMPLE)
-        found.append(f"{one[1]}{one[2]}{_matcher_value(one)}")
+        value = next(value for value in one.groups()[2:] if value is not None)
+        if one[5] is None:
+            # An escape that PromQL does not know, such as those of patterns, is taken as written
+            value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
+        value = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+        found.append(f'{one[1]}{one[2]}"{value}"')
         at = one.end()
     return ",".join(found)
-
-
-def _matcher_value(one: re.Match[str]) -> str:
-    value = next(value for value in one.groups()[2:] if value is not None)
-    if one[5] is None:
-        # An escape that PromQL does not know, such as those of patterns, is taken as written
-        value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value, flags=re.DOTALL)
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t") + '"'

@@ -153,9 +153,8 @@ class Looker:
                 subject = self._measurements.with_measured_run(with_known_identity(post.watched.subject, found))
                 post.watched.refresh(seen, subject)
             else:
-                post = WatchedServer(
-                    self._system, seen, self._measurements.with_measured_run(found), self._request.watch
-                )
+                subject = self._measurements.with_measured_run(found)
+                post = WatchedServer(self._system, seen, subject, self._request.watch)
                 post.start()
             kept.append(post)
         self._seen, self._posts = seen, kept
@@ -308,8 +307,7 @@ class Measurements:
 
     def stop(self) -> None:
         """End a measurement that goes on."""
-        door = self._door
-        if door is not None:
+        if door := self._door:
             door.stop_from_afar()
 
 

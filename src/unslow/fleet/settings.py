@@ -82,9 +82,8 @@ def options_of(asked: FleetRequest) -> Options:
         compare_s = 0.0 if written == NO_COMPARISON else seconds_of(written, "--compare")
     if compare_s and not window_s <= compare_s <= LONGEST_COMPARE_S:
         hint = f"--compare {NO_COMPARISON} switches the comparison off"
-        raise UserError(
-            f"--compare must be between the window and {LONGEST_COMPARE_S / 86400:.0f}d (got {written or '1d'})", hint
-        )
+        most = f"{LONGEST_COMPARE_S / 86400:.0f}d"
+        raise UserError(f"--compare must be between the window and {most} (got {written or '1d'})", hint)
     return Options(window_s=window_s, compare_s=compare_s, match=asked.match, engines=asked.engines, join=asked.join)
 
 
@@ -124,9 +123,8 @@ class ExporterSettings(NamedTuple):
         if output and not once:
             raise UserError("-o needs --once", "without --once the metrics are served: see --listen")
         if once and asked.measure_every:
-            raise UserError(
-                "--measure-every cannot be combined with --once", "use unslow diagnose --format openmetrics"
-            )
+            hint = "use unslow diagnose --format openmetrics"
+            raise UserError("--measure-every cannot be combined with --once", hint)
         form = asked.format
         if form not in (None, "openmetrics", "text"):
             raise UserError(f"unknown format {form!r}", "try openmetrics or text")

@@ -11,19 +11,7 @@ from rich.text import Text
 from unslow.facts.commands import Place, parse_line
 from unslow.fleet.openmetrics import Family, Sample, families_text, gauge, label_value
 from unslow.fleet.report import FleetReport, Instance, Kind, Odd, PeerGroup, Statement
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    Column,
-    ReportKind,
-    clean_report,
-    command_text,
-    dim,
-    hanging_grid,
-    indent_text,
-    table_of,
-)
+from unslow.show import console
 from unslow.show.markdown import escape_markdown, prose
 from unslow.show.units import rate, span
 from unslow.think.causes import all_causes
@@ -46,8 +34,8 @@ _HARDLY_IDLE = 0.01  # Of the GPUs' time: what rounding and the gaps between two
 _LOOK_THERE = "run `unslow` on its machine: it reads settings, logs and other processes, which Prometheus lacks"
 _MARGIN = _GAP = 2
 _CAUSES = (
-    Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H/DAY", spare=1),
-    Column("WORST ON", right=False, spare=2),
+    console.Column("CAUSE", right=False), console.Column("INSTANCES"), console.Column("TOK/S LOST"),
+    console.Column("GPU-H/DAY", spare=1), console.Column("WORST ON", right=False, spare=2),
 )  # fmt: skip
 
 
@@ -62,11 +50,13 @@ def _parts(
     normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
-    word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
-    yield hanging_grid(Text(word, style=style), Text(fleet_headline(report), style="bold"))
+    word, style = f" {slow:,} SLOW ", console.RED
+    if not slow:
+        word, style = (" NORMAL ", console.GREEN) if sure else (untold, console.YELLOW)
+    yield console.hanging_grid(Text(word, style=style), Text(fleet_headline(report), style="bold"))
     if given := given_words(report):
-        yield dim(given)
-    yield dim(about_words(report))
+        yield console.dim(given)
+    yield console.dim(about_words(report))
     if report.causes:
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
@@ -80,20 +70,19 @@ def _parts(
     if report.untold:
         yield from ("", Text("Why some are undetermined", style="bold"))
         for because, count in list(report.untold.items())[:MOST_UNTOLD]:
-            yield indent_text(f"{count:,}: {because}")
+            yield console.indent_text(f"{count:,}: {because}")
     others = statement_lines(report, urgent=False)
     if others:
         yield from ("", Text("To learn more" if any(one.hint for one in others) else "Also", style="bold"))
     yield from (_statement(Text("  –"), one) for one in others)
     if command := next_command(report):
         yield from ("", Text("Full report of one instance", style="bold"))
-        yield command_text(command)
+        yield console.command_text(command)
 
 
 def _statement(mark: Text, one: Statement) -> RenderableType:
-    return hanging_grid(
-        mark, Text(f"{one.text}{concerned_words(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])
-    )
+    hint = [Text(one.hint, style="dim")] if one.hint else []
+    return console.hanging_grid(mark, Text(f"{one.text}{concerned_words(one)}"), *hint)
 
 
 def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
@@ -105,11 +94,10 @@ def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableT
         )
         for one in shown
     ]  # fmt: skip
-    wide = [
-        max(len(cell) for cell in (column.name, *cells)) + _GAP for column, *cells in zip(_CAUSES, *rows, strict=True)
-    ]
-    fits = sum(wide) <= width - _MARGIN  # the names of causes are worth more than that of an instance
-    return table_of(_CAUSES if fits else _CAUSES[:-1], rows, width - _MARGIN)
+    columns = zip(_CAUSES, *rows, strict=True)
+    wide = sum(max(len(cell) for cell in (column.name, *cells)) + _GAP for column, *cells in columns)
+    fits = wide <= width - _MARGIN  # the names of causes are worth more than that of an instance
+    return console.table_of(_CAUSES if fits else _CAUSES[:-1], rows, width - _MARGIN)
 
 
 def _instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[RenderableType]:
@@ -123,9 +111,9 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Itera
     why, command = fix_words(one)
     if why or command:
         lines.append(Text("Fix: " if one.findings else "Next: ", style="green").append(why, style="default"))
-    yield hanging_grid(Text(f"{number:>3}.", style="dim"), *lines)
+    yield console.hanging_grid(Text(f"{number:>3}.", style="dim"), *lines)
     if command:
-        yield command_text(command, 5)
+        yield console.command_text(command, 5)
 
 
 def _odd_lines(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
@@ -136,7 +124,7 @@ def _odd_lines(report: FleetReport, *, everything: bool) -> Iterator[RenderableT
     for group, one in odd:
         if group is not last:
             kind = (group.runtime, group.model, group.devices or "unknown devices")
-            yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
+            yield console.dim(f"{' · '.join(kind)}, {group.judged:,} compared")
             last = group
         yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
 
@@ -144,12 +132,12 @@ def _odd_lines(report: FleetReport, *, everything: bool) -> Iterator[RenderableT
 def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_INSTANCES) -> str:
     part = shown_part(report, top, everything=everything)
     slow = report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
-    lines = [*_markdown_head(part), *_markdown_causes(part, everything=everything), *_markdown_instances(part, slow)]
+    lines = [*_markdown_head(part, everything=everything), *_markdown_instances(part, slow)]
     lines += _markdown_rest(part, everything=everything)
     return "\n".join(lines).rstrip() + f"\n\n<sub>Written by unslow {escape_markdown(part.unslow_version)}.</sub>\n"
 
 
-def _markdown_head(report: FleetReport) -> Iterator[str]:
+def _markdown_head(report: FleetReport, *, everything: bool) -> Iterator[str]:
     for one in statement_lines(report, urgent=True):
         hint = f" {prose(one.hint)}" if one.hint else ""
         yield f"> **{prose(one.text)}**{escape_markdown(concerned_words(one))}{hint}"
@@ -159,9 +147,6 @@ def _markdown_head(report: FleetReport) -> Iterator[str]:
     if given := given_words(report):
         yield from ("", escape_markdown(given))
     yield from ("", f"From {escape_markdown(about_words(report))}.", "")
-
-
-def _markdown_causes(report: FleetReport, *, everything: bool) -> Iterator[str]:
     if not report.causes:
         return
     yield from ("| cause | instances | tok/s lost | GPU-hours/day | worst on |", "|---|--:|--:|--:|---|")
@@ -213,7 +198,7 @@ def _cell(text: str) -> str:
     return escape_markdown(text).replace("|", "\\|")
 
 
-def metrics_of(report: FleetReport) -> str:
+def metrics_of(report: FleetReport, **_: object) -> str:
     """No series of a single instance: those are in the Prometheus that was asked already.
 
     All are gauges, so that readers of the older text format, such as the textfile collector, take it as well.
@@ -257,14 +242,8 @@ def _seconds(hours: float | None) -> float | None:
     return None if hours is None else hours * _HOUR_S
 
 
-render_fleet = ReportKind(
-    FleetReport,
-    _parts,
-    markdown=_markdown,
-    openmetrics=lambda report, **_: metrics_of(report),
-    called="a fleet",
-    clean=False,
-    crop=False,
+render_fleet = console.ReportKind(
+    FleetReport, _parts, markdown=_markdown, openmetrics=metrics_of, called="a fleet", clean=False, crop=False
 )
 
 
@@ -273,7 +252,7 @@ def shown_part(report: FleetReport, top: int, *, everything: bool) -> FleetRepor
     most = MOST_OF_ALL if everything else top
     told = [one for one in report.instances if one.verdict in ("slow", "failed")]
     groups = tuple(group for group in report.peers if group.odd)
-    return clean_report(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
+    return console.clean_report(msgspec.structs.replace(report, instances=tuple(told[:most]), peers=groups[:most]))
 
 
 def statement_lines(report: FleetReport, *, urgent: bool) -> list[Statement]:
@@ -313,10 +292,8 @@ def fleet_headline(report: FleetReport) -> str:
 def about_words(report: FleetReport) -> str:
     """Whom it asked, over which time, and what that took."""
     whole = "" if report.complete else ", some responses incomplete"
-    return (
-        f"{report.prometheus} at {report.taken_at}, last {span(report.window_s)}: {report.queries} queries, "
-        f"{span(report.seconds)}{whole}"
-    )
+    taken = f"{report.queries} queries, {span(report.seconds)}{whole}"
+    return f"{report.prometheus} at {report.taken_at}, last {span(report.window_s)}: {taken}"
 
 
 def given_words(report: FleetReport) -> str:

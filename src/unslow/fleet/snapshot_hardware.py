@@ -61,22 +61,19 @@ class Readings:
         told = dict.fromkeys(self._readings[name].source for name in names if name in self._readings)
         return f"{SOURCE}: {'; '.join(told)}" if told else SOURCE
 
-    def fact(self, name: str, factor: float = 1.0) -> Fact[float]:
+    def fact(self, name: str) -> Fact[float]:
         """As Prometheus has it."""
-        found = self._readings.get(name)
-        return reported_fact(found.value * factor, _reading_source(found)) if found else self.missing(name)
+        return reported_fact(self._readings[name].value, self.source(name)) if name in self else self.missing(name)
 
     def count(self, name: str) -> Fact[int]:
         """A count or a size in bytes."""
-        found = self._readings.get(name)
-        if found is None or not 0 <= found.value <= LARGEST_COUNT:
-            return self.missing(name)
-        return reported_fact(round(found.value), _reading_source(found))
+        is_one = name in self and 0 <= self.value(name) <= LARGEST_COUNT
+        return reported_fact(round(self.value(name)), self.source(name)) if is_one else self.missing(name)
 
     def share(self, name: str) -> Fact[float]:
         """A part of one; what two clocks make a little more of it is one."""
-        found = self._readings.get(name)
-        return reported_fact(min(1.0, max(0.0, found.value)), _reading_source(found)) if found else self.missing(name)
+        found = self.fact(name)
+        return reported_fact(min(1.0, max(0.0, found.value)), found.source) if isinstance(found, Known) else found
 
     def estimate(self, value: Any, *names: str) -> Fact[Any]:
         """What follows from several."""
@@ -87,16 +84,11 @@ class Readings:
         return not_found(self._why or f"{SOURCE} has no {name.replace('_', ' ')} for it")
 
 
-def _reading_source(reading: Reading) -> str:
-    return f"{SOURCE}: {reading.source}"
-
-
 def machine_of(member: Member) -> Machine:
     """Means and extremes over the window; what a container may use belongs to the runtime."""
     told = Readings(member.host, member.missing.get("host", ""))
-    gpus: Fact[tuple[Gpu, ...]] = reported_fact(
-        tuple(_gpu(gpu) for gpu in gpus_of(member)), f"{SOURCE}: its GPU exporter"
-    )
+    seen = tuple(_gpu(gpu) for gpu in gpus_of(member))
+    gpus: Fact[tuple[Gpu, ...]] = reported_fact(seen, f"{SOURCE}: its GPU exporter")
     if not member.gpus:  # that no exporter reports one does not mean that there is none
         why = member.missing.get("gpus", f"{SOURCE} has no GPU data for it")
         gpus = not_found(why, "scrape a GPU exporter on its host, or run `unslow exporter` there")
@@ -197,13 +189,12 @@ def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
 
 def _idle_clock(told: Readings) -> Unknown | None:
     """Why means of its clock and its link say nothing; None where it worked nearly all the time."""
+    busy = told.value("busy")
     if "busy" not in told:
         return not_found("GPU utilization unknown, so its mean clock may include idle time")
-    if told.value("busy") >= BUSY_AT_WORK:
+    if busy >= BUSY_AT_WORK:
         return None
-    return not_found(
-        f"the GPU was idle for {1 - told.value('busy'):.0%} of the window, so its mean clock includes idle time"
-    )
+    return not_found(f"the GPU was idle for {1 - busy:.0%} of the window, so its mean clock includes idle time")
 
 
 # Over how many of its GPUs an engine cuts every layer.

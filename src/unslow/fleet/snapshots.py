@@ -23,16 +23,9 @@ from unslow.facts.run import Earlier, Run, Traffic
 from unslow.facts.runtime import IN_BATCHES, Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, not_found, reported_fact
+from unslow.fleet import snapshot_hardware as hardware
 from unslow.fleet.member import Member
-from unslow.fleet.snapshot_hardware import (
-    SOURCE,
-    Readings,
-    gpus_under_load,
-    host_readings,
-    machine_of,
-    offloaded_layers,
-    tensor_parallel,
-)
+from unslow.fleet.snapshot_hardware import SOURCE, Readings, host_readings
 from unslow.look.runtimes.vllm import cache_facts
 from unslow.think.blueprints import made_up, shape_of_blueprint
 
@@ -50,12 +43,12 @@ MORE, FEW = 1.5, 2.0  # Times as many requests at once: more of them slow each o
 
 def snapshot_of(member: Member, taken_at: str = "") -> Snapshot:
     """What a Prometheus could tell of one engine, its GPUs and its host, as facts."""
-    machine = machine_of(member)
+    machine = hardware.machine_of(member)
     model = model_named(member.model, member.runtime, member.info.get("unslow_quant", ""))
     engine = Readings(member.engine, member.missing.get("engine", ""))
     facts = _runtime_facts(member, engine)
-    cut = tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
-    facts |= offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
+    cut = hardware.tensor_parallel(member.runtime, machine.gpus.value_or(()), model, facts)
+    facts |= hardware.offloaded_layers(member.runtime, machine.gpus, model, share_at_work(engine) or 0.0)
     runtime = Runtime().with_facts(**facts, tensor_parallel=cut)
     subject = Subject(runtime=bound_facts(runtime), model=model, run=bound_facts(_run(member, engine)))
     return Snapshot(unslow_version=__version__, taken_at=taken_at, machine=bound_facts(machine), subjects=(subject,))
@@ -94,7 +87,7 @@ def _run(member: Member, engine: Readings) -> Run:
         request_s=reported_fact((whole.value,), whole.source) if isinstance(whole, Known) else whole,
         depth_tokens=depth,
         cpu_throttled_fraction=host.share("cpu_throttled"),
-        gpus=gpus_under_load(member),
+        gpus=hardware.gpus_under_load(member),
         earlier=earlier_of(member, engine),
         traffic=traffic_of(member, engine),
     )
@@ -203,9 +196,8 @@ def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
     if not name:
         unnamed = not_found("no label names the model it serves", LABEL_IT)
         return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
-    told = Model(
-        name=reported_fact(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name")
-    )
+    short = name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name
+    told = Model(name=reported_fact(short, f"{SOURCE}: model_name"))
     try:
         known = find_model(name[:_LONGEST_NAME])
         quant = told_quant or split_quant(name.rpartition("/")[2])[1]

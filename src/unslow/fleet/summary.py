@@ -147,14 +147,13 @@ def _causes_of(one: Instance) -> dict[str, None]:
 def _cause_count(cause: str, those: list[Instance]) -> CauseCount:
     most = sorted(those, key=lambda one: (-one.lost_by.get(cause, 0.0), one.key))
     # What an instance loses to this cause; None where nothing tells what it loses
+    lost = (None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0) for one in those)
     known = all_causes().get(cause)
     return CauseCount(
         cause=cause or "unexplained",
         title=known.title if known else NOT_EXPLAINED if cause == UNEXPLAINED else cause.replace("_", " "),
         instances=len(those),
-        tokens_per_s=sum_of_known(
-            (None if one.lost.tokens_per_s is None else one.lost_by.get(cause, 0.0)) for one in those
-        ),
+        tokens_per_s=sum_of_known(lost),
         gpu_hours=sum_of_known(_hours(one, cause) for one in those),
         worst=tuple(one.key for one in most[:MOST_NAMED]),
     )

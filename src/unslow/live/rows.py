@@ -34,27 +34,13 @@ class Glyphs(NamedTuple):
     chosen: str
 
 
+_KINDS: tuple[PartKind, ...] = ("weights", "kv", "compute", "stranger", "reserve", "free", "lacking")
+_SHADES, _LETTERS = (dict(zip(_KINDS, letters, strict=True)) for letters in ("█▓▒╳┼·!", "WKBor.!"))
 BLOCKS = Glyphs(
-    levels=" ▁▂▃▄▅▆▇█",
-    full="█",
-    line="─",
-    range="═",
-    end="┤",
-    parts={"weights": "█", "kv": "▓", "compute": "▒", "stranger": "╳", "reserve": "┼", "free": "·", "lacking": "!"},
-    ellipsis="…",
-    degrees="°C",
-    chosen="▶",
+    levels=" ▁▂▃▄▅▆▇█", full="█", line="─", range="═", end="┤", parts=_SHADES, ellipsis="…", degrees="°C", chosen="▶"
 )
 ASCII = Glyphs(
-    levels=" .:-=+*#@",
-    full="#",
-    line="-",
-    range="=",
-    end="|",
-    parts={"weights": "W", "kv": "K", "compute": "B", "stranger": "o", "reserve": "r", "free": ".", "lacking": "!"},
-    ellipsis="...",
-    degrees="C",
-    chosen=">",
+    levels=" .:-=+*#@", full="#", line="-", range="=", end="|", parts=_LETTERS, ellipsis="...", degrees="C", chosen=">"
 )
 
 

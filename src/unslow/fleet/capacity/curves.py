@@ -239,9 +239,6 @@ def load_of(running: Sequence[Row]) -> Load:
     if not sums:
         return Load()
     least = quantile(sorted(sums), _BUSIEST)
-    uneven = sorted(
-        (quantile(sorted(column), _FULLEST) * len(column) / sum(column))
-        for column in seen
-        if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)
-    )
+    busy = [column for column in seen if len(column) >= FEWEST_SPREAD and sum(column) >= max(least, 1.0)]
+    uneven = sorted(quantile(sorted(column), _FULLEST) * len(column) / sum(column) for column in busy)
     return Load(sum(sums) / len(sums), max(sums), quantile(uneven, 0.5) if uneven else None)

@@ -105,17 +105,14 @@ def goal_of(speed: str | None, first_token: str | None) -> Goal:
         found = _SPEED.fullmatch(speed.lower())
         tokens_per_s = float(found[1]) if found else 0.0
         if not 0 < tokens_per_s <= FASTEST:
-            raise UserError(
-                f"--goal must be a speed above 0 and at most {FASTEST:,.0f} tok/s (got {speed[:40]!r})",
-                'write it as --goal "20 tok/s"',
-            )
+            why = f"--goal must be a speed above 0 and at most {FASTEST:,.0f} tok/s (got {speed[:40]!r})"
+            raise UserError(why, 'write it as --goal "20 tok/s"')
     if first_token:
         found = _SECONDS.fullmatch(first_token.lower())
         first_token_s = float(found[1]) / (1000 if found[2] == "ms" else 1) if found else 0.0
         if not 0 < first_token_s <= LONGEST_FIRST_S:
-            hint = "write it in seconds: --first-token 2, or 800ms"
-            got = f"(got {first_token[:40]!r})"
-            raise UserError(f"--first-token must be above 0 and at most {LONGEST_FIRST_S:,.0f} s {got}", hint)
+            why = f"--first-token must be above 0 and at most {LONGEST_FIRST_S:,.0f} s (got {first_token[:40]!r})"
+            raise UserError(why, "write it in seconds: --first-token 2, or 800ms")
     return Goal(tokens_per_s=tokens_per_s, first_token_s=first_token_s)
 
 

@@ -11,15 +11,8 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from unslow.facts.errors import UserError
-from unslow.fleet.prometheus.answers import (
-    AnsweredCurves,
-    BadAnswerError,
-    DecodedAnswer,
-    QueryAnswer,
-    parse_curves,
-    parse_head,
-    parse_series,
-)
+from unslow.fleet.prometheus import answers
+from unslow.fleet.prometheus.answers import AnsweredCurves, BadAnswerError, DecodedAnswer, QueryAnswer
 from unslow.fleet.prometheus.connection import Access, CutShortError, Line, Reply, StatementLog, plain_text
 from unslow.fleet.report import Kind, Statement
 from unslow.look.system import ExchangeError, LookError
@@ -60,40 +53,23 @@ class Limit(NamedTuple):
 # Wordings of Prometheus (promql/engine.go, web/api/v1), Mimir (its global errors, `err-mimir-…`), Thanos and Cortex
 # store gateways, and VictoriaMetrics (lib/storage, app/vmselect).
 LIMITS = (
-    Limit(
-        "samples in one query",
-        f"{_SHORTER}; Prometheus sets it with --query.max-samples",
-        re.compile(r"too many samples|maxSamplesPer|sample limit", re.IGNORECASE),
-    ),
-    Limit(
-        "series in one query",
-        f"{_NARROWER}; Mimir sets it with -querier.max-fetched-series-per-query, VictoriaMetrics with "
-        "-search.maxUniqueTimeseries",
-        re.compile(r"max-series-per-query|series limit|number of (?:matching )?(?:unique )?(?:time ?)?series|"
-                   r"maxUniqueTimeseries|maxSeries|too many (?:time ?)?series", re.IGNORECASE),
-    ),
-    Limit(
-        "the time range of one query",
-        "shorten --window, or drop the comparison with --compare none",
-        re.compile(r"query-length|time range exceeds|max-query-lookback|max_query_length", re.IGNORECASE),
-    ),
-    Limit(
-        "points per series",
-        "shorten --window",
-        re.compile(r"maximum resolution|too many points|maxPointsPer", re.IGNORECASE),
-    ),
-    Limit(
-        "data read for one query",
-        _SHORTER,
-        re.compile(r"max-chunks|chunks? (?:bytes )?limit|number of chunks|bytes limit|estimated-memory|"
-                   r"maxMemoryPerQuery|ResourceExhausted|not enough memory", re.IGNORECASE),
-    ),
-    Limit(
-        "concurrent queries",
-        "try again when it is less busy",
-        re.compile(r"outstanding requests|too many (?:concurrent )?(?:requests|queries)|concurrent|rate limit|"
-                   r"maxConcurrentRequests|too_many_requests|query queue", re.IGNORECASE),
-    ),
+    Limit("samples in one query", f"{_SHORTER}; Prometheus sets it with --query.max-samples",
+          re.compile(r"too many samples|maxSamplesPer|sample limit", re.IGNORECASE)),
+    Limit("series in one query",
+          f"{_NARROWER}; Mimir sets it with -querier.max-fetched-series-per-query, VictoriaMetrics with "
+          "-search.maxUniqueTimeseries",
+          re.compile(r"max-series-per-query|series limit|number of (?:matching )?(?:unique )?(?:time ?)?series|"
+                     r"maxUniqueTimeseries|maxSeries|too many (?:time ?)?series", re.IGNORECASE)),
+    Limit("the time range of one query", "shorten --window, or drop the comparison with --compare none",
+          re.compile(r"query-length|time range exceeds|max-query-lookback|max_query_length", re.IGNORECASE)),
+    Limit("points per series", "shorten --window",
+          re.compile(r"maximum resolution|too many points|maxPointsPer", re.IGNORECASE)),
+    Limit("data read for one query", _SHORTER,
+          re.compile(r"max-chunks|chunks? (?:bytes )?limit|number of chunks|bytes limit|estimated-memory|"
+                     r"maxMemoryPerQuery|ResourceExhausted|not enough memory", re.IGNORECASE)),
+    Limit("concurrent queries", "try again when it is less busy",
+          re.compile(r"outstanding requests|too many (?:concurrent )?(?:requests|queries)|concurrent|rate limit|"
+                     r"maxConcurrentRequests|too_many_requests|query queue", re.IGNORECASE)),
 )  # fmt: skip
 
 
@@ -147,22 +123,17 @@ class Prometheus(AbstractContextManager["Prometheus"]):
 
     def instant(self, query: str, at: float | None = None, about: str = "") -> QueryAnswer:
         """The series at one moment, `now_s` unless told; `about` names the query in statements."""
-        moment_s = self.now_s if at is None else at
-        form = {"query": query, "time": f"{moment_s:.3f}"}
-        got = self._decode_answer("query", form, parse_series, about or query)
+        form = {"query": query, "time": f"{self.now_s if at is None else at:.3f}"}
+        got = self._decode_answer("query", form, answers.parse_series, about or query)
         self._step(self.queries_sent)
-        if isinstance(got, Refusal):
-            return QueryAnswer([], got.why, got.hint)
-        return QueryAnswer(got.series)
+        return QueryAnswer([], got.why, got.hint) if isinstance(got, Refusal) else QueryAnswer(got.series)
 
     def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
         """The series over time."""
         _ = self.now_s
         form = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:.3f}"}
-        got = self._decode_answer("query_range", form, parse_curves, about or query)
-        if isinstance(got, Refusal):
-            return AnsweredCurves([], got.why)
-        return AnsweredCurves(got.curves)
+        got = self._decode_answer("query_range", form, answers.parse_curves, about or query)
+        return AnsweredCurves([], got.why) if isinstance(got, Refusal) else AnsweredCurves(got.curves)
 
     def statements(self) -> tuple[Statement, ...]:
         """What a reader must know of the answers so far: every failure and every doubt once."""
@@ -210,7 +181,7 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         if isinstance(reply, Refusal):
             raise UserError(f"{self.shown_url}: {reply.why}", reply.hint)
         try:
-            got = parse_series(reply.body, self._access.most_series)
+            got = answers.parse_series(reply.body, self._access.most_series)
         except BadAnswerError as error:
             why = self._access.mask_secrets(str(error))
             hint = f"is there a login page in front? {PREFIXES}"
@@ -286,9 +257,8 @@ class QuerySender:
         except LookError as error:
             why = error.why.removeprefix(f"{self._access.shown_url}: ").removeprefix(f"{self._access.shown_url} ")
             if isinstance(error, CutShortError):
-                return Refusal(
-                    "partial", why, "a proxy may truncate long responses; --match selects a part of the fleet", "cut"
-                )
+                hint = "a proxy may truncate long responses; --match selects a part of the fleet"
+                return Refusal("partial", why, hint, "cut")
             if isinstance(error, ExchangeError) and error.kind in ("refused", "broke_off"):
                 nobody = error.kind == "refused" and not self._answers
                 alone = self._access.url.startswith("https://") and not self._access.certificate
@@ -296,9 +266,8 @@ class QuerySender:
                 return Refusal("partial", why, away_hint, "nobody" if nobody else "away")
             if isinstance(error, ExchangeError) and error.kind == "silent":
                 return Refusal("partial", f"no response within {span(self._access.timeout_s)}", SLOWER)
-            raise UserError(
-                f"{self._access.shown_url}: {why}", error.how_to_get or "is the address correct?"
-            ) from error
+            hint = error.how_to_get or "is the address correct?"
+            raise UserError(f"{self._access.shown_url}: {why}", hint) from error
         return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)
 
     def _post_or_get(self, endpoint: str, form: Mapping[str, str], deadline_s: float) -> Reply:
@@ -317,7 +286,7 @@ class QuerySender:
 
 def refusal_of(reply: Reply, access: Access) -> Refusal:
     """Why there is no answer; UserError where no other query would have one either."""
-    head = parse_head(reply.body)
+    head = answers.parse_head(reply.body)
     start = reply.body[:400].decode("utf-8", "replace").strip()
     readable = "" if start.startswith("<") else start  # of an answer that is not JSON, unless it is a page
     text = access.mask_secrets((head.error if head else "") or readable)

@@ -105,12 +105,9 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         query = "" if parts.path.endswith("/graph") else quote(parts.query, _SAFE)  # a page's own, not the server's
         path = quote(_path(parts.path), _SAFE)
         url = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], path, query, ""))
-        access = msgspec.structs.replace(
-            self,
-            url=url,
-            username=self.username or unquote(parts.username or ""),
-            password=self.password or unquote(parts.password or ""),
-        )
+        username = self.username or unquote(parts.username or "")
+        password = self.password or unquote(parts.password or "")
+        access = msgspec.structs.replace(self, url=url, username=username, password=password)
         if access.bearer and (access.username or access.password):
             raise UserError("both a password and a token were given for Prometheus", "leave one of them out")
         for name, value in (("Authorization", access.bearer), *access.headers):  # the value itself is never told
