@@ -45,8 +45,7 @@ class Changes:
 
     def __init__(self, journals: Journals, disk: Disk, ollama: Ollama) -> None:
         self._journals, self._disk, self._ollama = journals, disk, ollama
-        self._may_have_made = False
-        """Whether a server was asked for a model and did not say no."""
+        self._may_have_made = False  # Whether a server was asked for a model and did not say no
 
     def apply(self, planned: PlannedChange, at: str, version: str) -> Journal:
         """Make the change whole; UserError where that is not possible, and then nothing is changed."""

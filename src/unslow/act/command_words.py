@@ -10,7 +10,7 @@ _BLANKS = re.compile(r"(?<!\s)(?:\s|\\\n)*\Z")  # Blanks up to the end of a text
 
 
 class NotUnderstoodError(Exception):
-    """A text that can't be edited with certainty; the message says what is not understood."""
+    """A text that cannot be edited with certainty; the message says what is not understood."""
 
 
 class Word(NamedTuple):
@@ -110,10 +110,7 @@ def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shap
             return [(words[first - 1].end, words[last - 1].end)]
         return [(words[0].start, words[last].start if last < len(words) else words[-1].end)]
 
-    def place(number: int) -> int:
-        return words[number].end if number >= 0 else words[0].start
-
-    return Shape(inserted, cut, place)
+    return Shape(inserted, cut, place=lambda number: words[number].end if number >= 0 else words[0].start)
 
 
 # Which words of a text became which words of a command line, where variables without quotes make none or several.

@@ -136,21 +136,13 @@ def _list_command(text: str, rows: Sequence[Line]) -> Command:
         words.append(element(text, *scalar_at(text, row.start + len(row.text) - len(value))))
     if not words:
         raise NotUnderstoodError("an empty command")
-    dash = f"{' ' * rows[0].indent}- "
-
-    def end(number: int) -> int:
-        return rows[number].start + len(rows[number].text)
-
-    def cut(first: int, last: int) -> list[tuple[int, int]]:
-        return [(rows[number].start, end(number) + 1) for number in range(first, last)]
-
-    def place(number: int) -> int:
-        return end(number) if number >= 0 else rows[0].start
-
-    def insert_item(word: str, number: int) -> str:
-        return f"\n{dash}{compose_quoted(word)}" if number >= 0 else f"{dash}{compose_quoted(word)}\n"
-
-    return Command(tuple(words), Shape(insert_item, cut, place))
+    dash, ends = f"{' ' * rows[0].indent}- ", [row.start + len(row.text) for row in rows]
+    list_shape = Shape(
+        lambda word, number: f"\n{dash}{compose_quoted(word)}" if number >= 0 else f"{dash}{compose_quoted(word)}\n",
+        cut=lambda first, last: [(rows[number].start, ends[number] + 1) for number in range(first, last)],
+        place=lambda number: ends[number] if number >= 0 else rows[0].start,
+    )
+    return Command(tuple(words), list_shape)
 
 
 def _flow(text: str, at: int) -> Command:

@@ -28,10 +28,8 @@ class FileStep(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     before: str | None
     after: str
-    looks: Looks
-    """As it was; of a file that was not there, as it is made."""
-    folders: tuple[str, ...] = ()
-    """Those that have to be made for it, the outermost first."""
+    looks: Looks  # As it was; of a file that was not there, as it is made
+    folders: tuple[str, ...] = ()  # Those that have to be made for it, the outermost first
 
     def beside(self, change: str, what: Literal["new", "old"]) -> str:
         """A name next to it that nobody else has: what takes its place, and what can take it back."""
@@ -46,8 +44,7 @@ class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     parent: str
     parameters: dict[str, int | float | str | bool]
-    digest: str = ""
-    """Of what was made; empty until it is."""
+    digest: str = ""  # Of what was made; empty until it is
 
 
 class DamagedJournal(NamedTuple):
@@ -64,17 +61,13 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     id: str
     at: str
-    what: str
-    """In words."""
+    what: str  # In words
     state: State
     files: tuple[FileStep, ...] = ()
     models: tuple[ModelStep, ...] = ()
-    then: tuple[str, ...] = ()
-    """What makes the server see it: lines for a shell."""
-    reason: str = ""
-    """Why it was taken back."""
-    forced: bool = False
-    """Whether it is taken back over what somebody else has written since."""
+    then: tuple[str, ...] = ()  # What makes the server see it: lines for a shell
+    reason: str = ""  # Why it was taken back
+    forced: bool = False  # Whether it is taken back over what somebody else has written since
     process: str = ""
     """Of the server that it is for, which does not see it before it is started again; empty where that is not known."""
 

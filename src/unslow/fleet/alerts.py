@@ -251,21 +251,21 @@ def rule_tests(pages: str = PAGES) -> tuple[RuleTest, ...]:
 
 def _test(cluster: str, name: str, trial: catalog.AlertTrial, rules: list[AlertRule]) -> RuleTest:
     alert = catalog.alerts()[name]
+
+    def filled(text: str) -> str:
+        return _WORD.sub(lambda m: alert.words[m[1]], text)
+
     called = alert_name(name, alert, trial.cause)
     mine = [rule for rule in rules if rule.id == name and rule.alert == called]
-    placed = {_fill_words(key, alert).replace("{", f'{{cluster="{cluster}", ', 1): v for key, v in trial.series.items()}
+    placed = {filled(key).replace("{", f'{{cluster="{cluster}", ', 1): value for key, value in trial.series.items()}
     fired = []
     for told in trial.fires:  # by the condition that the trial names, or the first
         rule = next(r for r in mine if not trial.seen_by or r.labels.get("seen_by") == trial.seen_by)
-        labels = {"cluster": cluster} | dict(_LABEL.findall(_fill_words(told, alert))) | rule.labels
+        labels = {"cluster": cluster} | dict(_LABEL.findall(filled(told))) | rule.labels
         texts = {name: render_annotation(text, labels, trial.says) for name, text in rule.annotations.items()}
         fired.append(rule._replace(labels=labels, annotations=texts if trial.says else {}))
     beside = tuple(alert_name(other, catalog.alerts()[other], "") for other in trial.beside)
     return RuleTest(cluster, trial.name, placed, trial.at, tuple(fired), beside)
-
-
-def _fill_words(text: str, alert: catalog.Alert) -> str:
-    return _WORD.sub(lambda m: alert.words[m[1]], text)
 
 
 def render_annotation(template: str, labels: dict[str, str], value: str) -> str:

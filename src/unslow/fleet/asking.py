@@ -34,8 +34,7 @@ class Asking(AbstractContextManager["Asking"]):
 
     def __init__(self, prometheus: Prometheus, options: Options) -> None:
         self._prometheus = prometheus
-        self.failures: dict[str, list[str]] = {}
-        """Names of queries without an answer, by what they are about."""
+        self.failures: dict[str, list[str]] = {}  # Names of queries without an answer, by what they are about
         self.counts = self._counts(options)
         self._queries = {query.name: query for query in all_queries(options, self.counts) if query.of != "all"}
         self._left, self._coming = list(self._queries), dict[str, Future[QueryAnswer]]()

@@ -27,8 +27,7 @@ class Engine:
 
     def __init__(self, runtime: str, labels: dict[str, str]) -> None:
         self.runtime, self.labels = runtime, labels
-        self.sound = True
-        """Whether anybody told how often its counters began anew."""
+        self.sound = True  # Whether anybody told how often its counters began anew
         self.key, self.samples, self.replicas, self.twice = "", 0.0, 1, 1
         self.models: set[str] = set()
         self.ages: list[float] = []

@@ -148,26 +148,20 @@ class Handler(BaseHTTPRequestHandler):
         """Answer a question; a page in a browser that only pretends to be of this machine gets none."""
         self.server.note(self.connection, answering=True)
         answers, path = self.server.answers, urlsplit(self.path).path
+        status, kind = 200, "text/plain; charset=utf-8"
         if self.server.is_private and not _is_own(self.headers.get("Host", "")):
-            self._send(403, "text/plain; charset=utf-8", "only local requests are answered\n")
+            status, text = 403, "only local requests are answered\n"
         elif path == "/metrics":
             dialect = dialect_for(self.headers.get("Accept", ""))
-            self._send(200, TYPES[dialect], answers.metrics(dialect))
+            kind, text = TYPES[dialect], answers.metrics(dialect)
         elif path == "/healthz":
-            self._state(answers.is_well(), "ok", "the diagnosis loop hangs or has ended")
+            status, text = (200, "ok\n") if answers.is_well() else (503, "the diagnosis loop hangs or has ended\n")
         elif path == "/readyz":
-            self._state(answers.is_ready(), "ready", "no diagnosis has succeeded yet")
+            status, text = (200, "ready\n") if answers.is_ready() else (503, "no diagnosis has succeeded yet\n")
         elif path == "/":
-            self._send(200, "text/html; charset=utf-8", _PAGE)
+            kind, text = "text/html; charset=utf-8", _PAGE
         else:
-            self._send(404, "text/plain; charset=utf-8", "not found: try /metrics, /healthz or /readyz\n")
-
-    do_HEAD = do_GET  # noqa: N815 (the name that the library looks for)
-
-    def _state(self, good: bool, yes: str, no: str) -> None:  # noqa: FBT001 (two callers)
-        self._send(200 if good else 503, "text/plain; charset=utf-8", f"{yes if good else no}\n")
-
-    def _send(self, status: int, kind: str, text: str) -> None:
+            status, text = 404, "not found: try /metrics, /healthz or /readyz\n"
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
@@ -177,6 +171,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 (the name that the library looks for)
 
     def version_string(self) -> str:
         """The name alone: no version of Python."""

@@ -5,8 +5,8 @@ share a host and nothing says whose a GPU is, nobody gets it: a reason is told i
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from unslow.catalog.prometheus import Exporter, exporters
 from unslow.fleet.asking import MOST, NOT_ANSWERED, Asking, fold, there_are
@@ -27,7 +27,6 @@ from unslow.fleet.member import OwnDiagnosis, Reading
 from unslow.fleet.pods import Pod, read_pods
 from unslow.fleet.queries import MARK, SCOPE, Labels, Options, Part, parts, source_of
 
-T = TypeVar("T")
 NO_EXPORTER = {
     "gpus": "no GPU exporter is scraped: add NVIDIA's dcgm-exporter or AMD's device metrics exporter",
     "host": "no node exporter is scraped",
@@ -130,31 +129,23 @@ def read_surroundings(asking: Asking, options: Options, engines: list[Engine]) -
 
 def _locate_engine(engine: Engine, labels: Labels, pods: NameIndex[Pod], by_name: NameIndex[Host]) -> Surroundings:
     scope, missing = scope_of(engine.labels), {}
-    pod = _single(pods.all((first_of(engine.labels, labels.namespace), first_of(engine.labels, labels.pod)), scope))
-    names = host_names(engine.labels, labels)
+    found = pods.all((first_of(engine.labels, labels.namespace), first_of(engine.labels, labels.pod)), scope)
+    pod, names = found[0] if len(found) == 1 else None, host_names(engine.labels, labels)
     if pod:
         names = [name for name in dict.fromkeys((pod.node, pod.host_ip, *names)) if name]
     hosts = find_by_names(names, by_name, scope)
-    host = _single(hosts)
+    host = hosts[0] if len(hosts) == 1 else None
     if hosts and not host:
         missing["host"] = (
             f"ambiguous host name: {len(hosts)} hosts are called {names[0]}; a label such as cluster must"
             " distinguish them"
         )
     elif not host:
-        missing["host"] = _NOT_FOUND.format(what="node", names=_host_words(names))
+        missing["host"] = _NOT_FOUND.format(what="node", names=" or ".join(names[:3]) or "its host")
     else:
         certain = bool(pod or first_of(engine.labels, labels.host))
         names = list(dict.fromkeys((*names[:certain], *host.names, *names)))
     return Surroundings(engine, [], host, pod, names, missing)
-
-
-def _host_words(names: list[str]) -> str:
-    return " or ".join(names[:3]) or "its host"
-
-
-def _single(things: Sequence[T]) -> T | None:
-    return things[0] if len(things) == 1 else None
 
 
 def _own_gpus(
@@ -168,7 +159,7 @@ def _own_gpus(
     if pod and (mine := by_pod.all((first_of(told_of, labels.namespace), pod), scope_of(told_of))):
         return mine
     if not near:
-        return _NOT_FOUND.format(what="GPU", names=_host_words(one.names))
+        return _NOT_FOUND.format(what="GPU", names=" or ".join(one.names[:3]) or "its host")
     numbers = first_of(told_of, labels.gpus).replace(" ", "").split(",")
     if chosen := [gpu for gpu in near if str(gpu.index) in numbers]:
         return chosen

@@ -110,10 +110,7 @@ def judge_instance(member: Member, case: CaseView, report: SubjectReport) -> Jud
 
 
 def exporter_causes(member: Member) -> tuple[str, ...]:
-    """What its exporter named for most of the window: first what costs most, then what was there longest.
-
-    What another of them explains comes last.
-    """
+    """What its exporter named for most of the window: by cost, then by duration; what another one explains is last."""
     own, known = member.own, all_causes()
     if own is None or not _is_fresh(own):
         return ()

@@ -18,8 +18,7 @@ class MemberGpu(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     name: str = ""
-    identity: str = ""
-    """Its UUID or bus address, masked nowhere: it goes into no report."""
+    identity: str = ""  # Its UUID or bus address, masked nowhere: it goes into no report
     driver: str = ""
     vendor: str = ""
     readings: dict[str, Reading] = msgspec.field(default_factory=dict)
@@ -34,27 +33,21 @@ class OwnDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     costs_s: dict[str, float] = msgspec.field(default_factory=dict)
     """Seconds that a cause takes of every token, by its name, where the exporter can tell."""
     speed_tokens_per_s: float | None = None
-    expected_tokens_per_s: tuple[float, float, float] | None = None
-    """Low, middle and high, as it is set up."""
+    expected_tokens_per_s: tuple[float, float, float] | None = None  # Low, middle and high, with its settings
     achievable_tokens_per_s: float | None = None
-    age_s: float | None = None
-    """How long ago it looked."""
+    age_s: float | None = None  # How long ago it looked
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """One engine; `engine`, `host` and the GPUs' readings by the names of `ENGINE`, `HOST` and `GPU`."""
 
-    key: str
-    """Unique in the fleet and short, such as `namespace/pod` or `host:port`."""
-    runtime: str
-    """As the causes call it: vLLM, llama.cpp, SGLang, TGI, Ollama."""
+    key: str  # Unique in the fleet and short, such as `namespace/pod` or `host:port`
+    runtime: str  # As the causes call it: vLLM, llama.cpp, SGLang, TGI, Ollama
     model: str = ""
     version: str = ""
-    version_before: str = ""
-    """At the time that it is compared with, where that was told."""
+    version_before: str = ""  # At the time that it is compared with, where that was told
     host_name: str = ""
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    """Those of its series that tell where it is; bounded."""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)  # Those of its series that tell where it is; bounded
     window_s: float
     engine: dict[str, Reading] = msgspec.field(default_factory=dict)
     info: dict[str, str] = msgspec.field(default_factory=dict)

@@ -65,8 +65,7 @@ class Before:
             key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
         }
         now = Counter(self._whose(engine.labels) for engine in engines)
-        self.gone = Counter[str]()
-        """How many engines are no more, by their workload or target."""
+        self.gone = Counter[str]()  # How many engines are no more, by their workload or target
         for key, group in groups.items():
             # Each engine once, whoever scraped it
             engines_then = {(past.labels.get("pod", ""), past.labels.get("instance", "")) for past in group}

@@ -23,8 +23,7 @@ class Pod:
 
     def __init__(self, scope: dict[str, str]) -> None:
         self.scope, self.node, self.host_ip = scope, "", ""
-        self.images: dict[str, str] = {}
-        """By the name of the container."""
+        self.images: dict[str, str] = {}  # By the name of the container
         self.limits: dict[str, tuple[int, float, str]] = {}
 
 

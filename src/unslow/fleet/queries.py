@@ -80,8 +80,7 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
     gpu: tuple[str, ...] = ("exported_pod", "pod", "pod_name", "exported_pod_name")
     """Of a GPU's series: the pod that it was given to."""
     namespace: tuple[str, ...] = ("exported_namespace", "namespace", "pod_namespace", "kubernetes_namespace")
-    pod: tuple[str, ...] = ("pod", "kubernetes_pod_name", "pod_name")
-    """Of an engine's series: its own pod."""
+    pod: tuple[str, ...] = ("pod", "kubernetes_pod_name", "pod_name")  # Of an engine's series: its own pod
     model: tuple[str, ...] = ("model", "served_model", "served_model_name", "model_name", "model_id")
     version: tuple[str, ...] = ("version", "runtime_version", "app_version", "app_kubernetes_io_version")
     gpus: tuple[str, ...] = ("gpu_ids", "gpus", "cuda_visible_devices")
@@ -92,15 +91,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The user's wishes; `match` and `engines` hold label matchers such as `cluster="a",env=~"prod.*"`."""
 
     window_s: float = 900.0
-    compare_s: float = 86400.0
-    """How long ago the time is that the window is compared with; 0 for none."""
-    match: str = ""
-    """For every series that is read."""
+    compare_s: float = 86400.0  # How long ago the time is that the window is compared with; 0 for none
+    match: str = ""  # For every series that is read
     engines: str = ""
     """For the series of engines only, such as `namespace="llm"`, which a host's series don't have; engines that are not
     scraped themselves are left out then."""
-    join: str = ""
-    """Label names where the usual ones don't fit, such as `host=machine,gpu=exported_pod`."""
+    join: str = ""  # Label names where the usual ones don't fit, such as `host=machine,gpu=exported_pod`
     most_series: int = MOST_SERIES
 
     def matchers(self, *, engines: bool = False) -> str:
@@ -243,16 +239,13 @@ def there_query(options: Options) -> Query:
     """How many series of each exporter there are: what is too many is known before it is read."""
     engines = [one.anchor for one in exporters_of("engine").values()]
     rest = [one.anchor for one in exporters().values() if one.of != "engine"]
-    terms = (  # marked, as `or` does not look at the names of metrics
-        mark_series(_count(engines, options.matchers(engines=True), options), "engines"),
-        mark_series(_count(rest, options.matchers(), options), "rest"),
-    )
+    terms = []  # marked, as `or` does not look at the names of metrics
+    for mark, names in (("engines", engines), ("rest", rest)):
+        matchers = options.matchers(engines=mark == "engines")
+        inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', matchers)))
+        count = f"count by (__name__) (last_over_time({{{inside}}}[{options.window_s:.0f}s]))"
+        terms.append(mark_series(count, mark))
     return Query("there", "all", any_of(terms), "series per exporter")
-
-
-def _count(names: list[str], matchers: str, options: Options) -> str:
-    inside = ",".join(filter(None, (f'__name__=~"{"|".join(names)}"', matchers)))
-    return f"count by (__name__) (last_over_time({{{inside}}}[{options.window_s:.0f}s]))"
 
 
 def _engines(there: Collection[str]) -> dict[str, Exporter]:

@@ -62,8 +62,7 @@ class Looker:
     def __init__(self, system: System, request: ExporterSettings) -> None:
         self._system, self._request = system, request
         self._posts: list[WatchedServer] = []
-        self._judged: dict[str, WatchedServer] = {}
-        """Those of the last report, by their keys there."""
+        self._judged: dict[str, WatchedServer] = {}  # Those of the last report, by their keys there
         self._seen: Snapshot | None = None
         self._measurements = Measurements(request)
         self._find_at = 0.0
@@ -72,8 +71,7 @@ class Looker:
         self._said = ""
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="unslow exporter looks", daemon=True)
-        self.standing = Standing()
-        """What is known now."""
+        self.standing = Standing()  # What is known now
         self._good_at: float | None = None
 
     def start(self) -> None:
@@ -208,8 +206,7 @@ class WatchedServer:
 
     def __init__(self, system: System, seen: Snapshot, subject: Subject, request: WatchRequest) -> None:
         self.watched = ServerWatch(system, seen, subject, request.api_key, SAMPLES_PER_S)
-        self.seen_at_s: float | None = None
-        """When its speed was last seen, by the clock of the system."""
+        self.seen_at_s: float | None = None  # When its speed was last seen, by the clock of the system
         self.failure: BaseException | None = None
         self._system, self._every_s = system, request.interval
         self._samples = not is_elsewhere(request)

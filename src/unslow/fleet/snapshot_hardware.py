@@ -35,8 +35,7 @@ WHILE_BUSY = "while busy"  # How the source of a mean over the busy moments alon
 THROTTLED = 0.1  # Of the window: a reason that holds for less of it explains no mean
 HOLDS_NOTHING = 2 * GIB
 """Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
-A_PART = 0.6
-"""Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half."""
+A_PART = 0.6  # Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half
 _REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_power_cap"}
 _device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
 

@@ -34,10 +34,8 @@ FEW = 4.0
 """Instances whose spread says as much as is known without them: of a handful it is known badly, so more is chance."""
 DEVIATIONS = 4.0  # Of the usual spread: of ten thousand like instances less than one is farther off by chance
 _OF_MEDIAN = 1.4826  # Standard deviations in a median absolute deviation of a normal distribution
-SAME_LOAD = 1.4
-"""Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
-SAME_LOAD_PREDICTED = 2.0
-"""The same where the load is in the prediction already, and only its error is to be the same."""
+SAME_LOAD = 1.4  # Times as many requests at once: within it a step takes about as long where nothing predicts how long
+SAME_LOAD_PREDICTED = 2.0  # The same where the load is in the prediction already, and only its error is to be the same
 OPEN = 2.2
 """Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
 is no norm."""
@@ -71,29 +69,24 @@ def fleet_of(judged: Sequence[Judgement], head: FleetReport) -> FleetReport:
         return -(one.lost.tokens_per_s or 0.0), -(one.lost.gpu_hours or 0.0), WORST_FIRST.index(one.verdict), one.key
 
     instances = tuple(sorted((one.instance for one in judged), key=order))
+    untold = sum(one.lost.tokens_per_s is None for one in instances)
+    loss = Loss(
+        tokens_per_s=sum_of_known(one.lost.tokens_per_s for one in instances),
+        gpu_hours=sum_of_known(one.lost.gpu_hours for one in instances),
+        idle_gpu_hours=sum_of_known(one.lost.idle_gpu_hours for one in instances),
+        because=f"Loss unknown for {untold:,} of {len(instances):,} instances" if untold else "",
+    )
     return msgspec.structs.replace(
         head,
         verdicts={verdict: sum(one.verdict == verdict for one in instances) for verdict in WORST_FIRST},
         tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
-        lost=total_loss(instances),
+        lost=loss,
         gpus=sum_of_known(one.gpus for one in instances),
         causes=cause_counts(instances),
         untold=undetermined_reasons(instances),
         idle=sum(map(is_idle, instances)),
         instances=instances,
         peers=peer_groups(judged, head.window_s),
-    )
-
-
-def total_loss(instances: Sequence[Instance]) -> Loss:
-    """What all lose together, of those of which it is known; how many are not among it is said."""
-    untold = sum(1 for one in instances if one.lost.tokens_per_s is None)
-    because = f"Loss unknown for {untold:,} of {len(instances):,} instances" if untold else ""
-    return Loss(
-        tokens_per_s=sum_of_known(one.lost.tokens_per_s for one in instances),
-        gpu_hours=sum_of_known(one.lost.gpu_hours for one in instances),
-        idle_gpu_hours=sum_of_known(one.lost.idle_gpu_hours for one in instances),
-        because=because,
     )
 
 

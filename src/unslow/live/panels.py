@@ -214,9 +214,8 @@ def suspicion_rows(tick: Tick, width: int) -> list[Row]:
     if found is None:
         return [Row(SUSPICION, style_text(("analyzing ...", "dim")))]
     wide = text_columns(width)
-    title, *more = wrap_words(suspicion_words(found), wide, 3)
-    rows = [Row(SUSPICION, style_text((title, _KINDS[found.kind])))]
-    rows += [Row(SUSPICION, style_text((line, _KINDS[found.kind])), 2) for line in more]
+    title = wrap_words(suspicion_words(found), wide, 3)
+    rows = [Row(SUSPICION, style_text((line, _KINDS[found.kind])), 2 if at else 0) for at, line in enumerate(title)]
     if found.because:
         rows += [Row(SUSPICION, style_text(line), 3 + at) for at, line in enumerate(wrap_words(found.because, wide, 4))]
     fix = wrap_words(found.fix, wide, 3) if found.fix else []
@@ -295,20 +294,16 @@ def device_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
 
 def device_words(device: DeviceNow, glyphs: Glyphs) -> str:
     """One GPU in words; what the driver does not tell is left out."""
-    pieces = []
-    if device.busy is not None:
-        pieces.append(f"busy {device.busy:.0%}")
-    if device.clock_hz:
-        pieces.append(f"{device.clock_hz / _GHZ:.2f} GHz")
-    if device.power_w is not None:
-        limit = f" of {device.power_limit_w:.0f}" if device.power_limit_w else ""
-        pieces.append(f"{device.power_w:.0f}{limit} W")
-    if device.temperature_c is not None:
-        pieces.append(f"{device.temperature_c:.0f} {glyphs.degrees}")
-    if device.vram_used_bytes is not None:
-        total = f" of {device.vram_total_bytes / GIB:.1f}" if device.vram_total_bytes else ""
-        pieces.append(f"VRAM {device.vram_used_bytes / GIB:.1f}{total} GiB")
-    return f"{device.name}: {', '.join(pieces) or 'no data from the driver'}"
+    limit = f" of {device.power_limit_w:.0f}" if device.power_limit_w else ""
+    total = f" of {device.vram_total_bytes / GIB:.1f}" if device.vram_total_bytes else ""
+    pieces = (
+        f"busy {device.busy:.0%}" if device.busy is not None else "",
+        f"{device.clock_hz / _GHZ:.2f} GHz" if device.clock_hz else "",
+        f"{device.power_w:.0f}{limit} W" if device.power_w is not None else "",
+        f"{device.temperature_c:.0f} {glyphs.degrees}" if device.temperature_c is not None else "",
+        f"VRAM {device.vram_used_bytes / GIB:.1f}{total} GiB" if device.vram_used_bytes is not None else "",
+    )
+    return f"{device.name}: {', '.join(filter(None, pieces)) or 'no data from the driver'}"
 
 
 def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
@@ -350,11 +345,8 @@ def cpu_words(host: HostNow) -> str:
     """Who uses the processors."""
     if host.busy_cpus is None:
         return ""
-    who = []
-    if host.own_cpus is not None:
-        who.append(f"server {host.own_cpus:.1f}")
-    if host.others_cpus is not None:
-        who.append(f"others {host.others_cpus:.1f}")
+    used = {"server": host.own_cpus, "others": host.others_cpus}
+    who = [f"{name} {cpus:.1f}" for name, cpus in used.items() if cpus is not None]
     of = f" of {host.cpus}" if host.cpus else ""
     return f"{host.busy_cpus:.1f}{of} CPUs busy" + (f" ({', '.join(who)})" if who else "")
 

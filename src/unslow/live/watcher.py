@@ -51,8 +51,7 @@ class Watcher:
         self._events: list[str] = []
         self._judge_at = self._find_at = self._found_at = self._started = 0.0
         self._warm = False
-        self.rounds = 0
-        """How often `look` has been through."""
+        self.rounds = 0  # How often `look` has been through
 
     def start(self) -> None:
         """Find what there is; UserError where a server was named and is not there."""

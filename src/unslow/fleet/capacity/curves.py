@@ -52,11 +52,6 @@ class Grid(NamedTuple):
     points: int
     window_s: float
 
-    @property
-    def end_s(self) -> float:
-        """The last of them."""
-        return self.start_s + self.step_s * (self.points - 1)
-
     def row(self, curve: Curve) -> Row:
         """The values of a curve at their places."""
         row: Row = [None] * self.points
@@ -85,12 +80,12 @@ def read_curves(
     grid = grid_of(prometheus.now_s, span_s, members)
     rows: dict[str, dict[str, Row]] = {member.key: {} for member in members}
     whose, queries = CurveOwners(members), curve_queries(options, grid.window_s)
+    end_s = grid.start_s + grid.step_s * (grid.points - 1)
     for place, query in enumerate(queries):
         step(f"reading {query.why}", place / len(queries))
-        answer = prometheus.curves(query.promql, grid.start_s, grid.end_s, grid.step_s, query.name)
+        answer = prometheus.curves(query.promql, grid.start_s, end_s, grid.step_s, query.name)
         for curve in answer.curves:
-            key = whose.key(curve.labels)
-            if key:
+            if key := whose.key(curve.labels):
                 rows[key].setdefault(query.name, grid.row(curve))
     said = []
     if grid.step_s > 1.5 * grid.window_s:
@@ -161,8 +156,7 @@ class CurveOwners:
     """Finds the member that a curve belongs to."""
 
     def __init__(self, members: Sequence[Member]) -> None:
-        self.unmatched: set[tuple[str, ...]] = set()
-        """Targets whose curves belong to nobody, or to more than one."""
+        self.unmatched: set[tuple[str, ...]] = set()  # Targets whose curves belong to nobody, or to more than one
         self._by_labels: list[dict[tuple[str, ...], str]] = [{} for _ in _TELLING]
         for names, known in zip(_TELLING, self._by_labels, strict=True):
             for member in members:

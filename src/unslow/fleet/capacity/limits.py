@@ -62,8 +62,7 @@ class Load(NamedTuple):
     """Requests at once of a whole group over the time that was looked at."""
 
     mean: float | None = None
-    peak: float | None = None
-    """None where nobody tells how many requests there were, which is not that there were none."""
+    peak: float | None = None  # None where nobody tells how many requests there were, which is not that there were none
     uneven: float | None = None
     """How many times the mean of all instances the fullest tenth of them had, in the busiest moments."""
 
@@ -78,12 +77,9 @@ class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
     gpus_each: int | None = None
     moments: tuple[Moment, ...] = ()
     load: Load = Load()
-    places: float | None = None
-    """Requests that one instance answers at once, where it tells."""
-    case: CaseView | None = None
-    """One of them as facts, for physics."""
-    without: str = ""
-    """Why there are no moments, where there are none."""
+    places: float | None = None  # Requests that one instance answers at once, where it tells
+    case: CaseView | None = None  # One of them as facts, for physics
+    without: str = ""  # Why there are no moments, where there are none
 
 
 class At(NamedTuple):

@@ -55,8 +55,7 @@ class _Point(msgspec.Struct, gc=False, array_like=True):
 
 class _Sample(msgspec.Struct, gc=False):
     metric: dict[str, str]
-    value: _Point | None = None
-    """None for a native histogram, which has no one value."""
+    value: _Point | None = None  # None for a native histogram, which has no one value
 
 
 class _Samples(msgspec.Struct, gc=False):
@@ -77,8 +76,7 @@ class Head(msgspec.Struct, rename="camel"):
     error: str = ""
     warnings: list[str] | None = None
     infos: list[str] | None = None
-    is_partial: bool = False
-    """VictoriaMetrics says so where a storage node did not answer."""
+    is_partial: bool = False  # VictoriaMetrics says so where a storage node did not answer
 
 
 class _Whole(Head, Generic[R], rename="camel"):

@@ -38,18 +38,14 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     username: str = ""
     password: str = ""
     bearer: str = ""
-    headers: tuple[tuple[str, str], ...] = ()
-    """Sent with every query, such as X-Scope-OrgID for the tenant of a Mimir."""
+    headers: tuple[tuple[str, str], ...] = ()  # Sent with every query, such as X-Scope-OrgID for the tenant of a Mimir
     ca_file: str = ""
     certificate: str = ""
     key: str = ""
     check_certificate: bool = True
-    timeout_s: float = 30.0
-    """For one query."""
-    whole_s: float = 300.0
-    """For all of them together."""
-    restart_s: float = 20.0
-    """How long a server that is away may stay so before that is an error."""
+    timeout_s: float = 30.0  # For one query
+    whole_s: float = 300.0  # For all of them together
+    restart_s: float = 20.0  # How long a server that is away may stay so before that is an error
     most_bytes: int = MOST_BYTES
     most_series: int = MOST_SERIES
 
