@@ -138,9 +138,9 @@ def _markdown(report: FleetReport, *, everything: bool = False, top: int = MOST_
 
 
 def _markdown_head(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    for one in statement_lines(report, urgent=True):
-        hint = f" {prose(one.hint)}" if one.hint else ""
-        yield f"> **{prose(one.text)}**{escape_markdown(concerned_words(one))}{hint}"
+    for said in statement_lines(report, urgent=True):
+        hint = f" {prose(said.hint)}" if said.hint else ""
+        yield f"> **{prose(said.text)}**{escape_markdown(concerned_words(said))}{hint}"
         yield ""
     headline = fleet_headline(report)
     yield f"### {escape_markdown(headline[0].upper() + headline[1:])}"

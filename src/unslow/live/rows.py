@@ -1,5 +1,6 @@
 """Rows of the screen with their bars and sparklines; the larger the rank of a row, the sooner it is left out."""
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -85,14 +86,8 @@ def style_text(*pieces: str | tuple[str, str]) -> Text:
 
 def wrap_words(text: str, width: int, most: int) -> list[str]:
     """Whole words on lines of this width, at most so many; the last ends in dots where there is more."""
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + 1 + len(word) > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-    lines.append(line)
+    words = " ".join(text.split())
+    lines = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False) or [""]
     if len(lines) > most:
         lines = lines[:most]
         lines[-1] = f"{lines[-1][: max(0, width - 4)]} ..."

@@ -52,6 +52,11 @@ class Grid(NamedTuple):
     points: int
     window_s: float
 
+    @property
+    def end_s(self) -> float:
+        """The last of them."""
+        return self.start_s + self.step_s * (self.points - 1)
+
     def row(self, curve: Curve) -> Row:
         """The values of a curve at their places."""
         row: Row = [None] * self.points
@@ -80,10 +85,9 @@ def read_curves(
     grid = grid_of(prometheus.now_s, span_s, members)
     rows: dict[str, dict[str, Row]] = {member.key: {} for member in members}
     whose, queries = CurveOwners(members), curve_queries(options, grid.window_s)
-    end_s = grid.start_s + grid.step_s * (grid.points - 1)
     for place, query in enumerate(queries):
         step(f"reading {query.why}", place / len(queries))
-        answer = prometheus.curves(query.promql, grid.start_s, end_s, grid.step_s, query.name)
+        answer = prometheus.curves(query.promql, grid.start_s, grid.end_s, grid.step_s, query.name)
         for curve in answer.curves:
             if key := whose.key(curve.labels):
                 rows[key].setdefault(query.name, grid.row(curve))
