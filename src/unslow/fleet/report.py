@@ -16,20 +16,16 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     text: str
     hint: str = ""
-    instances: int = 0
-    """How many it concerns; 0 for the whole fleet."""
-    such_as: tuple[str, ...] = ()
-    """Keys of a few of them."""
+    instances: int = 0  # How many it concerns; 0 for the whole fleet
+    such_as: tuple[str, ...] = ()  # Keys of a few of them
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """What an instance loses over the window; None if unknown, with the reason."""
 
     tokens_per_s: float | None = None
-    gpu_hours: float | None = None
-    """GPUs times busy hours times the missing share of the speed."""
-    idle_gpu_hours: float | None = None
-    """GPUs times hours without requests: unused capacity."""
+    gpu_hours: float | None = None  # GPUs times busy hours times the missing share of the speed
+    idle_gpu_hours: float | None = None  # GPUs times hours without requests: unused capacity
     because: str = ""
 
 
@@ -47,19 +43,15 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     summary: str
     phase: str = ""
-    running: float | None = None
-    """Running requests, mean over the window including pauses."""
-    at_once: float | None = None
-    """Batch size while busy; None if unknown."""
-    tokens_per_s: float | None = None
-    """Total of its requests."""
+    running: float | None = None  # Running requests, mean over the window including pauses
+    at_once: float | None = None  # Batch size while busy; None if unknown
+    tokens_per_s: float | None = None  # Total of its requests
     measured: dict[str, float] = msgspec.field(default_factory=dict)
     expected: Expectation = Expectation()
     findings: tuple[Finding, ...] = ()
     by_itself: tuple[str, ...] = ()
     """Causes found by `unslow exporter` on its machine that Prometheus data does not show."""
-    cannot_tell: int = 0
-    """Number of causes that are undetermined."""
+    cannot_tell: int = 0  # Number of causes that are undetermined
     lost: Loss = Loss()
     lost_by: dict[str, float] = msgspec.field(default_factory=dict)
     """Lost tokens per second by cause, unexplained under the empty name. They sum to the loss."""
@@ -71,12 +63,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     fact: str
     value: Scalar
-    peers: Scalar
-    """The most common value, or the median of numbers."""
-    share: float
-    """Share of peers with the common value."""
-    explains: str = ""
-    """The cause that this fact decides, if any."""
+    peers: Scalar  # The most common value, or the median of numbers
+    share: float  # Share of peers with the common value
+    explains: str = ""  # The cause that this fact decides, if any
     source: str = ""
 
 
@@ -84,10 +73,8 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True):
     """An instance that is slower than its peers, and its differences."""
 
     key: str
-    reached: float
-    """Its speed as a share of what its peers reach at the same load."""
-    differences: tuple[Difference, ...] = ()
-    """Most significant first; empty if no known fact differs."""
+    reached: float  # Its speed as a share of what its peers reach at the same load
+    differences: tuple[Difference, ...] = ()  # Most significant first; empty if no known fact differs
     summary: str
 
 
@@ -98,13 +85,10 @@ class PeerGroup(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     devices: str
     instances: int
-    judged: int
-    """Those with enough tokens in the window to compare."""
-    speed: Range | None = None
-    """Tokens per second of one request over the group: 10th, 50th and 90th percentile."""
+    judged: int  # Those with enough tokens in the window to compare
+    speed: Range | None = None  # Tokens per second of one request over the group: 10th, 50th and 90th percentile
     odd: tuple[Odd, ...] = ()
-    because: str = ""
-    """Why the group was not compared."""
+    because: str = ""  # Why the group was not compared
 
 
 class CauseCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,11 +97,9 @@ class CauseCount(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     title: str
     instances: int
-    tokens_per_s: float | None
-    """Lost to it; None if unknown for every instance."""
+    tokens_per_s: float | None  # Lost to it; None if unknown for every instance
     gpu_hours: float | None
-    worst: tuple[str, ...] = ()
-    """Keys of a few that lose most to it."""
+    worst: tuple[str, ...] = ()  # Keys of a few that lose most to it
 
 
 class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,29 +107,22 @@ class FleetReport(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     unslow_version: str
-    prometheus: str
-    """Its address without credentials."""
+    prometheus: str  # Its address without credentials
     taken_at: str
     window_s: float
     queries: int
     seconds: float
-    complete: bool
-    """Whether every response was complete; if not, a statement says what is missing."""
+    complete: bool  # Whether every response was complete; if not, a statement says what is missing
     statements: tuple[Statement, ...] = ()
     verdicts: dict[str, int] = msgspec.field(default_factory=dict)
-    tokens_per_s: float | None = None
-    """Sum over instances with a known value; None if there are none."""
+    tokens_per_s: float | None = None  # Sum over instances with a known value; None if there are none
     lost: Loss = Loss()
-    gpus: int | None = None
-    """Sum over instances with a known value."""
-    causes: tuple[CauseCount, ...] = ()
-    """Largest loss first."""
+    gpus: int | None = None  # Sum over instances with a known value
+    causes: tuple[CauseCount, ...] = ()  # Largest loss first
     untold: dict[str, int] = msgspec.field(default_factory=dict)
     """Why instances with requests are undetermined, and how many: most common first, bounded."""
-    idle: int = 0
-    """Instances without requests, counted among `cannot_tell`."""
-    instances: tuple[Instance, ...] = ()
-    """Largest loss first."""
+    idle: int = 0  # Instances without requests, counted among `cannot_tell`
+    instances: tuple[Instance, ...] = ()  # Largest loss first
     peers: tuple[PeerGroup, ...] = ()
 
 

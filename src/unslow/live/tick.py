@@ -50,27 +50,21 @@ class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     pid: int | None = None
     state: State = "none"
-    because: str = ""
-    """Why it does not answer; empty if it does."""
+    because: str = ""  # Why it does not answer; empty if it does
 
 
 class SpeedNow(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens per second now, and what they should be."""
 
-    tokens_per_s: float | None = None
-    """Of all requests together."""
-    each_tokens_per_s: float | None = None
-    """Of one request, on average."""
+    tokens_per_s: float | None = None  # Of all requests together
+    each_tokens_per_s: float | None = None  # Of one request, on average
     prompt_tokens_per_s: float | None = None
     last_tokens_per_s: float | None = None
     """Of the last response in the server's log, if the server does not report its current speed."""
-    expected: Range | None = None
-    """Of one request, with these settings."""
-    ceiling: float | None = None
-    """The memory bandwidth ceiling of one request."""
+    expected: Range | None = None  # Of one request, with these settings
+    ceiling: float | None = None  # The memory bandwidth ceiling of one request
     source: str = ""
-    missing: Missing | None = None
-    """Why there is no current speed, and how to get it."""
+    missing: Missing | None = None  # Why there is no current speed, and how to get it
 
 
 class RequestNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,12 +72,10 @@ class RequestNow(msgspec.Struct, frozen=True, kw_only=True):
 
     slot: int
     phase: PhaseNow
-    tokens: int = 0
-    """Generated so far."""
+    tokens: int = 0  # Generated so far
     tokens_per_s: float | None = None
     prompt_tokens: int | None = None
-    prompt_read: float | None = None
-    """The share of the prompt that is prefilled."""
+    prompt_read: float | None = None  # The share of the prompt that is prefilled
 
 
 class RequestsNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +91,7 @@ class PhasesNow(msgspec.Struct, frozen=True, kw_only=True):
 
     now: PhaseNow = "unknown"
     minute: dict[str, float] = msgspec.field(default_factory=dict)
-    queued: float = 0.0
-    """The share of the minute in which requests waited."""
+    queued: float = 0.0  # The share of the minute in which requests waited
 
 
 class WallPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,8 +108,7 @@ class Wall(msgspec.Struct, frozen=True, kw_only=True):
     phase: str
     per: Per
     parts: tuple[WallPart, ...]
-    measured: bool
-    """Whether the parts add up to a measured time, or to a predicted one."""
+    measured: bool  # Whether the parts add up to a measured time, or to a predicted one
 
 
 class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,8 +125,7 @@ class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
     temperature_c: float | None = None
     vram_used_bytes: float | None = None
     vram_total_bytes: float | None = None
-    reasons: tuple[str, ...] = ()
-    """Why the driver lowers its clocks; idle reasons are left out."""
+    reasons: tuple[str, ...] = ()  # Why the driver lowers its clocks; idle reasons are left out
 
 
 class HostNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,11 +133,9 @@ class HostNow(msgspec.Struct, frozen=True, kw_only=True):
 
     cpus: int | None = None
     busy_cpus: float | None = None
-    own_cpus: float | None = None
-    """What the server uses."""
+    own_cpus: float | None = None  # What the server uses
     others_cpus: float | None = None
-    throttled: float | None = None
-    """The share of the periods in which its CPU quota ran out."""
+    throttled: float | None = None  # The share of the periods in which its CPU quota ran out
     ram_total_bytes: float | None = None
     ram_available_bytes: float | None = None
     own_ram_bytes: float | None = None
@@ -166,13 +153,10 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True):
     cause: str = ""
     cost: Cost | None = None
     speedup: float | None = None
-    more: int = 0
-    """How many other findings there are."""
+    more: int = 0  # How many other findings there are
     fix: str = ""
-    command: str = ""
-    """The first command of the fix, if it has one."""
-    at: str = ""
-    """When it was diagnosed."""
+    command: str = ""  # The first command of the fix, if it has one
+    at: str = ""  # When it was diagnosed
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,8 +164,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     at: str = ""
-    seconds: float = 0.0
-    """Since the start."""
+    seconds: float = 0.0  # Since the start
     servers: tuple[str, ...] = ()
     chosen: int = 0
     server: ServerNow = ServerNow()
@@ -193,8 +176,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     memory: tuple[MemoryBar, ...] = ()
     host: HostNow = HostNow()
     suspicion: Suspicion | None = None
-    notes: tuple[str, ...] = ()
-    """Events, and what is not reported."""
+    notes: tuple[str, ...] = ()  # Events, and what is not reported
 
 
 class Judgement(NamedTuple):

@@ -57,11 +57,9 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Users gained by one change."""
 
-    what: str
-    """Such as "one more instance on 2 GPUs"."""
+    what: str  # Such as "one more instance on 2 GPUs"
     gpus: int
-    users: Range | None
-    """Users gained at the goal."""
+    users: Range | None  # Users gained at the goal
     basis: Basis
     because: str = ""
 
@@ -74,22 +72,16 @@ class CapacityRow(msgspec.Struct, frozen=True, kw_only=True):
     devices: str
     instances: int
     gpus: int | None
-    users_now: float | None
-    """Concurrent requests of the group, mean."""
+    users_now: float | None  # Concurrent requests of the group, mean
     users_peak: float | None
-    users_at_goal: Range | None
-    """Of the whole group; None if undetermined."""
+    users_at_goal: Range | None  # Of the whole group; None if undetermined
     basis: Basis
-    limit: str = ""
-    """What limits it: decode speed, time to first token, KV cache or slots."""
-    beyond: float | None = None
-    """The extrapolated load as a multiple of the highest measured one."""
+    limit: str = ""  # What limits it: decode speed, time to first token, KV cache or slots
+    beyond: float | None = None  # The extrapolated load as a multiple of the highest measured one
     points: tuple[CurvePoint, ...] = ()
     next: tuple[Step, ...] = ()
-    because: str = ""
-    """Why it is undetermined, or what the simulation is based on."""
-    notes: tuple[str, ...] = ()
-    """Limitations: unknown time to first token, uneven load."""
+    because: str = ""  # Why it is undetermined, or what the simulation is based on
+    notes: tuple[str, ...] = ()  # Limitations: unknown time to first token, uneven load
 
 
 class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,8 +91,7 @@ class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     prometheus: str
     taken_at: str
-    span_s: float
-    """Time range of the data."""
+    span_s: float  # Time range of the data
     queries: int
     seconds: float
     complete: bool
