@@ -277,8 +277,7 @@ def file_step(edit: Edit) -> FileStep:
         folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"{folder} is not writable", f"{NOTHING_CHANGED}: run it with sudo, or as its owner")
-    after = digest(edit.after) or ""
-    return FileStep(path=real, before=digest(now), after=after, looks=looks, folders=tuple(missing))
+    return FileStep(path=real, before=digest(now), after=digest(edit.after) or "", looks=looks, folders=tuple(missing))
 
 
 def read_for_edit(path: str) -> tuple[str, bytes | None]:

@@ -56,8 +56,7 @@ def drop_in(
     for name, value in service_settings(ours):
         if name in ("Environment", "UnsetEnvironment") and value.strip('"').partition("=")[0] not in environment:
             kept.append(f"{name}={value}")
-    lines = [*kept, *variables, *command]
-    return "\n".join([HEAD, "[Service]", *lines]) + "\n"
+    return "\n".join([HEAD, "[Service]", *kept, *variables, *command]) + "\n"
 
 
 def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) -> tuple[str, str]:

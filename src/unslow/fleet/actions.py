@@ -54,8 +54,7 @@ class Fleet(NamedTuple):
 def fleet_report(request: FleetSettings, progress: Progress) -> FleetReport:
     """Ask, join, judge each, and hold them against one another."""
     started_s = time.monotonic()
-    fleet = read_fleet(request, progress)
-    return report_on(fleet, request, progress, started_s)
+    return report_on(read_fleet(request, progress), request, progress, started_s)
 
 
 def report_on(fleet: Fleet, request: FleetSettings, progress: Progress, started_s: float) -> FleetReport:
@@ -93,8 +92,7 @@ def instance_report(request: FleetSettings, key: str, save: str, progress: Progr
     report = with_fix_commands(diagnose(snapshot), snapshot)
     # Which instance this is: a part of its key may be all that was given
     host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
-    whose = f"{member.key}{host}, last {member.window_s / 60:g} min, from {fleet.shown_url}."
-    notes = (whose, *notes_on(member))
+    notes = (f"{member.key}{host}, last {member.window_s / 60:g} min, from {fleet.shown_url}.", *notes_on(member))
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 

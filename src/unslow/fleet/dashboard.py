@@ -102,8 +102,7 @@ def lay_out_panels(rows: tuple[catalog.Row, ...]) -> list[dict[str, Any]]:
         for panel in row.panels:  # from left to right, and on to the next line where there is no room
             if left + panel.width > COLUMNS:
                 left, line = 0, below
-            at = {"x": left, "y": line, "w": panel.width, "h": panel.height}
-            placed.append(_panel(panel) | {"gridPos": at})
+            placed.append(_panel(panel) | {"gridPos": {"x": left, "y": line, "w": panel.width, "h": panel.height}})
             left, below = left + panel.width, max(below, line + panel.height)
         heading["panels"] = placed if row.closed else []
         panels += [heading] if row.closed else [heading, *placed]

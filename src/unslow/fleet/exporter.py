@@ -195,8 +195,7 @@ class ExporterServer(ThreadingHTTPServer):
         try:
             super().__init__((address.host, address.port), Handler)
         except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            why = "address already in use" if taken else error.strerror or str(error)
+            why = "address already in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
             raise UserError(f"{address.host}:{address.port}: {why}", "choose another address with --listen") from error
 
     def server_bind(self) -> None:

@@ -210,8 +210,7 @@ def read_gpus(asking: Asking, options: Options) -> list[Gpu]:
         gpu = gpus.setdefault(_gpu_key(labels, name, joined), Gpu(labels, exporters()[name], joined))
         if quantity := exporters()[name].info_is:
             told_before = gpu.raw[quantity][1] if quantity in gpu.raw else value
-            source = source_of(exporters()[name].info, options.window_s)
-            gpu.raw[quantity] = (0, max(told_before, value), source)
+            gpu.raw[quantity] = (0, max(told_before, value), source_of(exporters()[name].info, options.window_s))
     told = parts("gpu", options.window_s)
     for answered in asking.answers("gpu"):
         fold(answered, told, known, find)

@@ -126,8 +126,7 @@ def notes_on(member: Member) -> tuple[str, ...]:
     if own is None or _is_fresh(own):
         return member.doubts
     if own.age_s is None:
-        untold = "`unslow exporter` on its machine reports no timestamp, so its verdict is ignored"
-        return (*member.doubts, untold)
+        return (*member.doubts, "`unslow exporter` on its machine reports no timestamp, so its verdict is ignored")
     return (*member.doubts, f"the diagnosis of `unslow exporter` on its machine is {own.age_s / 3600:.0f} hours old")
 
 

@@ -267,8 +267,7 @@ def statements_of(
     falling = "the counters of {n} engine{s} are reset repeatedly and are ignored"
     say("duplicates", doubt("its counters were reset"), falling, "give every target unique labels")
     say("down", doubt("it was scraped in"), "{n} engine{s} had failed scrapes")
-    ended = "the series of {n} engine{s} ended within the window: gone, or a clock is behind"
-    say("stale", doubt(GONE), ended)
+    say("stale", doubt(GONE), "the series of {n} engine{s} ended within the window: gone, or a clock is behind")
     say("skew", doubt("its newest sample"), "the newest samples of {n} engine{s} are old", "check the clocks")
     say("note", doubt(RESTARTED), "{n} engine{s} restarted within the window")
     if span_s and gone:

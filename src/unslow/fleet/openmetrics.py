@@ -176,8 +176,7 @@ def _info(one: SubjectReport) -> Iterator[Sample]:
 def device_of(one: SubjectReport) -> str:
     """What computes: the GPUs, each kind with its number, else the processor."""
     *gpus, processor = one.devices or ("",)
-    kinds = Counter(gpus)
-    return ", ".join(f"{count}x {name}" if count > 1 else name for name, count in kinds.items()) or processor
+    return ", ".join(f"{count}x {name}" if count > 1 else name for name, count in Counter(gpus).items()) or processor
 
 
 def _findings(one: SubjectReport) -> Iterator[Sample]:

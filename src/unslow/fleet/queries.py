@@ -141,8 +141,7 @@ class Part(NamedTuple):
 def all_queries(options: Options, there: Collection[str] | None = None) -> tuple[Query, ...]:
     """All of them, as if every exporter were there; with `there`, those that these exporters answer."""
     there = exporters() if there is None else there
-    packs = [pack_query(name, options, there) for name, *_ in PACKS]
-    found = [*special_queries(options, there), *packs]
+    found = [*special_queries(options, there), *(pack_query(name, options, there) for name, *_ in PACKS)]
     asked = [query for query in found if query.promql]
     return tuple(sorted(asked, key=lambda one: _FIRST.index(one.name if one.name in _FIRST else f"({one.of})")))
 

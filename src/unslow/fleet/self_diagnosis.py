@@ -242,8 +242,7 @@ class WatchedServer:
         case, now_s = self.watched.seen_case(), self._system.clock()
         looks = tuple(self.watched.looks)
         if any(look.work.running is not None for look in looks):  # its speed is that of the requests that were seen
-            runtime = case.runtime.with_facts(decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST)
-            case = case.replace(runtime=runtime)
+            case = case.replace(runtime=case.runtime.with_facts(decode_tokens_per_s=PAST, prefill_tokens_per_s=PAST))
         traffic = case.run.traffic
         if isinstance(traffic, Known) and (
             isinstance(case.run.decode_tokens_per_s, Known) or isinstance(traffic.value.each_tokens_per_s, Known)

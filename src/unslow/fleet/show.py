@@ -298,8 +298,7 @@ def about_words(report: FleetReport) -> str:
 
 def given_words(report: FleetReport) -> str:
     """What they give, what of the GPUs nobody asks, and of how many what is lost can't be told; empty for nobody."""
-    count = sum(report.verdicts.values())
-    if not count:
+    if not any(report.verdicts.values()):
         return ""
     gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
     words = f"Total {tokens_words(report.tokens_per_s) if report.tokens_per_s else 0} tok/s{gpus}"

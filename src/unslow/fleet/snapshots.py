@@ -222,8 +222,7 @@ def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]
     find_mix(written)
     plan = made_up(known, written.upper().removeprefix("UD-"))
     facts = _facts(known, shape_of_blueprint(plan), [], written, "as reported" if quant else "assumed")
-    size = plan.weights_bytes
-    return facts | {"weights_bytes": estimated_fact(size, _source(known, written, "by its tensors"))}
+    return facts | {"weights_bytes": estimated_fact(plan.weights_bytes, _source(known, written, "by its tensors"))}
 
 
 def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:

@@ -87,8 +87,7 @@ def watch(asked: WatchRequest) -> int:
 
 def is_terminal() -> bool:
     """Whether a screen can be drawn: keys come in, and what is drawn is seen."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    seen = all(stream is not None and stream.isatty() for stream in streams)
+    seen = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     return seen and os.environ.get("TERM", "dumb") not in ("dumb", "")
 
 

@@ -86,8 +86,7 @@ def style_text(*pieces: str | tuple[str, str]) -> Text:
 
 def wrap_words(text: str, width: int, most: int) -> list[str]:
     """Whole words on lines of this width, at most so many; the last ends in dots where there is more."""
-    words = " ".join(text.split())
-    lines = textwrap.wrap(words, width, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False) or [""]
     if len(lines) > most:
         lines = lines[:most]
         lines[-1] = f"{lines[-1][: max(0, width - 4)]} ..."

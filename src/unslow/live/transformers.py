@@ -130,8 +130,7 @@ def is_model(target: Any) -> bool:
 
 def replay_watch(system: System) -> Snapshot:
     """The snapshot of a model that was watched when this was recorded."""
-    before = _sample(system)
-    return read_watched(system, before, system.ask(CALLS, list), lambda: read_model(system, None))
+    return read_watched(system, _sample(system), system.ask(CALLS, list), lambda: read_model(system, None))
 
 
 def read_watched(system: System, before: CpuSample | None, calls: Any, read: Callable[[], Subject]) -> Snapshot:
@@ -141,8 +140,7 @@ def read_watched(system: System, before: CpuSample | None, calls: Any, read: Cal
     streams = reported_fact(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
     runtime = subject.runtime.with_facts(running_requests=streams)
     if any(call.use_cache is False for call in done):
-        without = reported_fact(value=False, source="generate(use_cache=False)")
-        runtime = runtime.with_facts(prompt_cache=without)
+        runtime = runtime.with_facts(prompt_cache=reported_fact(value=False, source="generate(use_cache=False)"))
     run = Run(completions=NEVER_CALLED, decode_tokens_per_s=NEVER_CALLED)
     if counted := done[1:] or done:  # the first of several warms caches and compiles
         completions = measured_fact(tuple(call.completion for call in counted), SOURCE)

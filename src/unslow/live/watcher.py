@@ -163,8 +163,7 @@ class Watcher:
         if watched is None or seen is None:
             return tick
         sampler = watched.sampler
-        window_s = max(2 * self._request.interval, 2.5 / self._hz)
-        sampled = sampler.means_between(now_s - window_s)
+        sampled = sampler.means_between(now_s - max(2 * self._request.interval, 2.5 / self._hz))
         devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
         judged, rates = watched.judgement, watched.rates
@@ -253,8 +252,7 @@ def find_watched(system: System, request: WatchRequest) -> Snapshot:
         seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=ELSEWHERE))
         subjects = subjects_at_url(system, url or "", key)
     else:
-        port = urlsplit(url).port if url else None
-        seen = collect(system, bandwidth=False, api_key=key, port=port)
+        seen = collect(system, bandwidth=False, api_key=key, port=urlsplit(url).port if url else None)
         subjects = chosen_subjects(system, seen, url, None if url else request.target, key)
         subjects = tuple(with_machine(subject, seen.machine) for subject in subjects)
     watched = tuple(subject for subject in subjects if isinstance(subject.runtime.process.url, Known))

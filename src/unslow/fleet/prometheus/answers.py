@@ -203,8 +203,7 @@ def _head(whole: Head) -> Head:
 
 def _first_of_each(found: list[L]) -> list[L]:
     """Without those whose labels were there before; a server writes the names in one order, so values tell first."""
-    seen = {hash(tuple(one.labels.values())) for one in found}
-    if len(seen) == len(found):
+    if len({hash(tuple(one.labels.values())) for one in found}) == len(found):
         return found
     first: dict[frozenset[tuple[str, str]], L] = {}
     for one in found:
