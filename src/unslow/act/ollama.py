@@ -85,9 +85,7 @@ class Ollama:
 
     def _show(self, url: str, name: str) -> dict[str, Any]:
         answer = self._system.request("POST", f"{url}/api/show", {"model": name}, self._headers)
-        if answer.status == _NOT_FOUND:
-            return {}
-        return _parse_object(answer, url)
+        return {} if answer.status == _NOT_FOUND else _parse_object(answer, url)
 
     def delete(self, step: ModelStep) -> None:
         """Remove the model that was made; it may be gone already."""

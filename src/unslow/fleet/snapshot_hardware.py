@@ -239,9 +239,7 @@ def _filled_gpus(gpus: tuple[Gpu, ...], model: Model, facts: dict[str, Fact[Any]
         model.value_length.value_or(0), (of_type, of_type),
     )  # fmt: skip
     weights = model.weights_bytes.value_or(0)
-    if not weights or not each:
-        return None
-    return (weights + float(cells.value) * each) / memory
+    return (weights + float(cells.value) * each) / memory if weights and each else None
 
 
 # How much of a model that llama.cpp runs is on GPUs, by the memory that is in use there.

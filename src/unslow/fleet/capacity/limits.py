@@ -279,9 +279,7 @@ def _largest_load(seconds: Seconds, column: int, goal_s: float, farthest: float)
 def limit_by_cache(moments: Sequence[Moment]) -> Limit | None:
     """Requests that would fill the KV cache, each as long as those that were seen; None where nothing tells."""
     shares = [(m.requests, m.cache_used) for m in moments if m.cache_used and m.cache_used >= _ENOUGH_CACHE]
-    if len(shares) < FEWEST:
-        return None
-    return Limit(CACHE, *spread(requests / used for requests, used in shares))
+    return Limit(CACHE, *spread(requests / used for requests, used in shares)) if len(shares) >= FEWEST else None
 
 
 def limit_by_slots(moments: Sequence[Moment], told: float | None) -> Limit | None:
