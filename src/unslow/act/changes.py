@@ -56,9 +56,9 @@ class Changes:
             files=steps, models=planned.models, then=planned.then, process=planned.process,
         )  # fmt: skip
         try:
-            journal = self._made(journal, planned.edits)
+            journal = self._make_change(journal, planned.edits)
         except (OSError, ValueError, LookError, UserError) as error:
-            raise self._failed(journal, error) from error
+            raise self._failure_of(journal, error) from error
         try:
             return self._finish(journal)
         except OSError:  # all is in place, and written down as such: the next run tidies up
@@ -78,7 +78,7 @@ class Changes:
                     "give another name with --name, or undo the change that made it: unslow undo --list",
                 )
 
-    def _made(self, journal: Journal, edits: Sequence[Edit]) -> Journal:
+    def _make_change(self, journal: Journal, edits: Sequence[Edit]) -> Journal:
         self._journals.begin(journal)
         for number, edit in enumerate(edits):
             if edit.before is not None:
@@ -116,7 +116,7 @@ class Changes:
             clean_file(self._disk, journal.id, step)
         return self._now(journal, "done")
 
-    def _failed(self, journal: Journal, error: Exception) -> UserError:
+    def _failure_of(self, journal: Journal, error: Exception) -> UserError:
         why, hint = _words(error)
         try:
             self._take_back(journal, models=self._may_have_made)
@@ -177,10 +177,10 @@ class Changes:
                 with suppress(OSError):
                     self._journals.forget(change)
             elif journal.state in UNFINISHED:
-                said.append(self._recovered(journal))
+                said.append(self._recover_one(journal))
         return said
 
-    def _recovered(self, journal: Journal) -> str:
+    def _recover_one(self, journal: Journal) -> str:
         name = f"change {journal.id} ({journal.what})"
         try:
             is_whole = journal.state == "written" or (

@@ -29,7 +29,7 @@ def edited_script(
         away = [word for name, value in environment.items() if value is None for word in ("-u", name)]
         given = [f"{name}={value}" for name, value in environment.items() if value is not None]
         after = after[: words[0].start] + (shlex.join(["env", *away, *given]) + " ") + after[words[0].start :]
-    if sum(bool(_fitting(after, start, new)) for start in _line_starts(after)) != 1:
+    if sum(bool(_fitting_words(after, start, new)) for start in _line_starts(after)) != 1:
         raise NotUnderstoodError("the edited line would not parse as intended")
     return after
 
@@ -39,11 +39,11 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
         raise NotUnderstoodError("it is too long for a start script")
     if "<<" in text:
         raise NotUnderstoodError("it contains a here-document (<<), whose lines may look like commands")
-    found = [words for start in _line_starts(text) if (words := _fitting(text, start, command))]
+    found = [words for start in _line_starts(text) if (words := _fitting_words(text, start, command))]
     if len(found) == 1:
         return found[0]
     every_line = [0, *(match.end() for match in re.finditer(r"\n", text))]
-    if not found and any(_fitting(text, start, command) for start in every_line):
+    if not found and any(_fitting_words(text, start, command) for start in every_line):
         raise NotUnderstoodError("the server's command line appears only inside a quoted string")
     if "\r\n" in text:
         raise NotUnderstoodError("it has Windows line endings, which a shell treats as part of the last word")
@@ -51,7 +51,7 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
     raise NotUnderstoodError(f"{many} exactly the server's command line")
 
 
-def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
+def _fitting_words(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
     """The words of the program on a line, where they are the command line that is looked for."""
     try:
         commands = simple_commands(text, start)
@@ -160,10 +160,10 @@ class _Reader:
     def word(self) -> Word:
         start, meaning = self.at, Meaning()
         while self.ahead() and self.ahead() not in f" \t\n{_ENDS}" and self.ahead(2) != "\\\n":
-            self._part(meaning, start)
+            self._read_part(meaning, start)
         return meaning.word(start, self.at)
 
-    def _part(self, meaning: Meaning, start: int) -> None:
+    def _read_part(self, meaning: Meaning, start: int) -> None:
         sign = self.ahead()
         if sign == "'":
             end = self.text.find("'", self.at + 1)
@@ -172,25 +172,25 @@ class _Reader:
             meaning.add(self.text[self.at + 1 : end])
             self.at = end + 1
         elif sign == '"':
-            self._quoted(meaning)
+            self._read_quoted(meaning)
         elif sign == "\\":
             meaning.add(self.text[self.at + 1 : self.at + 2])
             self.at += 2
         elif sign == "$":
-            self._variable(meaning, splits=True)
+            self._read_variable(meaning, splits=True)
         elif sign in _WILD and not (sign == "!" or (sign == "~" and self.at != start)):
             raise NotUnderstoodError(f"{sign!r} without quotes")
         else:
             meaning.add(sign)
             self.at += 1
 
-    def _quoted(self, meaning: Meaning) -> None:
+    def _read_quoted(self, meaning: Meaning) -> None:
         self.at += 1
         while (sign := self.ahead()) != '"':
             if not sign or sign == "`":
                 raise NotUnderstoodError("an unclosed quote, or a command inside it")
             if sign == "$":
-                self._variable(meaning)
+                self._read_variable(meaning)
             elif sign == "\\" and self.ahead(2)[1:] in '$`"\\\n':
                 meaning.add("" if self.ahead(2) == "\\\n" else self.ahead(2)[1:])
                 self.at += 2
@@ -199,7 +199,7 @@ class _Reader:
                 self.at += 1
         self.at += 1
 
-    def _variable(self, meaning: Meaning, *, splits: bool = False) -> None:
+    def _read_variable(self, meaning: Meaning, *, splits: bool = False) -> None:
         found = _VARIABLE.match(self.text, self.at)
         if not found:
             raise NotUnderstoodError(f"{self.text[self.at : self.at + 12]!r}")

@@ -208,7 +208,7 @@ def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
     fleet: Value = {
         "interval": "1m",
         "input_series": [{"series": name, "values": test.series[name]} for test in tests for name in test.series],
-        "promql_expr_test": [_firing(test, at) for test in tests for at in test.at],
+        "promql_expr_test": [_firing_test(test, at) for test in tests for at in test.at],
         "alert_rule_test": [
             {"eval_time": at, "alertname": alert, "exp_alerts": those} for (alert, at), those in expected.items()
         ],
@@ -224,7 +224,7 @@ def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
     return _HEAD.format(" --tests") + ("# Each cluster is one test case:\n" + "".join(rows)) + as_yaml(whole)
 
 
-def _firing(test: RuleTest, at: str) -> Value:
+def _firing_test(test: RuleTest, at: str) -> Value:
     """Everything that fires in a cluster, whatever its name: an alert for another fault would be a wrong one."""
     without = f', alertname!~"{"|".join(test.beside)}"' if test.beside else ""
     expected: list[Value] = []
@@ -252,16 +252,16 @@ def rule_tests(pages: str = PAGES) -> tuple[RuleTest, ...]:
 def _test(cluster: str, name: str, trial: catalog.AlertTrial, rules: list[AlertRule]) -> RuleTest:
     alert = catalog.alerts()[name]
 
-    def filled(text: str) -> str:
+    def fill_words(text: str) -> str:
         return _WORD.sub(lambda m: alert.words[m[1]], text)
 
     called = alert_name(name, alert, trial.cause)
     mine = [rule for rule in rules if rule.id == name and rule.alert == called]
-    placed = {filled(key).replace("{", f'{{cluster="{cluster}", ', 1): value for key, value in trial.series.items()}
+    placed = {fill_words(key).replace("{", f'{{cluster="{cluster}", ', 1): value for key, value in trial.series.items()}
     fired = []
     for told in trial.fires:  # by the condition that the trial names, or the first
         rule = next(r for r in mine if not trial.seen_by or r.labels.get("seen_by") == trial.seen_by)
-        labels = {"cluster": cluster} | dict(_LABEL.findall(filled(told))) | rule.labels
+        labels = {"cluster": cluster} | dict(_LABEL.findall(fill_words(told))) | rule.labels
         texts = {name: render_annotation(text, labels, trial.says) for name, text in rule.annotations.items()}
         fired.append(rule._replace(labels=labels, annotations=texts if trial.says else {}))
     beside = tuple(alert_name(other, catalog.alerts()[other], "") for other in trial.beside)

@@ -242,14 +242,14 @@ def read_subjects(asking: Asking, options: Options) -> list[Subject]:
         for labels, value in answered.series:
             part = told.get(labels.pop(MARK, ""))
             if part and "subject" in labels:
-                _take(found.get(subject_key(labels)), labels, part.quantity, value)
+                _take_own_value(found.get(subject_key(labels)), labels, part.quantity, value)
             elif part:  # of the exporter, and so of all its subjects
                 for subject in of_exporter.get(subject_key(labels), ()):
                     subject.numbers[part.quantity] = value
     return list(found.values())
 
 
-def _take(subject: Subject | None, labels: Mapping[str, str], quantity: str, value: float) -> None:
+def _take_own_value(subject: Subject | None, labels: Mapping[str, str], quantity: str, value: float) -> None:
     if subject is None or not 0.0 <= value <= MOST:
         return
     if quantity == "verdict":

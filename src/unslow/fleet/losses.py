@@ -112,7 +112,7 @@ def missing_tokens(case: CaseView, report: SubjectReport, traffic: Traffic, give
     gain = _gain(report, rate, best)
     answers = None if gain is None else given * gain
     whole = given + (answers or 0.0)
-    requests = _of_requests(case, report, traffic, given, whole)
+    requests = _missing_in_requests(case, report, traffic, given, whole)
     # How many times as long a step takes with those who wait in it too, by physics; 1 where nothing tells
     loads = (max(1, round(load)) for load in (traffic.running, traffic.running + traffic.waiting))
     now, then = (
@@ -147,7 +147,7 @@ def _gain(report: SubjectReport, rate: float | None, best: Range | None) -> floa
     return max(0.0, min(cured, most) - 1.0)
 
 
-def _of_requests(
+def _missing_in_requests(
     case: CaseView, report: SubjectReport, traffic: Traffic, given: float, whole: float
 ) -> dict[str, float]:
     """By cause, what the share of their time costs that requests lose to loading and to prompts.
@@ -176,7 +176,7 @@ def loss_by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[s
         (missing.answers or 0.0, "decode", max(0.0, 1.0 / rate - 1.0 / best.mid) if rate and best else 0.0),
         (missing.waiting, "queue", 0.0),
     ):
-        for cause, share in _shares(report, phase, whole_s).items():
+        for cause, share in _cause_shares(report, phase, whole_s).items():
             taken[cause] = taken.get(cause, 0.0) + amount * share
     rest = taken.pop(UNEXPLAINED, 0.0)
     named = by_itself[0] if by_itself else UNEXPLAINED
@@ -184,7 +184,7 @@ def loss_by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[s
     return {cause: amount for cause, amount in taken.items() if amount > 0}
 
 
-def _shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
+def _cause_shares(report: SubjectReport, phase: str, whole_s: float) -> dict[str, float]:
     """How much of what is lost in a phase each cause stands for, in all one."""
     # What follows from another finding has no price of its own
     explained = {name for f in report.findings for name in f.explains}

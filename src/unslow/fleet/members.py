@@ -59,12 +59,12 @@ class Before:
         self._workloads, self._told = read_images_before(asking)
         groups: dict[_Whose, list[Past]] = defaultdict(list)
         for past in pasts:
-            groups[self._whose(past.labels)].append(past)
+            groups[self._workload_key(past.labels)].append(past)
         self._groups = {key: _sum_pasts(group) for key, group in groups.items()}
         self._versions = {
             key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
         }
-        now = Counter(self._whose(engine.labels) for engine in engines)
+        now = Counter(self._workload_key(engine.labels) for engine in engines)
         self.gone = Counter[str]()  # How many engines are no more, by their workload or target
         for key, group in groups.items():
             # Each engine once, whoever scraped it
@@ -75,13 +75,13 @@ class Before:
     def give(self, engine: Engine) -> None:
         """What its workload was, where it was not there itself."""
         if not any(name.startswith(BEFORE) for name in engine.raw):
-            engine.raw.update(self._groups.get(self._whose(engine.labels), {}))
+            engine.raw.update(self._groups.get(self._workload_key(engine.labels), {}))
         if f"{BEFORE}running" in engine.raw:
             engine.raw["running_before"] = engine.raw.pop(f"{BEFORE}running")
 
     def version(self, engine: Engine, subject: Subject | None) -> str:
         """The version then, where something told it."""
-        key, scope = self._whose(engine.labels), scope_of(engine.labels)
+        key, scope = self._workload_key(engine.labels), scope_of(engine.labels)
         images = {text: text for pod in self._workloads.all(key[:2], scope) for text in pod.images}
         found = version_of(images, engine.runtime)
         if not found and subject:
@@ -89,7 +89,7 @@ class Before:
         labelled = self._versions.get(key, set())
         return found or (next(iter(labelled)) if len(labelled) == 1 else "")
 
-    def _whose(self, labels: Mapping[str, str]) -> _Whose:
+    def _workload_key(self, labels: Mapping[str, str]) -> _Whose:
         """The namespace and the workload, or the target; and the cluster, as another can have the same names."""
         pod, scope = first_of(labels, self._labels.pod), tuple(scope_of(labels).items())
         if not pod:

@@ -65,10 +65,8 @@ class Looker:
         self._judged: dict[str, WatchedServer] = {}  # Those of the last report, by their keys there
         self._seen: Snapshot | None = None
         self._measurements = Measurements(request)
-        self._find_at = 0.0
-        self._left_out = 0
+        self._find_at, self._left_out, self._said = 0.0, 0, ""
         self._looking_since: float | None = None
-        self._said = ""
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="unslow exporter looks", daemon=True)
         self.standing = Standing()  # What is known now
@@ -103,7 +101,7 @@ class Looker:
             seconds = self._system.clock() - start_s
             report, state = self.standing
             is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
-            answers, failures = self._answering(), state.failures + 1
+            answers, failures = self._answer_states(), state.failures + 1
             state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
             self.standing = Standing(None if is_stale else report, state)
             # Once for each reason, on standard error
@@ -171,10 +169,10 @@ class Looker:
         self.standing = Standing(report, LookState(
             success=True, at_s=now, duration_s=now_s - start_s, failures=self.standing.state.failures,
             seen_s=tuple((key, now - (now_s - p.seen_at_s)) for key, p in posts.items() if p.seen_at_s is not None),
-            answers=self._answering(), left_out=self._left_out,
+            answers=self._answer_states(), left_out=self._left_out,
         ))  # fmt: skip
 
-    def _answering(self) -> tuple[tuple[str, bool], ...]:
+    def _answer_states(self) -> tuple[tuple[str, bool], ...]:
         """Whether each answers now: also of a server that is not found any more."""
         return tuple((key, post.answers) for key, post in self._judged.items())
 

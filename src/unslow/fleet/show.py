@@ -20,10 +20,7 @@ from unslow.think.judge.verdict import chains_of
 URGENT: tuple[Kind, ...] = ("partial", "limit", "down", "skew", "stale", "duplicates")
 """What makes everything after it doubtful: said before anything else."""
 VERDICTS = {"failed": "failed", "slow": "slow", "idle": "idle", "cannot_tell": "undetermined", "normal": "normal"}
-MOST_INSTANCES = 10
-MOST_CAUSES = 12
-MOST_ODD = 10
-MOST_UNTOLD = 4
+MOST_INSTANCES, MOST_CAUSES, MOST_ODD, MOST_UNTOLD = 10, 12, 10, 4  # Lines of each list
 MOST_OF_ALL = 1000  # Instances that anybody reads, with --all too; JSON has all of them
 LONGEST_COMMAND = 100
 USUAL_WINDOW_S = 900.0  # What `unslow fleet` takes where nobody says otherwise

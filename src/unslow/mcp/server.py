@@ -98,16 +98,16 @@ async def run_tool(
 
         answer = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=one_at_a_time)
     except UserError as error:
-        return _wrong(error.message, error.hint)
+        return _failure(error.message, error.hint)
     except Exception as bug:  # noqa: BLE001 (a bug in one tool must not end the others)
         sys.stderr.write(traceback.format_exc())
-        return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the traceback is in the server's log")
+        return _failure(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the traceback is in the server's log")
     finally:
         told.leave()
     return types.CallToolResult(content=[types.TextContent(text=answer.text)], structured_content=answer.fields())
 
 
-def _wrong(message: str, hint: str) -> types.CallToolResult:
+def _failure(message: str, hint: str) -> types.CallToolResult:
     words = safe_text(message) + (f"\nhint: {safe_text(hint)}" if hint else "")
     return types.CallToolResult(content=[types.TextContent(text=words)], is_error=True)
 

@@ -271,7 +271,7 @@ def _diagnose(asked: Diagnose, progress: Progress) -> Report:
         asked.target, passive=not asked.measure, seconds=asked.seconds, goal=asked.goal, context=asked.context,
         log=asked.log, progress=progress,
     )  # fmt: skip
-    return report if asked.everything else _shorter(report)
+    return report if asked.everything else _brief_report(report)
 
 
 def _triage(asked: Triage, progress: Progress) -> Report:
@@ -281,7 +281,7 @@ def _triage(asked: Triage, progress: Progress) -> Report:
     if text is not None and len(text) > LONGEST_TEXT:
         raise UserError(f"a text of {len(text):,} characters is too long for a message", "give the path of its file")
     report = unslow.triage(Path(file) if file is not None else text or "", progress=progress)
-    return report if asked.everything else _shorter(report)
+    return report if asked.everything else _brief_report(report)
 
 
 def _explain(asked: Explain) -> Pages:
@@ -296,7 +296,7 @@ def _pages_text(answer: Pages) -> str:
     return "\n".join(f"{page.id}: {page.title}" for page in answer.pages)
 
 
-def _shorter(report: Report) -> Report:
+def _brief_report(report: Report) -> Report:
     """Without what was ruled out and what nothing speaks for: an agent reads every word, and pays for it."""
     subjects = []
     for subject in report.subjects:
@@ -312,7 +312,7 @@ def changing_tools(allowed: Permissions, plans: Plans) -> list[Tool]:
     only while the same change would still be made: what is on the disk, which process runs and what it is told are all
     in it.
     """
-    applied, taken_back = functools.partial(_apply_plan, allowed, plans), functools.partial(_taken_back, allowed)
+    applied, taken_back = functools.partial(_apply_plan, allowed, plans), functools.partial(_undo_change, allowed)
     return [
         Tool("apply", "Apply a plan", Apply, applied, changes=True),
         Tool("undo", "Undo a change", Undo, taken_back, changes=True),
@@ -340,7 +340,7 @@ def _apply_plan(allowed: Permissions, plans: Plans, asked: Apply, _progress: Pro
     return Answer(report, unslow.to_text(report))
 
 
-def _taken_back(allowed: Permissions, asked: Undo, _progress: Progress) -> Answer:
+def _undo_change(allowed: Permissions, asked: Undo, _progress: Progress) -> Answer:
     request = UndoRequest(change=asked.change, api_key=_key())
     if asked.list_only:
         report = list_changes(request)

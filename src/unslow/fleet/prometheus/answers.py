@@ -134,7 +134,7 @@ def parse_series(body: bytes, most: int) -> DecodedAnswer:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _scalar(body)
     if whole.data is None or whole.data.result_type != INSTANT:
-        raise _wrong(body, INSTANT)
+        raise _bad_answer(body, INSTANT)
     found = whole.data.result or []
     _check_count(len(found), most)  # of a server that writes its JSON in another way
     try:
@@ -157,9 +157,9 @@ def parse_curves(body: bytes, most: int) -> DecodedAnswer:
     try:
         whole = _MATRIX.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise _wrong(body, RANGE) from None
+        raise _bad_answer(body, RANGE) from None
     if whole.data is None or whole.data.result_type != RANGE:
-        raise _wrong(body, RANGE)
+        raise _bad_answer(body, RANGE)
     found = whole.data.result or []
     _check_count(len(found), most)
     try:
@@ -189,9 +189,9 @@ def _scalar(body: bytes) -> DecodedAnswer:
         whole = _SCALAR.decode(body)
         value = float(whole.data.result.text) if whole.data else math.inf
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        raise _wrong(body, INSTANT) from None
+        raise _bad_answer(body, INSTANT) from None
     if whole.data is None or whole.data.result_type != "scalar":
-        raise _wrong(body, INSTANT)
+        raise _bad_answer(body, INSTANT)
     series = [Series({}, value)] if is_reading(value) else []
     return DecodedAnswer(_head(whole), series, [], 0, whole.data.result.at_s)
 
@@ -216,7 +216,7 @@ def _check_count(count: int, most: int) -> None:
         raise BadAnswerError(f"its response has {count:,} series, more than {most:,}", limit=True)
 
 
-def _wrong(body: bytes, expected: str) -> BadAnswerError:
+def _bad_answer(body: bytes, expected: str) -> BadAnswerError:
     try:
         whole = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
