@@ -50,7 +50,18 @@ class Changes:
     def apply(self, planned: PlannedChange, at: str, version: str) -> Journal:
         """Make the change whole; UserError where that is not possible, and then nothing is changed."""
         steps = tuple(file_step(edit) for edit in planned.edits)
-        self._check_models(planned.models)
+        for step in planned.models:
+            try:
+                there = self._ollama.digests(step.url)
+            except LookError as error:
+                raise UserError(error.why, NOTHING_CHANGED) from error
+            if full_name(step.parent) not in there:
+                raise UserError(f"{step.url} has no model {step.parent}", NOTHING_CHANGED)
+            if full_name(step.name) in there:
+                raise UserError(
+                    f"{step.url} already has a model {step.name}, which unslow does not overwrite",
+                    "give another name with --name, or undo the change that made it: unslow undo --list",
+                )
         journal = Journal(
             unslow_version=version, id=self._journals.new_id(at), at=at, what=planned.what, state="prepared",
             files=steps, models=planned.models, then=planned.then, process=planned.process,
@@ -63,20 +74,6 @@ class Changes:
             return self._finish(journal)
         except OSError:  # all is in place, and written down as such: the next run tidies up
             return journal
-
-    def _check_models(self, models: Sequence[ModelStep]) -> None:
-        for step in models:
-            try:
-                there = self._ollama.digests(step.url)
-            except LookError as error:
-                raise UserError(error.why, NOTHING_CHANGED) from error
-            if full_name(step.parent) not in there:
-                raise UserError(f"{step.url} has no model {step.parent}", NOTHING_CHANGED)
-            if full_name(step.name) in there:
-                raise UserError(
-                    f"{step.url} already has a model {step.name}, which unslow does not overwrite",
-                    "give another name with --name, or undo the change that made it: unslow undo --list",
-                )
 
     def _make_change(self, journal: Journal, edits: Sequence[Edit]) -> Journal:
         self._journals.begin(journal)

@@ -159,30 +159,26 @@ class _Reader:
 
     def word(self) -> Word:
         start, meaning = self.at, Meaning()
-        while self.ahead() and self.ahead() not in f" \t\n{_ENDS}" and self.ahead(2) != "\\\n":
-            self._read_part(meaning, start)
+        while (sign := self.ahead()) and sign not in f" \t\n{_ENDS}" and self.ahead(2) != "\\\n":
+            if sign == "'":
+                end = self.text.find("'", self.at + 1)
+                if end < 0:
+                    raise NotUnderstoodError("an unclosed quote")
+                meaning.add(self.text[self.at + 1 : end])
+                self.at = end + 1
+            elif sign == '"':
+                self._read_quoted(meaning)
+            elif sign == "\\":
+                meaning.add(self.text[self.at + 1 : self.at + 2])
+                self.at += 2
+            elif sign == "$":
+                self._read_variable(meaning, splits=True)
+            elif sign in _WILD and not (sign == "!" or (sign == "~" and self.at != start)):
+                raise NotUnderstoodError(f"{sign!r} without quotes")
+            else:
+                meaning.add(sign)
+                self.at += 1
         return meaning.word(start, self.at)
-
-    def _read_part(self, meaning: Meaning, start: int) -> None:
-        sign = self.ahead()
-        if sign == "'":
-            end = self.text.find("'", self.at + 1)
-            if end < 0:
-                raise NotUnderstoodError("an unclosed quote")
-            meaning.add(self.text[self.at + 1 : end])
-            self.at = end + 1
-        elif sign == '"':
-            self._read_quoted(meaning)
-        elif sign == "\\":
-            meaning.add(self.text[self.at + 1 : self.at + 2])
-            self.at += 2
-        elif sign == "$":
-            self._read_variable(meaning, splits=True)
-        elif sign in _WILD and not (sign == "!" or (sign == "~" and self.at != start)):
-            raise NotUnderstoodError(f"{sign!r} without quotes")
-        else:
-            meaning.add(sign)
-            self.at += 1
 
     def _read_quoted(self, meaning: Meaning) -> None:
         self.at += 1

@@ -40,6 +40,15 @@ def dashboard_text(pages: str = SERVED) -> str:
         _annotation("Versions", versions, "{{subject}} {{version}}", "{{instance}}"),
         _annotation("Images", f"{images} unless on ({by_image}) {images} offset 10m", "{{model}}", "{{image}}"),
     ]
+    address = f"{pages.rstrip('/')}/"
+    written = {"text": address, "value": address}
+    variables = [
+        {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
+        _label_variable("cluster", ""),
+        _label_variable("model", ', cluster=~"$cluster"'),
+        _label_variable("instance", ', cluster=~"$cluster", model=~"$model"'),
+        {"name": "pages", "label": "Documentation", "type": "textbox", "query": address, "current": written},
+    ]
     dashboard = {
         "uid": "unslow-fleet",
         "title": "unslow: why the fleet is slow",
@@ -52,24 +61,12 @@ def dashboard_text(pages: str = SERVED) -> str:
         "refresh": "1m",
         "time": {"from": "now-6h", "to": "now"},
         "timezone": "browser",
-        "templating": {"list": _variables(f"{pages.rstrip('/')}/")},
+        "templating": {"list": variables},
         "annotations": {"list": annotations},
         "links": [],
         "panels": lay_out_panels(catalog.dashboard_rows()),
     }
     return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
-
-
-def _variables(pages: str) -> list[dict[str, Any]]:
-    source = {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-    written = {"text": pages, "value": pages}
-    return [
-        source,
-        _label_variable("cluster", ""),
-        _label_variable("model", ', cluster=~"$cluster"'),
-        _label_variable("instance", ', cluster=~"$cluster", model=~"$model"'),
-        {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
-    ]
 
 
 def _label_variable(name: str, matchers: str) -> dict[str, Any]:

@@ -243,26 +243,22 @@ _OF_SUBJECTS: tuple[tuple[str, str, str, Samples], ...] = (
 
 def families_text(families: Iterable[Family], dialect: Dialect) -> str:
     """All families that have samples; OpenMetrics ends with a line that says so."""
-    lines = [line for family in families if family.samples for line in _lines(family, dialect)]
-    return "\n".join([*lines, *(["# EOF"] if dialect == "openmetrics" else [])]) + "\n"
-
-
-def _lines(family: Family, dialect: Dialect) -> Iterable[str]:
-    sample_name = family.name + _SUFFIX[family.kind]
-    name, kind = family.name, family.kind
-    if dialect != "openmetrics":  # the older format knows no information metrics: they are gauges of 1
-        name, kind = sample_name, "gauge" if kind == "info" else kind
-    # The older format leaves quotes in a help text as they are
-    plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
-    yield f"# HELP {name} {_escape_label(family.help) if dialect == 'openmetrics' else plain}"
-    yield f"# TYPE {name} {kind}"
-    if family.unit and dialect == "openmetrics":
-        yield f"# UNIT {name} {family.unit}"
-    for sample in family.samples:
-        if math.isfinite(sample.value):
-            # To Prometheus an empty label is none
-            pairs = ",".join(f'{label}="{_escape_label(value)}"' for label, value in sample.labels.items() if value)
-            yield f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}"
+    is_open, lines = dialect == "openmetrics", list[str]()
+    for family in (family for family in families if family.samples):
+        sample_name, name, kind = family.name + _SUFFIX[family.kind], family.name, family.kind
+        if not is_open:  # the older format knows no information metrics: they are gauges of 1
+            name, kind = sample_name, "gauge" if kind == "info" else kind
+        # The older format leaves quotes in a help text as they are
+        plain = family.help.replace("\\", r"\\").replace("\n", r"\n")
+        lines += [f"# HELP {name} {_escape_label(family.help) if is_open else plain}", f"# TYPE {name} {kind}"]
+        if family.unit and is_open:
+            lines.append(f"# UNIT {name} {family.unit}")
+        for sample in family.samples:
+            if math.isfinite(sample.value):
+                # To Prometheus an empty label is none
+                pairs = ",".join(f'{label}="{_escape_label(text)}"' for label, text in sample.labels.items() if text)
+                lines.append(f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}")
+    return "\n".join([*lines, *(["# EOF"] if is_open else [])]) + "\n"
 
 
 def _escape_label(value: str) -> str:

@@ -61,7 +61,14 @@ def screen_lines(
     words = f"{ONLY_LOOKS}  {KEYS}{more}"
     if len(words) > width:
         words = f"Read-only. {KEYS}{more}"
-    title = _title(tick, width, glyphs, paused=paused)
+    server, seconds = tick.server, int(tick.seconds)
+    clock = "paused" if paused else f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
+    named = (f"unslow watch {number}".rstrip(), server.model, server.runtime, server.url.partition("://")[2])
+    name = style_text((" ".join(filter(None, named)), "bold"))
+    title = cut_line(name, width - len(clock) - 1, glyphs.ellipsis)
+    title.append(" " * max(1, width - title.cell_len - len(clock))).append(clock)
+    title.stylize("reverse")
     foot = cut_line(style_text((words, "dim")), width, glyphs.ellipsis)
     every = panel_rows(tick, history, width, glyphs)
     # Where they do not fit, those of the highest rank are left out first
@@ -75,18 +82,6 @@ def screen_lines(
     lines = [title, *label_rows(rows, width, glyphs.ellipsis)][: max(1, height - 1)]
     blank = [Text("", end="")] * (height - 1 - len(lines))
     return [*lines, *blank, foot][:height]
-
-
-def _title(tick: Tick, width: int, glyphs: Glyphs, *, paused: bool) -> Text:
-    server, minutes = tick.server, int(tick.seconds)
-    clock = "paused" if paused else f"{minutes // 3600}:{minutes // 60 % 60:02}:{minutes % 60:02}"
-    where = server.url.partition("://")[2]
-    number = f"{tick.chosen + 1}/{len(tick.servers)} " if len(tick.servers) > 1 else ""
-    name = " ".join(word for word in (f"unslow watch {number}".rstrip(), server.model, server.runtime, where) if word)
-    left = cut_line(style_text((name, "bold")), width - len(clock) - 1, glyphs.ellipsis)
-    left.append(" " * max(1, width - left.cell_len - len(clock))).append(clock)
-    left.stylize("reverse")
-    return left
 
 
 def help_lines(size: tuple[int, int], glyphs: Glyphs) -> list[Text]:

@@ -131,22 +131,18 @@ class Extrapolation(NamedTuple):
 
     def _growth(self, requests: float) -> tuple[float, float, float]:
         """How many times as long as at the highest measured load; the ends, and the middle."""
-        farther = requests / self.last
+        farther, last_s = requests / self.last, self.points[-1].mid_s
         doubt = farther**self.doubt
-        lines = [self._line_growth(requests, self.each_s + n * _EIGHT_OF_TEN * self.each_error_s) for n in (-1, 0, 1)]
+        # By a line through the highest measured load, which starts above nothing; its slope, and its ends
+        slopes = [self.each_s + n * _EIGHT_OF_TEN * self.each_error_s for n in (-1, 0, 1)]
+        slopes = [min(max(0.0, each_s), last_s / self.last) for each_s in slopes]
+        least, middle, most = (1 + each_s * (requests - self.last) / last_s for each_s in slopes)
         known = self._by_physics(requests, self.last)
-        least, middle, most = lines
         if known is not None:
             least, middle, most = min(least, known), max(middle, known), max(most, known)
         elif not self.has_slope:
             least, middle, most = 1.0, farther, farther
         return max(1.0, least / doubt), min(farther, max(1.0, middle)), min(farther, most * doubt)
-
-    def _line_growth(self, requests: float, each_s: float) -> float:
-        """By a line with that slope through the highest measured load, which starts above nothing."""
-        last_s = self.points[-1].mid_s
-        each_s = min(max(0.0, each_s), last_s / self.last)
-        return 1 + each_s * (requests - self.last) / last_s
 
     @property
     def can_extrapolate(self) -> bool:

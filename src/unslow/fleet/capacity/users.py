@@ -265,7 +265,16 @@ def next_steps(like: InstanceGroup, goal: Goal, found: Capacity) -> tuple[Step, 
     even = "" if like.instances == 1 else "assuming evenly balanced requests"
     users = whole_users(found.limit, 1)
     one_more = Step(what=f"one more instance{on}", gpus=gpus or 0, users=users, basis=found.basis, because=even)
-    return (one_more, *_twice_the_gpus_step(like, goal, found), *_more_slots_step(like, goal, found))
+    steps = [one_more, *_twice_the_gpus_step(like, goal, found)]
+    if found.limit.what == limits.PLACES and found.gaps:  # a setting may gain users without any GPU
+        others = [limit for limit in found.others if limit.what != limits.PLACES]
+        without = tightest_limit([*others, *goal_limits(found.gaps, found.firsts, goal)])
+        more = _gain(whole_users(without, like.instances), whole_users(found.limit, like.instances))
+        because = f"a setting; then limited by: {without.what}"
+        if more.mid > 0:
+            what = "more slots on the same GPUs"
+            steps.append(Step(what=what, gpus=0, users=more, basis="simulated", because=because))
+    return tuple(steps)
 
 
 def _twice_the_gpus_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
@@ -298,18 +307,6 @@ def _twice_the_gpus_step(like: InstanceGroup, goal: Goal, found: Capacity) -> It
     users = _gain(whole_users(ended, 1), whole_users(limit, 1))
     because = f"tensor parallel, predicted; then limited by: {ended.what}"
     yield Step(what=what, gpus=gpus, users=users, basis="simulated", because=because)
-
-
-def _more_slots_step(like: InstanceGroup, goal: Goal, found: Capacity) -> Iterator[Step]:
-    """Where places end it and nothing else would yet, a setting buys users without any GPU."""
-    if found.limit is None or found.limit.what != limits.PLACES or found.gaps is None:
-        return
-    others = [limit for limit in found.others if limit.what != limits.PLACES]
-    without = tightest_limit([*others, *goal_limits(found.gaps, found.firsts, goal)])
-    more = _gain(whole_users(without, like.instances), whole_users(found.limit, like.instances))
-    if more.mid > 0:
-        because = f"a setting; then limited by: {without.what}"
-        yield Step(what="more slots on the same GPUs", gpus=0, users=more, basis="simulated", because=because)
 
 
 def _gain(then: Range, now: Range) -> Range:
