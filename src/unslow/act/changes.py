@@ -249,9 +249,8 @@ def file_step(edit: Edit) -> FileStep:
         raise UserError("unslow changes files on Linux and macOS only", "run the commands of `unslow plan` yourself")
     real, now = read_for_edit(edit.path)
     if now != edit.before:
-        raise UserError(
-            f"{real} was changed since the plan was made", f"{NOTHING_CHANGED}: look again with `unslow apply`"
-        )
+        hint = f"{NOTHING_CHANGED}: look again with `unslow apply`"
+        raise UserError(f"{real} was changed since the plan was made", hint)
     if now == edit.after:
         raise UserError(f"{real} is already as planned", NOTHING_CHANGED)
     looks = Looks(mode=edit.mode)

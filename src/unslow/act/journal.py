@@ -82,9 +82,8 @@ class Journals:
     def lock(self) -> Iterator[None]:
         """Nobody else changes anything meanwhile; the lock of a process that dies is free again."""
         if sys.platform == "win32":
-            raise UserError(
-                "unslow makes changes on Linux and macOS only", "run the commands of `unslow plan` yourself"
-            )
+            hint = "run the commands of `unslow plan` yourself"
+            raise UserError("unslow makes changes on Linux and macOS only", hint)
         import fcntl  # noqa: PLC0415 (not on Windows)
 
         try:

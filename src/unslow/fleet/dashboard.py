@@ -117,18 +117,16 @@ def _panel(panel: catalog.Panel) -> dict[str, Any]:
     if panel.kind == "causes":
         links = [f"- [{cause.title}]({PAGE}{name}.html) `{name}`" for name, cause in all_causes().items()]
         return named | {"type": "text", "options": {"mode": "markdown", "content": "\n".join(links)}}
-    targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
+    at_once, form = panel.kind != "timeseries", "table" if panel.kind == "table" else "time_series"
+    targets = []
+    for number, query in enumerate(panel.queries):
+        expr = query.expr
+        for word, matchers in _MATCHERS.items():
+            expr = expr.replace("{" + word, "{" + matchers)
+        target = {"refId": chr(ord("A") + number), "datasource": SOURCE, "expr": expr, "legendFormat": query.legend}
+        targets.append(target | {"instant": at_once, "range": not at_once, "format": form})
     shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
     return named | shown | _panel_style(panel)
-
-
-def _target(query: catalog.Query, number: int, panel: catalog.Panel) -> dict[str, Any]:
-    expr = query.expr
-    for word, matchers in _MATCHERS.items():
-        expr = expr.replace("{" + word, "{" + matchers)
-    at_once, form = panel.kind != "timeseries", "table" if panel.kind == "table" else "time_series"
-    target = {"refId": chr(ord("A") + number), "datasource": SOURCE, "expr": expr, "legendFormat": query.legend}
-    return target | {"instant": at_once, "range": not at_once, "format": form}
 
 
 def _panel_style(panel: catalog.Panel) -> dict[str, Any]:

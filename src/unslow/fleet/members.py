@@ -61,9 +61,7 @@ class Before:
         for past in pasts:
             groups[self._workload_key(past.labels)].append(past)
         self._groups = {key: _sum_pasts(group) for key, group in groups.items()}
-        self._versions = {
-            key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
-        }
+        self._versions = {key: {first_of(one.labels, labels.version) for one in group} for key, group in groups.items()}
         now = Counter(self._workload_key(engine.labels) for engine in engines)
         self.gone = Counter[str]()  # How many engines are no more, by their workload or target
         for key, group in groups.items():

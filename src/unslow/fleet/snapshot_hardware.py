@@ -215,9 +215,8 @@ def tensor_parallel(runtime: str, gpus: tuple[Gpu, ...], model: Model, facts: di
         memory, weights = min(gpu.vram_total_bytes.value_or(0) for gpu in gpus), model.weights_bytes.value_or(0)
         if memory and weights > _FILLED * memory:
             return estimated_fact(len(gpus), f"{SOURCE}: its weights do not fit on one of its {len(gpus)} GPUs")
-        return not_supported(
-            f"unknown whether its {len(gpus)} GPUs are tensor parallel or hold a copy of the model each"
-        )
+        ways = "are tensor parallel or hold a copy of the model each"
+        return not_supported(f"unknown whether its {len(gpus)} GPUs {ways}")
     for count in (len(gpus), 1):
         if abs(copies - count) <= OFF * count:
             return estimated_fact(count, f"{SOURCE}: weights and KV cache fill the memory of {copies:.1f} GPUs")

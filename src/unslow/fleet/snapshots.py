@@ -185,9 +185,8 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
         version_now=member.version,
         also_changed=(also,) if slower and also else (),
     )
-    return engine.estimate(
-        known, "token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before"
-    )
+    read = ("token_gap_s", "token_gap_before_s", "decode_tokens_per_busy_s", "decode_tokens_per_busy_s_before")
+    return engine.estimate(known, *read)
 
 
 @lru_cache(maxsize=4096)  # a fleet of thousands has few models
@@ -227,9 +226,8 @@ def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]
 
 def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
     source = _source(known, quant, how)
-    table, output, experts = (
-        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
-    )
+    roles = (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
+    table, output, experts = (sum(part.bytes for part in parts if part.role is role) for role in roles)
     heads, key, value = shape.kv_heads, shape.key_length, shape.value_length
     if shape.kv_rank:  # a latent, which all heads share
         heads, key, value = 1, shape.kv_rank + shape.rope_length, 0

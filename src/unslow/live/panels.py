@@ -243,8 +243,7 @@ def phase_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
         bar, edge, drawn, long = Text(no_wrap=True, end=""), 0.0, 0, min(60, text_columns(width))
         for name, share in phases.minute.items():
             edge += share
-            letter = glyphs.full if name != "idle" else glyphs.parts["free"]
-            letter = glyphs.parts["kv"] if name == "prefill" else letter
+            letter = {"idle": glyphs.parts["free"], "prefill": glyphs.parts["kv"]}.get(name, glyphs.full)
             bar.append(letter * (round(long * edge) - drawn), style=_PHASE_STYLES.get(name, ""))
             drawn = round(long * edge)
         rows.append(Row(PHASES, bar, 9))

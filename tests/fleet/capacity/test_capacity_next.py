@@ -107,5 +107,5 @@ def test_busiest_group_is_first_and_physics_runs_for_a_few_groups(monkeypatch):
         like(case=case(), model="quiet", load=Load(1.0, 2.0)),
         like(case=case(), model="busy", load=Load(9.0, 9.0)),
     ]
-    rows = list(rows_of(groups, FIFTY))
+    rows = rows_of(groups, FIFTY)
     assert [(row.model, row.basis) for row in rows] == [("busy", "simulated"), ("quiet", "cannot_tell")]

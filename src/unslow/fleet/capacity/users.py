@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple
@@ -79,8 +79,7 @@ def capacity_report(request: FleetSettings, goal: Goal, progress: Progress, span
             prometheus, members, request.options, span_s, lambda text, share: progress.step(text, 0.3 + share / 2)
         )
         progress.step("estimating the capacity of each group", 0.8)
-        by_load = sorted(curves.likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
-        rows = tuple(row_of(like, goal, by_physics=n < MOST_GROUPS_BY_PHYSICS) for n, like in enumerate(by_load))
+        rows = rows_of(curves.likes, goal)
         statements = tuple(dict.fromkeys((*prometheus.statements(), *said, *curves.statements)))
         progress.step("done", 1.0)
         return CapacityReport(
@@ -123,6 +122,12 @@ def span_of(text: str | None) -> float:
     if not SHORTEST_SPAN_S <= span <= LONGEST_SPAN_S:
         raise UserError(f"--span must be between 1m and 31d (got {text})", "the default is 24h")
     return span
+
+
+def rows_of(likes: Iterable[InstanceGroup], goal: Goal) -> tuple[CapacityRow, ...]:
+    """One row for each group, those with most users first."""
+    ordered = sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    return tuple(row_of(like, goal, by_physics=n < MOST_GROUPS_BY_PHYSICS) for n, like in enumerate(ordered))
 
 
 def row_of(like: InstanceGroup, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
@@ -208,9 +213,8 @@ def _extrapolated_capacity(found: Capacity, limit: Limit, curve: Extrapolation) 
     if limit.what == limits.CACHE:
         how += ", with the measured KV cache per request"
     end = "; beyond that is unknown" if limit.what == limits.UNSEEN else ""
-    because = (
-        f"{farther:.1f} times the highest measured load ({curve.last:.0f} concurrent requests per instance), {how}{end}"
-    )
+    load = f"{curve.last:.0f} concurrent requests per instance"
+    because = f"{farther:.1f} times the highest measured load ({load}), {how}{end}"
     return found._replace(basis="simulated", farther=farther, because=because)
 
 

@@ -100,11 +100,6 @@ class BadAnswerError(Exception):
         super().__init__(why)
         self.limit = limit
 
-    @property
-    def hint(self) -> str:
-        """What to do about it."""
-        return "--match selects a part of the fleet" if self.limit else "is there a proxy in between?"
-
 
 _VECTOR = msgspec.json.Decoder(_Whole[list[_Sample] | None])
 _MATRIX = msgspec.json.Decoder(_Whole[list[_Samples] | None])

@@ -154,7 +154,8 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         try:
             got = reply if isinstance(reply, Refusal) else parse(reply.body, self._access.most_series)
         except BadAnswerError as error:
-            got = Refusal("limit" if error.limit else "partial", self._access.mask_secrets(str(error)), error.hint)
+            hint = _NARROWER if error.limit else "is there a proxy in between?"
+            got = Refusal("limit" if error.limit else "partial", self._access.mask_secrets(str(error)), hint)
         if isinstance(got, Refusal):
             self._said.say(got.kind, f"query failed: {got.why}", got.hint, about)
             return got
