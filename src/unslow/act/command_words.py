@@ -1,11 +1,12 @@
 """The words of a command line where they stand in a text, and the text with other words in their place."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
+Variables = Mapping[str, str | None]  # By name, the value; None for one that is taken away
 _BLANKS = re.compile(r"(?<!\s)(?:\s|\\\n)*\Z")  # Blanks up to the end of a text, continued lines among them
 
 

@@ -6,11 +6,11 @@ key in it stays a variable.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from unslow.act.command_words import Meaning, NotUnderstoodError, Word, all_fit, check_sure
+from unslow.act.command_words import Meaning, NotUnderstoodError, Variables, Word, all_fit, check_sure
 from unslow.look.command_writer.starters import in_unit
 
 NAME, LAST_NAME = "90-unslow.conf", "zz-unslow.conf"
@@ -40,11 +40,7 @@ class ExecStart(NamedTuple):
 
 
 def drop_in(
-    files: Sequence[UnitFile],
-    old: Sequence[str],
-    new: Sequence[str],
-    environment: Mapping[str, str | None],
-    ours: str = "",
+    files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str], environment: Variables, ours: str = ""
 ) -> str:
     """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
     command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
@@ -81,7 +77,7 @@ def _has_command(ours: str) -> bool:
     return any(name == "ExecStart" for name, _ in service_settings(ours))
 
 
-def drop_in_name(files: Sequence[UnitFile], environment: Mapping[str, str | None], *, command: bool) -> str:
+def drop_in_name(files: Sequence[UnitFile], environment: Variables, *, command: bool) -> str:
     """A name that comes after every drop-in that would override it; NotUnderstoodError where there is none."""
     rivals = []
     for file in files[1:]:

@@ -22,6 +22,7 @@ from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
 SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
 """As in the telemetry; "busy" if it works at an unreported phase, "unknown" if it reports nothing."""
+Spell = Callable[[SubjectReport, CaseView], SubjectReport]  # Puts the fixes of a report into commands
 State = Literal["answers", "silent", "loading", "gone", "none"]
 NORMAL = "none: it is as fast as this hardware allows"
 NOTHING = "none stands out"
@@ -190,12 +191,9 @@ class Judgement(NamedTuple):
 
 @one_judgement()
 def judge_case(
-    case: CaseView,
-    at: str = "",
-    shares: Mapping[str, float] | None = None,
-    spell: Callable[[SubjectReport, CaseView], SubjectReport] = lambda report, _case: report,
+    case: CaseView, at: str = "", shares: Mapping[str, float] | None = None, spell: Spell = lambda report, _case: report
 ) -> Judgement:
-    """Judge what was seen so far; `shares` are the phases of the last minute, `spell` puts fixes into commands."""
+    """Judge what was seen so far; `shares` are the phases of the last minute."""
     report = spell(judge(case), case)
     expected = report.expected
     return Judgement(

@@ -10,7 +10,6 @@ import functools
 import sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -89,9 +88,7 @@ class Watch(ContextDecorator):
         self._before = _sample(self._system)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Stop timing; a program that failed gets no report on top."""
         self.timer.stop()
         try:

@@ -53,9 +53,7 @@ def server_for(allowed: Permissions) -> Server[dict[str, Any]]:
     tools = tools_for(allowed)
     one_at_a_time = anyio.CapacityLimiter(1)  # two measurements at once would slow each other down
 
-    async def list_tools(
-        _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(_: ServerRequestContext[Any], __: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[listed_tools(tool) for tool in tools.values()])
 
     async def call_tool(context: ServerRequestContext[Any], asked: types.CallToolRequestParams) -> types.CallToolResult:

@@ -41,6 +41,7 @@ _TELLING = (
     ("instance",),
 )
 """Labels that tell a target from the others, the most telling first: those of fewer only where they are enough."""
+Step = Callable[[str, float], None]  # Is told what is being done, and how much of it is done
 Row = list[float | None]  # A value for each moment of the grid; None where there was none
 
 
@@ -75,11 +76,7 @@ class Curves(NamedTuple):
 
 
 def read_curves(
-    prometheus: Prometheus,
-    members: Sequence[Member],
-    options: Options,
-    span_s: float,
-    step: Callable[[str, float], None],
+    prometheus: Prometheus, members: Sequence[Member], options: Options, span_s: float, step: Step
 ) -> Curves:
     """Ask for every curve, and put it together by instance and group; `step` is told what is being read."""
     grid = grid_of(prometheus.now_s, span_s, members)
