@@ -45,7 +45,6 @@ class Meaning:
         self._pattern += ".*"
 
     def word(self, start: int, end: int) -> Word:
-        """The word that stands there."""
         pattern = re.compile(self._pattern, re.DOTALL) if self._open else None
         return Word(start, end, self._value, pattern, self._splits)
 

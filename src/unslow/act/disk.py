@@ -42,7 +42,6 @@ class Disk:
         self._before = before
 
     def step(self, what: str, path: str) -> None:
-        """Something is about to be changed."""
         if self._before:
             self._before(what, path)
 

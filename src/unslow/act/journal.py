@@ -118,7 +118,6 @@ class Journals:
         return sorted(name for name in names if _ID.fullmatch(name))[-MOST_CHANGES:]
 
     def place(self, change: str, name: str = "") -> str:
-        """A file of a change, or its folder."""
         return str(self.folder / change / name) if name else str(self.folder / change)
 
     def read(self, change: str) -> Journal | None:
@@ -175,7 +174,6 @@ class Journals:
         self._disk.write_new(path, data, Looks(mode=_PRIVATE))
 
     def read_copy(self, change: str, name: str) -> bytes | None:
-        """Bytes that were kept."""
         return read_whole(self.place(change, name))
 
     def forget(self, change: str) -> None:

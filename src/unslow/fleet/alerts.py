@@ -69,7 +69,6 @@ class RuleTest(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether it takes hours."""
         return any(int(at.removesuffix("m")) > LONG_MIN for at in self.at)
 
 

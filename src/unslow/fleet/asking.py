@@ -64,7 +64,6 @@ class Asking(AbstractContextManager["Asking"]):
             self._coming[name] = self._thread.submit(self._prometheus.instant, query.promql, about=name)
 
     def answers(self, of: ExporterSubject) -> Iterator[QueryAnswer]:
-        """The answers that hold the readings of a kind."""
         return (self.answer(name) for name, about, *_ in PACKS if about == of)
 
     def failed_queries(self) -> dict[str, str]:

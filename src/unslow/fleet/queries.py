@@ -105,7 +105,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return ",".join(part for part in parts if part)
 
     def fill(self, expression: str, *, engines: bool = False, ago_s: float = 0.0) -> str:
-        """The expression with the matchers and the window in it, `ago_s` before now."""
         return fill_expression(expression, self.matchers(engines=engines), self.window_s, ago_s)
 
     def labels(self) -> Labels:

@@ -159,7 +159,6 @@ class Looker:
                 post.stop()
 
     def judge(self, start_s: float) -> None:
-        """A report on all that is watched."""
         machine = machine_line(self._seen) if self._seen else {}
         judged = [msgspec.structs.replace(judge(post.case()), number=n) for n, post in enumerate(self._posts)]
         report = Report(unslow_version=__version__, machine=machine, subjects=tuple(judged))
@@ -271,7 +270,6 @@ class Measurements:
         self._door: ClosingSystem | None = None
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is allowed, and time."""
         return self._every_s is not None and now_s >= self._due_at
 
     def measure(self, seen: Snapshot, now_s: float) -> set[Place]:
@@ -295,12 +293,10 @@ class Measurements:
         return done_now
 
     def with_measured_run(self, subject: Subject) -> Subject:
-        """The subject with what was measured of it."""
         run = self._runs.get(place_of(subject))
         return subject if run is None else msgspec.structs.replace(subject, run=run)
 
     def stop(self) -> None:
-        """End a measurement that goes on."""
         if door := self._door:
             door.stop_from_afar()
 

@@ -115,7 +115,6 @@ class ExporterSettings(NamedTuple):
 
     @classmethod
     def of(cls, asked: ExporterRequest) -> "ExporterSettings":
-        """The request that was asked for."""
         target, once, output = asked.target, asked.once, asked.output
         if not is_live(target):
             hint = f"for a recording: unslow diagnose {target} --format openmetrics"

@@ -51,7 +51,6 @@ class Readings:
         return name in self._readings
 
     def value(self, name: str, default: float = 0.0) -> float:
-        """The number, where there is one."""
         found = self._readings.get(name)
         return found.value if found else default
 
@@ -61,7 +60,6 @@ class Readings:
         return f"{SOURCE}: {'; '.join(told)}" if told else SOURCE
 
     def fact(self, name: str) -> Fact[float]:
-        """As Prometheus has it."""
         return reported_fact(self._readings[name].value, self.source(name)) if name in self else self.missing(name)
 
     def count(self, name: str) -> Fact[int]:
@@ -75,11 +73,9 @@ class Readings:
         return reported_fact(min(1.0, max(0.0, found.value)), found.source) if isinstance(found, Known) else found
 
     def estimate(self, value: Any, *names: str) -> Fact[Any]:
-        """What follows from several."""
         return estimated_fact(value, self.source(*names))
 
     def missing(self, name: str) -> Fact[Any]:
-        """Why there is none."""
         return not_found(self._why or f"{SOURCE} has no {name.replace('_', ' ')} for it")
 
 

@@ -127,7 +127,6 @@ class LiveScreen(App[None]):
 
     @property
     def text(self) -> str:
-        """What it shows, without colours."""
         return "\n".join(line.plain.rstrip() for line in self._board.lines)
 
 

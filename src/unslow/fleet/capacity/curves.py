@@ -55,11 +55,9 @@ class Grid(NamedTuple):
 
     @property
     def end_s(self) -> float:
-        """The last of them."""
         return self.start_s + self.step_s * (self.points - 1)
 
     def row(self, curve: Curve) -> Row:
-        """The values of a curve at their places."""
         row: Row = [None] * self.points
         for time_s, value in zip(curve.times_s, curve.values, strict=True):
             place = round((time_s - self.start_s) / self.step_s)

@@ -151,7 +151,6 @@ class Extrapolation(NamedTuple):
 
     @property
     def known_by_physics(self) -> bool:
-        """Whether physics can tell of this machine."""
         return self._by_physics(self.last, self.last) is not None
 
     def _by_physics(self, requests: float, than: float) -> float | None:

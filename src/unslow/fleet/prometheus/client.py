@@ -129,7 +129,6 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         return QueryAnswer([], got.why, got.hint) if isinstance(got, Refusal) else QueryAnswer(got.series)
 
     def curves(self, query: str, start_s: float, end_s: float, step_s: float, about: str = "") -> AnsweredCurves:
-        """The series over time."""
         _ = self.now_s
         form = {"query": query, "start": f"{start_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:.3f}"}
         got = self._decode_answer("query_range", form, answers.parse_curves, about or query)
@@ -140,7 +139,6 @@ class Prometheus(AbstractContextManager["Prometheus"]):
         return self._said.statements()
 
     def close(self) -> None:
-        """Hang up."""
         self._sending.close()
 
     def __exit__(self, *_: object) -> None:

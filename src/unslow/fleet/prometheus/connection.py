@@ -172,7 +172,6 @@ class Reply(NamedTuple):
     headers: http.client.HTTPMessage
 
     def header(self, name: str) -> str:
-        """A header, or an empty text."""
         return self.headers.get(name) or ""
 
 
