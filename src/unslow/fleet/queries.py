@@ -23,8 +23,7 @@ _NAMES = re.compile(r"(?<![A-Za-z0-9_:])([A-Za-z_:][A-Za-z0-9_:]*)\{")
 _HOW = {
     "avg_over_time": "mean over", "max_over_time": "maximum over", "min_over_time": "minimum over",
     "stddev_over_time": "standard deviation over", "increase": "increase over", "rate": "per second over",
-    "changes": "changes in",
-    "last_over_time": "last value in", "count_over_time": "share of",
+    "changes": "changes in", "last_over_time": "last value in", "count_over_time": "share of",
 }  # fmt: skip
 _WHILE_BUSY = re.compile(r" and \S+ >= ")  # A reading of those moments alone in which another one is high
 MOST_SERIES = 100_000  # of one exporter: ten thousand machines with eight GPUs each fit

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 from datetime import datetime
 from threading import Event, Thread
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,7 +21,7 @@ from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import Fact, Known, Unknown, not_supported
+from unslow.facts.values import Known, Unknown, not_supported
 from unslow.fleet.openmetrics import MOST_SUBJECTS, LookState, subjects_by_key
 from unslow.fleet.settings import ExporterSettings
 from unslow.live.server import ServerWatch, server_now
@@ -45,7 +45,6 @@ KEEP_S = 900.0
 """A speed that was seen stands for so long while nobody asks the server anything; `unslow_speed_timestamp_seconds`
 says how old it is."""
 PAST = not_supported("an average since the server started", "it is observed while the server handles requests")
-T = TypeVar("T")
 Place = tuple[str, int, str]
 
 
@@ -316,16 +315,13 @@ def is_same_place(before: Subject, found: Subject) -> bool:
 
 def with_known_identity(before: Subject, found: Subject) -> Subject:
     """What was found, with the version and the model that were known before where this look did not get them."""
-    version = _known_or_before(before.runtime.version, found.runtime.version)
+    version = found.runtime.version if isinstance(found.runtime.version, Known) else before.runtime.version
     runtime = msgspec.structs.replace(found.runtime, version=version)
     if not isinstance(found.model.name, Known) and isinstance(before.model.name, Known):
         return msgspec.structs.replace(found, runtime=runtime, model=before.model)
-    model = msgspec.structs.replace(found.model, quant=_known_or_before(before.model.quant, found.model.quant))
+    quant = found.model.quant if isinstance(found.model.quant, Known) else before.model.quant
+    model = msgspec.structs.replace(found.model, quant=quant)
     return msgspec.structs.replace(found, runtime=runtime, model=model)
-
-
-def _known_or_before(before: Fact[T], found: Fact[T]) -> Fact[T]:
-    return found if isinstance(found, Known) else before
 
 
 def _log(words: str) -> None:

@@ -1,6 +1,7 @@
 """What `unslow watch` shows of one moment, and its JSON lines hold: speeds, what limits a server, who holds memory."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
@@ -29,14 +30,8 @@ NOTHING = "none stands out"
 NO_SPEED, UNSURE = "no speed measured yet", "undetermined so far"
 _COMPUTES = ("prefill", "decode")
 _MATTERS = 0.1  # Of the time that it computed: what is only suspected of a phase that took less is not the answer
-_KINDS: dict[str, tuple[PartKind, str]] = {
-    "model": ("weights", "weights"),
-    "kv": ("kv", "KV cache"),
-    "state": ("kv", "KV cache"),
-    "compute": ("compute", "buffers"),
-    "output": ("compute", "buffers"),
-}
-_OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
+_KINDS: dict[str, PartKind] = {"model": "weights", "kv": "kv", "state": "kv", "compute": "compute", "output": "compute"}
+_OWN_NAMES: dict[PartKind, str] = {"weights": "weights", "kv": "KV cache", "compute": "buffers"}
 UNNAMED, NOT_TOLD = "driver and others", "owner unknown"
 OTHERS, REST = "others", "server itself"
 _NUMBER = re.compile(r"(\d+)\D*$")
@@ -310,10 +305,10 @@ def _gpu_bar(
 
 
 def _buffer_parts(buffers: list[Buffer]) -> list[MemoryPart]:
-    sums: dict[tuple[PartKind, str], int] = {}
+    sums: Counter[PartKind] = Counter()
     for buffer in buffers:
-        sums[_KINDS[buffer.kind]] = sums.get(_KINDS[buffer.kind], 0) + buffer.bytes
-    return [MemoryPart(kind=kind, name=name, bytes=size) for (kind, name), size in sums.items() if size]
+        sums[_KINDS[buffer.kind]] += buffer.bytes
+    return [MemoryPart(kind=kind, name=_OWN_NAMES[kind], bytes=size) for kind, size in sums.items() if size]
 
 
 def _other_program(name: str, size: int) -> MemoryPart:
