@@ -164,12 +164,8 @@ def port_of(subject: SubjectReport) -> str:
 
 def _info(one: SubjectReport) -> Iterator[Sample]:
     yield Sample(1, {
-        "runtime": runtime_of(one),
-        "version": label_value(one.version),
-        "model": model_of(one),
-        "quant": label_value(one.quant),
-        "device": label_value(device_of(one)),
-        "port": port_of(one),
+        "runtime": runtime_of(one), "version": label_value(one.version), "model": model_of(one),
+        "quant": label_value(one.quant), "device": label_value(device_of(one)), "port": port_of(one),
     })  # fmt: skip
 
 

@@ -205,6 +205,9 @@ def metrics_of(report: FleetReport, **_: object) -> str:
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
     idle_s = _seconds(lost.idle_gpu_hours)
     causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
+    instances = tuple(Sample(one.instances, labels) for labels, one in causes)
+    tokens = tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None)
+    hours = tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None)
     families = [
         Family("unslow_fleet_build_info", "Version that judged.", version),
         Family("unslow_fleet_instances", "Instances by verdict.", verdicts),
@@ -218,20 +221,10 @@ def metrics_of(report: FleetReport, **_: object) -> str:
         gauge("unslow_fleet_lost_gpu_seconds", "GPU time lost.", _seconds(lost.gpu_hours), "seconds"),
         gauge("unslow_fleet_idle_gpu_seconds", "GPU time without requests.", idle_s, "seconds"),
         gauge("unslow_fleet_odd_instances", "Instances slower than their peers.", odd),
-        Family(
-            "unslow_fleet_cause_instances", "Instances with a cause.",
-            tuple(Sample(one.instances, labels) for labels, one in causes),
-        ),
-        Family(
-            "unslow_fleet_cause_lost_tokens_per_second", "Tokens lost to a cause.",
-            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
-        ),
-        Family(
-            "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window lost to a cause.",
-            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
-            unit="seconds",
-        ),
-    ]  # fmt: skip
+        Family("unslow_fleet_cause_instances", "Instances with a cause.", instances),
+        Family("unslow_fleet_cause_lost_tokens_per_second", "Tokens lost to a cause.", tokens),
+        Family("unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window lost to a cause.", hours, unit="seconds"),
+    ]
     return families_text(families, "openmetrics").rstrip("\n")
 
 
