@@ -8,6 +8,7 @@ are found by presence.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +16,17 @@ from operator import attrgetter
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from unslow.facts.machine import Facts, Machine
-from unslow.facts.run import Run
+from unslow.facts.run import Completion, Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import reported_fact
+from unslow.facts.values import NOT_LOOKED, reported_fact
+from unslow.look.completion_summary import run_of_completions
 
 R = TypeVar("R")
 Take = TypeVar("Take", bound=Callable[..., None])
 
 LONGEST_LINE = 8192  # No reader is shown more of a line than this; longer ones are cut around the needle
+_KEPT_REQUESTS = 1000
 
 
 class LogFacts(Facts, frozen=True, kw_only=True):
@@ -61,6 +64,8 @@ class NamedReader:
         self.facts: dict[str, Any] = {}  # of the runtime, by their names
         self.named = ""
         self.lines = 0
+        self.requests: deque[Completion] = deque(maxlen=_KEPT_REQUESTS)
+        self.requests_where = ""
 
     def recognise(self, line: str, where: str) -> bool:
         """Note what a line says; whether it is one of this program."""
@@ -86,7 +91,9 @@ class NamedReader:
         return Machine()
 
     def run(self) -> Run:
-        return Run()
+        """Its requests as a measurement."""
+        done = reported_fact(tuple(self.requests), self.requests_where)
+        return run_of_completions(done, NOT_LOOKED) if self.requests else Run()
 
 
 class LineDialect(NamedTuple):
@@ -126,25 +133,32 @@ class Rules(list[Rule[R]]):
 
     def note(
         self,
-        fact: str,
+        facts: str,
         needles: str | tuple[str, ...],
         pattern: str,
-        value: Callable[[Any], Any] = str,
+        value: Callable[[str], Any] = str,
         *,
-        group: int = 1,
         into: str = "facts",
         own: bool = True,
+        first: bool = False,
     ) -> None:
-        """A line that says one fact: the text of a group, made a value; `into` is where a reading holds such facts."""
-        facts = attrgetter(into)
+        """A line that says facts, named with blanks between them: the texts of the pattern's groups, made values.
+
+        A pattern without a group says one fact, and a group may be missing. `into` is where a reading holds such facts;
+        with `first`, what an earlier line said is kept.
+        """
+        names, held = facts.split(), attrgetter(into)
 
         @self(needles, pattern, own=own)
         def take(reading: Any, found: re.Match[str], where: str) -> None:
-            facts(reading)[fact] = reported_fact(value(found[group]), where)
+            known = held(reading)
+            for name, text in zip(names, found.groups() or (found[0],), strict=False):
+                if text is not None and not (first and name in known):
+                    known[name] = reported_fact(value(text), where)
 
     def note_value(self, fact: str, needle: str, pattern: str, *, value: Any, into: str = "facts") -> None:
         """A line that is there only where a fact has this value."""
-        self.note(fact, needle, pattern, lambda _: value, group=0, into=into)
+        self.note(fact, needle, pattern, lambda _: value, into=into)
 
 
 def needles_of(rules: Iterable[Rule[Any]]) -> tuple[str, ...]:
@@ -165,10 +179,6 @@ class Text(NamedTuple):
 
     def where(self, index: int) -> str:
         return f"{self.source}:{self.number(index)}"
-
-    def full_text(self) -> str:
-        """The text as one string, for patterns that cross lines."""
-        return "\n".join(self.lines)
 
 
 TextDialect = Callable[[Text], LogFacts]

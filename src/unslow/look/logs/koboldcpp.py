@@ -8,14 +8,11 @@ The line of a request has had four forms; all start with the context that it use
 """
 
 import re
-from collections import deque
 
 from unslow.facts.run import Completion, Run
 from unslow.facts.values import NOT_LOOKED, Known, reported_fact
-from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, NamedReader
 
-_KEPT = 1000
 _MOST_TOKENS = 10**8
 _COUNT, _NUMBER = r"(\d{1,9})", r"(\d{1,9}(?:\.\d{1,6})?)"
 _WELCOME = re.compile(r"Welcome to KoboldCpp - Version (\d[\w.]{0,20})")
@@ -39,8 +36,6 @@ class KoboldReader(NamedReader):
     def __init__(self) -> None:
         super().__init__()
         self._speeds: dict[str, Known[float]] = {}
-        self._requests: deque[Completion] = deque(maxlen=_KEPT)
-        self._requests_where = ""
 
     def recognise(self, line: str, where: str) -> bool:
         if self._request(line, where):
@@ -65,8 +60,8 @@ class KoboldReader(NamedReader):
 
     def run(self) -> Run:
         """Its requests as a measurement, else what a benchmark printed."""
-        if self._requests:
-            return run_of_completions(reported_fact(tuple(self._requests), self._requests_where), NOT_LOOKED)
+        if self.requests:
+            return super().run()
         return Run(
             decode_tokens_per_s=self._speeds.get("GenerationSpeed", NOT_LOOKED),
             prefill_tokens_per_s=self._speeds.get("ProcessingSpeed", NOT_LOOKED),
@@ -88,8 +83,8 @@ class KoboldReader(NamedReader):
                 prefill_s=float(prompt[3]),
                 decode_s=float(answer[3]),
             )
-            self._requests.append(done)
-            self._requests_where = where
+            self.requests.append(done)
+            self.requests_where = where
         return True
 
 

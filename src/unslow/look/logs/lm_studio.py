@@ -89,10 +89,11 @@ def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
     reader.facts["available_bytes"] = estimated_fact(sum(reader.free_bytes.values()), where)
 
 
-@RULES("::load config: ", r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)", own=False)
-def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    said = {"slots": int(found[1]), "context_length": int(found[2]), "kv_unified": found[3] == "true"}
-    reader.facts |= {name: reported_fact(value, where) for name, value in said.items()}
-
-
+RULES.note(
+    "slots context_length kv_unified",
+    "::load config: ",
+    r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)",
+    lambda text: int(text) if text.isdecimal() else text == "true",
+    own=False,
+)
 DIALECT = LineDialect(needles_of(RULES), LmStudioReader)

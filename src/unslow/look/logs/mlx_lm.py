@@ -10,11 +10,10 @@ from datetime import UTC, datetime
 from statistics import median
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import NOT_LOOKED, estimated_fact, reported_fact
-from unslow.look.completion_summary import run_of_completions
+from unslow.facts.values import estimated_fact, reported_fact
 from unslow.look.logs.dialect import LineDialect, NamedReader
 
-_KEPT = 1000
+_KEPT_RATES = 1000
 _MOST_PROMPTS = 64
 _NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
 _SPEED = re.compile(rf"(Prompt|Generation): (\d{{1,9}}) tokens, {_NUMBER} tokens-per-sec")
@@ -32,10 +31,8 @@ class MlxReader(NamedReader):
     def __init__(self) -> None:
         super().__init__()
         self._prompt: tuple[int, float] = (0, 0.0)
-        self._requests: deque[Completion] = deque(maxlen=_KEPT)
-        self._requests_where = ""
         self._progress: dict[int, tuple[int, float]] = {}
-        self._rates: deque[float] = deque(maxlen=_KEPT)
+        self._rates: deque[float] = deque(maxlen=_KEPT_RATES)
         self._rates_where = ""
 
     def recognise(self, line: str, where: str) -> bool:
@@ -47,8 +44,8 @@ class MlxReader(NamedReader):
             elif tokens and seconds:
                 read, read_s = self._prompt
                 done = Completion(prompt_tokens=read, prefill_s=read_s, generated_tokens=tokens, decode_s=seconds)
-                self._requests.append(done)
-                self._requests_where, self._prompt = where, (0, 0.0)
+                self.requests.append(done)
+                self.requests_where, self._prompt = where, (0, 0.0)
         elif found := _PROGRESS.search(line):
             self._read_so_far(found, where)
         elif self.named and (found := _MEMORY.search(line)):  # others print such a line, too
@@ -62,11 +59,9 @@ class MlxReader(NamedReader):
         self._progress.clear()
 
     def run(self) -> Run:
-        if self._requests:
-            return run_of_completions(reported_fact(tuple(self._requests), self._requests_where), NOT_LOOKED)
-        if self._rates:
-            return Run(prefill_tokens_per_s=estimated_fact(median(self._rates), self._rates_where))
-        return Run()
+        if self.requests or not self._rates:
+            return super().run()
+        return Run(prefill_tokens_per_s=estimated_fact(median(self._rates), self._rates_where))
 
     def _read_so_far(self, found: re.Match[str], where: str) -> None:
         """Two steps of one prompt tell a speed; prompts are told apart by their lengths."""

@@ -126,7 +126,7 @@ class Places:
 
     def __init__(self, text: Text) -> None:
         self.text = text
-        self.joined = text.full_text()
+        self.joined = "\n".join(text.lines)
         self._starts = list(accumulate((len(line) + 1 for line in text.lines), initial=0))
 
     def find(self, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], str]]:

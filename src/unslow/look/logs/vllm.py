@@ -71,9 +71,7 @@ def _model(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 RULES.note("context_length", "Using max model len", rf"Using max model len {NUMBER}", parse_whole_number)
-RULES.note(
-    "context_length", "Auto-fit max_model_len", rf"reduced from {NUMBER} to {NUMBER}", parse_whole_number, group=2
-)
+RULES.note("context_length", "Auto-fit max_model_len", rf"reduced from [\d,.]{{1,25}} to {NUMBER}", parse_whole_number)
 RULES.note("max_batched_tokens", "Chunked prefill is enabled", r"max_num_batched_tokens=(\d{1,9})", parse_whole_number)
 RULES.note(
     "device_used",
@@ -292,7 +290,6 @@ RULES.note(
     "gpu_refused",
     ("No platform detected, vLLM", "Failed to infer device type"),
     r"No platform detected, vLLM is running on \w{1,40}|Failed to infer device type",
-    group=0,
 )
 
 

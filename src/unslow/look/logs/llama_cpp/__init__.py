@@ -150,7 +150,7 @@ def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
     context = main.main_context()
     facts: dict[str, Any] = {**main.runtime, **context.facts, **_caches(context)}
     if seen := [*main.weights.values(), *context.buffers.values()]:
-        first, last = seen[0].where, seen[-1].where.rpartition(":")[2]
+        first, last = seen[0][1], seen[-1][1].rpartition(":")[2]
         where = f"{first} to {last}" if len(seen) > 1 else first
         facts["buffers"] = reported_fact([buffer for buffer, _ in seen], where)
     if reading.backends:

@@ -10,7 +10,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.values import MIB, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name, see_backend
-from unslow.look.logs.llama_cpp.state import Cache, Reading, SeenBuffer, keep
+from unslow.look.logs.llama_cpp.state import Cache, Context, ModelLoad, Reading, keep
 
 RULES = Rules[Reading]()
 Kind = Literal["model", "kv", "state", "compute", "output"]
@@ -51,18 +51,18 @@ for _needle, _pattern in (
     RULES.note_value("overflowing_layers", _needle, _pattern, value=0, into="load.facts")
 _note("gpu_layers_set", "set by user", r"n_gpu_layers already set by user to (\d{1,12})", int)
 _note("context_set", "set by user", r"context size set by user to (\d{1,12})", int)
-
-
-@RULES("projected to use ", r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free")
-def _fit_projection(reading: Reading, found: re.Match[str], where: str) -> None:
-    """What the fit estimated with the requested settings; later ones try others."""
-    facts = reading.load.facts
-    facts.setdefault("asked_bytes", reported_fact(int(found[1]) * MIB, where))
-    facts.setdefault("available_bytes", reported_fact(int(found[2]) * MIB, where))
+# What the fit estimated with the requested settings; later ones try others
+_note(
+    "asked_bytes available_bytes",
+    "projected to use ",
+    r"projected to use (\d{1,9}) MiB of device memory vs\. (\d{1,9}) MiB of free",
+    lambda mib: int(mib) * MIB,
+    first=True,
+)
 
 
 @RULES("context size reduced from", r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory")
-def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
+def _cut_context(reading: Reading, found: re.Match[str], where: str) -> None:
     """A context that was not set is cut before any layer is: what is asked for is what is left then."""
     facts = reading.load.facts
     if "asked_bytes" in facts:
@@ -92,14 +92,18 @@ def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
 
 @RULES("loaded meta data ", r"^.{0,200}?loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$")
 def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
-    if reading.load.completions or reading.load.has_context(found[1]):
+    path = found[1]
+    known = reading.load.models.get(path)  # loaded already, for real and to its end, if it has caches
+    if reading.load.completions or (known and not known.dry and known.main_context().caches):
         reading.start_load(found.string, where)  # programs around llama.cpp do not say that they load
-    reading.load.open_model(found[1])
-    reading.load.where = reading.load.where or where
-    if not reading.load.started_at:
+    load = reading.load
+    # A file is read again after the fit's dry run (then the later one counts), or a draft beside the main one
+    load.current = ModelLoad(path, model={"path": reported_fact(path, where)})
+    keep(load.models, path, load.current)
+    load.where = load.where or where
+    if not load.started_at:
         reading.read_clock(found.string)
-        reading.load.started_at = reading.clock
-    reading.load.current.model["path"] = reported_fact(found[1], where)
+        load.started_at = reading.clock
 
 
 @RULES(" layers to GPU", r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU")
@@ -158,10 +162,10 @@ def _buffer(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.placed = True
     see_backend(reading, device, where)
     if kind == "model":
-        keep(model.weights, (component, device), SeenBuffer(buffer, where))
+        keep(model.weights, (component, device), (buffer, where))
     else:
         section = model.context.section if kind == "kv" else ""
-        keep(model.context.buffers, (component, section, device, kind), SeenBuffer(buffer, where))
+        keep(model.context.buffers, (component, section, device, kind), (buffer, where))
 
 
 @RULES("SWA KV cache", r"creating\s+((?:non-)?SWA) KV cache")
@@ -188,7 +192,7 @@ def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
     name, value = found[1], found[2]
     model = reading.load.current
     if name in model.context.parameters:
-        model.next_context()
+        model.largest, model.context = model.main_context(), Context()
     model.context.parameters.add(name)
     facts = model.context.facts
     if name in _PARAMETERS and value.isascii() and value.isdecimal() and len(value) <= _MOST_DIGITS:
@@ -201,13 +205,13 @@ def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
 
 _of_context = partial(RULES.note, into="load.current.context.facts")
 for _needle, _pattern in (
-    ("flash_attn ", r"enabling flash_attn since|flash_attn ((?:requires|is not compatible).* forcing off)"),
+    ("flash_attn ", r"enabling flash_attn since|flash_attn (?:requires|is not compatible).* forcing off"),
     (
         "Flash Attention ",
-        r"Flash Attention (?:(?:was auto, set to )?enabled|((?:not supported|was auto), set to disabled))",
+        r"Flash Attention (?:(?:was auto, set to )?enabled|(?:not supported|was auto), set to disabled)",
     ),
 ):
-    _of_context("flash_attention", _needle, _pattern, lambda off: off is None)
+    _of_context("flash_attention", _needle, _pattern, lambda said: not said.endswith(("off", "disabled")))
 
 
 @RULES("splits = ", r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?")

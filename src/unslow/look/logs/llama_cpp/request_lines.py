@@ -12,7 +12,7 @@ from unslow.facts.runtime import AllocationFailure
 from unslow.facts.values import NOT_LOOKED, Fact, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.llama_cpp.load_lines import parse_mib
-from unslow.look.logs.llama_cpp.state import Load, Reading
+from unslow.look.logs.llama_cpp.state import KEPT_OF_A_KIND, Load, Reading, keep
 
 RULES = Rules[Reading]()
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
@@ -21,7 +21,7 @@ COUNTED = {_AGAIN: "prompts_reprocessed"}  # Lines that are counted, and the fac
 _MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
 _LEAST_TOKENS = 300  # Before that, a window of three seconds is a large part of the mean it is held against
-_MIB = r"([\d.]+) MiB"
+_MIB = r"(?P<size>[\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
 _RATE = r"(\d{1,7}(?:\.\d{1,3})?)"
 
@@ -62,25 +62,18 @@ def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.facts["state"] = reported_fact("failed", where)
 
 
-@RULES(" MiB on device ", rf"allocating {_MIB} on device (\d+): .*")
-def _device_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, f"{reading.init_kind}{found[2]}", parse_mib(found[1]))
-
-
-@RULES("failed to allocate ", r"failed to allocate (\S+) buffer of size (\d{1,18})")
-def _named_allocation(reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, found[1], int(found[2]))
-
-
 def _allocation(device: str, size: Callable[[str], int], reading: Reading, found: re.Match[str], where: str) -> None:
-    _note(reading, found, where, device, size(found[1]))
+    name = device.format(kind=reading.init_kind, **found.groupdict())
+    _note(reading, found, where, name, size(found["size"]))
 
 
 for _device, _size, _needle, _pattern in (
-    ("Vulkan", int, "allocation of size ", r"Device memory allocation of size (\d{1,18}) failed.*"),
+    ("{kind}{number}", parse_mib, " MiB on device ", rf"allocating {_MIB} on device (?P<number>\d+): .*"),
+    ("{name}", int, "failed to allocate ", r"failed to allocate (?P<name>\S+) buffer of size (?P<size>\d{1,18})"),
+    ("Vulkan", int, "allocation of size ", r"Device memory allocation of size (?P<size>\d{1,18}) failed.*"),
     ("Metal", parse_mib, "buffer, size = ", rf"failed to allocate buffer, size =\s+{_MIB}"),
-    ("CPU", int, "failed to allocate buffer of size", r"failed to allocate buffer of size (\d{1,18})"),
-    ("CPU", parse_mib, "insufficient memory", r"insufficient memory \(attempted to allocate\s+([\d.]+) MB\)"),
+    ("CPU", int, "failed to allocate buffer of size", r"failed to allocate buffer of size (?P<size>\d{1,18})"),
+    ("CPU", parse_mib, "insufficient memory", r"insufficient memory \(attempted to allocate\s+(?P<size>[\d.]+) MB\)"),
 ):
     RULES(_needle, _pattern)(partial(_allocation, _device, _size))
 
@@ -122,19 +115,22 @@ def _timing(reading: Reading, found: re.Match[str], where: str) -> None:
         load.prompt = (tokens, seconds)
         return
     generated = tokens + 1 if unit == "runs" and name == "eval" else tokens
-    prompt_tokens, prefill_s = load.prompt
-    load.prompt = (0, 0.0)
+    (read, prefill_s), load.prompt = load.prompt, (0, 0.0)
     if generated:
-        done = Completion(
-            prompt_tokens=prompt_tokens, generated_tokens=generated, prefill_s=prefill_s, decode_s=seconds
-        )
+        done = Completion(generated_tokens=generated, decode_s=seconds, prompt_tokens=read, prefill_s=prefill_s)
         load.completions.append(done)
         load.completions_where = where
 
 
-@RULES("load time", rf"\bload time\s*=\s*{_MS}", own=False)
-def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts.setdefault("load_s", reported_fact(float(found[1]) / 1000, where))
+RULES.note(
+    "load_s",
+    "load time",
+    rf"\bload time\s*=\s*{_MS}",
+    lambda milliseconds: float(milliseconds) / 1000,
+    into="load.facts",
+    own=False,
+    first=True,
+)
 
 
 @RULES(_AGAIN, _AGAIN)
@@ -182,7 +178,10 @@ RULES.note("speculative", "loading draft model", r"loading draft model '?([^']{1
 
 
 def _complain(kind: str, reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.warn(kind, found[0].strip()[:_MOST_MESSAGE], where)
+    """Remember a complaint, a few of each kind."""
+    keep(reading.warnings, kind, reading.warnings.get(kind, []))
+    if len(of_kind := reading.warnings.get(kind, [])) < KEPT_OF_A_KIND:
+        of_kind.append((found[0].strip()[:_MOST_MESSAGE], where))
 
 
 for _kind, _needle, _pattern in (
@@ -196,7 +195,7 @@ for _kind, _needle, _pattern in (
     (
         "quantised_v",
         "quantized V cache",
-        r"(?:enabling flash_attn since .*|quantized V cache (?:was requested|requires).*)",
+        r"enabling flash_attn since .*|quantized V cache (?:was requested|requires).*",
     ),
     ("nccl", "NCCL not compiled in", r"NCCL not compiled in.*"),
     ("pipeline", "retrying without pipeline", r"compute buffer allocation failed, retrying without pipeline.*"),

@@ -148,9 +148,7 @@ def _loaded_backend(reading: Reading, found: re.Match[str], where: str) -> None:
     see_backend(reading, found[1], where)
 
 
-@RULES("threadpool init", r"threadpool init, n_threads = (\d{1,12})")
-def _threadpool(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.process.setdefault("threads", reported_fact(int(found[1]), where))
+RULES.note("threads", "threadpool init", r"threadpool init, n_threads = (\d{1,12})", int, into="process", first=True)
 
 
 @RULES(

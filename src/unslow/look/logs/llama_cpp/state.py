@@ -16,19 +16,13 @@ from unslow.facts.values import NOT_LOOKED, Fact, Known, reported_fact
 K = TypeVar("K")
 V = TypeVar("V")
 FactsByName = dict[str, Known[Any]]
+SeenBuffers = dict[tuple[str, ...], tuple[Buffer, str]]  # each with the line that names it
 KEPT_COMPLETIONS = 1000
 KEPT_NAMES = 256
 KEPT_LOADS = 200
 KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
 _CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
-
-
-class SeenBuffer(NamedTuple):
-    """A buffer and the line that names it."""
-
-    buffer: Buffer
-    where: str
 
 
 class Cache(NamedTuple):
@@ -47,12 +41,9 @@ class Context:
 
     facts: FactsByName = field(default_factory=dict)
     parameters: set[str] = field(default_factory=set)
-    buffers: dict[tuple[str, ...], SeenBuffer] = field(default_factory=dict)
+    buffers: SeenBuffers = field(default_factory=dict)
     caches: dict[str, Cache] = field(default_factory=dict)
     section: str = ""
-
-    def kv_bytes(self) -> int:
-        return sum(cache.bytes for cache in self.caches.values())
 
 
 @dataclass
@@ -62,30 +53,19 @@ class ModelLoad:
     path: str = ""
     model: FactsByName = field(default_factory=dict)
     runtime: FactsByName = field(default_factory=dict)
-    weights: dict[tuple[str, ...], SeenBuffer] = field(default_factory=dict)
+    weights: SeenBuffers = field(default_factory=dict)
     context: Context = field(default_factory=Context)
-    largest: Context | None = None
+    largest: Context = field(default_factory=Context)
+    """Of those before: a side context (of multi-token prediction, say) must not hide the main one."""
     overridden: bool = False
     repeating: int = 0
     """Layers on the GPU without the output, as a line of its own counts them."""
     dry: bool = False
     """Only looked at by the fit, so nothing of it was allocated."""
 
-    def next_context(self) -> None:
-        """Start another context; a side context (of multi-token prediction, say) must not hide the main one."""
-        self.largest = self.main_context()
-        self.context = Context()
-
     def main_context(self) -> Context:
         """The context with the largest cache, the last of equals."""
-        if self.largest is None or self.context.kv_bytes() >= self.largest.kv_bytes():
-            return self.context
-        return self.largest
-
-    def layers(self) -> int:
-        """All layers by the offload line; 0 where it is missing."""
-        fact = self.runtime.get("layers")
-        return int(fact.value) if fact else 0
+        return max((self.context, self.largest), key=lambda one: sum(cache.bytes for cache in one.caches.values()))
 
 
 @dataclass
@@ -110,22 +90,10 @@ class Load:
     drafted: int = 0
     placed: bool = False
 
-    def open_model(self, path: str) -> None:
-        """A file is read: again after the fit's dry run (then the later one counts), or a draft beside the main one."""
-        self.current = ModelLoad(path)
-        keep(self.models, path, self.current)
-
-    def has_facts(self) -> bool:
-        return bool(self.facts or self.completions or self.rates or self.models or self.failure)
-
-    def has_context(self, path: str) -> bool:
-        """Whether this file was loaded already, for real and to its end."""
-        model = self.models.get(path)
-        return model is not None and not model.dry and bool(model.main_context().caches)
-
     def main_model(self) -> ModelLoad:
-        """The model with most layers; a draft has fewer."""
-        return max((self.current, *self.models.values()), key=ModelLoad.layers)
+        """The model with most layers by its offload line; a draft has fewer."""
+        models = (self.current, *self.models.values())
+        return max(models, key=lambda model: model.runtime["layers"].value if "layers" in model.runtime else 0)
 
 
 @dataclass
@@ -153,13 +121,15 @@ class Reading:
         """A line that only a starting process prints: what was known belongs to the one before."""
         if self.load.placed:
             self.before = replace(self, before=None, past=self.past.copy())
-            self._remember()
+            self.past.append(self._past())
             self.process, self.devices, self.devices_listed, self.backends = {}, {}, "", {}
             self.load = Load()
 
     def last_told(self) -> "Reading":
         """The last process that tells of a load; what a later line says of the program alone is said of it too."""
-        if self.before is None or self.load.placed or self.load.has_facts():
+        load = self.load
+        tells = load.placed or load.facts or load.completions or load.rates or load.models or load.failure
+        if self.before is None or tells:
             return self
         process = {**self.before.process, **self.process}
         return replace(self.before, process=process, recognised=self.recognised, strong=self.strong)
@@ -173,7 +143,8 @@ class Reading:
             self.clock = date[0]
 
     def start_load(self, line: str, where: str) -> None:
-        self._remember()
+        if self.load.placed:
+            self.past.append(self._past())
         self.read_clock(line)
         self.load = Load(started_s=self.seconds, started_at=self.clock, where=where)
 
@@ -181,20 +152,10 @@ class Reading:
         present = [self._past()] if self.load.placed else []
         return [*self.past, *present]
 
-    def warn(self, kind: str, text: str, where: str) -> None:
-        """Remember a complaint, a few of each kind."""
-        keep(self.warnings, kind, self.warnings.get(kind, []))
-        if len(of_kind := self.warnings.get(kind, [])) < KEPT_OF_A_KIND:
-            of_kind.append((text, where))
-
     def count(self, needle: str, more: int, where: str = "") -> None:
-        """`count` more lines of a kind that is counted."""
+        """`more` lines of a kind that is counted."""
         before, last = self.counts.get(needle, (0, ""))
         self.counts[needle] = (before + more, where or last)
-
-    def _remember(self) -> None:
-        if self.load.placed:
-            self.past.append(self._past())
 
     def _past(self) -> PastLoad:
         load, main = self.load, self.load.main_model()
