@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from unslow.facts.model import Model
 from unslow.facts.runtime import AllocationFailure, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import GIB, NOT_LOOKED, estimated_fact, reported_fact
+from unslow.facts.values import NOT_LOOKED, estimated_fact, reported_fact
 from unslow.look.logs.dialect import LineDialect, LogFacts, Rule, Rules, needles_of
 from unslow.look.logs.serving_state import MOST_BYTES, MOST_COUNT, Reading, parse_size
 
@@ -112,19 +112,14 @@ def _truth(text: str) -> bool | None:
     return {"true": True, "false": False}.get(text.lower())
 
 
-def _gibibytes(text: str) -> int | None:
-    return min(round(float(text) * GIB), MOST_BYTES) if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text) else None
-
-
-def _type(text: str) -> str:
-    return text.removeprefix("torch.")
-
-
 SETTING_KEYS: dict[str, tuple[tuple[str, ...], Callable[[str], Any]]] = {
     "quantization": (("quantization",), str),
-    "dtype": (("weights_type",), _type),
-    "kv_cache_dtype": (("kv_type_k", "kv_type_v"), _type),
-    "cpu_offload_gb": (("cpu_offload_bytes",), _gibibytes),
+    "dtype": (("weights_type",), lambda text: text.removeprefix("torch.")),
+    "kv_cache_dtype": (("kv_type_k", "kv_type_v"), lambda text: text.removeprefix("torch.")),
+    "cpu_offload_gb": (
+        ("cpu_offload_bytes",),
+        lambda text: parse_size(text) if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text) else None,
+    ),
     "attention_backend": (("attention",), str),
     # vLLM
     "max_seq_len": (("context_length",), _count),
@@ -185,6 +180,11 @@ def gpu_of_worker(found: re.Match[str], rank: re.Pattern[str]) -> str:
     return f"GPU{worker[1] if worker else 0}"
 
 
+def fail_to_allocate(what: Literal["weights", "kv_cache"], reading: Reading, found: re.Match[str], where: str) -> None:
+    """Note that the GPUs have no room for this part, in the words that were found."""
+    reading.fail(found[0], where, AllocationFailure(device="GPU", what=what, message=found[0]))
+
+
 @TORCH_RULES(
     "out of memory",
     r"((?:CUDA|HIP|XPU) out of memory)(?:\. Tried to allocate (\d{1,9}(?:\.\d{1,6})?) (GiB|MiB))?"
@@ -218,17 +218,11 @@ def _not_optimised(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 TORCH_RULES.note("kernel", "during runtime. Using", r"during runtime\. Using (\w{1,40}) kernel", own=False)
-
-
-@TORCH_RULES(
+TORCH_RULES(
     ("LinearMethod", "for CompressedTensors", " GEMM", "for mixed-precision linear"),
     r"Using (\w{1,60}) for (?:\w{1,60}LinearMethod|CompressedTensors\w|\w{1,20} GEMM|mixed-precision linear)",
     own=False,
-)
-def _kernel(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.guess("kernel", found[1], where)
-
-
+)(lambda reading, found, where: reading.guess("kernel", found[1], where))
 TORCH_RULES.note("weights_type", "Casting torch.", r"Casting torch\.\w{1,20} to torch\.(\w{1,20})", own=False)
 
 

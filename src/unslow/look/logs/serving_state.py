@@ -98,8 +98,8 @@ class Reading:
         self.worked = True
         for name in ("state", "load_error", "allocation_failure"):
             self.facts.pop(name, None)
-        if self.fullest is None or _fullness(moment) >= _fullness(self.fullest):
-            self.fullest = moment
+        moments = [moment, self.fullest] if self.fullest else [moment]
+        self.fullest = max(moments, key=lambda each: (each.usage or 0, each.waiting or 0, each.running or 0))
         if moment.tokens_per_s is None:
             return
         before, self.last_running = self.last_running, moment.running
@@ -109,10 +109,6 @@ class Reading:
             kept = self.steady_rates if steady else self.rates
             kept.append(moment.tokens_per_s / max(1, moment.running or 1, before or 1))
             self.rates_where = moment.where
-
-
-def _fullness(moment: Moment) -> tuple[float, int, int]:
-    return (moment.usage or 0, moment.waiting or 0, moment.running or 0)
 
 
 def parse_whole_number(text: str) -> int:

@@ -3,9 +3,9 @@
 import re
 from functools import partial
 
-from unslow.facts.runtime import AllocationFailure, Buffer
+from unslow.facts.runtime import Buffer
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import gpu_of_worker, note_settings, serving_dialect
+from unslow.look.logs.serving_rules import fail_to_allocate, gpu_of_worker, note_settings, serving_dialect
 from unslow.look.logs.serving_state import Moment, Reading, parse_fraction, parse_size, parse_whole_number
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
@@ -118,11 +118,7 @@ def _no_graphs(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 RULES.note_value("eager", "apture cuda graph end", "apture cuda graph end", value=False)
-
-
-@RULES("Not enough memory. Please try", r"Not enough memory\. Please try to increase --mem-fraction-static")
-def _no_memory(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.fail(found[0], where, AllocationFailure(device="GPU", what="kv_cache", message=found[0]))
-
-
+RULES("Not enough memory. Please try", r"Not enough memory\. Please try to increase --mem-fraction-static")(
+    partial(fail_to_allocate, "kv_cache")
+)
 DIALECT = serving_dialect("SGLang", RULES, "Decode batch", "Prefill batch", "gen throughput (token/s)")

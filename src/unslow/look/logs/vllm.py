@@ -10,7 +10,7 @@ from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported_fact
 from unslow.look.logs.dialect import Rules
-from unslow.look.logs.serving_rules import gpu_of_worker, note_model, note_settings, serving_dialect
+from unslow.look.logs.serving_rules import fail_to_allocate, gpu_of_worker, note_model, note_settings, serving_dialect
 from unslow.look.logs.serving_state import (
     NUMBER,
     Moment,
@@ -65,11 +65,9 @@ def _version(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("version", found[1].removeprefix("v").rstrip(".,"), where)
 
 
-@RULES("Starting to load model", r"Starting to load model (\S{1,300})")
-def _model(reading: Reading, found: re.Match[str], where: str) -> None:
-    note_model(reading, found[1].removesuffix("..."), where)
-
-
+RULES("Starting to load model", r"Starting to load model (\S{1,300})")(
+    lambda reading, found, where: note_model(reading, found[1].removesuffix("..."), where)
+)
 RULES.note("context_length", "Using max model len", rf"Using max model len {NUMBER}", parse_whole_number)
 RULES.note("context_length", "Auto-fit max_model_len", rf"reduced from [\d,.]{{1,25}} to {NUMBER}", parse_whole_number)
 RULES.note("max_batched_tokens", "Chunked prefill is enabled", r"max_num_batched_tokens=(\d{1,9})", parse_whole_number)
@@ -162,18 +160,18 @@ def _free(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.device(SeenDevice(name=name, free_bytes=free, total_bytes=total), where)
 
 
+@RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
+def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
+    """The older way to say it: all memory, the share of it, the weights, the rest."""
+    reading.device(SeenDevice(name=_device(found), total_bytes=reported_fact(parse_size(found[1]), where)), where)
+
+
 for _needle, _pattern in (
     ("GPU memory utilization", r"esired GPU memory utilization (?:is )?\(([01]?\.\d{1,6}|1)\b"),
     ("x gpu_memory_utilization", r"gpu_memory_utilization \(([01]?\.\d{1,6}|1(?:\.0{1,6})?)\)"),
     ("gpu_memory_utilization=", r"\bgpu_memory_utilization=([01]?\.\d{1,6})"),
 ):
     RULES.note("gpu_memory_fraction", _needle, _pattern, parse_fraction)
-
-
-@RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
-def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
-    """The older way to say it: all memory, the share of it, the weights, the rest."""
-    reading.device(SeenDevice(name=_device(found), total_bytes=reported_fact(parse_size(found[1]), where)), where)
 
 
 @RULES(
@@ -211,11 +209,9 @@ RULES.note(
     r"(?<!External p)refix cache hit rate: (?:GPU: )?(\d{1,3}(?:\.\d{1,4})?)%",
     parse_share,
 )
-
-
-@RULES("Preemptions: ", r"Preemptions: (\d{1,9})")
-def _preempted_since(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.count("preemptions", parse_whole_number(found[1]), where)
+RULES("Preemptions: ", r"Preemptions: (\d{1,9})")(
+    lambda reading, found, where: reading.count("preemptions", parse_whole_number(found[1]), where)
+)
 
 
 @RULES(
@@ -272,20 +268,14 @@ def _too_long_in_tokens(reading: Reading, found: re.Match[str], where: str) -> N
     _cache_failure(reading, found, where)
 
 
-@RULES("Failed to load model - not", "Failed to load model - not enough GPU memory")
-def _weights_failure(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.fail(found[0], where, AllocationFailure(device="GPU", what="weights", message=found[0]))
-
-
-@RULES(
+RULES("Failed to load model - not", "Failed to load model - not enough GPU memory")(
+    partial(fail_to_allocate, "weights")
+)
+RULES(
     ("is less than desired GPU memory", "Engine core initialization failed"),
     r"Free memory on device.{0,80}is less than desired GPU memory utilization \([^)]{1,60}\)"
     r"|Engine core initialization failed[^\n]{0,120}",
-)
-def _failure(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.fail(found[0], where)
-
-
+)(lambda reading, found, where: reading.fail(found[0], where))
 RULES.note(
     "gpu_refused",
     ("No platform detected, vLLM", "Failed to infer device type"),

@@ -41,7 +41,7 @@ class OllamaReader:
         parsed, written = parse_line(line, where), _OWN.search(line) is not None
         taken = [own for take, own in takers if take(self._reading, parsed)]
         if any(taken) or (taken and written):
-            self._reading.is_ollama(parsed)
+            self._reading.surely = self._reading.surely or where
         self._reading.recognised += bool(taken)
         return bool(taken) and written
 
@@ -80,9 +80,8 @@ def _runtime(reading: Reading, source: str) -> dict[str, Any]:
     facts: dict[str, Any] = {**reading.process, **load.facts}
     on_gpu, whole = load.facts.get("gpu_layers"), load.facts.get("layers")
     if on_gpu and whole and on_gpu.value > whole.value:
-        facts["gpu_layers"] = reported_fact(
-            whole.value, on_gpu.source
-        )  # a runner is sometimes told of more than there are
+        # A runner is sometimes told of more than there are
+        facts["gpu_layers"] = reported_fact(whole.value, on_gpu.source)
     if reading.surely:
         facts["name"] = reported_fact(NAME, reading.surely)
         if "gpu_layers" not in facts:

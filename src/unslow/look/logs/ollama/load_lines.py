@@ -6,7 +6,7 @@ from typing import Literal
 
 from unslow.facts.runtime import AllocationFailure, Buffer
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.facts.values import Known, estimated_fact, reported_fact
+from unslow.facts.values import estimated_fact, reported_fact
 from unslow.look.gguf_server_flags import OFF, ON, find_flags
 from unslow.look.logs.llama_cpp.start_lines import is_gpu_name
 from unslow.look.logs.ollama.server_lines import see_device
@@ -114,8 +114,7 @@ def _contexts(reading: Reading, line: Line) -> bool:
 
 @RULES("selecting ", own=True)
 def _selected_library(reading: Reading, line: Line) -> bool:
-    library = line.fields.get("library", "")
-    if not library or "name" not in line.fields:
+    if not line.fields.get("library") or "name" not in line.fields:
         return False
     load = reading.load_with("select", line)
     load.facts["device_used"] = reported_fact(see_device(reading, line), line.where)
@@ -126,7 +125,7 @@ def _selected_library(reading: Reading, line: Line) -> bool:
 def _started_with(reading: Reading, line: Line) -> bool:
     """What runs the model is started; a runner without a model only looks for GPUs."""
     command = line.fields.get("cmd", "")
-    reading.is_ollama(line)
+    reading.surely = reading.surely or line.where
     words = command.split()
     path = _value(words, "--model").replace("\\\\", "\\")
     if not path:
@@ -178,8 +177,7 @@ def _offloaded_layers(reading: Reading, line: Line) -> bool:
 
 @RULES("offloading output layer")
 def _output_layer(reading: Reading, line: Line) -> bool:
-    found = re.search(r"offloading output layer to (CPU|GPU)", line.text)
-    if found:
+    if found := re.search(r"offloading output layer to (CPU|GPU)", line.text):
         reading.load.facts["output_on_gpu"] = reported_fact(found[1] == "GPU", line.where)
     return bool(found)
 
@@ -200,8 +198,7 @@ def _buffer(reading: Reading, line: Line) -> bool:
 
 @RULES('msg="total memory"')
 def _total(reading: Reading, line: Line) -> bool:
-    found = line.sizes(size_bytes="size")
-    reading.load.facts |= found
+    reading.load.facts |= (found := line.sizes(size_bytes="size"))
     return bool(found)
 
 
@@ -225,8 +222,7 @@ def _load_done(reading: Reading, line: Line) -> bool:
     "error loading llama server", 'msg="Load failed"', "NewLlamaServer failed", "model is too large for system memory"
 )
 def _load_failed(reading: Reading, line: Line) -> bool:
-    message = line.message()
-    load = reading.load
+    load, message = reading.load, line.message()
     if load.done:
         return False
     load.failed = True
@@ -343,9 +339,10 @@ def request_facts(request: str, where: str) -> FactsByName:
 
 def _per_slot(facts: FactsByName, where: str) -> FactsByName:
     """The context is given for all requests together."""
-    if "context_length" not in facts or not facts.get("slots", Known(0, facts["context_length"].origin, "")).value:
+    context, slots = facts.get("context_length"), facts.get("slots")
+    if context is None or slots is None or not slots.value:
         return {}
-    return {"context_per_slot": reported_fact(facts["context_length"].value // facts["slots"].value, where)}
+    return {"context_per_slot": reported_fact(context.value // slots.value, where)}
 
 
 def _value(words: list[str], flag: str) -> str:

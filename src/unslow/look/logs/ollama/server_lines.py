@@ -1,6 +1,7 @@
 """Lines of the server: its settings, its devices, why it does not use a GPU, requests, complaints."""
 
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +17,11 @@ _LISTENING = re.compile(r"Listening on (\S{1,80}) \(version ([\w.+-]{1,40})\)")
 _VARIABLE = re.compile(r"\b([A-Z][A-Z0-9_]{2,40}):(\[[^\]]*\]|\S*)")
 _LEFT_OUT = re.compile(r"KEY|TOKEN|SECRET|PASSW|ORIGINS|REMOTES")  # secrets, and lists of hosts
 _COUNT = re.compile(r"\d{1,12}")
+_COUNTED_VARIABLES = {
+    "OLLAMA_NUM_PARALLEL": "slots",
+    "OLLAMA_MAX_LOADED_MODELS": "max_loaded_models",
+    "OLLAMA_CONTEXT_LENGTH": "context_default",
+}
 _MOST_SECONDS = 1e8  # Go's longest duration stands for "for ever"
 
 # why it does not use a GPU
@@ -79,8 +85,11 @@ _REMARKABLE = (
 
 @RULES("server config env=", '"server config" env=', own=True)
 def _config(reading: Reading, line: Line) -> bool:
-    """The environment of the server, which is not that of anybody's shell."""
-    reading.start_server()
+    """A server starts, in an environment that is not that of a shell; devices and refusals are found anew."""
+    reading.started = True
+    if reading.devices_listed or reading.load.kinds:  # what was loaded is gone
+        reading.close_load()
+        reading.process, reading.devices, reading.devices_listed, reading.refused = {}, {}, "", None
     given = {name: value.rstrip('"]') for name, value in _VARIABLE.findall(line.text)}
     named = {n: v for n, v in given.items() if n.startswith(KEPT_VARIABLES) and not _LEFT_OUT.search(n)}
     # these are listed even where not set
@@ -101,8 +110,7 @@ def _listening(reading: Reading, line: Line) -> bool:
 
 @RULES("inference compute", own=True)
 def _compute(reading: Reading, line: Line) -> bool:
-    fields = line.fields
-    library = fields.get("library", "")
+    library = line.fields.get("library", "")
     if not library:
         return False
     reading.devices_listed = reading.devices_listed or line.where
@@ -176,9 +184,7 @@ def _refuse(reading: Reading, line: Line, rank: int = 0) -> bool:
     return True
 
 
-@RULES(*_OUTCOMES)
-def _outcome(reading: Reading, line: Line) -> bool:
-    return _refuse(reading, line, 1)
+RULES(*_OUTCOMES)(partial(_refuse, rank=1))
 
 
 @RULES("/dev/kfd")
@@ -199,7 +205,7 @@ def _no_library(reading: Reading, line: Line) -> bool:
 @RULES("[GIN]")
 def _access(reading: Reading, line: Line) -> bool:
     """How long a whole request took, the load and the waiting before it among it."""
-    reading.is_ollama(line)
+    reading.surely = reading.surely or line.where
     found = _ACCESS.search(line.text)
     if not found or found[1] != "200" or found[3] not in _ANSWERS:
         return False
@@ -253,16 +259,11 @@ def see_device(reading: Reading, line: Line) -> str:
 def variable_facts(variables: dict[str, str], where: str) -> dict[str, Any]:
     """What the server's variables set; zero leaves the choice to Ollama."""
     facts: dict[str, Any] = {}
-    for variable, name in (
-        ("OLLAMA_NUM_PARALLEL", "slots"),
-        ("OLLAMA_MAX_LOADED_MODELS", "max_loaded_models"),
-        ("OLLAMA_CONTEXT_LENGTH", "context_default"),
-    ):
+    for variable, name in _COUNTED_VARIABLES.items():
         value = variables.get(variable, "")
         if _COUNT.fullmatch(value) and int(value):
             facts[name] = reported_fact(int(value), f"{where}: {variable}")
-    alive = keep_alive_s(variables.get("OLLAMA_KEEP_ALIVE", ""))
-    if alive is not None:
+    if (alive := keep_alive_s(variables.get("OLLAMA_KEEP_ALIVE", ""))) is not None:
         facts["keep_alive_s"] = reported_fact(alive, f"{where}: OLLAMA_KEEP_ALIVE")
     margin = variables.get("LLAMA_ARG_FIT_TARGET", "")
     if _COUNT.fullmatch(margin):

@@ -158,13 +158,6 @@ class Reading:
     """The first line that only Ollama writes."""
     recognised: int = 0
 
-    def start_server(self) -> None:
-        """A server starts: devices and refusals are found anew; what was loaded is gone."""
-        self.started = True
-        if self.devices_listed or self.load.kinds:
-            self.close_load()
-            self.process, self.devices, self.devices_listed, self.refused = {}, {}, "", None
-
     def load_with(self, kind: str, line: Line) -> Loading:
         """The load that this line belongs to: a new one where the current has ended or had such a line already."""
         if self.load.done or kind in self.load.kinds:
@@ -189,9 +182,6 @@ class Reading:
             if len(same) < KEPT_OF_A_KIND:
                 same.append(line.message())
         self.warnings_where = self.warnings_where or line.where
-
-    def is_ollama(self, line: Line) -> None:
-        self.surely = self.surely or line.where
 
 
 def parse_line(text: str, where: str) -> Line:
