@@ -3,14 +3,7 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.kernel.processes import (
-    FEWEST_INSTRUCTIONS,
-    MappedCode,
-    ask_counts,
-    parse_code,
-    parse_counts,
-    read_code_features,
-)
+from unslow.look.kernel.processes import FEWEST_INSTRUCTIONS, MappedCode, ask_counts, parse_code, read_code_features
 from unslow.look.system import LookError
 
 # as objdump shows them in a llama-server of two cores, and in one that was built with GGML_AVX2=OFF
@@ -73,4 +66,5 @@ def test_code_features_come_from_the_first_mapped_file_with_the_backend():
 
 @pytest.mark.parametrize("answer", [None, [], "AVX", {"AVX": 1}, {"AVX": "1", "AVX2": 1, "FMA": 1, "F16C": 1}])
 def test_malformed_instruction_counts_give_none(answer: object):
-    assert parse_counts(answer) is None
+    asks = {f"machine code /proc/7/root/opt/llama/{name}": answer for name in ("libggml-cpu.so", "llama-server")}
+    assert read_code_features(FakeSystem(asks=asks), 7, MAPS) is None

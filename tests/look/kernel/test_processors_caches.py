@@ -2,7 +2,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import MIB
-from unslow.look.kernel.processors import CPUS, parse_cache_size, read_last_level_cache_bytes
+from unslow.look.kernel.processors import CPUS, read_last_level_cache_bytes
 from unslow.look.system import LookError
 
 
@@ -22,7 +22,8 @@ def test_a_missing_cache_folder_is_a_look_error():
         read_last_level_cache_bytes(FakeSystem())
 
 
-def test_cache_sizes_in_k_and_m_are_parsed():
-    assert parse_cache_size("49152K\n") == 48 * MIB
-    assert parse_cache_size("300M") == 300 * MIB
-    assert parse_cache_size("?") == 0
+@pytest.mark.parametrize(("size", "size_bytes"), [("49152K\n", 48 * MIB), ("300M", 300 * MIB), ("?", 0)])
+def test_cache_sizes_in_k_and_m_are_parsed(size: str, size_bytes: int):
+    cache = f"{CPUS}/cpu0/cache"
+    files = {f"{CPUS}/online": "0", f"{cache}/index3/size": size, f"{cache}/index3/shared_cpu_list": "0"}
+    assert read_last_level_cache_bytes(FakeSystem(files=files, folders={cache: ["index3"]})) == size_bytes

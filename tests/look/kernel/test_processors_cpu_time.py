@@ -9,7 +9,6 @@ from unslow.look.kernel.processors import (
     parse_busy_ticks,
     parse_process_time,
     parse_running_on,
-    parse_wait_ns,
     read_cpu_sample,
     read_own_pid,
     read_run_delay,
@@ -100,13 +99,12 @@ def test_run_delay_is_summed_over_threads():
     assert read_run_delay(system, 5) == pytest.approx(2.5)
 
 
-def test_a_missing_schedstat_is_a_look_error():
+def test_a_missing_or_malformed_schedstat_is_a_look_error():
     with pytest.raises(LookError):
         read_run_delay(FakeSystem(), 5)
-    with pytest.raises(LookError):
-        read_run_delay(FakeSystem(folders={"/proc/5/task": ["5"]}), 5)
-    assert parse_wait_ns("12") is None
-    assert parse_wait_ns("12 x 3") is None
+    for files in ({}, {"/proc/5/task/5/schedstat": "12"}, {"/proc/5/task/5/schedstat": "12 x 3"}):
+        with pytest.raises(LookError):
+            read_run_delay(FakeSystem(files=files, folders={"/proc/5/task": ["5"]}), 5)
 
 
 def test_descendants_of_the_server_count_as_its_own():

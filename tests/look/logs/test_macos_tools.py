@@ -186,14 +186,14 @@ def test_linux_sysctl_output_gives_no_facts():
 
 
 def test_an_apple_gpu_is_parsed_from_system_profiler():
-    (gpu,) = macos.parse_system_profiler_gpus(DISPLAYS)
+    (gpu,) = macos.parse_system_profiler(DISPLAYS).gpus.need()
     assert (gpu.name.need(), gpu.vendor.need(), gpu.kind.need()) == ("Apple M2 Pro", "Apple", "integrated")
     assert (gpu.cores.need(), gpu.architecture.need()) == (19, "Metal 3")
     assert gpu.vram_total_bytes == NOT_LOOKED
 
 
 def test_a_discrete_gpu_of_an_intel_mac_is_parsed():
-    (gpu,) = macos.parse_system_profiler_gpus(INTEL_MAC)
+    (gpu,) = macos.parse_system_profiler(INTEL_MAC).gpus.need()
     assert (gpu.vendor.need(), gpu.kind.need(), gpu.vram_total_bytes.need()) == ("AMD", "discrete", 8 * GIB)
 
 

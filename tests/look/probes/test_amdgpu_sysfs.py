@@ -7,14 +7,7 @@ from trees import tree
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Absence, Origin, Unknown
 from unslow.look.probes import read_machine
-from unslow.look.probes.amdgpu_sysfs import (
-    _ask_access,
-    gfx_architecture,
-    parse_pci_devices,
-    parse_properties,
-    parse_steps,
-    read,
-)
+from unslow.look.probes.amdgpu_sysfs import _ask_access, parse_pci_devices, parse_properties, parse_steps, read
 from unslow.look.system import FinishedCommand, LookError
 from unslow.look.system.recorded import RecordedSystem
 
@@ -166,7 +159,7 @@ def test_an_amd_card_without_amdgpu_driver_is_listed_with_the_reason(wording):
      (110501, "gfx1151"), (120001, "gfx1201")],
 )  # fmt: skip
 def test_gfx_target_versions_map_to_architecture_names(version: int, name: str):
-    assert gfx_architecture(version) == name
+    assert parse_properties(f"gfx_target_version {version}\n") == ("0000:00:00.0", name)
 
 
 def test_a_cpu_only_kfd_node_is_skipped():

@@ -2,7 +2,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.probes.block_devices import BLOCK, parse_kind, read, read_disk
+from unslow.look.probes.block_devices import BLOCK, read, read_disk
 
 ROOT = "27 1 259:2 / / rw - ext4 /dev/nvme0n1p2 rw\n"
 
@@ -66,7 +66,6 @@ def test_a_cycle_of_block_devices_terminates():
 def test_network_and_memory_filesystems_have_their_kind(filesystem, kind):
     disk = read_disk(machine(f"27 1 0:30 / / rw - {filesystem} box:/models rw\n"), "/models")
     assert [disk.kind.need(), disk.device.need()] == [kind, "box:/models"]
-    assert parse_kind("ext4") is None
 
 
 def test_a_container_infers_the_kind_if_the_machine_has_only_one():

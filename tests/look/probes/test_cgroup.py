@@ -2,7 +2,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import GIB, Absence, Unknown
-from unslow.look.probes.cgroup import parse_allowed_cpus, parse_cpu_max, parse_membership, parse_throttling, read_limits
+from unslow.look.probes.cgroup import parse_allowed_cpus, parse_membership, parse_throttling, read_limits
 from unslow.look.system import LookError
 
 V2 = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -100,8 +100,10 @@ def test_without_cgroups_limits_are_not_found():
 
 
 @pytest.mark.parametrize("text", ["", "max 100000", "100000", "0 100000", "100000 0", "-1 100000", "\x00", "9" * 99])
-def test_cpu_max_without_a_quota_gives_none(text):
-    assert parse_cpu_max(text, "/a") is None
+def test_cpu_max_without_a_quota_is_unknown(text):
+    system = process("0::/a\n", V2)
+    system.files[f"{ROOT}/a/cpu.max"] = text
+    assert isinstance(read_limits(system).cpu.quota_cpus, Unknown)
 
 
 def test_garbage_cgroup_text_gives_no_limits():

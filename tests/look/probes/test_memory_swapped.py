@@ -2,7 +2,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import NOT_LOOKED, Unknown
-from unslow.look.probes.memory import VMSTAT, parse_swapped, read
+from unslow.look.probes.memory import VMSTAT, read
 from unslow.look.system.live import LiveSystem
 
 TEXT = "pgpgin 113526\npswpin 12\npswpout 3000\npgmajfault 55\n"
@@ -24,4 +24,7 @@ def test_vmstat_without_page_size_gives_no_facts(system: FakeSystem):
 
 @pytest.mark.parametrize("text", ["", "pswpin", "pswpin -5", "pswpin 999999999999999999"])
 def test_garbage_vmstat_gives_unknown_facts(text: str):
-    assert isinstance(parse_swapped(text, 65536).swapped_in_bytes, Unknown)
+    system = FakeSystem(files={VMSTAT: text}, asks={"page size": 65536})
+    swapped = read(system).memory.swapped_in_bytes
+    assert isinstance(swapped, Unknown)
+    assert swapped != NOT_LOOKED

@@ -3,7 +3,7 @@ from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown
 from unslow.look.kernel import CPUINFO
-from unslow.look.probes.operating_system import CLOCKS, DMI_VENDOR, KERNEL, OS_RELEASE, parse_container, read
+from unslow.look.probes.operating_system import CLOCKS, DMI_VENDOR, KERNEL, OS_RELEASE, read
 
 DEBIAN = 'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nNAME="Debian GNU/Linux"\n'
 GUEST = "processor : 0\nflags\t\t: fpu vme hypervisor avx\n"
@@ -86,4 +86,5 @@ def test_a_malformed_platform_answer_gives_unknown_facts(answer):
 
 
 def test_an_ordinary_cgroup_path_is_not_a_container():
-    assert parse_container("0::/user.slice/user-1000.slice/session-2.scope") == ""
+    cgroup = "0::/user.slice/user-1000.slice/session-2.scope"
+    assert isinstance(read(FakeSystem(files={"/proc/1/cgroup": cgroup})).system.container, Unknown)

@@ -82,7 +82,8 @@ def read_clients(system: System) -> list[DrmClient]:
     for entry in answer if isinstance(answer, list) else ():
         match entry:
             case {"pid": int(pid), "name": str(name), "fdinfo": str(text)} if pid > 0:
-                values, sizes = parse_fdinfo(text), []
+                values = {pair[1]: pair[2].strip() for pair in _PAIR.finditer(text[:_LONGEST])}
+                sizes = []
                 for keys in (_VRAM, _GTT, _SYSTEM):  # the first of each that is there
                     size = next((m for key in keys if key in values and (m := _SIZE.match(values[key]))), None)
                     sizes.append(int(size[1]) * _UNITS[size[2]] if size else 0)
@@ -116,11 +117,6 @@ def _ask_process(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def parse_fdinfo(text: str) -> dict[str, str]:
-    """The pairs that begin with `drm-`."""
-    return {match[1]: match[2].strip() for match in _PAIR.finditer(text[:_LONGEST])}
-
-
 def processes_of(clients: Iterable[DrmClient], bus_id: str) -> list[GpuProcess]:
     """The processes on one GPU, the largest first; a client that several files share counts once."""
     once = {(client.pid, client.number): client for client in clients if client.bus_id == bus_id}
@@ -145,17 +141,12 @@ def read_amd_name(system: System, device: str, bus_id: str) -> Fact[Any]:
         return reported_fact(read_word(system, f"{device}/product_name"), f"{device}/product_name")
     for path in AMD_LISTS:
         with suppress(LookError):
-            number, revision = read_word(system, f"{device}/device"), read_word(system, f"{device}/revision")
-            if name := parse_amd_list(read_text(system, path), number, revision):
-                return reported_fact(name, path)
+            words = [read_word(system, f"{device}/{file}") for file in ("device", "revision")]
+            number, revision = (re.escape(word.lower().removeprefix("0x")) for word in words)
+            line = rf"^{number},\s*{revision},\s*(\S[^\n]{{1,100}})$"  # `744C, C8, AMD Radeon RX 7900 XTX`
+            if match := re.search(line, read_text(system, path), re.IGNORECASE | re.MULTILINE):
+                return reported_fact(match[1].strip(), path)
     return read_lspci_name(system, bus_id)
-
-
-def parse_amd_list(text: str, number: str, revision: str) -> str:
-    """The name in a line `744C, C8, AMD Radeon RX 7900 XTX`; empty where there is none."""
-    digits = (re.escape(word.lower().removeprefix("0x")) for word in (number, revision))
-    match = re.search(rf"^{next(digits)},\s*{next(digits)},\s*(\S[^\n]{{1,100}})$", text, re.IGNORECASE | re.MULTILINE)
-    return match[1].strip() if match else ""
 
 
 def read_lspci_name(system: System, bus_id: str) -> Fact[Any]:

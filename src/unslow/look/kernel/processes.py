@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unslow.facts.values import KIB
 from unslow.look.kernel.processors import parse_cpu_list
@@ -24,9 +24,6 @@ class Mount(NamedTuple):
     filesystem: str
     source: str
     options: str
-
-    def holds(self, path: str) -> bool:
-        return path == self.point or path.startswith(self.point.rstrip("/") + "/")
 
 
 def parse_mounts(text: str) -> list[Mount]:
@@ -49,7 +46,7 @@ def _plain(text: str) -> str:
 
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     """The mount under a path: the deepest one, and of several on one point the last, which hides the others."""
-    holding = [mount for mount in mounts if mount.holds(path)]
+    holding = [mount for mount in mounts if f"{path}/".startswith(f"{mount.point.rstrip('/')}/")]
     return max(reversed(holding), key=lambda mount: len(mount.point), default=None)
 
 
@@ -157,10 +154,9 @@ def read_code_features(system: System, pid: int, maps: str) -> tuple[str, list[s
     """
     for code in parse_code(maps):
         name = f"/proc/{pid}/root{code.path}"
-        counts = parse_counts(system.ask(f"machine code {name}", lambda c=code, n=name: ask_counts(n, c)))  # type: ignore[misc]
-        if counts is not None:
-            used = [feature for feature, count in counts.items() if count >= FEWEST_INSTRUCTIONS]
-            return _name(code.path), used
+        counts = system.ask(f"machine code {name}", lambda c=code, n=name: ask_counts(n, c))  # type: ignore[misc]
+        if isinstance(counts, dict) and all(type(counts.get(feature)) is int for feature in _CODES):
+            return _name(code.path), [feature for feature in _CODES if counts[feature] >= FEWEST_INSTRUCTIONS]
     return None
 
 
@@ -197,10 +193,3 @@ def ask_counts(name: str, code: MappedCode) -> dict[str, int] | None:
         return None
     text = content[code.start : code.start + code.size]
     return {name: sum(1 for _ in pattern.finditer(text)) for name, pattern in _CODES.items()}
-
-
-def parse_counts(answer: Any) -> dict[str, int] | None:
-    """The counts as they were asked or recorded; None where there are none."""
-    if not isinstance(answer, dict) or not all(type(answer.get(name)) is int for name in _CODES):
-        return None
-    return {name: answer[name] for name in _CODES}

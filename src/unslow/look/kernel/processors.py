@@ -98,15 +98,10 @@ def read_last_level_cache_bytes(system: System) -> int:
     while left:
         cpu = min(left)
         folder = f"{CPUS}/cpu{cpu}/cache/{max(levels)}"
-        total += parse_cache_size(read_text(system, f"{folder}/size"))
+        size = _SIZE.match(read_text(system, f"{folder}/size").strip())  # such as "49152K"
+        total += int(size[1]) * _UNITS[size[2]] if size else 0
         left -= parse_cpu_list(read_text(system, f"{folder}/shared_cpu_list")) | {cpu}
     return total
-
-
-def parse_cache_size(text: str) -> int:
-    """A size such as "49152K" in bytes; nothing readable is no cache."""
-    match = _SIZE.match(text.strip())
-    return int(match[1]) * _UNITS[match[2]] if match else 0
 
 
 def read_slow_cpus(system: System) -> frozenset[int]:
@@ -145,16 +140,12 @@ def read_run_delay(system: System, pid: int | str) -> float:
     """Seconds that a process's threads have waited for a processor, all together, since they started."""
     threads = system.list_dir(f"/proc/{pid}/task")[:MOST_THREADS]
     texts = [try_look("", read_text, system, f"/proc/{pid}/task/{thread}/schedstat") for thread in threads]
-    waits = [wait for text in texts if (wait := parse_wait_ns(text)) is not None]
+    # The second number: nanoseconds spent runnable and not running
+    words = [word for text in texts for word in text.split(maxsplit=2)[1:2]]
+    waits = [wait for word in words if (wait := parse_whole(word)) is not None]
     if not waits:
         raise LookError(f"/proc/{pid}/task/*/schedstat: none could be read")
     return sum(waits) / 1e9
-
-
-def parse_wait_ns(text: str) -> int | None:
-    """The second number of a schedstat: nanoseconds spent runnable and not running."""
-    words = text.split(maxsplit=2)
-    return parse_whole(words[1]) if len(words) > 1 else None
 
 
 def parse_busy_ticks(text: str) -> tuple[int, int]:

@@ -183,12 +183,6 @@ def parse_system_profiler(text: str, source: str = "system_profiler", first_line
     return bound_facts(machine)
 
 
-def parse_system_profiler_gpus(text: str, source: str = "system_profiler", first_line: int = 1) -> tuple[Gpu, ...]:
-    """The GPUs of SPDisplaysDataType; none where the text is something else."""
-    blocks, _ = _gpu_blocks(list(numbered_lines(text, source, first_line)))
-    return tuple(_gpu(index, block) for index, block in enumerate(blocks))
-
-
 def _gpu_blocks(lines: list[NumberedLine]) -> tuple[list[list[NumberedLine]], list[NumberedLine]]:
     """The lines of each GPU, from its chipset to the next one or to the list of the hardware; and all other lines."""
     blocks: list[list[NumberedLine]] = []

@@ -16,18 +16,7 @@ from unslow.facts.machine import Gpu, GpuProcess, Machine
 from unslow.facts.machine import System as SystemFacts
 from unslow.facts.values import MHZ, Fact, Known, estimated_fact, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel import MICRO, MILLI, Sensors, parse_numbers, read_number, read_sensors, read_word
-from unslow.look.kernel.gpus import (
-    DRM,
-    Card,
-    DrmClient,
-    processes_of,
-    read_amd_name,
-    read_cards,
-    read_clients,
-    read_link,
-    read_lspci_name,
-)
-from unslow.look.kernel.gpus import FDINFO as CLIENTS
+from unslow.look.kernel import gpus as drm
 from unslow.look.logs.gpu_facts import gpu_of, gpu_without_facts, with_free
 from unslow.look.system import LookError, System, read_text, try_fact, try_look, unknown
 
@@ -66,13 +55,13 @@ class KfdNode(NamedTuple):
 
 def read(system: System) -> Machine:
     """All AMD GPUs, and whether ROCm may use them; nothing at all where there is none."""
-    cards = read_cards(system, AMD)
+    cards = drm.read_cards(system, AMD)
     if cards:  # as ROCm numbers them: those of its list first, in its order, which is not always that of the bus
         nodes = read_kfd_nodes(system)
         order = {bus_id: place for place, bus_id in enumerate(nodes)}
         cards = sorted(cards, key=lambda card: order.get(card.bus_id, len(order)))
         try:
-            clients: list[DrmClient] | LookError = read_clients(system)
+            clients: list[drm.DrmClient] | LookError = drm.read_clients(system)
         except LookError as error:
             clients = error
         numbered = enumerate(cards)
@@ -81,7 +70,7 @@ def read(system: System) -> Machine:
         gpus = read_gpus_without_driver(system)
     if not gpus:
         return Machine()
-    return Machine(gpus=reported_fact(gpus, DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
+    return Machine(gpus=reported_fact(gpus, drm.DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
 
 
 def _read_kfd_access(system: System) -> Fact[Any]:
@@ -121,12 +110,8 @@ def parse_properties(text: str) -> tuple[str, str] | None:
     if not version:
         return None
     bus_id = f"{numbers.get('domain', 0):04x}:{place >> 8 & 255:02x}:{place >> 3 & 31:02x}.{place & 7}"
-    return bus_id, gfx_architecture(version)
-
-
-def gfx_architecture(version: int) -> str:
-    """110501 is gfx1151, and 90010 is gfx90a: two decimal digits for each part, written as hexadecimal ones."""
-    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+    # 110501 is gfx1151, and 90010 is gfx90a: two decimal digits for each part, written as hexadecimal ones
+    return bus_id, f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
 
 
 def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
@@ -136,7 +121,7 @@ def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
         if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
             why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
             facts = {"vendor": reported_fact("AMD", PCI_DEVICES), "bus_id": reported_fact(bus_id, PCI_DEVICES)}
-            name = read_lspci_name(system, bus_id)
+            name = drm.read_lspci_name(system, bus_id)
             gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
     return tuple(gpus)
 
@@ -148,7 +133,7 @@ def parse_pci_devices(text: str) -> list[tuple[str, str]]:
 
 
 def read_card(
-    system: System, index: int, card: Card, node: KfdNode | None, clients: list[DrmClient] | LookError
+    system: System, index: int, card: drm.Card, node: KfdNode | None, clients: list[drm.DrmClient] | LookError
 ) -> Gpu:
     """The GPU with all that its files say; what is missing there is Unknown here."""
     sensors = read_sensors(system, card.device)
@@ -157,31 +142,27 @@ def read_card(
         return reported_fact(convert(read_number(system, f"{card.device}/{file}")), f"{card.device}/{file}")
 
     facts = {fact: try_fact(read_figure, *how) for fact, how in _FILES.items()}
-    name = read_amd_name(system, card.device, card.bus_id)
+    name = drm.read_amd_name(system, card.device, card.bus_id)
     kind = _kind(sensors, name)
+    no_bus, no_node = not_found("it is not a PCI device"), not_found("KFD does not list this GPU")
     facts |= {
         "name": name,
         "kind": kind,
         "driver": _read_driver(system, card),
-        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent")
-        if card.bus_id
-        else not_found("it is not a PCI device"),
-        "architecture": reported_fact(node.architecture, node.source)
-        if node
-        else not_found("KFD does not list this GPU"),
+        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent") if card.bus_id else no_bus,
+        "architecture": reported_fact(node.architecture, node.source) if node else no_node,
         "processes": _read_processes(system, card, node, clients),
-    }
-    # Newer cards have the power of the moment in place of the average
-    power = {
+        **_read_clocks(system, card.device, sensors),
+        **_temperatures(sensors),
+        # Newer cards have the power of the moment in place of the average
         "power_w": sensors.number(("power1_average", "power1_input"), MICRO),
         "power_limit_w": sensors.number(("power1_cap",), MICRO),
         "power_limit_default_w": sensors.number(("power1_cap_default",), MICRO),
     }
-    facts |= _read_clocks(system, card.device, sensors) | _temperatures(sensors) | power
     if kind.value_or("") == "integrated":
         facts = _of_one_memory(facts)
     else:  # one that is part of the processor shows a link that leads nowhere
-        facts |= read_link(system, card.device)
+        facts |= drm.read_link(system, card.device)
     return gpu_of(index, "AMD", f"{card.device}/vendor", with_free(facts))
 
 
@@ -219,7 +200,7 @@ def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
     return reported_fact(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
 
 
-def _read_driver(system: System, card: Card) -> Fact[Any]:
+def _read_driver(system: System, card: drm.Card) -> Fact[Any]:
     path = f"/sys/module/{card.driver}/version"
     try:
         return reported_fact(f"{card.driver} {read_word(system, path)}", path)
@@ -229,23 +210,16 @@ def _read_driver(system: System, card: Card) -> Fact[Any]:
 
 
 def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fact[Any]]:
-    core, core_max = _read_steps(system, f"{device}/pp_dpm_sclk")
-    memory, memory_max = _read_steps(system, f"{device}/pp_dpm_mclk")
+    facts: dict[str, Fact[Any]] = {}
+    for name, label in (("clock", "sclk"), ("memory_clock", "mclk")):
+        path = f"{device}/pp_dpm_{label}"
+        try:
+            now, most = parse_steps(read_word(system, path), path)
+        except LookError as error:
+            now = most = unknown(error)
+        facts |= {f"{name}_hz": first_known(sensors.labelled_number(label, "input", 1), now), f"{name}_max_hz": most}
     level = f"{device}/power_dpm_force_performance_level"
-    return {
-        "clock_hz": first_known(sensors.labelled_number("sclk", "input", 1), core),
-        "clock_max_hz": core_max,
-        "memory_clock_hz": first_known(sensors.labelled_number("mclk", "input", 1), memory),
-        "memory_clock_max_hz": memory_max,
-        "performance_state": try_fact(lambda: reported_fact(read_word(system, level), level)),
-    }
-
-
-def _read_steps(system: System, path: str) -> tuple[Fact[Any], Fact[Any]]:
-    try:
-        return parse_steps(read_word(system, path), path)
-    except LookError as error:
-        return unknown(error), unknown(error)
+    return facts | {"performance_state": try_fact(lambda: reported_fact(read_word(system, level), level))}
 
 
 def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
@@ -278,11 +252,11 @@ def _temperatures(sensors: Sensors) -> dict[str, Fact[Any]]:
 
 
 def _read_processes(
-    system: System, card: Card, node: KfdNode | None, clients: list[DrmClient] | LookError
+    system: System, card: drm.Card, node: KfdNode | None, clients: list[drm.DrmClient] | LookError
 ) -> Fact[Any]:
     if isinstance(clients, LookError):
         return unknown(clients, "run as root to see the processes of other users")
-    found = {process.pid: process for process in processes_of(clients, card.bus_id)}
+    found = {process.pid: process for process in drm.processes_of(clients, card.bus_id)}
     names = try_look([], system.list_dir, f"{KFD_TOPOLOGY}/proc") if node else []
     for pid in (int(name) for name in names if name.isdecimal()):
         path = f"{KFD_TOPOLOGY}/proc/{pid}/vram_{node.number if node else 0}"
@@ -290,4 +264,4 @@ def _read_processes(
         process = found.get(pid, GpuProcess(pid=pid))
         if held > process.vram_bytes.value_or(0):  # old kernels leave what is allocated for computing out of the sum
             found[pid] = msgspec.structs.replace(process, vram_bytes=reported_fact(held, f"{KFD_TOPOLOGY}/proc"))
-    return reported_fact(list(found.values()), CLIENTS)
+    return reported_fact(list(found.values()), drm.FDINFO)

@@ -52,7 +52,7 @@ def _read_output(system: System, command: tuple[str, ...], parse: Callable[[str,
 
 def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu, ...]]:
     none: tuple[Gpu, ...] = ()
-    listed = _read_output(system, PROFILER, macos.parse_system_profiler_gpus, none)
+    listed = _read_output(system, PROFILER, macos.parse_system_profiler, Machine()).gpus.value_or(none)
     seen = _read_output(system, IOREG, macos.parse_ioreg, none)
     own = tuple(gpu for gpu in listed if gpu.vendor.value_or("") == "Apple")
     others = tuple(gpu for gpu in listed if gpu.vendor.value_or("") != "Apple")

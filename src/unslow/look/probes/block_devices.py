@@ -23,7 +23,10 @@ _BY_FILESYSTEM: dict[str, Kind] = {
     **dict.fromkeys(("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "lustre", "gpfs", "beegfs", "glusterfs"), "network"),
     "virtiofs": "virtual",
 }
-_NETWORK_FUSE = ("sshfs", "rclone", "s3fs", "gcsfuse", "glusterfs", "ceph", "juicefs", "smbnetfs", "davfs")
+_NETWORK_FUSE = tuple(
+    f"fuse.{name}"
+    for name in ("sshfs", "rclone", "s3fs", "gcsfuse", "glusterfs", "ceph", "juicefs", "smbnetfs", "davfs")
+)
 _BY_NAME: tuple[tuple[tuple[str, ...], Kind], ...] = (
     (("vd", "xvd"), "virtual"),
     (("nbd", "rbd", "drbd"), "network"),
@@ -88,22 +91,14 @@ def _read_free(system: System, path: str) -> Fact[Bytes]:
             raise LookError(f"statvfs {path}: {error.strerror or error}") from error
         return answer.f_bavail * answer.f_frsize  # what a user who is not root may still write
 
-    free = system.ask(f"statvfs {path}", ask)
-    return (
-        reported_fact(free, "statvfs") if isinstance(free, int) and free >= 0 else failed_fact("statvfs gave no number")
-    )
-
-
-def parse_kind(filesystem: str) -> Kind | None:
-    """The kind of storage that the filesystem alone tells; None for those on block devices."""
-    if filesystem.startswith("fuse.") and filesystem.removeprefix("fuse.").startswith(_NETWORK_FUSE):
-        return "network"
-    return _BY_FILESYSTEM.get(filesystem)
+    free, failed = system.ask(f"statvfs {path}", ask), failed_fact("statvfs gave no number")
+    return reported_fact(free, "statvfs") if isinstance(free, int) and free >= 0 else failed
 
 
 def _read_kind_and_device(system: System, mount: Mount) -> tuple[Fact[Kind], Fact[str]]:
-    if by_filesystem := parse_kind(mount.filesystem):
-        return reported_fact(by_filesystem, MOUNT_TABLE), reported_fact(mount.source, MOUNT_TABLE)
+    kind = "network" if mount.filesystem.startswith(_NETWORK_FUSE) else _BY_FILESYSTEM.get(mount.filesystem)
+    if kind:  # what the filesystem alone tells; others are on block devices
+        return reported_fact(kind, MOUNT_TABLE), reported_fact(mount.source, MOUNT_TABLE)
     device: Fact[str] = NOT_LOOKED
     try:
         name = _read_device(system, mount)

@@ -38,9 +38,8 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
         allowed = parse_allowed_cpus(read_text(system, path))
         # The affinity mask also names CPUs that the machine could have and has not, so only those online count
         allowed &= parse_cpu_list(try_look("", read_text, system, ONLINE)) or allowed
-        count: Fact[Count] = (
-            reported_fact(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
-        )
+        none = not_found(f"{path} names no allowed CPUs")
+        count: Fact[Count] = reported_fact(len(allowed), path) if allowed else none
     except LookError as error:
         count = unknown(error)
     cpu = overlaid(Cpu(allowed_cpus=count), _read_cpu(system, pid))
@@ -105,14 +104,10 @@ def _read_quota(system: System, version: int, folder: str) -> Quota | None:
     """The group's own quota; the root of the tree has no such file."""
     if version == 1:
         quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
-        return (quota / period, folder) if quota > 0 and period > 0 else None
-    return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
-
-
-def parse_cpu_max(text: str, folder: str) -> Quota | None:
-    """Version 2: "200000 100000" is two CPUs, "max 100000" is no limit."""
-    match = _QUOTA.match(text)
-    return (int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
+    else:  # "200000 100000" is two CPUs, "max 100000" is no limit
+        match = _QUOTA.match(read_word(system, f"{folder}/cpu.max"))
+        quota, period = (int(match[1]), int(match[2])) if match else (0, 0)
+    return (quota / period, folder) if quota > 0 and period > 0 else None
 
 
 def parse_throttling(text: str, source: str) -> Cpu:

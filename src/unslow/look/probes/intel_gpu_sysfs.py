@@ -46,13 +46,12 @@ def _read_gpu(system: System, index: int, card: Card) -> Gpu:
     built_in = card.bus_id == BUILT_IN
     sensors = read_sensors(system, card.device)
     package = sensors.labelled_number("pkg", "input", MILLI)
+    event, no_driver = f"{card.device}/uevent", not_found("no driver is named")
     facts: dict[str, Fact[Any]] = {
         "name": read_lspci_name(system, card.bus_id),
-        "kind": reported_fact("integrated" if built_in else "discrete", f"{card.device}/uevent"),
-        "driver": reported_fact(card.driver, f"{card.device}/uevent")
-        if card.driver
-        else not_found("no driver is named"),
-        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent"),
+        "kind": reported_fact("integrated" if built_in else "discrete", event),
+        "driver": reported_fact(card.driver, event) if card.driver else no_driver,
+        "bus_id": reported_fact(card.bus_id, event),
         "clock_hz": _first_number(system, card, CLOCKS, MHZ),
         "clock_max_hz": _first_number(system, card, _MOST, MHZ),
         "event_reasons": _read_reasons(system, card),

@@ -17,7 +17,13 @@ VMSTAT = "/proc/vmstat"
 
 def read(system: System) -> Machine:
     """Total, available and swap memory, the NUMA nodes, and what was swapped since the machine started."""
-    sizes, nodes = read_sizes(system), Memory(numa_nodes=try_fact(_read_node_count, system))
+
+    def read_node_count() -> Fact[Count]:
+        """Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's."""
+        nodes, missing = read_nodes(system), not_found(f"{NUMA_NODES} names no node with memory and processors")
+        return reported_fact(len(nodes), NUMA_NODES) if nodes else missing
+
+    sizes, nodes = read_sizes(system), Memory(numa_nodes=try_fact(read_node_count))
     return Machine(memory=overlaid(overlaid(sizes, nodes), _read_swapped(system)))
 
 
@@ -31,12 +37,6 @@ def read_sizes(system: System) -> Memory:
         with suppress(LookError):
             sizes = linux.parse_free(system.run(["free", "-b"]).stdout, "free -b", unit_bytes=1)
     return sizes
-
-
-def _read_node_count(system: System) -> Fact[Count]:
-    """Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's."""
-    nodes, missing = read_nodes(system), not_found(f"{NUMA_NODES} names no node with memory and processors")
-    return reported_fact(len(nodes), NUMA_NODES) if nodes else missing
 
 
 def parse_meminfo(text: str) -> Memory:
@@ -63,17 +63,14 @@ def _bytes(kib: dict[str, int], name: str) -> Fact[Bytes]:
 
 
 def _read_swapped(system: System) -> Memory:
-    """The counters of swapped pages as bytes; nothing at all on another system."""
+    """What the kernel counts in pages, as bytes; nothing at all on another system."""
     try:
-        text, page_bytes = read_text(system, VMSTAT), system.ask("page size", lambda: mmap.PAGESIZE)
+        pages = parse_numbers(read_text(system, VMSTAT))
+        page_bytes = system.ask("page size", lambda: mmap.PAGESIZE)
     except LookError:
         return Memory()
-    return parse_swapped(text, page_bytes) if isinstance(page_bytes, int) else Memory()
-
-
-def parse_swapped(text: str, page_bytes: int) -> Memory:
-    """What the kernel counts in pages."""
-    pages = parse_numbers(text)
+    if not isinstance(page_bytes, int):
+        return Memory()
 
     def size(name: str) -> Fact[Bytes]:
         missing = not_found(f"{VMSTAT} has no {name}")

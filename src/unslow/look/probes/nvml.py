@@ -152,7 +152,7 @@ def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
     return tuple(gpus)
 
 
-def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:
+def _fact(answer: Any, convert: Callable[[Any], Any] = lambda answer: answer) -> Fact[Any]:
     if answer is None:
         return NOT_LOOKED
     if isinstance(answer, dict) and "error" in answer:
@@ -179,14 +179,14 @@ def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
     refused = str(answer.get("error", "")) if isinstance(answer, dict) else ""
     if refused.startswith(_NO_SUCH_LINK):
         return reported_fact(0, f"{SOURCE}: NVLink is not supported")
-    return _fact(answer, _as_it_is)
+    return _fact(answer)
 
 
 def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
     """Compute and graphics processes as one list; without the compute ones there is none to trust."""
     compute, graphics = answers.get("compute_processes"), answers.get("graphics_processes")
     if not isinstance(compute, list):
-        return _fact(compute, _as_it_is)
+        return _fact(compute)
     used: dict[int, int | None] = {}
     for entry in [*compute, *(graphics if isinstance(graphics, list) else [])]:
         if isinstance(entry, dict) and isinstance(pid := entry.get("pid"), int) and 0 <= pid < _MOST_PID:
@@ -201,16 +201,8 @@ def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:
     return reported_fact(processes, SOURCE)
 
 
-def _scaled(scale: float) -> Callable[[Any], Any]:
-    return lambda number: number * scale
-
-
-def _as_it_is(answer: Any) -> Any:
-    return answer
-
-
 _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    **{name: (name, _as_it_is) for name in _SAME},
+    **{name: (name, lambda answer: answer) for name in _SAME},
     "name": ("name", str),
     "bus_id": ("bus_id", lambda text: nvidia_smi_rows.parse_bus_id(text, SOURCE)),
     "compute_capability": ("compute_capability", lambda pair: f"{pair[0]:d}.{pair[1]:d}"),
@@ -225,10 +217,10 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "busy": ("utilisation_percent", lambda rates: rates["gpu"] / 100),
     "memory_busy": ("utilisation_percent", lambda rates: rates["memory"] / 100),
-    "clock_hz": ("sm_clock_mhz", _scaled(MHZ)),
-    "clock_max_hz": ("sm_clock_max_mhz", _scaled(MHZ)),
-    "memory_clock_hz": ("memory_clock_mhz", _scaled(MHZ)),
-    "memory_clock_max_hz": ("memory_clock_max_mhz", _scaled(MHZ)),
+    "clock_hz": ("sm_clock_mhz", lambda mhz: mhz * MHZ),
+    "clock_max_hz": ("sm_clock_max_mhz", lambda mhz: mhz * MHZ),
+    "memory_clock_hz": ("memory_clock_mhz", lambda mhz: mhz * MHZ),
+    "memory_clock_max_hz": ("memory_clock_max_mhz", lambda mhz: mhz * MHZ),
     "performance_state": (
         "performance_state",
         lambda number: f"P{number:d}" if number != _PSTATE_UNKNOWN else not_found("the driver does not report it"),
@@ -237,8 +229,8 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "power_limit_w": ("power_limit_mw", lambda milliwatts: milliwatts / 1000),
     "power_limit_default_w": ("power_limit_default_mw", lambda milliwatts: milliwatts / 1000),
     "event_reasons": ("event_reason_bits", reason_names),
-    "pcie_transmit_bytes_per_s": ("pcie_transmit_kb_per_s", _scaled(KB)),
-    "pcie_receive_bytes_per_s": ("pcie_receive_kb_per_s", _scaled(KB)),
+    "pcie_transmit_bytes_per_s": ("pcie_transmit_kb_per_s", lambda kilobytes: kilobytes * KB),
+    "pcie_receive_bytes_per_s": ("pcie_receive_kb_per_s", lambda kilobytes: kilobytes * KB),
     "ecc": ("ecc_mode", lambda modes: modes[0] == 1),
     "mig": ("mig_mode", lambda modes: modes[0] == 1),
 }
@@ -299,12 +291,10 @@ def _first_answer(*calls: Callable[[], Any]) -> Any:
 
 def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
     """Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up."""
-
-    def ask(*names: str, **version: Any) -> dict[str, int]:
-        info = nvml.nvmlDeviceGetMemoryInfo(gpu, **version)
-        return {name: getattr(info, name) for name in (*names, "free", "used")}
-
-    return dict(_first_answer(lambda: ask("total", "reserved", version=nvml.nvmlMemory_v2), lambda: ask("total")))
+    info = _first_answer(
+        lambda: nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2), lambda: nvml.nvmlDeviceGetMemoryInfo(gpu)
+    )
+    return {name: getattr(info, name) for name in ("total", "reserved", "free", "used") if hasattr(info, name)}
 
 
 def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:

@@ -69,16 +69,11 @@ def _read_container(system: System) -> Fact[str]:
             points = ("/", *_CONTAINER_FILES)
             own = (m for m in parse_mounts(text) if m.point in points or m.point.startswith("/proc/"))
             text = "\n".join(f"{m.root} {m.filesystem} {m.source} {m.options}" for m in own)
-        if kind := parse_container(text):
+        if kind := next((kind for kind, signs in _CONTAINER_SIGNS if any(sign in text for sign in signs)), ""):
             return reported_fact(kind, path)
     if is_there(system, "/.dockerenv"):
         return reported_fact("docker", "/.dockerenv")
     return not_found("no sign of a container")
-
-
-def parse_container(text: str) -> str:
-    """The container manager that paths speak of; empty where they speak of none."""
-    return next((kind for kind, signs in _CONTAINER_SIGNS if any(sign in text for sign in signs)), "")
 
 
 def _read_hypervisor(system: System) -> Fact[str]:
