@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.values import NOT_LOOKED
 from unslow.look.logs.dialect import Text
-from unslow.look.logs.windows import parse_counted_gpus, parse_counters_text
+from unslow.look.logs.windows import TEXT_DIALECTS, parse_counted_gpus
 
 CARD, CHIP = "luid_0x00000000_0x00016058_phys_0", "luid_0x00000000_0x000190BD_phys_0"
 PATHS = [
@@ -59,7 +59,7 @@ def test_the_last_counter_row_counts_and_names_its_line():
 @pytest.mark.parametrize("text", [TYPEPERF, GET_COUNTER, LISTS])
 def test_windows_counters_are_found_amid_prose(text: str):
     lines = ["so slow", *text.splitlines(), "why?"]
-    (gpu,) = parse_counters_text(Text(lines, "p")).machine.gpus.need()
+    (gpu,) = TEXT_DIALECTS["windows_counters"](Text(lines, "p")).machine.gpus.need()
     assert gpu.shared_used_bytes.need() == 3328599654
 
 

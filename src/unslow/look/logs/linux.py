@@ -135,8 +135,8 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
     model = " + ".join(name for name in names if name not in ("", "-"))
     pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
     cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
-    threads = [int(number) for number in _THREADS.findall(text)]
-    frequency = _match_fact(_NOW_MHZ, text, source, _megahertz, "no clock in {}")
+    threads = max(map(int, _THREADS.findall(text)), default=None)
+    frequency = _match_fact(_NOW_MHZ, text, source, lambda mhz: float(mhz) * MHZ, "no clock in {}")
     share, most = _SCALING.search(text), _MAX_MHZ.search(text)
     if share and most:  # newer versions print the mean over all CPUs as a percentage of the maximum
         hertz = int(share[1]) / 100 * float(most[1]) * MHZ
@@ -146,12 +146,12 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
         sockets=not_found(f"{source} counts clusters") if several else _match_fact(_SOCKETS, text, source, int),
         physical_cores=reported_fact(cores, source) if cores else not_found(f"no cores per socket in {source}"),
         logical_cpus=_match_fact(_LOGICAL, text, source, int),
-        threads_per_core=reported_fact(max(threads), source)
-        if threads
-        else not_found(f"no threads per core in {source}"),
+        threads_per_core=not_found(f"no threads per core in {source}")
+        if threads is None
+        else reported_fact(threads, source),
         instruction_sets=_match_fact(_FLAGS, text, source, parse_instruction_sets, "no CPU flags in {}"),
         frequency_hz=frequency,
-        frequency_max_hz=_match_fact(_MAX_MHZ, text, source, _megahertz, "no clock in {}"),
+        frequency_max_hz=_match_fact(_MAX_MHZ, text, source, lambda mhz: float(mhz) * MHZ, "no clock in {}"),
     )
 
 
@@ -159,10 +159,6 @@ def _first_output(text: str) -> str:
     """A report can hold lscpu twice; cores must not be added up over both."""
     second = text.find("Architecture:", text.find("Architecture:") + 1)
     return text[:second] if second > 0 else text
-
-
-def _megahertz(text: str) -> float:
-    return float(text) * MHZ
 
 
 def _match_fact(

@@ -244,18 +244,10 @@ def _facts(entry: Entry) -> dict[str, Fact[Any]]:
     if key.startswith(tuple(_CLOCKS)):
         clock = _CLOCK.search(value)
         return {_CLOCKS[key[:10]]: reported_fact(int(clock[1]) * MHZ, entry.source)} if clock else {}
-    if key.startswith("pcie clock"):
-        return link_facts(value, entry.source)
+    if key.startswith("pcie clock") and (link := _LINK.search(value)):  # such as "8.0GT/s x16"
+        width, generation = reported_fact(int(link[2]), entry.source), GENERATIONS.get(float(link[1]))
+        known = {"pcie_generation": reported_fact(generation, entry.source)} if generation else {}
+        return {"pcie_width": width, **known}
     if key == "pci bus" and (bus := _BUS.search(value)):
         return {"bus_id": reported_fact(bus[0].lower(), entry.source)}
     return {}
-
-
-def link_facts(text: str, source: str) -> dict[str, Fact[Any]]:
-    """Generation and width of a link such as "8.0GT/s x16"."""
-    match = _LINK.search(text)
-    if not match:
-        return {}
-    generation = GENERATIONS.get(float(match[1]))
-    facts: dict[str, Fact[Any]] = {"pcie_width": reported_fact(int(match[2]), source)}
-    return facts | ({"pcie_generation": reported_fact(generation, source)} if generation else {})

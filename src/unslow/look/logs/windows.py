@@ -153,9 +153,8 @@ def whole_number(value: Any) -> int | None:
 
 def _word(objects: list[dict[str, Any]], name: str) -> Fact[Any]:
     value = objects[0].get(name) if objects else None
-    return (
-        reported_fact(value.strip()[:200], OBJECTS_SOURCE) if isinstance(value, str) and value.strip() else NOT_LOOKED
-    )
+    word = value.strip()[:200] if isinstance(value, str) else ""
+    return reported_fact(word, OBJECTS_SOURCE) if word else NOT_LOOKED
 
 
 def _sum(objects: list[dict[str, Any]], name: str, unit: int) -> Fact[Any]:
@@ -196,31 +195,25 @@ def parse_adapters(text: str) -> tuple[Gpu, ...]:
     # The names of processes by their numbers: the counters know only these
     named = ((whole_number(entry.get("Id")), entry.get("ProcessName")) for entry in object_entries(answer.get("names")))
     programs = {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
-    held = facts_by_adapter(readings).items()
-    return tuple(
-        _gpu_with_names(index, facts, listed.get(luid, {}), programs) for index, (luid, facts) in enumerate(held)
-    )
+    held = enumerate(facts_by_adapter(readings).items())
+    return tuple(_gpu_with_names(index, facts, listed.get(luid, {}), programs) for index, (luid, facts) in held)
 
 
 def _readings(value: Any) -> Iterator[CounterReading]:
     for entry in object_entries(value):
         name = entry.get("Name")
         instance = name.lower().partition("_phys_")[0] if isinstance(name, str) else ""
-        for key, kind in {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}.items():
-            size = whole_number(entry.get(key))
+        for word, kind in _COUNTER_KINDS.items():
+            size = whole_number(entry.get(f"{word.title()}Usage"))
             if _ADAPTER.search(instance) and size is not None:
                 yield CounterReading(COUNTERS_SOURCE, instance, kind, size)
 
 
 def _gpu_with_names(index: int, facts: dict[str, Fact[Any]], entry: dict[str, Any], programs: dict[int, str]) -> Gpu:
     if isinstance(running := facts.get("processes"), Known):
-        processes = [
-            msgspec.structs.replace(process, name=reported_fact(programs[process.pid], "Get-Process"))
-            if process.pid in programs
-            else process
-            for process in running.value
-        ]
-        facts["processes"] = reported_fact(processes, running.source)
+        names = {pid: reported_fact(name, "Get-Process") for pid, name in programs.items()}
+        named = [msgspec.structs.replace(each, name=names.get(each.pid, each.name)) for each in running.value]
+        facts["processes"] = reported_fact(named, running.source)
     name = entry.get("Description")
     if isinstance(name, str) and name:
         facts["name"] = reported_fact(name[:_LONGEST_NAME], DIRECTX)
@@ -278,8 +271,7 @@ def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterRea
 def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
     path: re.Match[str] | None = None
     for line in numbered_lines(text, source, first_line):
-        match = _PATH.search(line.text)
-        if match:
+        if match := _PATH.search(line.text):
             path = match if '"' not in line.text else None
         elif path and (number := _NUMBER.fullmatch(line.text.strip())):
             yield _reading(path, number[1], line.source)
@@ -348,8 +340,7 @@ def _page_facts(line: NumberedLine) -> dict[str, Fact[Any]]:
     return facts
 
 
-parse_counters_text = partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus)
 TEXT_DIALECTS: dict[str, TextDialect] = {
     "task_manager": parse_task_manager_text,
-    "windows_counters": parse_counters_text,
+    "windows_counters": partial(seen_gpus, forms=_COUNTER_FORMS, parse=parse_counted_gpus),
 }

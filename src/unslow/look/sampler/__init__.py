@@ -54,12 +54,6 @@ class ScheduledThread(Thread):
         with suppress(RuntimeError):
             super().start()
 
-    def wait_for_end(self, timeout_s: float) -> bool:
-        """Wait for its end; whether it has come."""
-        if self.ident is not None:
-            self.join(timeout_s)
-        return not self.is_alive()
-
     def run(self) -> None:
         clock, number = self._live.clock, 0
         while not self._stopping.is_set():
@@ -153,10 +147,12 @@ class Sampler:
         self._stopping.set()
         with self._lock:
             beats, live = self._beats, self._live
-        ended = [beat.wait_for_end(JOIN_S) for beat in beats]
+        for beat in beats:
+            if beat.ident is not None:
+                beat.join(JOIN_S)
         if live is not None and self._stopped_s == inf:
             self._stopped_s = live.clock()
-        if all(ended):
+        if not any(beat.is_alive() for beat in beats):
             with suppress(Exception):  # a driver may fail at the goodbye too, and must not cost what was measured
                 self._closing.close()
 

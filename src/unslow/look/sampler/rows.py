@@ -108,8 +108,7 @@ class Running:
 
     def add(self, values: "array[float]") -> None:
         """Some values more; those that are NaN are none."""
-        there = known_values(values)
-        if there:
+        if there := known_values(values):
             self.count += len(there)
             self.total += sum(there)
             low, high = min(there), max(there)
@@ -192,7 +191,7 @@ class SampledRows:
             if name.endswith(_MAXIMA):
                 seen[f"{name}_max"] = running.high
         for device in self.devices:
-            shares = reason_shares(device, _bits(device, tally, self.columns))
+            shares = reason_shares(device, tally, self.columns)
             seen |= {f"{device.prefix}reason_{name}": share for name, share in shares.items()}
         return seen
 
@@ -324,7 +323,7 @@ class SpanUnion:
 
     @property
     def seconds(self) -> float:
-        return self._closed_s + sum(end - start for start, end in zip(self._starts, self._ends, strict=True))
+        return self._closed_s + sum(end - start for start, end in self.pieces())
 
 
 def phase_telemetry(
@@ -335,7 +334,7 @@ def phase_telemetry(
     gpus = []
     for device in devices:
         figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}
-        reasons = reason_shares(device, _bits(device, tally, columns))
+        reasons = reason_shares(device, tally, columns)
         gpus.append(GpuTelemetry(index=device.number, name=device.name, figures=figures, reasons=reasons))
     prefixes = tuple(device.prefix for device in devices)
     host = {name: stat for name, stat in stats.items() if not name.startswith(prefixes)}
@@ -343,13 +342,10 @@ def phase_telemetry(
     return PhaseTelemetry(phase=phase, seconds=seconds, samples=tally.samples, gpus=tuple(gpus), host=host)
 
 
-def _bits(device: Device, tally: Tally, columns: Sequence[str]) -> Counter[float]:
-    wanted = device.prefix + REASON_BITS
-    return next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter())
-
-
-def reason_shares(device: Device, bits: Counter[float]) -> dict[str, float]:
+def reason_shares(device: Device, tally: Tally, columns: Sequence[str]) -> dict[str, float]:
     """The share of the samples in which each reason was set, the most frequent first."""
+    wanted = device.prefix + REASON_BITS
+    bits = next((seen for place, seen in tally.masks.items() if columns[place] == wanted), Counter[float]())
     shares: Counter[str] = Counter()
     for mask, times in bits.items():
         for name in device.reason_names(int(mask)):

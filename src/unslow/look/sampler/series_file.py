@@ -18,25 +18,20 @@ _DIGITS = 9
 def write_series(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
     """All rows, seconds since `began_at` first; UserError where the ending is another, or it can't be written."""
     try:
-        if path.endswith(".csv"):
-            write_csv(path, book, began_at, started_s)
+        if path.endswith(".csv"):  # a comment with the start, the names, then one line a row, with empty cells
+            with open(path, "w", encoding="utf-8", newline="") as file:
+                file.write(f"# start={began_at}\n")
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(["seconds", "phase", *book.columns])
+                for seconds, phases, values in book.rows():
+                    cells = ["" if isnan(value) else f"{value:.{_DIGITS}g}" for value in values]
+                    writer.writerow([f"{seconds - started_s:.4f}", phase_words(phases), *cells])
         elif path.endswith(".arrow"):
             write_arrow(path, book, began_at, started_s)
         else:
             raise UserError(f"{path}: a series is written as .csv or .arrow", "name it so")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "choose another place for the series") from error
-
-
-def write_csv(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
-    """A comment with the start, the names, then one line a row; an empty cell where nothing was read."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        file.write(f"# start={began_at}\n")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["seconds", "phase", *book.columns])
-        for seconds, phases, values in book.rows():
-            cells = ["" if isnan(value) else f"{value:.{_DIGITS}g}" for value in values]
-            writer.writerow([f"{seconds - started_s:.4f}", phase_words(phases), *cells])
 
 
 def write_arrow(path: str, book: SampledRows, began_at: str, started_s: float) -> None:

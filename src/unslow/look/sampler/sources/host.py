@@ -23,16 +23,44 @@ _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
 """No disks, or made of others whose reads are counted already."""
 _NAME, _SECTORS_READ = 2, 5
 
+CURRENT_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+_FREQUENCY_LIMIT_BYTES = 32
+_KHZ = MHZ / 1000
+ANY_CORE, OWN_CORE = "cpu_clock_hz", "own_clock_hz"
+
+MEMINFO = "/proc/meminfo"
+_HEAD_BYTES = 512
+
+VMSTAT = "/proc/vmstat"
+_PAGING_LIMIT_BYTES = 32768
+_COUNTERS = {"pswpin": mmap.PAGESIZE, "pswpout": mmap.PAGESIZE, "pgmajfault": 1}
+_COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
+
+PRESSURE_FOLDER = "/proc/pressure"
+PRESSURE_KINDS = ("cpu", "memory", "io")
+_PRESSURE_LIMIT_BYTES = 256
+
+STAT = "/proc/stat"
+MOST_CORES = 1024
+MOST_PROCESSES = 64
+_LINE_BYTES = 160  # of a processor: a name and ten counters
+_IDLE, _WAITS_FOR_DISK = 4, 5
+# Places after the command name in /proc/PID/stat, proc_pid_stat(5).
+_MAJOR_FAULTS, _UTIME, _STIME, _RESIDENT_PAGES = 9, 11, 12, 21
+
+_QUOTA_LIMIT_BYTES = 2048
+MOST_THREADS = 512
+MOST_NODES = 64
+SLOW_SHARE = "own_slow_core_share"
+
 
 def open_disks(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading of all disks that are there now; LookError where there is none."""
     names = frozenset(name.encode() for name in live.list_dir(BLOCKS) if not name.startswith(_NOT_DISKS))
     if not names:
         raise LookError(f"{BLOCKS} lists no disk")
-    sectors, rate = (
-        _follow_parsed(live, DISKSTATS, _LIMIT_BYTES, closing, partial(parse_sectors_read, names=names)),
-        Rate(),
-    )
+    sectors = _follow_parsed(live, DISKSTATS, _LIMIT_BYTES, closing, partial(parse_sectors_read, names=names))
+    rate = Rate()
     read = lambda now: (rate(sectors() * SECTOR_BYTES, now),)  # noqa: E731 (short)
     return [Reading("disks", ("disk_read_bytes_per_s",), read, every_s=SELDOM_S)]
 
@@ -47,12 +75,6 @@ def parse_sectors_read(text: bytes, names: frozenset[bytes]) -> int:
     if not read:
         raise LookError(f"{DISKSTATS} lists no disk")
     return sum(read)
-
-
-CURRENT_FREQUENCY = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
-_FREQUENCY_LIMIT_BYTES = 32
-_KHZ = MHZ / 1000
-ANY_CORE, OWN_CORE = "cpu_clock_hz", "own_clock_hz"
 
 
 def open_frequency(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -76,10 +98,6 @@ def parse_hz(text: bytes) -> float:
         raise LookError("cpufreq holds no number") from error
 
 
-MEMINFO = "/proc/meminfo"
-_HEAD_BYTES = 512
-
-
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The memory that programs can still have, without swapping."""
     available = _follow_parsed(live, MEMINFO, _HEAD_BYTES, closing, parse_available_bytes)
@@ -89,12 +107,6 @@ def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 def parse_available_bytes(text: bytes) -> int:
     """The line `MemAvailable:  1234 kB`; LookError where there is none."""
     return _number_after(b"MemAvailable:", text, f"{MEMINFO} has no available memory", b"kB") * 1024
-
-
-VMSTAT = "/proc/vmstat"
-_PAGING_LIMIT_BYTES = 32768
-_COUNTERS = {"pswpin": mmap.PAGESIZE, "pswpout": mmap.PAGESIZE, "pgmajfault": 1}
-_COLUMNS = ("swap_in_bytes_per_s", "swap_out_bytes_per_s", "major_faults_per_s")
 
 
 def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -108,11 +120,6 @@ def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 def parse_vmstat_counters(text: bytes) -> list[int]:
     """The numbers of the lines `name 123`, pages as bytes; LookError where one is missing."""
     return [_number_after(f"\n{n} ".encode(), text, f"{VMSTAT} has no {n}") * size for n, size in _COUNTERS.items()]
-
-
-PRESSURE_FOLDER = "/proc/pressure"
-PRESSURE_KINDS = ("cpu", "memory", "io")
-_PRESSURE_LIMIT_BYTES = 256
 
 
 def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -133,15 +140,6 @@ def _read_pressure(waited_s: Callable[[], float], rate: Rate, now: float) -> Seq
 def parse_some_s(text: bytes) -> float:
     """Seconds of the line `some ... total=123`; LookError where there is none."""
     return _number_after(b" total=", text, f"{PRESSURE_FOLDER}: no total is counted") / 1e6
-
-
-STAT = "/proc/stat"
-MOST_CORES = 1024
-MOST_PROCESSES = 64
-_LINE_BYTES = 160  # of a processor: a name and ten counters
-_IDLE, _WAITS_FOR_DISK = 4, 5
-# Places after the command name in /proc/PID/stat, proc_pid_stat(5).
-_MAJOR_FAULTS, _UTIME, _STIME, _RESIDENT_PAGES = 9, 11, 12, 21
 
 
 class ProcessCounts:
@@ -241,9 +239,6 @@ def parse_process(text: bytes) -> tuple[int, int, int]:
         raise LookError("/proc/PID/stat is not as expected") from error
 
 
-_QUOTA_LIMIT_BYTES = 2048
-
-
 def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading, of the tightest quota above the runtime; LookError where there is none."""
     group = read_group(live, next(iter(pids), "self"), "cpu")
@@ -270,11 +265,6 @@ def parse_periods(text: bytes) -> tuple[int, int]:
     """Periods so far, and those in which the quota ran out; LookError where they are not counted."""
     none = "cpu.stat counts no periods of a quota"
     return _number_after(b"nr_periods ", text, none), _number_after(b"nr_throttled ", text, none)
-
-
-MOST_THREADS = 512
-MOST_NODES = 64
-SLOW_SHARE = "own_slow_core_share"
 
 
 def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list[Reading]:

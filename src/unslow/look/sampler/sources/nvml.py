@@ -145,13 +145,9 @@ def _reasons(nvml: Nvml, gpu: Any) -> float:
 def _power(nvml: Nvml, gpu: Any) -> float:
     """Of the moment, which costs least; older drivers have only the mean of the last second."""
     try:
-        return _field(nvml, gpu, nvml.NVML_FI_DEV_POWER_INSTANT) / 1000
+        return field_values(nvml, gpu, [nvml.NVML_FI_DEV_POWER_INSTANT])[0][0] / 1000
     except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
         return float(nvml.nvmlDeviceGetPowerUsage(gpu)) / 1000
-
-
-def _field(nvml: Nvml, gpu: Any, field: int) -> float:
-    return field_values(nvml, gpu, [field])[0][0]
 
 
 def field_values(nvml: Nvml, gpu: Any, fields: Sequence[int]) -> list[tuple[float, int]]:
@@ -170,7 +166,7 @@ QUESTIONS: tuple[tuple[str, Ask, float], ...] = (
     ("vram_used_bytes", _vram_used, 0.0),
     ("memory_clock_hz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM) * MHZ, SELDOM_S),
     ("temperature_c", lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU), SELDOM_S),
-    ("memory_temperature_c", lambda nvml, gpu: _field(nvml, gpu, nvml.NVML_FI_DEV_MEMORY_TEMP), SELDOM_S),
+    ("memory_temperature_c", lambda nvml, gpu: field_values(nvml, gpu, [nvml.NVML_FI_DEV_MEMORY_TEMP])[0][0], SELDOM_S),
     ("pcie_generation", lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu), SLOW_S),
     ("pcie_width", lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu), SLOW_S),
 )
