@@ -2,7 +2,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import GIB, Absence, Unknown
-from unslow.look.probes.cgroup import parse_allowed_cpus, parse_membership, parse_throttling, read_limits
+from unslow.look.probes.cgroup import parse_allowed_cpus, parse_throttling, read_limits
 from unslow.look.system import LookError
 
 V2 = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
@@ -107,7 +107,9 @@ def test_cpu_max_without_a_quota_is_unknown(text):
 
 
 def test_garbage_cgroup_text_gives_no_limits():
-    assert parse_membership("\x00\n::\nnonsense\n") == {"": ""}
+    garbage = read_limits(process("\x00\n::\nnonsense\n", V2))
+    assert isinstance(garbage.cpu.quota_cpus, Unknown)
+    assert isinstance(garbage.memory.limit_bytes, Unknown)
     assert parse_allowed_cpus("Cpus_allowed_list:\tnone\n") == frozenset()
     assert isinstance(parse_throttling("nr_periods x\nthrottled_usec 5\n", "cpu.stat").throttled_s, Unknown)
 

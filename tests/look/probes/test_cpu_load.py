@@ -4,7 +4,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown
-from unslow.look.probes.cpu import parse_average, parse_pressure, read
+from unslow.look.probes.cpu import parse_average, read
 from unslow.look.system import LookError
 
 PRESSURE = "some avg10=12.50 avg60=12.16 avg300=6.19 total=28949323\nfull avg10=1.00 avg60=0.00 avg300=0.00 total=0\n"
@@ -70,7 +70,7 @@ def test_disabled_pressure_stall_information_is_not_supported():
 
 @pytest.mark.parametrize("text", ["", "some avg10=", "some avg10=250.0 avg60=0", "full avg10=1.00", "\x00"])
 def test_malformed_pressure_text_is_unknown(text):
-    assert isinstance(parse_pressure(text, "/proc/pressure/io"), Unknown)
+    assert isinstance(read(FakeSystem(files={"/proc/pressure/io": text})).load.io_pressure, Unknown)
 
 
 def test_malformed_load_average_is_unknown():

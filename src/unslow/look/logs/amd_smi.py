@@ -5,11 +5,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from unslow.facts.machine import Gpu
+from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.values import NOT_LOOKED, Fact, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
-from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import block_form, listed_fact, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "amd-smi"
 _WIDEST = 400  # characters of a line; a longer line is not a table row
@@ -120,43 +120,38 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
     """The GPUs of the boxed table; none where the text is something else."""
     lines = [line for line in numbered_lines(text, source, first_line) if len(line.text) <= _WIDEST]
     driver = next((reported_fact(m[1], line.source) for line in lines if (m := _DRIVER.search(line.text))), NOT_LOOKED)
+    start = next((n for n, line in enumerate(lines) if "VRAM_MEM" in line.text and "GTT_MEM" in line.text), None)
+    processes: dict[int, list[GpuProcess]] = {}
+    for line in lines[start + 1 :] if start is not None else ():
+        if found := _PROCESS.search(line.text):
+            name, size = reported_fact(found[3], line.source), parse_amount(found[5], "MB", line.source)
+            processes.setdefault(int(found[1]), []).append(gpu_process(int(found[2]), name, size))
     gpus = []
     for line, below in pairwise(lines):
         first, second = _FIRST.search(line.text), _SECOND.search(below.text)
         if not first or not second:
             continue
-        name = parse_word(first[2], line.source)
-        if first[2].startswith("0x"):
-            name = not_found(f"{line.source} has only the number {first[2]}")
+        index, number = int(second[1]), first[2].startswith("0x")  # instead of a name
+        running = NOT_LOOKED if start is None else reported_fact(processes.get(index, []), lines[start].source)
         facts: dict[str, Fact[Any]] = {
             "driver": driver,
             "bus_id": reported_fact(first[1].lower(), line.source),
-            "name": name,
+            "name": not_found(f"{line.source} has only the number {first[2]}")
+            if number
+            else parse_word(first[2], line.source),
             "memory_busy": parse_amount(first[3], "%", line.source),
             "busy": parse_amount(second[2], "%", below.source),
             "vram_used_bytes": parse_amount(second[3], "MB", below.source),
             "vram_total_bytes": parse_amount(second[4], "MB", below.source),
-            "processes": _processes(lines, int(second[1])),
+            "processes": running,
         }
         if readings := _READINGS.search(first[4]):
             limit = readings[3] if readings[3] != "0" else "N/A"  # where unknown, it prints a limit of 0
             facts["temperature_c"] = parse_amount(readings[1], "C", line.source)
             facts["power_w"] = parse_amount(readings[2], "W", line.source)
             facts["power_limit_w"] = parse_amount(limit, "W", line.source)
-        gpus.append(gpu_of(int(second[1]), "AMD", line.source, with_free(facts)))
+        gpus.append(gpu_of(index, "AMD", line.source, with_free(facts)))
     return tuple(gpus[:MOST_GPUS])
-
-
-def _processes(lines: list[NumberedLine], index: int) -> Fact[Any]:
-    start = next((n for n, line in enumerate(lines) if "VRAM_MEM" in line.text and "GTT_MEM" in line.text), None)
-    if start is None:
-        return NOT_LOOKED
-    processes = [
-        gpu_process(int(found[2]), reported_fact(found[3], line.source), parse_amount(found[5], "MB", line.source))
-        for line in lines[start + 1 :]
-        if (found := _PROCESS.search(line.text)) and int(found[1]) == index
-    ]
-    return reported_fact(processes, lines[start].source)
 
 
 def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
@@ -182,11 +177,6 @@ def parse_tree(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
 
 
 def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
-    if path in _AMOUNTS:
-        name, unit = _AMOUNTS[path]
-        return {name: parse_amount(value, unit, source)}
-    if path in _WORDS:
-        return {_WORDS[path]: parse_word(value, source)}
     if path in _SPEEDS:
         speed = _SPEED.search(value)
         generation = GENERATIONS.get(float(speed[1])) if speed else None
@@ -194,4 +184,4 @@ def _facts(path: str, value: str, source: str) -> dict[str, Fact[Any]]:
         return {_SPEEDS[path]: unknown if generation is None else reported_fact(generation, source)}
     if path == "POWER THROTTLE_STATUS" and value in ("THROTTLED", "UNTHROTTLED"):
         return {"event_reasons": reported_fact(["throttled"] if value == "THROTTLED" else [], source)}
-    return {}
+    return listed_fact(path, value, source, _AMOUNTS, _WORDS)

@@ -101,7 +101,17 @@ def parse_commands(commands: CommandLines, text: Text) -> LogFacts:
         words = _command_words(commands, line) if _FLAG.search(line) else []
         if len(words) < 2 and not environment:  # noqa: PLR2004 (a program and a flag)
             continue
-        said = facts_at_place(_only_known(commands.parse(words, environment)), text.where(first))
+        said = commands.parse(words, environment)
+        command = said.runtime.process.command
+        # Only what the command says: what it does not say may stand anywhere else
+        facts = {name: said.runtime.fact(name) for name in FACT_PATHS}
+        changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
+        if isinstance(command, Known):
+            whole = len(command.value) > 1 and bool(command.value[0])
+            runnable = reported_fact(masked_command(runnable_command(command.value)), command.source)
+            changes["command"] = runnable if whole else NOT_LOOKED
+        said = msgspec.structs.replace(said, runtime=said.runtime.with_facts(**changes))
+        said = facts_at_place(said, text.where(first))
         if _OWN_RUNNER.search(line):
             # What a server gives to the program that it starts is what it decided on, and not what anybody asked for
             layers = said.runtime.placement.gpu_layers_set
@@ -134,10 +144,9 @@ def parse_commands_text(text: Text) -> LogFacts:
         composing = composing or bool(_SERVICES.match(line))
         composed = composing and _IMAGE.match(line)
         if contained or composed:
-            name = Runtime(
-                process=ServerProcess(container=reported_fact(contained[1] if contained else "docker compose", where))
-            )
-            subject = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, name))
+            name = reported_fact(contained[1] if contained else "docker compose", where)
+            runtime = overlaid(subject.runtime, Runtime(process=ServerProcess(container=name)))
+            subject = msgspec.structs.replace(subject, runtime=runtime)
         lines += bool(environment or contained or composed)
     return LogFacts(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else LogFacts()
 
@@ -195,19 +204,6 @@ def _variables(line: str) -> dict[str, str]:
     found = {name: value.strip("\"'") for name, value in _VARIABLE.findall(line)}
     found |= dict.fromkeys(_EMPTY_LIST.findall(line), "")
     return found or dict(_WINDOWS_VARIABLE.findall(line)) or dict(_LISTED_VARIABLE.findall(line))
-
-
-def _only_known(subject: Subject) -> Subject:
-    """Only what the command says: what it does not say may stand anywhere else."""
-    runtime, command = subject.runtime, subject.runtime.process.command
-    facts = {name: runtime.fact(name) for name in FACT_PATHS}
-    changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
-    if isinstance(command, Known):
-        whole = len(command.value) > 1 and bool(command.value[0])
-        changes["command"] = (
-            reported_fact(masked_command(runnable_command(command.value)), command.source) if whole else NOT_LOOKED
-        )
-    return msgspec.structs.replace(subject, runtime=runtime.with_facts(**changes))
 
 
 def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:

@@ -64,12 +64,10 @@ def by_index(*lists: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
 
 def reason_facts(names: list[str], source: str) -> dict[str, Fact[Any]]:
     """Both facts about event reasons, from their names."""
-    bits = reason_bits(names)
+    bits, missing = reason_bits(names), failed_fact(f"no bit is known for {names}")
     return {
         "event_reasons": reported_fact(names, source),
-        "event_reason_bits": failed_fact(f"no bit is known for {names}")
-        if bits is None
-        else reported_fact(bits, source),
+        "event_reason_bits": missing if bits is None else reported_fact(bits, source),
     }
 
 

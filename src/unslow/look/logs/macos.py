@@ -85,18 +85,19 @@ def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int 
     """The last sample in the text; facts stay unlooked-for where it is something else."""
     rows = LabelledValues(numbered_lines(text, source, first_line), _ROW)
     idle = _SHARE.match(rows.text("GPU idle residency"))
-    busy = _either(rows, "residency", "%")
+    # macOS 13 added the HW to the labels
+    busy = rows.amount("GPU HW active residency", "GPU active residency", unit="%")
     if idle and idle[1]:
         busy = reported_fact(round(max(0.0, 1 - float(idle[1]) / _PERCENT), 6), rows.source("GPU idle residency"))
     # The residency lists every step that the clock can take
     labels = ("GPU HW active residency", "GPU active residency")
     steps = [int(mhz) for mhz in _STEPS.findall(rows.text(*labels))]
     facts: dict[str, Fact[Any]] = {
-        "clock_hz": _either(rows, "frequency", "MHz"),
+        "clock_hz": rows.amount("GPU HW active frequency", "GPU active frequency", unit="MHz"),
         "clock_max_hz": reported_fact(max(steps) * MHZ, rows.source(*labels)) if steps else NOT_LOOKED,
         "busy": busy,
-        "power_w": rows.amount("GPU Power", "mW"),
-        "temperature_c": rows.amount("GPU die temperature", "C"),
+        "power_w": rows.amount("GPU Power", unit="mW"),
+        "temperature_c": rows.amount("GPU die temperature", unit="C"),
     }
     gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
     if any(fact != NOT_LOOKED for fact in facts.values()):
@@ -104,14 +105,8 @@ def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int 
         gpus = reported_fact(
             (gpu_of(0, "Apple", where, {**facts, "kind": reported_fact("integrated", where)}),), source
         )
-    pressure, warm = rows.word("Current pressure level"), rows.amount("CPU die temperature", "C")
+    pressure, warm = rows.word("Current pressure level"), rows.amount("CPU die temperature", unit="C")
     return bound_facts(Machine(cpu=Cpu(thermal_pressure=pressure, temperature_c=warm), gpus=gpus))
-
-
-def _either(rows: LabelledValues, what: str, unit: str) -> Fact[Any]:
-    """MacOS 13 added the HW to the label."""
-    old, new = f"GPU active {what}", f"GPU HW active {what}"
-    return rows.amount(new if new in rows.rows else old, unit)
 
 
 def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Machine:
@@ -119,7 +114,7 @@ def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Mach
     rows = LabelledValues(numbered_lines(text, source, first_line), _SYSCTL_ROW)
     swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
     sizes = _SWAP.search(swap)
-    total = rows.amount("hw.memsize", "B")
+    total = rows.amount("hw.memsize", unit="B")
     pressure: Fact[Any] = NOT_LOOKED
     level, where = rows.rows.get("kern.memorystatus_vm_pressure_level", ("", ""))
     if level:
@@ -129,10 +124,10 @@ def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Mach
         system=System(version=rows.word("kern.osproductversion"), kernel=rows.word("kern.osrelease")),
         cpu=Cpu(
             model=rows.word("machdep.cpu.brand_string"),
-            physical_cores=rows.amount("hw.physicalcpu", ""),
-            logical_cpus=rows.amount("hw.logicalcpu", ""),
-            performance_cores=rows.amount("hw.perflevel0.physicalcpu", ""),
-            efficiency_cores=rows.amount("hw.perflevel1.physicalcpu", ""),
+            physical_cores=rows.amount("hw.physicalcpu", unit=""),
+            logical_cpus=rows.amount("hw.logicalcpu", unit=""),
+            performance_cores=rows.amount("hw.perflevel0.physicalcpu", unit=""),
+            efficiency_cores=rows.amount("hw.perflevel1.physicalcpu", unit=""),
         ),
         memory=Memory(
             total_bytes=total,
@@ -177,7 +172,7 @@ def parse_system_profiler(text: str, source: str = "system_profiler", first_line
     machine = Machine(
         system=System(version=rows.word("System Version"), kernel=rows.word("Kernel Version")),
         cpu=cpu,
-        memory=Memory(total_bytes=rows.amount("Memory", "GB")),
+        memory=Memory(total_bytes=rows.amount("Memory", unit="GB")),
         gpus=reported_fact(gpus, blocks[0][0].source) if gpus else NOT_LOOKED,
     )
     return bound_facts(machine)
@@ -206,8 +201,8 @@ def _gpu(index: int, lines: list[NumberedLine]) -> Gpu:
     facts: dict[str, Fact[Any]] = {
         "name": rows.word("Chipset Model"),
         "kind": reported_fact("integrated" if built_in else "discrete", source),
-        "cores": rows.amount("Total Number of Cores", ""),
-        "vram_total_bytes": rows.amount("VRAM (Total)", "GB"),
+        "cores": rows.amount("Total Number of Cores", unit=""),
+        "vram_total_bytes": rows.amount("VRAM (Total)", unit="GB"),
     }
     labels = ("Metal Support", "Metal Family", "Metal")
     metal = _METAL.search(rows.text(*labels))

@@ -316,19 +316,7 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
 
 def summarise_series(rows: Sequence[Row], source: str = GPU_SOURCE) -> tuple[GpuUnderLoad, ...]:
     """Each GPU over its loaded rows."""
-    return tuple(
-        _summary(index, _rows_under_load(of_gpu, source), source) for index, of_gpu in rows_by_gpu(rows).items()
-    )
-
-
-def _rows_under_load(rows: list[Row], source: str) -> list[Row]:
-    """The rows while memory in use was near its maximum; without that column, all of them."""
-    used = [row_fact(row, "vram_used_bytes", source).value_or(None) for row in rows]
-    most = max((bytes_ for bytes_ in used if bytes_ is not None), default=None)
-    if not most:
-        return rows
-    enough = most - max(_NEAR_FRACTION * most, _NEAR_BYTES)
-    return [row for row, bytes_ in zip(rows, used, strict=True) if bytes_ is not None and bytes_ >= enough]
+    return tuple(_summary(index, of_gpu, source) for index, of_gpu in rows_by_gpu(rows).items())
 
 
 def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
@@ -340,6 +328,11 @@ def _summary(index: int, rows: list[Row], source: str) -> GpuUnderLoad:
     def over(name: str, combine: Callable[[list[Any]], Any]) -> Fact[Any]:
         return combine_known([row_fact(row, name, source) for row in rows], combine)
 
+    # The rows while memory in use was near its maximum; without that column, all of them
+    used = [row_fact(row, "vram_used_bytes", source).value_or(None) for row in rows]
+    if most := max((size for size in used if size is not None), default=None):
+        enough = most - max(_NEAR_FRACTION * most, _NEAR_BYTES)
+        rows = [row for row, size in zip(rows, used, strict=True) if size is not None and size >= enough]
     # Every reason that was ever set while the GPU worked; the idle rows between say nothing about the load
     working = [row for row in rows if row_fact(row, "busy", source).value_or(1) > 0]
     reasons = [row_reasons(row, source).get("event_reasons", NOT_LOOKED) for row in working]

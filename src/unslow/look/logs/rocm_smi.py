@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.values import MHZ, Fact, Known, first_known, not_found, not_supported, reported_fact
+from unslow.facts.machine import Gpu
+from unslow.facts.values import MHZ, Fact, first_known, not_found, not_supported, reported_fact
 from unslow.look.kernel.gpus import GENERATIONS
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of, gpu_process, with_free
-from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import block_form, listed_fact, numbered_lines, parse_amount, parse_word, seen_gpus
 
 SOURCE = "rocm-smi"
 _LARGEST = 1024**2
@@ -205,22 +205,17 @@ def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
         facts |= {name: reported_fact(mhz * MHZ, where) for name, (mhz, where) in steps.get(index, {}).items()}
         if facts:
             gpus.append(gpu_of(index, "AMD", entries[index][0].source, with_free(facts)))
-    return (_with_processes(gpus[0], lines),) if len(gpus) == 1 else tuple(gpus)
-
-
-def _with_processes(gpu: Gpu, lines: list[NumberedLine]) -> Gpu:
-    """The only GPU with the processes of the table, which does not say on which GPU each of them is."""
+    # The table of processes does not say on which GPU each of them is
     start = next((n for n, line in enumerate(lines) if "PROCESS NAME" in line.text and "VRAM USED" in line.text), None)
-    if start is None or isinstance(gpu.processes, Known):
-        return gpu
-    found: list[GpuProcess] = []
-    for line in lines[start + 1 :]:
-        match = _PROCESS.search(line.text)
-        if not match:
-            break
-        size = reported_fact(int(match[4]), line.source)
-        found.append(gpu_process(int(match[1]), reported_fact(match[2], line.source), size))
-    return msgspec.structs.replace(gpu, processes=reported_fact(found, lines[start].source))
+    if start is not None and len(gpus) == 1:
+        running = []
+        for line in lines[start + 1 :]:
+            if not (row := _PROCESS.search(line.text)):
+                break
+            name, size = reported_fact(row[2], line.source), reported_fact(int(row[4]), line.source)
+            running.append(gpu_process(int(row[1]), name, size))
+        gpus = [msgspec.structs.replace(gpus[0], processes=reported_fact(running, lines[start].source))]
+    return tuple(gpus)
 
 
 def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
@@ -234,13 +229,8 @@ def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
 
 def _facts(entry: Entry) -> dict[str, Fact[Any]]:
     key, value = entry.key.strip().casefold(), entry.value.strip()
-    if key in _AMOUNTS:
-        name, unit = _AMOUNTS[key]
-        return {name: parse_amount(entry.value, unit, entry.source)}
-    if key in _WORDS:
-        number = _NUMBER_NAME.fullmatch(value)  # of a device, where a name should be
-        why = f"{entry.source} has only the number {value}"
-        return {_WORDS[key]: not_found(why) if number else parse_word(value, entry.source)}
+    if key in _WORDS and _NUMBER_NAME.fullmatch(value):  # of a device, where a name should be
+        return {_WORDS[key]: not_found(f"{entry.source} has only the number {value}")}
     if key.startswith(tuple(_CLOCKS)):
         clock = _CLOCK.search(value)
         return {_CLOCKS[key[:10]]: reported_fact(int(clock[1]) * MHZ, entry.source)} if clock else {}
@@ -250,4 +240,4 @@ def _facts(entry: Entry) -> dict[str, Fact[Any]]:
         return {"pcie_width": width, **known}
     if key == "pci bus" and (bus := _BUS.search(value)):
         return {"bus_id": reported_fact(bus[0].lower(), entry.source)}
-    return {}
+    return listed_fact(key, value, entry.source, _AMOUNTS, _WORDS)

@@ -2,9 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -14,7 +14,6 @@ from unslow.facts.values import GIB, KIB, MHZ, MIB, NOT_LOOKED, Fact, Known, not
 from unslow.look.logs.dialect import LogFacts, Text, TextDialect
 from unslow.look.logs.gpu_facts import by_index
 
-F = TypeVar("F", bound=Facts)
 T = TypeVar("T")
 Span = tuple[int, int]
 Form = tuple[re.Pattern[str], re.Pattern[str]]
@@ -103,22 +102,18 @@ def block_text(text: Text, span: Span) -> str:
     return "\n".join(text.lines[span[0] : span[1]])
 
 
-def facts_at_place(facts: F, where: str) -> F:
-    """The facts, each from this place instead of from the tool that it names."""
-    changes = {name: _with_source(getattr(facts, name), where) for name in facts.__struct_fields__}
-    return msgspec.structs.replace(facts, **changes)
-
-
-def _with_source(value: Any, where: str) -> Any:
+def facts_at_place(value: T, where: str) -> T:
+    """The facts in a value, each from this place instead of from the tool that it names."""
+    changed: Any = value
     match value:
         case Known():
-            return Known(_with_source(value.value, where), value.origin, where)
+            changed = Known(facts_at_place(value.value, where), value.origin, where)
         case Facts():
-            return facts_at_place(value, where)
+            facts = {name: facts_at_place(getattr(value, name), where) for name in value.__struct_fields__}
+            changed = msgspec.structs.replace(value, **facts)
         case tuple() | list():
-            return type(value)(_with_source(each, where) for each in value)
-        case _:
-            return value
+            changed = type(value)(facts_at_place(each, where) for each in value)
+    return cast("T", changed)
 
 
 class Places:
@@ -176,11 +171,13 @@ class LabelledValues:
 
     def word(self, *labels: str) -> Fact[Any]:
         """The value as a fact; "not looked at" where no label is there."""
-        return parse_word(self.text(*labels), self.source(*labels)) if self.source(*labels) else NOT_LOOKED
+        source = self.source(*labels)
+        return parse_word(self.text(*labels), source) if source else NOT_LOOKED
 
-    def amount(self, label: str, unit: str) -> Fact[Any]:
-        """The value as a number in SI; "not looked at" where the label is not there."""
-        return parse_amount(self.text(label), unit, self.source(label)) if label in self.rows else NOT_LOOKED
+    def amount(self, *labels: str, unit: str) -> Fact[Any]:
+        """The value as a number in SI; "not looked at" where no label is there."""
+        source = self.source(*labels)
+        return parse_amount(self.text(*labels), unit, source) if source else NOT_LOOKED
 
 
 def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
@@ -193,6 +190,16 @@ def parse_amount(text: str, unit: str, source: str) -> Fact[Any]:
         name = written
     value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
     return reported_fact(round(value) if name in _SIZES or value.is_integer() else value, source)
+
+
+def listed_fact(
+    key: str, value: str, source: str, amounts: Mapping[str, tuple[str, str]], words: Mapping[str, str]
+) -> dict[str, Fact[Any]]:
+    """The fact of a key, by tables of those that are amounts, with their units, and those that are words."""
+    if key in amounts:
+        name, unit = amounts[key]
+        return {name: parse_amount(value, unit, source)}
+    return {words[key]: parse_word(value, source)} if key in words else {}
 
 
 def parse_word(text: str, source: str) -> Fact[Any]:

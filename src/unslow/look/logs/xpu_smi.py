@@ -8,7 +8,7 @@ from typing import Any
 from unslow.facts.machine import Gpu
 from unslow.facts.values import Fact, reported_fact
 from unslow.look.logs.gpu_facts import MOST_GPUS, by_index, gpu_of
-from unslow.look.logs.text_blocks import NumberedLine, block_form, numbered_lines, parse_amount, parse_word, seen_gpus
+from unslow.look.logs.text_blocks import NumberedLine, block_form, listed_fact, numbered_lines, seen_gpus
 
 SOURCE = "xpu-smi"
 
@@ -72,14 +72,10 @@ def _of_boxes(lines: Iterable[NumberedLine]) -> tuple[Gpu, ...]:
 
 def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
     key = name.partition(" (")[0].strip()
-    if key in _AMOUNTS:
-        fact, unit = _AMOUNTS[key]
-        current = _CURRENT.search(value)
-        return {fact: parse_amount(current[1] if current else value, unit, source)}
-    if key in _WORDS:
-        return {_WORDS[key]: parse_word(value, source)}
-    bus = _BUS.search(value) if key == "PCI BDF Address" else None
-    return {"bus_id": reported_fact(bus[0].lower(), source)} if bus else {}
+    if key == "PCI BDF Address" and (bus := _BUS.search(value)):
+        return {"bus_id": reported_fact(bus[0].lower(), source)}
+    current = _CURRENT.search(value) if key in _AMOUNTS else None
+    return listed_fact(key, current[1] if current else value, source, _AMOUNTS, _WORDS)
 
 
 parse_text = partial(

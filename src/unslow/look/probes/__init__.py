@@ -22,7 +22,9 @@ def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
     machine, outcomes = Machine(), []
     modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
     for name in sorted(modules, key=lambda name: (getattr(modules[name], "TURN", 0), name)):
-        if "Linux" not in getattr(modules[name], "SYSTEMS", ("Linux",)) and _is_linux(machine):
+        kernel = machine.system.kernel
+        on_linux = isinstance(kernel, Known) and kernel.source.startswith("/proc/")
+        if on_linux and "Linux" not in getattr(modules[name], "SYSTEMS", ("Linux",)):
             continue
         start, error = system.clock(), ""
         try:
@@ -33,8 +35,3 @@ def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
             error = f"{type(bug).__name__}: {bug}"
         outcomes.append(ProbeOutcome(name=name, seconds=round(system.clock() - start, 4), error=error))
     return machine, tuple(outcomes)
-
-
-def _is_linux(machine: Machine) -> bool:
-    kernel = machine.system.kernel
-    return isinstance(kernel, Known) and kernel.source.startswith("/proc/")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -56,19 +56,14 @@ def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu
     seen = _read_output(system, IOREG, macos.parse_ioreg, none)
     own = tuple(gpu for gpu in listed if gpu.vendor.value_or("") == "Apple")
     others = tuple(gpu for gpu in listed if gpu.vendor.value_or("") != "Apple")
-    found = by_index(own, seen, power.gpus.value_or(())) if own or seen else ()
-    gpus = (*(_with_memory(gpu, memory) for gpu in found), *others)
-    return reported_fact(gpus, " ".join(PROFILER)) if gpus else NOT_LOOKED
-
-
-def _with_memory(gpu: Gpu, memory: Memory) -> Gpu:
-    """The GPU with the part of the machine's memory that macOS lends it, and what only root can learn."""
-    facts: dict[str, Fact[Any]] = {"vram_total_bytes": memory.wired_limit_bytes, "vram_used_bytes": gpu.vram_used_bytes}
-    for name in ("clock_hz", "clock_max_hz", "power_w"):
-        if not isinstance(getattr(gpu, name), Known):
-            facts[name] = _ROOT_ONLY
-    facts, available = with_free(facts), memory.available_bytes
-    free = facts.get("vram_free_bytes")
-    if isinstance(free, Known) and isinstance(available, Known) and free.value > available.value:
-        facts["vram_free_bytes"] = available  # its limit is a right, not a reserve
-    return overlaid(gpu, gpu_of(gpu.index, "", "", facts))
+    gpus: list[Gpu] = []
+    for gpu in by_index(own, seen, power.gpus.value_or(())) if own or seen else ():
+        # With the part of the machine's memory that macOS lends it, and what only root can learn
+        lent = {"vram_total_bytes": memory.wired_limit_bytes, "vram_used_bytes": gpu.vram_used_bytes}
+        unread = [name for name in ("clock_hz", "clock_max_hz", "power_w") if not isinstance(getattr(gpu, name), Known)]
+        facts = with_free({**lent, **dict.fromkeys(unread, _ROOT_ONLY)})
+        free, available = facts.get("vram_free_bytes"), memory.available_bytes
+        if isinstance(free, Known) and isinstance(available, Known) and free.value > available.value:
+            facts["vram_free_bytes"] = available  # its limit is a right, not a reserve
+        gpus.append(overlaid(gpu, gpu_of(gpu.index, "", "", facts)))
+    return reported_fact((*gpus, *others), " ".join(PROFILER)) if gpus or others else NOT_LOOKED

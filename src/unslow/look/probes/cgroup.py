@@ -15,6 +15,7 @@ ONLINE = "/sys/devices/system/cpu/online"
 MOST_LEVELS = 64
 NO_LIMIT_FROM_BYTES = 2**60  # version 1 writes "no limit" as the largest multiple of a page below 2**63
 _ALLOWED = re.compile(r"^Cpus_allowed_list:[ \t]*([\d,-]+)", re.MULTILINE)
+_MEMBER = re.compile(r"^[^:\n]*:([^:\n]*):(.*)$", re.MULTILINE)  # id:names:path
 _QUOTA = re.compile(r"(\d{1,15}) (\d{1,15})")
 NO_QUOTA = not_found("no CPU quota set")
 _MEMORY_LIMITS = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
@@ -67,7 +68,9 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
 
 def read_group(system: System, pid: int | str, controller: str) -> Group:
     """Where a controller keeps the process; version 1 wins where both are mounted, for it then owns the controller."""
-    membership = parse_membership(read_text(system, f"/proc/{pid}/cgroup"))
+    rows = _MEMBER.findall(read_text(system, f"/proc/{pid}/cgroup"))
+    # The group's path by controller; that of version 2 stands under the empty name
+    membership = {name: path for names, path in rows for name in names.split(",")}
     mounts = parse_mounts(read_text(system, MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES))
     for mount in mounts:
         if mount.filesystem == "cgroup" and controller in mount.options.split(",") and controller in membership:
@@ -76,12 +79,6 @@ def read_group(system: System, pid: int | str, controller: str) -> Group:
         if mount.filesystem == "cgroup2" and "" in membership:
             return Group(2, _folders(mount, membership[""]))
     raise LookError(f"no control group with the {controller} controller is mounted", Absence.NOT_FOUND)
-
-
-def parse_membership(text: str) -> dict[str, str]:
-    """The group's path by controller; that of version 2 stands under the empty name."""
-    rows = (line.split(":", 2) for line in text.splitlines())
-    return {name: row[2] for row in rows if len(row) == 3 for name in row[1].split(",")}  # noqa: PLR2004 (id:names:path)
 
 
 def _folders(mount: Mount, path: str) -> tuple[str, ...]:

@@ -148,18 +148,16 @@ def _read_clocks(system: System) -> Cpu:
     """The governor, the mean frequency now and the highest one, from some CPUs spread over all."""
     names = [name for name in try_look([], system.list_dir, POLICIES) if name.startswith("policy")]
     policies = names[:: -(-len(names) // MOST_POLICIES) or 1]
-    if not policies:
-        nominal = _read_cpuinfo_mhz(system)
-        return Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=nominal)
-    governor = try_fact(_read_governor, system, policies)
     try:
         now = _read_kilohertz(system, policies, "scaling_cur_freq")
         source = f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(now)}"
         frequency: Fact[Amount] = reported_fact(sum(now) / len(now) * KHZ, source)
     except LookError:
-        frequency = _read_cpuinfo_mhz(system)
+        frequency = try_fact(lambda: parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES)))
+    if not policies:
+        return Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=frequency)
     return Cpu(
-        governor=governor,
+        governor=try_fact(_read_governor, system, policies),
         frequency_hz=frequency,
         frequency_max_hz=try_fact(_read_highest, system, policies, "cpuinfo_max_freq"),
         frequency_limit_hz=try_fact(_read_highest, system, policies, "scaling_max_freq"),
@@ -197,10 +195,6 @@ def _read_highest(system: System, policies: list[str], name: str) -> Fact[Amount
     return reported_fact(float(max(_read_kilohertz(system, policies, name)) * KHZ), f"{POLICIES}/policy*/{name}")
 
 
-def _read_cpuinfo_mhz(system: System) -> Fact[Amount]:
-    return try_fact(lambda: parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES)))
-
-
 def parse_cpuinfo_mhz(text: str) -> Fact[Amount]:
     """The mean of "cpu MHz"; inside a virtual machine that is the nominal clock, whatever the real one does."""
     numbers = [float(number) for number in _MHZ.findall(text)]
@@ -233,22 +227,16 @@ def parse_average(text: str) -> Fact[Amount]:
 
 
 def _read_pressure(system: System, kind: str) -> Fact[Fraction]:
+    """The share of the last ten seconds in which some task waited."""
     path = f"/proc/pressure/{kind}"
     try:
-        return parse_pressure(read_text(system, path), path)
+        match = _SOME.search(read_text(system, path))
     except LookError as error:
         if error.absence is Absence.NOT_FOUND or "not supported" in error.why:
             return not_supported(f"this kernel has no pressure statistics ({path})", "boot Linux with psi=1")
         return unknown(error)
-
-
-def parse_pressure(text: str, source: str) -> Fact[Fraction]:
-    """The share of the last ten seconds in which some task waited."""
-    match = _SOME.search(text)
-    share = float(match[1]) / 100 if match else -1
-    return (
-        reported_fact(share, f"{source}, some avg10") if 0 <= share <= 1 else not_found(f"{source} has no such figure")
-    )
+    share, missing = float(match[1]) / 100 if match else -1, not_found(f"{path} has no such figure")
+    return reported_fact(share, f"{path}, some avg10") if 0 <= share <= 1 else missing
 
 
 def _read_heat(system: System) -> Cpu:

@@ -147,7 +147,11 @@ def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
             gpus.append(gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver))
         elif isinstance(answers, dict):
             facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
-            others = {"driver": driver, "nvlinks_active": _nvlinks(answers), "processes": _processes(answers, raw)}
+            # A card that does not support the first link has none, while an old driver can't say
+            links = answers.get("nvlinks_active")
+            refused = isinstance(links, dict) and str(links.get("error", "")).startswith(_NO_SUCH_LINK)
+            nvlinks = reported_fact(0, f"{SOURCE}: NVLink is not supported") if refused else _fact(links)
+            others = {"driver": driver, "nvlinks_active": nvlinks, "processes": _processes(answers, raw)}
             gpus.append(gpu_of(index, "NVIDIA", SOURCE, {**facts, **others}))
     return tuple(gpus)
 
@@ -171,15 +175,6 @@ def _unknown(error: Any) -> Unknown:
         return not_supported(f"{SOURCE}: {words or kind}")
     hint = "ask as root" if kind == "NVMLError_NoPermission" else ""
     return failed_fact(f"{SOURCE}: {words or kind}", hint)
-
-
-def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
-    """Links that are up; a card that does not support the first one has none, while an old driver can't say."""
-    answer = answers.get("nvlinks_active")
-    refused = str(answer.get("error", "")) if isinstance(answer, dict) else ""
-    if refused.startswith(_NO_SUCH_LINK):
-        return reported_fact(0, f"{SOURCE}: NVLink is not supported")
-    return _fact(answer)
 
 
 def _processes(answers: dict[str, Any], raw: dict[str, Any]) -> Fact[Any]:

@@ -24,7 +24,7 @@ from unslow.look.logs.dialect import LineDialect, LogFacts, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
 from unslow.look.logs.llama_cpp.request_lines import COUNTED
 from unslow.look.logs.llama_cpp.start_lines import machine_of
-from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Context, FactsByName, Load, ModelLoad, Reading
+from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, FactsByName, Load, ModelLoad, Reading
 
 LONGEST_LINE = 2000
 RULES = start_lines.RULES + load_lines.RULES + request_lines.RULES
@@ -148,7 +148,17 @@ def summary(reading: Reading, source: str) -> LlamaLog:
 
 def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
     context = main.main_context()
-    facts: dict[str, Any] = {**main.runtime, **context.facts, **_caches(context)}
+    facts: dict[str, Any] = {**main.runtime, **context.facts}
+    # The sum of a model's caches; the types are those of the largest, the others stay f16 by llama.cpp's choice
+    if caches := list(context.caches.values()):
+        largest = max(caches, key=lambda cache: cache.bytes)
+        facts |= {
+            "kv_bytes": reported_fact(sum(cache.bytes for cache in caches), largest.where),
+            "kv_type_k": reported_fact(largest.type_k, largest.where),
+            "kv_type_v": reported_fact(largest.type_v, largest.where),
+        }
+        if cells := [cache.cells for cache in caches if cache.cells is not None]:
+            facts["kv_cells"] = reported_fact(max(cells), largest.where)  # a sliding window has fewer in any context
     if seen := [*main.weights.values(), *context.buffers.values()]:
         first, last = seen[0][1], seen[-1][1].rpartition(":")[2]
         where = f"{first} to {last}" if len(seen) > 1 else first
@@ -160,23 +170,6 @@ def _placement(reading: Reading, main: ModelLoad) -> dict[str, Any]:
         facts["devices"] = reported_fact([device for device, _ in reading.devices.values()], where)
     if overflow := list(reading.load.overflow.values()):
         facts["overflowing_layers"] = reported_fact(sum(count for count, _ in overflow), overflow[0][1])
-    return facts
-
-
-def _caches(context: Context) -> FactsByName:
-    """The sum of a model's caches; the types are those of the largest, the others stay f16 by llama.cpp's choice."""
-    caches = list(context.caches.values())
-    if not caches:
-        return {}
-    largest = max(caches, key=lambda cache: cache.bytes)
-    facts: FactsByName = {
-        "kv_bytes": reported_fact(sum(cache.bytes for cache in caches), largest.where),
-        "kv_type_k": reported_fact(largest.type_k, largest.where),
-        "kv_type_v": reported_fact(largest.type_v, largest.where),
-    }
-    cells = [cache.cells for cache in caches if cache.cells is not None]
-    if cells:
-        facts["kv_cells"] = reported_fact(max(cells), largest.where)  # a sliding window has fewer, whatever the context
     return facts
 
 

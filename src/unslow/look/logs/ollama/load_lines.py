@@ -15,14 +15,7 @@ from unslow.look.logs.ollama.state import FactsByName, Line, Reading, Rules, par
 RULES = Rules()
 _COUNT = re.compile(r"\d{1,6}")
 _RUNNER_COUNT = re.compile(r"\d{1,12}")
-_COUNTS = {
-    "context": "context_length",
-    "slots": "slots",
-    "batch": "batch",
-    "ubatch": "ubatch",
-    "threads": "threads",
-    "main_gpu": "main_gpu",
-}
+_COUNTS = {"context": "context_length"} | {name: name for name in ("slots", "batch", "ubatch", "threads", "main_gpu")}
 _OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
 """The last two are Ollama's own estimates before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
@@ -148,11 +141,30 @@ def _started_with(reading: Reading, line: Line) -> bool:
 
 @RULES("load request=", own=True)
 def _request(reading: Reading, line: Line) -> bool:
-    """Only the last of several requests, the one that commits, is what was done."""
+    """The settings in `{Operation:commit Parallel:1 FlashAttention:true KvSize:8192 KvCacheType:q8_0 ...}`.
+
+    Only the last of several requests, the one that commits, is what was done.
+    """
     if "Operation:commit" not in line.text:
         return False
-    load = reading.load_with("request", line)
-    load.facts |= request_facts(line.text, line.where)
+    load, where = reading.load_with("request", line), line.where
+    given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", line.text))
+    facts: FactsByName = {}
+    for key, name in _REQUEST.items():
+        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
+            facts[name] = reported_fact(int(value), where)
+    if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
+        facts["flash_attention"] = reported_fact(flash in ("true", "enabled"), where)
+    if "KvCacheType" in given:
+        kind = given["KvCacheType"]
+        fact = reported_fact(kind, where) if kind else estimated_fact("f16", f"{where}: no KvCacheType")
+        facts["kv_type_k"] = facts["kv_type_v"] = fact
+    layers = given.get("GPULayers", "")
+    if layers.isdecimal() or "GPULayers:[]" in line.text:
+        facts["gpu_layers"] = reported_fact(int(layers or 0), where)
+    if given.get("UseMmap") in ("true", "false"):
+        facts["load_mode"] = reported_fact("mmap" if given["UseMmap"] == "true" else "none", where)
+    load.facts |= facts | _per_slot(facts, where)
     return True
 
 
@@ -313,27 +325,6 @@ def command_facts(command: str, where: str, *, is_server: bool) -> FactsByName:
         facts.setdefault("flash_attention", reported_fact(value=False, source=f"{where}: no --flash-attn"))
         for name in ("kv_type_k", "kv_type_v"):
             facts.setdefault(name, estimated_fact("f16", f"{where}: no --kv-cache-type"))
-    return facts | _per_slot(facts, where)
-
-
-def request_facts(request: str, where: str) -> FactsByName:
-    """The settings in `{Operation:commit Parallel:1 FlashAttention:true KvSize:8192 KvCacheType:q8_0 ...}`."""
-    given = dict(re.findall(r"\b([A-Z]\w{2,20}):([\w.-]*)", request))
-    facts: FactsByName = {}
-    for key, name in _REQUEST.items():
-        if _RUNNER_COUNT.fullmatch(value := given.get(key, "")) and int(value):
-            facts[name] = reported_fact(int(value), where)
-    if (flash := given.get("FlashAttention", "").lower()) in ("true", "false", "enabled", "disabled"):
-        facts["flash_attention"] = reported_fact(flash in ("true", "enabled"), where)
-    if "KvCacheType" in given:
-        kind = given["KvCacheType"]
-        fact = reported_fact(kind, where) if kind else estimated_fact("f16", f"{where}: no KvCacheType")
-        facts["kv_type_k"] = facts["kv_type_v"] = fact
-    layers = given.get("GPULayers", "")
-    if layers.isdecimal() or "GPULayers:[]" in request:
-        facts["gpu_layers"] = reported_fact(int(layers or 0), where)
-    if given.get("UseMmap") in ("true", "false"):
-        facts["load_mode"] = reported_fact("mmap" if given["UseMmap"] == "true" else "none", where)
     return facts | _per_slot(facts, where)
 
 

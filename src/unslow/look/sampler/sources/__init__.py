@@ -56,7 +56,11 @@ def open_sources(
         except Exception as bug:  # noqa: BLE001 (one broken source must not cost the others)
             unread[name] = f"{type(bug).__name__}: {bug}"
         else:
-            readings += _renumber_gpus(found, readings)
+            # Each driver counts its GPUs from 0: they get numbers that no other driver uses
+            first = max((reading.device.number for reading in readings if reading.device), default=-1) + 1
+            for reading in found:
+                device = reading.device and reading.device._replace(number=reading.device.number + first)
+                readings.append(reading._replace(device=device))
     return readings, unread
 
 
@@ -78,14 +82,3 @@ def within(limit_s: float, work: Opener) -> list[Reading]:
     if isinstance(result[0], Exception):
         raise result[0]
     return result[0]
-
-
-def _renumber_gpus(found: list[Reading], before: list[Reading]) -> list[Reading]:
-    """The readings with GPU numbers that no other driver uses: each driver counts its own from 0."""
-    taken = {reading.device.number for reading in before if reading.device}
-    if not taken:
-        return found
-    first = max(taken) + 1
-    return [
-        r if r.device is None else r._replace(device=r.device._replace(number=r.device.number + first)) for r in found
-    ]

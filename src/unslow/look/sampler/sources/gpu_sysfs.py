@@ -5,7 +5,7 @@ from contextlib import ExitStack, suppress
 from math import nan
 
 from unslow.facts.values import MHZ
-from unslow.look.kernel import MICRO, MILLI, Sensors, read_sensors
+from unslow.look.kernel import MICRO, MILLI, read_sensors
 from unslow.look.kernel.gpus import Card, parse_generation, read_cards
 from unslow.look.probes.amdgpu_sysfs import AMD, read_kfd_nodes
 from unslow.look.probes.intel_gpu_sysfs import BUILT_IN, CLOCKS, INTEL, REASONS
@@ -23,7 +23,13 @@ _FILES: tuple[tuple[str, str, float, float], ...] = (
     ("pcie_width", "current_link_width", 1, SELDOM_S),
 )
 """Column, file of the device, what one of it is worth, and seconds between two looks."""
-
+_SENSORS: tuple[tuple[str, str, float, float], ...] = (
+    ("clock_hz", "sclk", 1.0, 0.0),
+    ("memory_clock_hz", "mclk", 1.0, SELDOM_S),
+    ("temperature_c", "edge", MILLI, SELDOM_S),
+    ("memory_temperature_c", "mem", MILLI, SELDOM_S),
+)
+"""The same by the label of a sensor."""
 _MOST_REASONS = 24  # as many bits as a number of single precision holds
 
 
@@ -39,24 +45,18 @@ def open_amdgpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
 def _readings(live: Live, device: Device, card: Card, closing: ExitStack) -> Iterator[Reading]:
     sensors = read_sensors(live, card.device)
     paths = [(column, f"{card.device}/{file}", scale, every) for column, file, scale, every in _FILES]
-    for column, path, scale, every_s in (*paths, *_sensor_paths(sensors)):
+    power = "power1_average" if sensors.has("power1_average") else "power1_input"  # newer cards: of the moment
+    paths.append(("power_w", f"{sensors.path}/{power}", MICRO, 0.0))
+    for column, label, scale, every_s in _SENSORS:
+        if label in sensors.labels:
+            paths.append((column, f"{sensors.path}/{sensors.labels[label]}_input", scale, every_s))
+    for column, path, scale, every_s in paths:
         with suppress(LookError):
             yield device.reading(column, _times(_open_number(live, path, closing), scale), every_s)
     with suppress(LookError):
         parse = lambda text: float(parse_generation(text.decode("ascii", "replace"), "").value_or(nan))  # noqa: E731
         generation = _open_number(live, f"{card.device}/current_link_speed", closing, parse)
         yield device.reading("pcie_generation", _times(generation, 1), SELDOM_S)
-
-
-def _sensor_paths(sensors: Sensors) -> Iterator[tuple[str, str, float, float]]:
-    """Those that the card has; newer ones show the power of the moment in place of an average."""
-    power = "power1_average" if sensors.has("power1_average") else "power1_input"
-    yield "power_w", f"{sensors.path}/{power}", MICRO, 0.0
-    wanted = (("clock_hz", "sclk", 1.0, 0.0), ("memory_clock_hz", "mclk", 1.0, SELDOM_S),
-              ("temperature_c", "edge", MILLI, SELDOM_S), ("memory_temperature_c", "mem", MILLI, SELDOM_S))  # fmt: skip
-    for column, label, scale, every_s in wanted:
-        if label in sensors.labels:
-            yield column, f"{sensors.path}/{sensors.labels[label]}_input", scale, every_s
 
 
 def open_intel_gpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
