@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from posixpath import basename
 from typing import NamedTuple
 
 from unslow.facts.values import KIB
@@ -156,7 +157,7 @@ def read_code_features(system: System, pid: int, maps: str) -> tuple[str, list[s
         name = f"/proc/{pid}/root{code.path}"
         counts = system.ask(f"machine code {name}", lambda c=code, n=name: ask_counts(n, c))  # type: ignore[misc]
         if isinstance(counts, dict) and all(type(counts.get(feature)) is int for feature in _CODES):
-            return _name(code.path), [feature for feature in _CODES if counts[feature] >= FEWEST_INSTRUCTIONS]
+            return basename(code.path), [feature for feature in _CODES if counts[feature] >= FEWEST_INSTRUCTIONS]
     return None
 
 
@@ -167,18 +168,14 @@ def parse_code(maps: str) -> list[MappedCode]:
         if len(fields) < 6 or "x" not in fields[1] or not fields[5].startswith("/"):  # noqa: PLR2004 (the path is sixth)
             continue
         path = fields[5]
-        if _PROGRAMS.fullmatch(_name(path)):
+        if _PROGRAMS.fullmatch(basename(path)):
             low, _, high = fields[0].partition("-")
             start = int(fields[2], 16)
             end = start + int(high, 16) - int(low, 16)
             if path in found:  # one file in several pieces
                 start, end = min(start, found[path].start), max(end, found[path].start + found[path].size)
             found[path] = MappedCode(path, start, end - start)
-    return sorted(found.values(), key=lambda code: (not _FIRST.match(_name(code.path)), code.path))
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+    return sorted(found.values(), key=lambda code: (not _FIRST.match(basename(code.path)), code.path))
 
 
 def ask_counts(name: str, code: MappedCode) -> dict[str, int] | None:

@@ -87,9 +87,3 @@ def reason_bits(names: Iterable[str]) -> int | None:
             return None
         bits |= bit
     return bits
-
-
-def reason_name(label: str) -> str:
-    """The name of a reason by its label in `nvidia-smi -q`, such as "SW Power Cap"."""
-    words = "_".join(label.casefold().split())
-    return "gpu_idle" if words == "idle" else words

@@ -135,7 +135,7 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
     model = " + ".join(name for name in names if name not in ("", "-"))
     pairs = [(_CORES.search(block), _GROUPS.search(block)) for block in blocks]
     cores = sum(int(each[1]) * int(groups[1]) for each, groups in pairs if each and groups)
-    threads = max(map(int, _THREADS.findall(text)), default=None)
+    threads, no_threads = _THREADS.findall(text), not_found(f"no threads per core in {source}")
     frequency = _match_fact(_NOW_MHZ, text, source, lambda mhz: float(mhz) * MHZ, "no clock in {}")
     share, most = _SCALING.search(text), _MAX_MHZ.search(text)
     if share and most:  # newer versions print the mean over all CPUs as a percentage of the maximum
@@ -146,9 +146,7 @@ def parse_lscpu(text: str, source: str = "lscpu") -> Cpu:
         sockets=not_found(f"{source} counts clusters") if several else _match_fact(_SOCKETS, text, source, int),
         physical_cores=reported_fact(cores, source) if cores else not_found(f"no cores per socket in {source}"),
         logical_cpus=_match_fact(_LOGICAL, text, source, int),
-        threads_per_core=not_found(f"no threads per core in {source}")
-        if threads is None
-        else reported_fact(threads, source),
+        threads_per_core=reported_fact(max(map(int, threads)), source) if threads else no_threads,
         instruction_sets=_match_fact(_FLAGS, text, source, parse_instruction_sets, "no CPU flags in {}"),
         frequency_hz=frequency,
         frequency_max_hz=_match_fact(_MAX_MHZ, text, source, lambda mhz: float(mhz) * MHZ, "no clock in {}"),

@@ -44,9 +44,8 @@ def parse_text(text: Text) -> LogFacts:
     if "gpu_layers_set" not in facts and path == NOT_LOOKED:
         return LogFacts()
     name = reported_fact("llama.cpp", text.where(min(lines)))
-    return LogFacts(
-        subject=Subject(runtime=Runtime(name=name).with_facts(**facts), model=Model(path=path)), lines=len(lines)
-    )
+    subject = Subject(runtime=Runtime(name=name).with_facts(**facts), model=Model(path=path))
+    return LogFacts(subject=subject, lines=len(lines))
 
 
 def _count(text: str) -> int | None:

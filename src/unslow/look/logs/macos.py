@@ -102,9 +102,8 @@ def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int 
     gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED
     if any(fact != NOT_LOOKED for fact in facts.values()):
         where = next(where for label, (_, where) in rows.rows.items() if label.startswith("GPU"))
-        gpus = reported_fact(
-            (gpu_of(0, "Apple", where, {**facts, "kind": reported_fact("integrated", where)}),), source
-        )
+        facts["kind"] = reported_fact("integrated", where)
+        gpus = reported_fact((gpu_of(0, "Apple", where, facts),), source)
     pressure, warm = rows.word("Current pressure level"), rows.amount("CPU die temperature", unit="C")
     return bound_facts(Machine(cpu=Cpu(thermal_pressure=pressure, temperature_c=warm), gpus=gpus))
 
@@ -159,9 +158,17 @@ def _wired_limit(rows: LabelledValues, total: Fact[Bytes]) -> Fact[Bytes]:
 
 def parse_system_profiler(text: str, source: str = "system_profiler", first_line: int = 1) -> Machine:
     """The machine and its GPUs; facts stay unlooked-for where the text is something else."""
-    # Both lists count "Total Number of Cores": those of a GPU are not the processor's.
-    blocks, rest = _gpu_blocks(list(numbered_lines(text, source, first_line)))
-    gpus = tuple(_gpu(index, block) for index, block in enumerate(blocks))
+    # The lines of each GPU, from its chipset to the next one or to the list of the hardware, are kept from all others:
+    # both lists count "Total Number of Cores", and those of a GPU are not the processor's
+    blocks: list[list[NumberedLine]] = []
+    rest: list[NumberedLine] = []
+    inside = False
+    for line in numbered_lines(text, source, first_line):
+        if _GPU in line.text:
+            blocks.append([])
+        inside = _GPU in line.text or (inside and _HARDWARE not in line.text)
+        (blocks[-1] if inside else rest).append(line)
+    gpus = tuple(_gpu(index, block) for index, block in enumerate(blocks[:MOST_GPUS]))
     rows = LabelledValues(rest, _PAIR)
     cpu = Cpu(model=rows.word("Chip", "Processor Name"))
     cores = _CORES.match(rows.text("Total Number of Cores"))
@@ -178,21 +185,6 @@ def parse_system_profiler(text: str, source: str = "system_profiler", first_line
     return bound_facts(machine)
 
 
-def _gpu_blocks(lines: list[NumberedLine]) -> tuple[list[list[NumberedLine]], list[NumberedLine]]:
-    """The lines of each GPU, from its chipset to the next one or to the list of the hardware; and all other lines."""
-    blocks: list[list[NumberedLine]] = []
-    rest: list[NumberedLine] = []
-    inside = False
-    for line in lines:
-        if _GPU in line.text:
-            blocks.append([])
-            inside = True
-        elif _HARDWARE in line.text:
-            inside = False
-        (blocks[-1] if inside else rest).append(line)
-    return blocks[:MOST_GPUS], rest
-
-
 def _gpu(index: int, lines: list[NumberedLine]) -> Gpu:
     rows, source = LabelledValues(lines, _PAIR), lines[0].source
     text = f"{rows.text('Vendor')} {rows.text('Chipset Model')}"
@@ -205,8 +197,7 @@ def _gpu(index: int, lines: list[NumberedLine]) -> Gpu:
         "vram_total_bytes": rows.amount("VRAM (Total)", unit="GB"),
     }
     labels = ("Metal Support", "Metal Family", "Metal")
-    metal = _METAL.search(rows.text(*labels))
-    if metal:
+    if metal := _METAL.search(rows.text(*labels)):
         facts["architecture"] = reported_fact(metal[0], rows.source(*labels))
     return gpu_of(index, maker, source, facts)
 

@@ -7,7 +7,7 @@ from unslow.facts.machine import Gpu, GpuProcess, Machine, System
 from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, first_known, reported_fact
 from unslow.look.logs import nvidia_smi_rows as values
 from unslow.look.logs.dialect import LogFacts, Text
-from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts, reason_name
+from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts
 from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu, quantity_in
 from unslow.look.logs.text_blocks import block_text, facts_at_place, spans_of
 
@@ -209,8 +209,8 @@ def _gpu(index: int, address: str, lines: list[str], driver: Fact[Any]) -> Gpu:
     # The active reasons, also those of drivers newer than this program
     sections = {"clocks event reasons", "clocks throttle reasons"}
     if reasons := [entry for entry in entries if sections & set(entry.path[:-1])]:
-        active = [reason_name(entry.path[-1]) for entry in reasons if entry.value.casefold() == "active"]
-        facts |= reason_facts(active, Q_SOURCE)
+        active = ["_".join(entry.path[-1].split()) for entry in reasons if entry.value.casefold() == "active"]
+        facts |= reason_facts(["gpu_idle" if name == "idle" else name for name in active], Q_SOURCE)
     # Newer GPUs print a threshold as its distance below T.Limit zero; with the margin it is a temperature again.
     now, margin = facts["temperature_c"], facts["temperature_margin_c"]
     for which in ("slowdown", "shutdown"):
@@ -247,9 +247,8 @@ def _processes(entries: list[Entry]) -> Fact[Any]:
         if found:
             found[-1][entry.path[-1]] = entry.value
     processes = []
-    for texts in found:
-        pid = values.parse_process_id(texts["process id"])
-        if pid is not None:
-            size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
-            processes.append(gpu_process(pid, values.parse_word(texts.get("name", ""), Q_SOURCE), size))
+    for texts in (texts for texts in found if values.PROCESS_ID.fullmatch(texts["process id"])):
+        size = values.parse_quantity(texts.get("used gpu memory", ""), "MiB", Q_SOURCE)
+        name = values.parse_word(texts.get("name", ""), Q_SOURCE)
+        processes.append(gpu_process(int(texts["process id"]), name, size))
     return reported_fact(processes, Q_SOURCE)

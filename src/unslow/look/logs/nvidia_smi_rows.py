@@ -45,6 +45,7 @@ _MOST_ROWS = 50_000  # the latest ones: nearly three hours at five rows a second
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _NUMBER = re.compile(r"(-?\d{1,18}(?:\.\d{1,9})?)\s*([A-Za-z%]+(?:/s)?)?")
 _BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-9A-Fa-f])\b")
+PROCESS_ID = re.compile(r"[0-9]{1,10}")
 _NOT_SUPPORTED = (
     "n/a", "-", "not supported", "function not found", "requested functionality has been deprecated",
     "not available in wddm driver model", "deprecated",
@@ -123,11 +124,6 @@ def quantity_in(unit: str) -> _Read:
     return lambda text, source: parse_quantity(text, unit, source)
 
 
-def parse_process_id(text: str) -> int | None:
-    """The number of a process, or None where the text is something else."""
-    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else None
-
-
 def parse_word(text: str, source: str) -> Fact[Any]:
     """The text itself."""
     return parse_absence(text, source) or reported_fact(text.strip(), source)
@@ -145,9 +141,8 @@ def parse_bus_id(text: str, source: str) -> Fact[Any]:
     """A PCI address in the spelling of /sys/bus/pci/devices; NVIDIA writes the domain with eight digits."""
     match = _BUS_ID.search(text)
     if not match:
-        return parse_absence(text, source) or failed_fact(
-            f'{source} says "{text.strip()[:40]}", which is not a PCI address'
-        )
+        why = f'{source} says "{text.strip()[:40]}", which is not a PCI address'
+        return parse_absence(text, source) or failed_fact(why)
     domain, bus, device, function = match.groups()
     return reported_fact(f"{int(domain, 16):04x}:{bus}:{device}.{function}".lower(), source)
 
@@ -195,7 +190,7 @@ def parse_query_gpu(text: str) -> tuple[Gpu, ...]:
 
 def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
     """The processes of a table that has at least their ids; a header without rows is an empty list."""
-    rows = [row for row in parse_rows(text) if parse_process_id(row.get("pid", "")) is not None]
+    rows = [row for row in parse_rows(text) if PROCESS_ID.fullmatch(row.get("pid", ""))]
     if not rows and not any("pid" in (_header(line) or ("", []))[1] for line in plain_lines(text)):
         return not_found("no table of GPU processes")
     processes = []
@@ -304,10 +299,10 @@ def row_reasons(row: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
     if text is not None:
         match = _BITS.fullmatch(text.strip())
         if not match:
-            why = parse_absence(text, source) or failed_fact(
-                f'{source} says "{text.strip()[:40]}", which is not a bit mask'
+            why = f'{source} says "{text.strip()[:40]}", which is not a bit mask'
+            return dict.fromkeys(
+                ("event_reasons", "event_reason_bits"), parse_absence(text, source) or failed_fact(why)
             )
-            return {"event_reasons": why, "event_reason_bits": why}
         return reason_facts(reason_names(int(match[1], 16)), source)
     single = {m[1]: row[column] for column in row if (m := _REASON.fullmatch(column)) and m[1] not in _NO_REASON}
     active = [name for name, state in single.items() if state.casefold() == "active"]

@@ -147,10 +147,11 @@ def _parse_ps_phrase(places: Places) -> LogFacts:
     for found, where in islice(places.find(_PHRASE), 100):
         cpu, gpu, other_cpu, other_gpu, side = found.groups()
         share = _gpu_share(side, cpu or other_cpu, gpu or other_gpu)
-        if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
+        near = max(0, found.start() - _NEAR)
+        if share is None or (not cpu and not _COMMAND.search(places.joined[near : found.end() + _NEAR])):
             continue
         # The column SIZE, where it stands right before the share: `52 GB 4%/96% CPU/GPU`
-        before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
+        before = _SIZE_BEFORE.search(places.joined[near : found.start()])
         shares.append((share, parse_size_bytes(before[1]) if before else None, where))
     if not shares:
         return LogFacts()
@@ -244,13 +245,12 @@ def _run(blocks: list[RunBlock]) -> Run:
     if rated := [block for block in blocks if block.rate("prompt_eval")]:
         longest = max(rated, key=lambda block: block.values.get("prompt_eval_s", 0))
         prefill = estimated_fact(longest.rate("prompt_eval"), f"{longest.where}: counts cached tokens too")
+    no_decode = not_found(f"{first} has no decode rate")
     loads = [block.values["load_s"] for block in blocks if "load_s" in block.values]
     totals = tuple(block.values["total_s"] for block in blocks if "total_s" in block.values)
     return Run(
         completions=reported_fact(completions, last) if completions else not_found(f"{last} has no counts"),
-        decode_tokens_per_s=reported_fact(statistics.median(decode), last)
-        if decode
-        else not_found(f"{first} has no decode rate"),
+        decode_tokens_per_s=reported_fact(statistics.median(decode), last) if decode else no_decode,
         prefill_tokens_per_s=prefill,
         load_s=reported_fact(max(loads), last) if loads else not_found(f"{last} times no load"),
         request_s=reported_fact(totals, last) if totals else not_found(f"{first} has no totals"),
@@ -262,11 +262,8 @@ def parse_show_text(text: Text) -> LogFacts:
     places = Places(text)
     if "version is" not in places.joined and "quantization" not in places.joined:
         return LogFacts()
-    versions = (
-        reported_fact(found[1].rstrip("."), where) for p in (_VERSION, _CLIENT) for found, where in places.find(p)
-    )
-    version = next(versions, None)
-    runtime: dict[str, Any] = {"version": version} if version else {}
+    version = next((place for pattern in (_VERSION, _CLIENT) for place in places.find(pattern)), None)
+    runtime: dict[str, Any] = {"version": reported_fact(version[0][1].rstrip("."), version[1])} if version else {}
     model: dict[str, Any] = {}
     spans = []
     for found, where in places.find(_BOX):

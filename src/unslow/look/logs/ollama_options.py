@@ -64,8 +64,7 @@ def parse_text(text: Text) -> LogFacts:
         where = next(iter(variables.values()))[1]
         facts = {"environment": reported_fact(pairs, where), **asked_facts(pairs, where), **facts}
         lines += len(variables)
-    runs = ((found[2], where) for found, where in places.find(_RUN) if found[2] not in _NO_MODEL)
-    run = next(runs, None)
+    run = next(((found[2], where) for found, where in places.find(_RUN) if found[2] not in _NO_MODEL), None)
     model: dict[str, Any] = {"name": reported_fact(run[0].rstrip(".,:"), run[1])} if run else {}
     if not facts and not model:
         return LogFacts()
@@ -73,9 +72,8 @@ def parse_text(text: Text) -> LogFacts:
     if own or model or {"gpu_layers_set", "context_set"} & set(facts):
         known = [fact.source for fact in (*facts.values(), *model.values()) if isinstance(fact, Known)]
         facts["name"] = reported_fact("Ollama", known[0] if known else text.where(0))
-    return LogFacts(
-        subject=Subject(runtime=Runtime().with_facts(**facts), model=Model(**model)), lines=lines + len(model)
-    )
+    subject = Subject(runtime=Runtime().with_facts(**facts), model=Model(**model))
+    return LogFacts(subject=subject, lines=lines + len(model))
 
 
 def option_facts(options: dict[str, str], where: str) -> dict[str, Any]:

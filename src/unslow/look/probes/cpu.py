@@ -4,7 +4,7 @@ From /proc/cpuinfo, /sys/devices/system/cpu, /proc/stat, /proc/pressure and the 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -127,21 +127,18 @@ def _read_groups(system: System, cpus: frozenset[int], name: str) -> list[Group]
 
 
 def _read_kinds(system: System, cores: list[Group]) -> Cpu:
-    with suppress(LookError):
-        fast = parse_cpu_list(read_text(system, FAST_CORES))
-        return _kinds(sum(1 for core in cores if core & fast), len(cores), reported_fact, FAST_CORES)
+    fast, source = len(cores), f"{CPUS}: one kind of core"
+    fact: Callable[[int, str], Known[int]] = reported_fact
     try:
-        capacities = [read_number(system, f"{CPUS}/cpu{min(core)}/cpu_capacity") for core in cores]
-    except LookError:  # the scheduler keeps no rating
-        capacities = [1] * len(cores)
-    if len(set(capacities)) == 1:
-        return _kinds(len(cores), len(cores), reported_fact, f"{CPUS}: one kind of core")
-    fastest = sum(1 for capacity in capacities if capacity >= EFFICIENCY_BELOW * max(capacities))
-    return _kinds(fastest, len(cores), estimated_fact, f"{CPUS}/cpu*/cpu_capacity")
-
-
-def _kinds(fast: int, cores: int, fact: Callable[[int, str], Known[int]], source: str) -> Cpu:
-    return Cpu(performance_cores=fact(fast, source), efficiency_cores=fact(cores - fast, source))
+        fast_cpus = parse_cpu_list(read_text(system, FAST_CORES))
+        fast, source = sum(1 for core in cores if core & fast_cpus), FAST_CORES
+    except LookError:
+        with suppress(LookError):  # where the scheduler keeps no rating, they are of one kind
+            rated = [read_number(system, f"{CPUS}/cpu{min(core)}/cpu_capacity") for core in cores]
+            if len(set(rated)) > 1:
+                fast = sum(1 for rating in rated if rating >= EFFICIENCY_BELOW * max(rated))
+                fact, source = estimated_fact, f"{CPUS}/cpu*/cpu_capacity"
+    return Cpu(performance_cores=fact(fast, source), efficiency_cores=fact(len(cores) - fast, source))
 
 
 def _read_clocks(system: System) -> Cpu:
@@ -247,11 +244,10 @@ def _read_heat(system: System) -> Cpu:
         if driver not in (*_ONE_SENSOR, *_LABELS):
             continue
         sensors = Sensors(system, folder)
-        readings: Iterable[Fact[Degrees]] = (
-            sensors.labelled_number(x, "input", MILLI) for x in _LABELS.get(driver, ())
+        readings = (
+            sensors.labelled_number(label, "input", MILLI) if label else sensors.number(("temp1_input",), MILLI)
+            for label in _LABELS.get(driver, ("",))
         )
-        if driver in _ONE_SENSOR:
-            readings = (sensors.number(("temp1_input",), MILLI),)
         if known := next((reading for reading in readings if isinstance(reading, Known)), None):
             temperature = known
             break

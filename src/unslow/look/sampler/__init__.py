@@ -213,8 +213,9 @@ class Sampler:
         now, found = self.clock(), dict(self._unread)
         for reader in self.readers():
             found |= reader.unread
-            if reader.stuck_s(now) > STUCK_S:
-                found[reader.name] = f"has not answered for {reader.stuck_s(now):.0f} s"
+            since = reader.busy_since
+            if since is not None and now - since > STUCK_S:
+                found[reader.name] = f"has not answered for {now - since:.0f} s"
         return found
 
     def readers(self) -> list[Reader]:

@@ -117,7 +117,7 @@ class Reader:
             at = sum(len(p.reading.columns) for p in self.paced)
             self.paced.append(PacedReading(reading, at, period_s))
         self.unread: dict[str, str] = {}
-        self.busy_since: float | None = None
+        self.busy_since: float | None = None  # while it waits for an answer
         self._clock, self._cost_clock, self._allowance_s = clock, cost_clock, share * period_s
         self._empty = [nan] * len(self.columns)
         self._values = self._empty.copy()
@@ -150,8 +150,3 @@ class Reader:
         """The values that came since the last call; NaN for all others."""
         values, self._values = self._values, self._empty.copy()
         return values
-
-    def stuck_s(self, now: float) -> float:
-        """For how long it has been waiting for an answer."""
-        since = self.busy_since
-        return now - since if since is not None else 0.0
