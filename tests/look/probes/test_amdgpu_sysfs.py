@@ -2,13 +2,21 @@ import os
 from pathlib import Path
 
 import pytest
+from doubles import FakeSystem
 from trees import tree
 
 from unslow.facts.machine import Machine
 from unslow.facts.values import NOT_LOOKED, Absence, Origin, Unknown
 from unslow.look.probes import read_machine
-from unslow.look.probes.amdgpu_sysfs import _ask_access, parse_pci_devices, parse_properties, parse_steps, read
+from unslow.look.probes.amdgpu_sysfs import (
+    parse_properties,
+    parse_steps,
+    read,
+    read_gpus_without_driver,
+    read_kfd_access,
+)
 from unslow.look.system import FinishedCommand, LookError
+from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -173,13 +181,13 @@ def test_clock_steps_with_a_sleep_state_are_parsed():
 
 
 def test_garbage_in_pci_devices_is_skipped():
-    assert parse_pci_devices("x\n0300\t1002744c\n" + "\t" * 10**5) == []
+    garbage = "x\n0300\t1002744c\n" + "\t" * 10**5
+    assert read_gpus_without_driver(FakeSystem(files={"/proc/bus/pci/devices": garbage})) == ()
 
 
 def test_kfd_access_is_checked_without_opening_the_device():
-    answer = _ask_access()
-    assert answer["exists"] is Path("/dev/kfd").exists()
-    assert answer["allowed"] is os.access("/dev/kfd", os.R_OK | os.W_OK)
+    allowed = Path("/dev/kfd").exists() and os.access("/dev/kfd", os.R_OK | os.W_OK)
+    assert read_kfd_access(LiveSystem()).value_or(False) is allowed
 
 
 def test_the_gpu_name_decides_integrated_when_sensors_are_missing():

@@ -11,7 +11,7 @@ from unslow.facts.values import GIB, KIB, MIB
 from unslow.look.kernel import parse_whole, read_number
 from unslow.look.system import LookError, System, read_text, try_look
 
-HIGHEST_NUMBER = 65535  # far above any kernel's NR_CPUS; a hostile range can't grow the set beyond it
+HIGHEST_NUMBER = 65535  # far above any kernel's NR_CPUS; a hostile range cannot grow the set beyond it
 LONGEST_LIST = 65536
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
@@ -119,7 +119,7 @@ def read_slow_cpus(system: System) -> frozenset[int]:
 
 
 def read_cpu_sample(system: System) -> CpuSample:
-    """The counters now; LookError where /proc can't be read, while processes that vanish are passed over."""
+    """The counters now; LookError where /proc cannot be read, while processes that vanish are passed over."""
     busy, steal = parse_busy_ticks(read_text(system, "/proc/stat"))
     processes = {}
     for name in [name for name in system.list_dir("/proc") if name.isdecimal()][:MOST_PROCESSES]:

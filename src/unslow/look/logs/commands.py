@@ -113,12 +113,12 @@ def parse_commands(commands: CommandLines, text: Text) -> LogFacts:
         said = msgspec.structs.replace(said, runtime=said.runtime.with_facts(**changes))
         said = facts_at_place(said, text.where(first))
         if _OWN_RUNNER.search(line):
-            # What a server gives to the program that it starts is what it decided on, and not what anybody asked for
+            # What a server gives to the program that it starts is what it decided on, not what a person asked for
             layers = said.runtime.placement.gpu_layers_set
             chosen = layers if isinstance(layers, Known) and layers.value >= 0 else said.runtime.placement.gpu_layers
             decided = said.runtime.with_facts(gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
             said = msgspec.structs.replace(said, runtime=decided)
-        subject = _over(subject, said, environment, text.where(first))
+        subject = _with_command(subject, said, environment, text.where(first))
         lines += end - first
     return LogFacts(subject=subject, lines=lines) if lines else LogFacts()
 
@@ -131,7 +131,7 @@ def parse_commands_text(text: Text) -> LogFacts:
         environment = {k: v for k, v in _variables(line).items() if k.startswith(_GENERAL)}
         contained, quota = _CONTAINERS.search(line), _CPUS.search(line)
         if environment:
-            subject = _over(subject, Subject(), environment, where)
+            subject = _with_command(subject, Subject(), environment, where)
         if contained or quota:
             chosen, limit = _CPU_SET.search(line), _LIMIT.search(line)
             cpus = parse_cpu_list(chosen[1]) if chosen else None
@@ -206,7 +206,7 @@ def _variables(line: str) -> dict[str, str]:
     return found or dict(_WINDOWS_VARIABLE.findall(line)) or dict(_LISTED_VARIABLE.findall(line))
 
 
-def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:
+def _with_command(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:
     runtime = overlaid(base.runtime, said.runtime)
     if environment:
         known = {**base.runtime.process.environment.value_or({}), **masked_environment(environment)}
@@ -215,7 +215,7 @@ def _over(base: Subject, said: Subject, environment: dict[str, str], where: str)
 
 
 def runnable_command(command: Sequence[str]) -> list[str]:
-    """The command up to the first word that can't belong to it, without the text that the model was asked."""
+    """The command up to the first word that cannot belong to it, without the text that the model was asked."""
     end = _end(command)
     words = list(command[:end])
     if words and not _COUNTS_PROMPTS.search(words[0]):

@@ -36,7 +36,7 @@ class LogFacts(Facts, frozen=True, kw_only=True):
     subject: Subject = Subject()
     lines: int = 0
     spans: tuple[tuple[int, int], ...] = ()
-    """Indexes in the text, the first and one past the last, of blocks that a text dialect read: they are no prose."""
+    """Indexes in the text, the first and one past the last, of blocks that a text dialect read: they are not prose."""
 
 
 class LineReader(Protocol):

@@ -36,7 +36,7 @@ def gpu_of(index: int, vendor: str, source: str, facts: Mapping[str, Fact[Any]])
 
 
 def gpu_without_facts(index: int, why: Unknown, **known: Fact[Any]) -> Gpu:
-    """A GPU that is there and can't be asked, for one reason."""
+    """A GPU that is there and cannot be asked, for one reason."""
     facts: dict[str, Any] = {**dict.fromkeys(GPU_FACTS, why), **known}
     return Gpu(index=index, **facts)
 

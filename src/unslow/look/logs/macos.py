@@ -82,7 +82,7 @@ def parse_ioreg(text: str, source: str = "ioreg", first_line: int = 1) -> tuple[
 
 
 def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int = 1) -> Machine:
-    """The last sample in the text; facts stay unlooked-for where it is something else."""
+    """The last sample in the text; nothing where it is something else."""
     rows = LabelledValues(numbered_lines(text, source, first_line), _ROW)
     idle = _SHARE.match(rows.text("GPU idle residency"))
     # macOS 13 added the HW to the labels
@@ -109,7 +109,7 @@ def parse_powermetrics(text: str, source: str = "powermetrics", first_line: int 
 
 
 def parse_sysctl(text: str, source: str = "sysctl", first_line: int = 1) -> Machine:
-    """All that the lines say; facts stay unlooked-for where they say nothing."""
+    """All that the lines say; nothing where they are something else."""
     rows = LabelledValues(numbered_lines(text, source, first_line), _SYSCTL_ROW)
     swap, swap_source = rows.rows.get("vm.swapusage", ("", ""))
     sizes = _SWAP.search(swap)
@@ -157,7 +157,7 @@ def _wired_limit(rows: LabelledValues, total: Fact[Bytes]) -> Fact[Bytes]:
 
 
 def parse_system_profiler(text: str, source: str = "system_profiler", first_line: int = 1) -> Machine:
-    """The machine and its GPUs; facts stay unlooked-for where the text is something else."""
+    """The machine and its GPUs; nothing where the text is something else."""
     # The lines of each GPU, from its chipset to the next one or to the list of the hardware, are kept from all others:
     # both lists count "Total Number of Cores", and those of a GPU are not the processor's
     blocks: list[list[NumberedLine]] = []
@@ -203,7 +203,7 @@ def _gpu(index: int, lines: list[NumberedLine]) -> Gpu:
 
 
 def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Memory:
-    """Wired, compressed, available and swapped memory; facts stay unlooked-for where the text is something else."""
+    """Wired, compressed, available and swapped memory; nothing where the text is something else."""
     page_bytes = 0
     counts: dict[str, tuple[int, str]] = {}
     total: Fact[Bytes] = NOT_LOOKED
@@ -215,7 +215,7 @@ def parse_vm_stat(text: str, source: str = "vm_stat", first_line: int = 1) -> Me
         if row := _VM_STAT_ROW.search(line.text):
             counts[row[1]] = (int(row[2]), line.source)
     pages = {name: reported_fact(count * page_bytes, where) for name, (count, where) in counts.items() if page_bytes}
-    # What can be had without swapping: free pages, and those that only cache something
+    # What programs can take without swapping: free pages, and those that only cache something
     unused = [pages[name] for name in ("Pages free", "Pages inactive", "Pages speculative") if name in pages]
     available: Fact[Bytes] = NOT_LOOKED
     if len(unused) == 3:  # noqa: PLR2004 (all of them)

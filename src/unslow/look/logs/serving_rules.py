@@ -206,13 +206,13 @@ def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
 def _forced_kernel(reading: Reading, found: re.Match[str], where: str) -> None:
     """A slow kernel runs because it was requested by name."""
     reading.note("kernel", found[1], where)
-    _not_optimised(reading, found, where)
+    _slow_quantization(reading, found, where)
 
 
 @TORCH_RULES(
     "quantization is not fully optimized", r"\b(\w{1,40}) quantization is not fully optimized yet[^\n]{0,90}", own=False
 )
-def _not_optimised(reading: Reading, found: re.Match[str], where: str) -> None:
+def _slow_quantization(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("quantization", found[1], where)
     reading.warn(found[0], where)
 

@@ -105,7 +105,7 @@ RULES.note(
     r"(DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\] ?([^\n]{0,300})",
     own=False,
 )
-def _line(reading: Reading, found: re.Match[str], where: str) -> None:
+def _log_line(reading: Reading, found: re.Match[str], where: str) -> None:
     if found[1] == "WARNING" and found[2]:
         reading.warn(found[2], where)
 
@@ -148,20 +148,20 @@ def _concurrency(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 @RULES(("# GPU blocks:", "# CUDA blocks:", "# cuda blocks:"), r"# (?:GPU|CUDA|cuda) blocks: (\d{1,9})")
-def _blocks(reading: Reading, found: re.Match[str], where: str) -> None:
+def _cache_blocks(reading: Reading, found: re.Match[str], where: str) -> None:
     tokens = parse_whole_number(found[1]) * BLOCK_TOKENS
     reading.guess("kv_capacity_tokens", tokens, f"{where}: blocks of {BLOCK_TOKENS} tokens")
 
 
 @RULES("Free memory on device", rf"Free memory on device ?(\w{{1,20}}:\d{{1,3}})? ?\({_AMOUNT}/{_AMOUNT} GiB\)")
-def _free(reading: Reading, found: re.Match[str], where: str) -> None:
+def _free_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     name = found[1] or _device(found)
     free, total = reported_fact(parse_size(found[2]), where), reported_fact(parse_size(found[3]), where)
     reading.device(SeenDevice(name=name, free_bytes=free, total_bytes=total), where)
 
 
 @RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
-def _budget(reading: Reading, found: re.Match[str], where: str) -> None:
+def _total_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     """The older way to say it: all memory, the share of it, the weights, the rest."""
     reading.device(SeenDevice(name=_device(found), total_bytes=reported_fact(parse_size(found[1]), where)), where)
 

@@ -36,6 +36,7 @@ _FILES: dict[str, tuple[str, Callable[[int], float]]] = {
 
 # One file for the whole bus: machines without such a GPU, which are most, pay for a single read.
 PCI_DEVICES = "/proc/bus/pci/devices"
+# Place and driver of every device that AMD's graphics division made
 _LINE = re.compile(r"^([0-9a-f]{4})\t1002[0-9a-f]{4}\t[^\n]{0,400}\t([\w-]{0,40})$", re.MULTILINE)
 _DISPLAY = "0x03"  # PCI base class 03: VGA, 3D and display controllers
 _HOW = "install AMD's driver or newer firmware: `sudo dmesg | grep amdgpu` says why it did not start"
@@ -70,20 +71,20 @@ def read(system: System) -> Machine:
         gpus = read_gpus_without_driver(system)
     if not gpus:
         return Machine()
-    return Machine(gpus=reported_fact(gpus, drm.DRM), system=SystemFacts(kfd_access=try_fact(_read_kfd_access, system)))
+    return Machine(gpus=reported_fact(gpus, drm.DRM), system=SystemFacts(kfd_access=try_fact(read_kfd_access, system)))
 
 
-def _read_kfd_access(system: System) -> Fact[Any]:
-    """Asked without opening the file, which would make this program a client of the GPU."""
-    match system.ask(f"access {KFD_DEVICE}", _ask_access):
+def read_kfd_access(system: System) -> Fact[Any]:
+    """Whether ROCm may use the GPUs; asked without opening the file, which would make this program their client."""
+    answer = system.ask(
+        f"access {KFD_DEVICE}",
+        lambda: {"exists": Path(KFD_DEVICE).exists(), "allowed": os.access(KFD_DEVICE, os.R_OK | os.W_OK)},
+    )
+    match answer:
         case {"exists": True, "allowed": bool(allowed)}:
             return reported_fact(allowed, KFD_DEVICE)
     how = "load amdgpu; a container needs --device=/dev/kfd --device=/dev/dri"
     return not_found(f"{KFD_DEVICE} is not there", how)
-
-
-def _ask_access() -> dict[str, bool]:
-    return {"exists": Path(KFD_DEVICE).exists(), "allowed": os.access(KFD_DEVICE, os.R_OK | os.W_OK)}
 
 
 def read_kfd_nodes(system: System) -> dict[str, KfdNode]:
@@ -115,21 +116,17 @@ def parse_properties(text: str) -> tuple[str, str] | None:
 
 
 def read_gpus_without_driver(system: System) -> tuple[Gpu, ...]:
-    """The GPUs on the bus with the reason why they can't be asked; none where there is none."""
+    """The GPUs on the bus with the reason why they cannot be asked; none where there is none."""
     gpus: list[Gpu] = []
-    for bus_id, driver in parse_pci_devices(try_look("", read_text, system, PCI_DEVICES)):
+    for device, driver in _LINE.findall(try_look("", read_text, system, PCI_DEVICES)):
+        place = int(device, 16)
+        bus_id = f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}"
         if try_look("", read_word, system, f"/sys/bus/pci/devices/{bus_id}/class").startswith(_DISPLAY):
             why = f"driver not loaded: {driver} holds the device" if driver else "driver not loaded"
             facts = {"vendor": reported_fact("AMD", PCI_DEVICES), "bus_id": reported_fact(bus_id, PCI_DEVICES)}
             name = drm.read_lspci_name(system, bus_id)
             gpus.append(gpu_without_facts(len(gpus), not_found(why, _HOW), **facts, name=name))
     return tuple(gpus)
-
-
-def parse_pci_devices(text: str) -> list[tuple[str, str]]:
-    """PCI address and driver of every device that AMD's graphics division made."""
-    places = ((int(match[1], 16), match[2]) for match in _LINE.finditer(text))
-    return [(f"0000:{place >> 8:02x}:{place >> 3 & 31:02x}.{place & 7}", driver) for place, driver in places]
 
 
 def read_card(

@@ -28,7 +28,7 @@ def read(system: System) -> Machine:
 
 
 def read_sizes(system: System) -> Memory:
-    """Total, available and swap memory; `free` tells where the kernel's file can't be read."""
+    """Total, available and swap memory; `free` tells where the kernel's file cannot be read."""
     try:
         sizes = parse_meminfo(read_text(system, MEMINFO))
     except LookError as error:

@@ -110,7 +110,7 @@ def _with_names(system: System, gpu: Gpu) -> Gpu:
 
 
 def read_gpus_without_driver(system: System, why_no_driver: str) -> Fact[tuple[Gpu, ...]]:
-    """The GPUs on the bus with the reason why they can't be asked; an empty list only where there is surely none."""
+    """The GPUs on the bus with the reason why they cannot be asked; an empty list only where there is surely none."""
     text, version = look_if_there(None, read_text, system, MODULE_VERSION), ""
     if text is not None:  # else no module is loaded
         match = _VERSION.search(text)
@@ -147,7 +147,7 @@ def parse_nvml(raw: Any) -> tuple[Gpu, ...]:
             gpus.append(gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver))
         elif isinstance(answers, dict):
             facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
-            # A card that does not support the first link has none, while an old driver can't say
+            # A card that does not support the first link has none, while an old driver cannot say
             links = answers.get("nvlinks_active")
             refused = isinstance(links, dict) and str(links.get("error", "")).startswith(_NO_SUCH_LINK)
             nvlinks = reported_fact(0, f"{SOURCE}: NVLink is not supported") if refused else _fact(links)
@@ -169,7 +169,7 @@ def _fact(answer: Any, convert: Callable[[Any], Any] = lambda answer: answer) ->
 
 
 def _unknown(error: Any) -> Unknown:
-    """Why NVML did not answer; "this GPU or driver can't say" is kept apart from a failure."""
+    """Why NVML did not answer; "this GPU or driver cannot say" is kept apart from a failure."""
     kind, _, words = str(error)[:200].partition(": ")
     if kind in _NO_SUCH_QUESTION:
         return not_supported(f"{SOURCE}: {words or kind}")
@@ -232,7 +232,7 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 
 def query_nvml(nvml: Nvml) -> dict[str, Any]:
-    """All answers of NVML as JSON, {"error": ...} where there is none; LookError where NVML can't be used at all."""
+    """All answers of NVML as JSON, {"error": ...} where there is none; LookError where NVML cannot be used at all."""
     try:
         nvml.nvmlInit()
     except Exception as error:

@@ -84,7 +84,7 @@ JOIN_S = 2.0
 
 
 class Sampler:
-    """Watches all devices from `start` to `stop`; starting never fails: what can't be read is said in the telemetry."""
+    """Watches all devices from `start` to `stop`; starting never fails: the telemetry says what cannot be read."""
 
     def __init__(self, system: System, pids: Collection[int] = (), hz: float = 10.0) -> None:
         self._system, self._pids = system, tuple(pids)
@@ -224,7 +224,7 @@ class Sampler:
         return [scribe.host, *scribe.gpus] if isinstance(scribe, RowWriter) else []
 
     def write_series(self, path: str) -> None:
-        """Every row that is kept, as .csv or .arrow; UserError where that can't be done."""
+        """Every row that is kept, as .csv or .arrow; UserError where that cannot be done."""
         write_series(path, self._book, self._began_at, self._started_s)
 
     def _cost(self, seconds: float) -> SamplerCost:

@@ -123,9 +123,6 @@ class Running:
         both.last = other.last if other.count else self.last
         return both
 
-    def stat(self) -> Stat:
-        return Stat(mean=self.total / self.count, low=self.low, high=self.high, last=self.last, samples=self.count)
-
 
 class SampledRows:
     """Written by one thread, read and annotated by many; a lock is never held for longer than a block takes."""
@@ -330,7 +327,11 @@ def phase_telemetry(
     phase: Phase, seconds: float, tally: Tally, columns: Sequence[str], devices: Sequence[Device]
 ) -> PhaseTelemetry:
     """All devices in one phase."""
-    stats = {columns[place]: running.stat() for place, running in tally.running.items() if running.count}
+    stats = {
+        columns[place]: Stat(mean=one.total / one.count, low=one.low, high=one.high, last=one.last, samples=one.count)
+        for place, one in tally.running.items()
+        if one.count
+    }
     gpus = []
     for device in devices:
         figures = {n.removeprefix(device.prefix): stat for n, stat in stats.items() if n.startswith(device.prefix)}

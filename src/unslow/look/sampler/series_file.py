@@ -16,7 +16,7 @@ _DIGITS = 9
 
 
 def write_series(path: str, book: SampledRows, began_at: str, started_s: float) -> None:
-    """All rows, seconds since `began_at` first; UserError where the ending is another, or it can't be written."""
+    """All rows, seconds since `began_at` first; UserError where the ending is another, or it cannot be written."""
     try:
         if path.endswith(".csv"):  # a comment with the start, the names, then one line a row, with empty cells
             with open(path, "w", encoding="utf-8", newline="") as file:

@@ -180,7 +180,7 @@ def _threads(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.cpu["logical_cpus"] = reported_fact(int(logical), where)
 
 
-# whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
+# Programs that pass the line on may rename or cut it: every build has at least one of these
 @RULES(" : ARCHS = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*")
 @RULES(" NEON = ", r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*")
 @RULES(" AVX = ", r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*")

@@ -1,6 +1,6 @@
 """What one pass over a llama.cpp log remembers: the process, its loads, their caches and buffers.
 
-Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
+Every store is bounded, so that a log of any size, also one made to attack this program, costs the same memory.
 """
 
 import re

@@ -44,7 +44,7 @@ def all_sources() -> list[tuple[str, Source]]:
 def open_sources(
     live: Live, pids: Collection[int], closing: ExitStack, sources: Iterable[tuple[str, Source]] = ()
 ) -> tuple[list[Reading], dict[str, str]]:
-    """All readings that there are, and why the others can't be had."""
+    """All readings that there are, and why the others cannot be read."""
     readings: list[Reading] = []
     unread: dict[str, str] = {}
     for name, source in sources or all_sources():

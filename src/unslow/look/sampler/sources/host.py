@@ -297,7 +297,7 @@ def _groups(live: Live) -> dict[str, frozenset[int]]:
 def _follow_parsed(
     live: Live, path: str, limit: int, closing: ExitStack, parse: Callable[[bytes], T]
 ) -> Callable[[], T]:
-    """What a file holds at each call; LookError at once where that can't be parsed."""
+    """What a file holds at each call; LookError at once where that cannot be parsed."""
     file = _follow(live, path, limit, closing)
     parse(file())
     return lambda: parse(file())

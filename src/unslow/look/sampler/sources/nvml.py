@@ -27,14 +27,14 @@ Ask = Callable[[Nvml, Any], float]
 
 
 def open_nvml(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
-    """The readings of every GPU; LookError where NVML can't be used, or lists none."""
+    """The readings of every GPU; LookError where NVML cannot be used, or lists none."""
     return list(readings_of(live.library("pynvml"), closing, families(live, pids)))
 
 
 def readings_of(nvml: Nvml, closing: ExitStack, own: Collection[int] = ()) -> Iterator[Reading]:
     """The readings of every GPU that this NVML lists; one that does not answer does not hide the others.
 
-    `own` are the runtime's processes, without which its share can't be separated.
+    `own` are the runtime's processes, without which its share cannot be separated.
     """
     try:
         nvml.nvmlInit()
@@ -75,8 +75,8 @@ def _utilisation(nvml: Nvml, gpu: Any, _now: float) -> Sequence[float]:
 class OthersBusy:
     """The share of the time in which kernels of others ran, since the last look.
 
-    In a container the driver may count processes by other numbers than /proc does. Then the runtime itself looks like a
-    other process, so nothing is reported before one of its own numbers was seen at work.
+    In a container the driver may count processes by other numbers than /proc does. Then the runtime itself looks like
+    another process, so nothing is reported before one of its own numbers was seen at work.
     """
 
     def __init__(self, nvml: Nvml, gpu: Any, own: Collection[int]) -> None:
