@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from unslow.facts.masking import masked_text
 from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
@@ -68,10 +68,11 @@ class Reading:
         before, first = self.counted.get(name, (0, where))
         self.counted[name] = (min(before + more, MOST_COUNT), first)
 
-    def add_buffer(self, buffer: Buffer, where: str) -> None:
+    def add_buffer(self, kind: Literal["model", "kv"], device: str, size: int, where: str) -> None:
         """Memory of one kind on one device; said again, the later size counts."""
-        if len(self.buffers) < _KEPT_DEVICES or (buffer.device, buffer.kind) in self.buffers:
-            self.buffers[buffer.device, buffer.kind] = (buffer, where)
+        if len(self.buffers) < _KEPT_DEVICES or (device, kind) in self.buffers:
+            buffer = Buffer(device=device, kind=kind, bytes=size, on_gpu=not device.startswith("CPU"))
+            self.buffers[device, kind] = (buffer, where)
 
     def device(self, device: SeenDevice, where: str) -> None:
         if len(self.devices) < _KEPT_DEVICES or device.name in self.devices:

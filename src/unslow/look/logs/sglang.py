@@ -3,7 +3,6 @@
 import re
 from functools import partial
 
-from unslow.facts.runtime import Buffer
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.serving_rules import fail_to_allocate, gpu_of_worker, note_settings, serving_dialect
 from unslow.look.logs.serving_state import Moment, Reading, parse_fraction, parse_size, parse_whole_number
@@ -74,7 +73,7 @@ def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
 def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("weights_type", found[1], where)
     if found[2]:
-        reading.add_buffer(Buffer(device=_device(found), kind="model", bytes=parse_size(found[2]), on_gpu=True), where)
+        reading.add_buffer("model", _device(found), parse_size(found[2]), where)
 
 
 @RULES(
@@ -87,7 +86,7 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     device, both = _device(found), parse_size(found[2]) + (parse_size(found[3]) if found[3] else 0)
     known = reading.buffers.get((device, "kv"))
     if known is None or known[0].bytes < both:
-        reading.add_buffer(Buffer(device=device, kind="kv", bytes=both, on_gpu=True), where)
+        reading.add_buffer("kv", device, both, where)
         reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 

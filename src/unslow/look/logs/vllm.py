@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 from unslow.facts.masking import masked_text
-from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
+from unslow.facts.runtime import AllocationFailure, SeenDevice
 from unslow.facts.values import NOT_LOOKED, reported_fact
 from unslow.look.logs.dialect import Rules
 from unslow.look.logs.serving_rules import fail_to_allocate, gpu_of_worker, note_model, note_settings, serving_dialect
@@ -113,31 +113,17 @@ def _log_line(reading: Reading, found: re.Match[str], where: str) -> None:
 RULES.note_value("eager", "Cudagraph is disabled", "Cudagraph is disabled under eager mode", value=True)
 RULES.note_value("eager", "Enforce eager set", "Enforce eager set, disabling", value=True)
 RULES.note_value("eager", "raph capturing finished", "raph capturing finished in", value=False)
-
-
-@RULES(
+RULES(
     ("Model loading took", "Loading model weights took", "model weights take"),
-    rf"(?:Model loading took|Loading model weights took|model weights take) {_AMOUNT} ?(GiB|GB)",
-)
-def _weights(reading: Reading, found: re.Match[str], where: str) -> None:
-    buffer = Buffer(device=_device(found), kind="model", bytes=parse_size(found[1], found[2]), on_gpu=True)
-    reading.add_buffer(buffer, where)
-
-
-@RULES(
+    rf"(?:Model loading took|Loading model weights took|model weights take) {_AMOUNT} ?(?:GiB|GB)",
+)(lambda reading, found, where: reading.add_buffer("model", _device(found), parse_size(found[1]), where))
+RULES(
     ("Available KV cache memory", "memory reserved for KV Cache"),
     rf"(?:Available KV cache memory: {_AMOUNT} |reserved for KV Cache is {_AMOUNT} ?)GiB",
+)(lambda reading, found, where: reading.add_buffer("kv", _device(found), parse_size(found[1] or found[2]), where))
+RULES("GiB for KV cache on node", rf"set \({_AMOUNT}/[\d.]{{1,15}}\) GiB for KV cache on node (\d{{1,3}})")(
+    lambda reading, found, where: reading.add_buffer("kv", f"CPU{found[2]}", parse_size(found[1]), where)
 )
-def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
-    size = parse_size(found[1] or found[2])
-    reading.add_buffer(Buffer(device=_device(found), kind="kv", bytes=size, on_gpu=True), where)
-
-
-@RULES("GiB for KV cache on node", rf"set \({_AMOUNT}/[\d.]{{1,15}}\) GiB for KV cache on node (\d{{1,3}})")
-def _host_cache(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.add_buffer(Buffer(device=f"CPU{found[2]}", kind="kv", bytes=parse_size(found[1]), on_gpu=False), where)
-
-
 RULES.note("kv_capacity_tokens", "KV cache size", rf"\b[CGX]PU KV cache size: {NUMBER} tokens", parse_whole_number)
 
 

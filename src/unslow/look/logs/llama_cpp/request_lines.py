@@ -131,11 +131,7 @@ RULES.note(
     own=False,
     first=True,
 )
-
-
-@RULES(_AGAIN, _AGAIN)
-def _read_again(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.count(_AGAIN, 1, where)
+RULES(_AGAIN, _AGAIN)(lambda reading, _found, where: reading.count(_AGAIN, 1, where))
 
 
 @RULES(
