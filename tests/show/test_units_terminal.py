@@ -10,7 +10,7 @@ from cases import cpu_case, gpu_case, with_facts
 from several_gpus import two_gpus
 
 from unslow.commands._formats import render
-from unslow.show.units import fact_value, fix_effect, label, rate, size, span
+from unslow.show.units import fix_effect, label, rate, size, span, value_text
 from unslow.think.case.speed import DECODE
 from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
@@ -194,9 +194,9 @@ def test_sizes_rates_and_times_are_formatted_with_units():
     assert (span(599), span(2660), span(7200), span(36000), span(4e6)) == (
         "599 s", "44.3 min", "120 min", "10.0 h", "1,111 h",
     )  # fmt: skip
-    assert fact_value("x_bytes", 1024**3) == "1.0 GiB"
-    assert fact_value("x_bytes_per_s", 2e9) == "2.0 GB/s"
-    assert fact_value("x", True) == "True"
+    assert value_text("x_bytes", 1024**3) == "1.0 GiB"
+    assert value_text("x_bytes_per_s", 2e9) == "2.0 GB/s"
+    assert value_text("x", True) == "yes"
 
 
 def of_a_text(**changes) -> SubjectReport:

@@ -8,7 +8,7 @@ from unslow.buy.devices import NOTE_ON_JOULES
 from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
 from unslow.buy.tiers import RunsShown, TiersReport
-from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indent_text, item, table_of
+from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indent_text, item, table_of, verdict_head
 from unslow.show.units import GB, GIB, count, rate, size, span
 from unslow.think.speed.report import RateShown
 
@@ -168,7 +168,7 @@ def _cost_answer(report: CostReport, width: int) -> RenderableType:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
         untold = f"{report.asked.model} {report.asked.quant}: no option has a price and enough capacity"
-        title = head("CAN'T TELL", untold, YELLOW)
+        title = verdict_head("cannot_tell", untold)
     else:
         what = f"{best.name}, {best.how}" if best.how != "api" else best.name
         price = f"{money_words(best.per_million)} {report.currency}"

@@ -13,21 +13,8 @@ from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, GAPS, LOAD, PREFILL
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
+from unslow.show import console
 from unslow.show.bench_history import compared_fields, compared_parts
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    as_json,
-    clean_report,
-    dim,
-    head,
-    indent_text,
-    noted_table,
-    plain_table,
-    warning,
-)
 from unslow.show.units import amount, is_time, rate, size, span
 from unslow.think.stats.changes import BenchResult
 from unslow.think.stats.llama_bench import rows_of
@@ -95,29 +82,22 @@ _ONLY_IF_SEEN = {
 _Shown = Callable[[Stat], str]
 
 
-def _all_parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
-    yield from _parts(clean_report(result.bench))
-    if result.parts:
-        yield from token_parts(clean_report(result.parts))
-    if result.compared:
-        yield from compared_parts(result.compared)
-
-
-def _parts(bench: Bench) -> Iterator[RenderableType]:
+def _parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
+    bench = console.clean_report(result.bench)
     if bench.interrupted:
-        word, style = "STOPPED", YELLOW
+        word, style = "STOPPED", console.YELLOW
     elif not bench.figures and not bench.sweeps:
-        word, style = "NOTHING MEASURED", RED
+        word, style = "NOTHING MEASURED", console.RED
     else:
-        word, style = "MEASURED", GREEN
-    yield head(word, bench.model or "unknown model", style)
+        word, style = "MEASURED", console.GREEN
+    yield console.head(word, bench.model or "unknown model", style)
     devices = ", ".join(bench.machine.gpus) or bench.machine.cpu
     words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
     answered = sum(1 for done in bench.passes if done.round)
     words += [f"{answered} requests"] if answered else []
     minutes, seconds = divmod(round(bench.seconds), 60)
     words += [f"{minutes} min {seconds} s" if minutes else f"{seconds} s"] if bench.seconds else []
-    yield dim(" · ".join(word for word in (*words, bench.label, bench.id) if word))
+    yield console.dim(" · ".join(word for word in (*words, bench.label, bench.id) if word))
     yield ""
     if bench.figures:
         yield from _figures(bench)
@@ -130,13 +110,17 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
         kinds = Counter(failure.kind for failure in bench.failures)
         said = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
         asked = len(bench.passes) + len(bench.failures)
-        yield indent_text(f"✗ {len(bench.failures)} of {asked} requests failed: {said}", "red")
+        yield console.indent_text(f"✗ {len(bench.failures)} of {asked} requests failed: {said}", "red")
         for why, count in Counter(failure.why for failure in bench.failures).most_common(3):
-            yield dim(f"  {count} × {why}" if count > 1 else f"  {why}")
-    yield from map(warning, bench.notes)
+            yield console.dim(f"  {count} × {why}" if count > 1 else f"  {why}")
+    yield from map(console.warning, bench.notes)
     for one in bench.requirements:
         mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
-        yield indent_text(f"{mark} {one.asked}: {one.because}", style)
+        yield console.indent_text(f"{mark} {one.asked}: {one.because}", style)
+    if result.parts:
+        yield from token_parts(console.clean_report(result.parts))
+    if result.compared:
+        yield from compared_parts(result.compared)
 
 
 def _figures(bench: Bench) -> Iterator[RenderableType]:
@@ -146,11 +130,11 @@ def _figures(bench: Bench) -> Iterator[RenderableType]:
         spread = bench.figures[name]
         label = f"  {_NAMES.get(name, name)}{'' if spread.agree else ' ~'}"
         rows.append((label, amount(name, spread.median), interval(name, spread), str(spread.count)))
-    yield noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
+    yield console.noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
     for name, spread in bench.figures.items():
         if expected := bench.expected.get(name):
             gives = f"it reaches {spread.median / expected:.0%}"
-            yield dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
+            yield console.dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
 
 
 def interval(name: str, spread: Spread) -> str:
@@ -185,17 +169,17 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
                 cells.append(amount(name, point.expected[name]) if name in point.expected else "")
         label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
         rows.append((f"  {label}", *cells, *([str(point.failures or "")] if failed else [])))
-    yield noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
+    yield console.noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
     if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
-        yield dim("~ repeats disagree")
+        yield console.dim("~ repeats disagree")
     if sweep.stopped_early:
-        yield dim(f"stopped early: {sweep.stopped_early}")
+        yield console.dim(f"stopped early: {sweep.stopped_early}")
     yield ""
 
 
 def token_parts(parts: Parts) -> Iterator[RenderableType]:
     """The table, and below it how each part was measured."""
-    table = plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
+    table = console.plain_table("  A TOKEN", "MS", "SHARE", "95 % INTERVAL")
     table.add_row("  total, seen by the client", f"{parts.seconds * 1e3:.3f}", "100%", "")
     for part in parts.parts:
         took, share = f"{part.seconds * 1e3:.3f}", f"{part.seconds / parts.seconds:.1%}" if parts.seconds else "-"
@@ -205,11 +189,11 @@ def token_parts(parts: Parts) -> Iterator[RenderableType]:
         table.add_row(f"  {_WORDS.get(part.name, part.name)}", took, share, interval)
     yield table
     if parts.gpu_idle_s is not None:
-        yield dim(f"the GPU was idle for {parts.gpu_idle_s * 1e3:.3f} ms")
+        yield console.dim(f"the GPU was idle for {parts.gpu_idle_s * 1e3:.3f} ms")
     for part in parts.parts:
-        yield dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
+        yield console.dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
     for note in parts.notes:
-        yield dim(f"! {note}")
+        yield console.dim(f"! {note}")
     yield ""
 
 
@@ -219,17 +203,17 @@ def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[Rende
         p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
     ]
     if phases:
-        table = plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
+        table = console.plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
         for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
             table.add_row(*row)
         yield table
-    yield dim(
+    yield console.dim(
         f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
         f"{telemetry.cost.cpus:.2%} of a processor"
     )
     for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
         if source in telemetry.unread:
-            yield dim(f"not watched: {source}: {telemetry.unread[source]}")
+            yield console.dim(f"not watched: {source}: {telemetry.unread[source]}")
     yield ""
 
 
@@ -300,7 +284,7 @@ def _json(result: BenchResult) -> str:
         fields["parts"] = msgspec.to_builtins(result.parts)
     if result.compared:
         fields["compared"] = compared_fields(result.compared)
-    return as_json(fields)
+    return console.as_json(fields)
 
 
 def render_llama_bench(bench: Bench) -> str:
@@ -310,7 +294,7 @@ def render_llama_bench(bench: Bench) -> str:
     through the server, with its sampler. Lengths are real counts, such as a prompt of 3,571 tokens; what is not known
     has the value that llama-bench writes where nothing is set.
     """
-    return as_json(list(rows_of(bench)))
+    return console.as_json(list(rows_of(bench)))
 
 
-render_bench = ReportKind[BenchResult](None, _all_parts, json=_json, called="a benchmark", clean=False)
+render_bench = console.ReportKind[BenchResult](None, _parts, json=_json, called="a benchmark", clean=False)

@@ -7,20 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Entry, HistoryReport
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    as_json,
-    bare_table,
-    clean_report,
-    dim,
-    head,
-    indent_text,
-    plain_table,
-    safe_text,
-)
+from unslow.show import console
+from unslow.show.console import safe_text
 from unslow.show.units import amount, rate
 from unslow.think.stats.changes import BenchComparison
 
@@ -34,12 +22,6 @@ _NAMES = {
     "gap_p95_s": "between tokens, p95",
     "gap_p99_s": "between tokens, p99",
     "load_s": "load",
-}
-_VERDICTS = {
-    "slower": ("SLOWER", RED),
-    "faster": ("FASTER", GREEN),
-    "same": ("SAME", GREEN),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
 }
 _WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
@@ -60,7 +42,7 @@ def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType
         return
     # Ids whole, so that they can be given back; on a narrow terminal what tells least is left out
     wide = width >= _WIDE
-    table = bare_table((0, 1, 0, 1), pad_edge=False)
+    table = console.bare_table((0, 1, 0, 1), pad_edge=False)
     for name in ("ID", "WHEN") if wide else ("ID",):
         table.add_column(name, no_wrap=True)
     for name in ("DECODE", "PREFILL") if wide else ("DECODE",):
@@ -75,13 +57,12 @@ def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType
             moment = safe_text(entry.taken_at[:16].replace("T", " "))
             table.add_row(safe_text(entry.id), moment, decode, prefill, safe_text(subject), safe_text(_note(entry)))
         else:
-            table.add_row(
-                safe_text(entry.id), decode, safe_text("; ".join(word for word in (subject, _note(entry)) if word))
-            )
+            about = safe_text("; ".join(word for word in (subject, _note(entry)) if word))
+            table.add_row(safe_text(entry.id), decode, about)
     yield table
     rest = report.total - len(report.benchmarks)
     if rest > 0:
-        yield dim(f"and {rest} more in {safe_text(report.path)}")
+        yield console.dim(f"and {rest} more in {safe_text(report.path)}")
 
 
 def _note(line: Entry) -> str:
@@ -96,39 +77,38 @@ def _json(report: HistoryReport) -> str:
     """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
     lines = [line._asdict() for line in report.benchmarks]
     known = {"schema": "unslow.benchmarks/1", "what": report.what, "path": report.path, "total": report.total}
-    return as_json({**known, "benchmarks": lines})
+    return console.as_json({**known, "benchmarks": lines})
 
 
-render_history = ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
+render_history = console.ReportKind[HistoryReport](None, _history_parts, json=_json, called="a benchmark", clean=False)
 
 
 def compared_parts(compared: BenchComparison) -> Iterator[RenderableType]:
     """The parts for a terminal: one plain sentence first, the figures, what changed."""
-    comparison, before = clean_report(compared.comparison), compared.before
-    word, style = _VERDICTS[comparison.verdict]
-    yield head(word, compared_sentence(comparison), style)
+    comparison, before = console.clean_report(compared.comparison), compared.before
+    yield console.verdict_head(comparison.verdict, compared_sentence(comparison))
     named = f"{before.id} ({before.label})" if before.label else before.id
     runtime = " ".join(word for word in (before.runtime, before.runtime_version) if word)
-    yield dim(safe_text(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
+    yield console.dim(safe_text(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {runtime}"))
     yield ""
     if comparison.differences:
-        table = plain_table("  METRIC", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+        table = console.plain_table("  METRIC", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
         for found in comparison.differences:
             sides = (amount(found.metric, side) for side in (found.before, found.after))
             ratio = f"×{found.ratio:.3f}", f"{found.low:.3f} to {found.high:.3f}"
             verdict = Text(_WORDS[found.verdict], style=_STYLES[found.verdict])
-            table.add_row(f"  {_name(found.metric)}", *sides, *ratio, verdict)
+            table.add_row(f"  {_NAMES.get(found.metric, found.metric)}", *sides, *ratio, verdict)
         yield table
         yield ""
     if compared.changes:
-        yield dim("WHAT CHANGED")
+        yield console.dim("WHAT CHANGED")
         for one in compared.changes:
             line = Text(safe_text(f"{one.name}: {one.before} → {one.after}"))
             yield Padding(line.append(f"  {safe_text(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
         yield ""
     if compared.suspect:
-        yield indent_text(safe_text(compared.suspect), "bold")
-    yield from (dim(note) for note in comparison.notes)
+        yield console.indent_text(safe_text(compared.suspect), "bold")
+    yield from (console.dim(note) for note in comparison.notes)
 
 
 def compared_sentence(comparison: Comparison) -> str:
@@ -139,7 +119,7 @@ def compared_sentence(comparison: Comparison) -> str:
     if not deciding:
         return "The two benchmarks have no metric in common."
     one = deciding[0]
-    of = "" if one.metric == DECODE else f"{_name(one.metric)}: "
+    of = "" if one.metric == DECODE else f"{_NAMES.get(one.metric, one.metric)}: "
     speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
     share = f"{abs(speed - 1) * 100:.{0 if abs(speed - 1) >= 0.1 else 1}f} %"  # noqa: PLR2004 (two digits)
     match comparison.verdict:
@@ -152,10 +132,6 @@ def compared_sentence(comparison: Comparison) -> str:
             way = "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
             why = one.because.removeprefix("can't be told: ")
             return f"{of}{share} {way} than before, but possibly noise: {why}"
-
-
-def _name(metric: str) -> str:
-    return _NAMES.get(metric, metric)
 
 
 def compared_fields(compared: BenchComparison) -> dict[str, object]:

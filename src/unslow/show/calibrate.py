@@ -8,34 +8,23 @@ from rich.text import Text
 from unslow.facts.calibration import Calibration, KeptReport
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
-from unslow.show.console import (
-    GREEN,
-    YELLOW,
-    ReportKind,
-    as_json,
-    clean_report,
-    dim,
-    head,
-    plain_table,
-    safe_json,
-    safe_text,
-)
+from unslow.show import console
 from unslow.show.units import rate, size, span
 
 
 def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
-    word, style = ("DISTURBED", YELLOW) if calibration.disturbed else ("CALIBRATED", GREEN)
+    word, style = ("DISTURBED", console.YELLOW) if calibration.disturbed else ("CALIBRATED", console.GREEN)
     device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
-    yield head(word, device or "this machine", style)
+    yield console.head(word, device or "this machine", style)
     words = [f"{calibration.engine} {calibration.engine_version}"]
     words += [_threads(calibration.threads)] if calibration.threads else []
     words += [f"RAM {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
     words += [f"last-level cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
-    yield dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
+    yield console.dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
     yield ""
     if calibration.rates:
         rates = calibration.rates
-        table = plain_table("  WEIGHT TYPE", "DECODE", "PREFILL")
+        table = console.plain_table("  WEIGHT TYPE", "DECODE", "PREFILL")
         for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
             prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
             table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
@@ -46,20 +35,21 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
         table.add_row("  per 1,000,000 attention elements", span(1e6 * rates.attention_element_s), "")
         yield table
         yield ""
-        table = plain_table("  SYNTHETIC MODEL", "READS", "DECODE TOK/S", "PREFILL TOK/S", "SAMPLES")
+        table = console.plain_table("  SYNTHETIC MODEL", "READS", "DECODE TOK/S", "PREFILL TOK/S", "SAMPLES")
         for point in calibration.points:
             prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
             reads = size(sum(point.demand.bytes_by_type.values()))
             table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
         yield table
         yield ""
-        yield dim(f"These costs explain the measured times within {rates.error:.1%} (median).")
+        yield console.dim(f"These costs explain the measured times within {rates.error:.1%} (median).")
     if calibration.scale:
         scale = calibration.scale
         measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
         against = f"expected {rate(expected)} (×{1 / scale.factor:.2f})"
         yield Text(f"  {scale.model}: {rate(measured)} tok/s, {against}.")
-        yield dim("One model gives a single factor; the embedded engine's synthetic models give a rate per part.")
+        each = "the embedded engine's synthetic models give a rate per part"
+        yield console.dim(f"One model gives a single factor; {each}.")
     if calibration.disturbed:
         yield Text(f"  Less reliable: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 
@@ -67,33 +57,33 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
 def _kept_parts(report: KeptReport, _width: int) -> Iterator[RenderableType]:
     for one in report.calibrations:
         if one.calibration is None:
-            yield Text(f"✗ {safe_text(one.problem)}", style="red")
+            yield Text(f"✗ {console.safe_text(one.problem)}", style="red")
             continue
-        known = clean_report(one.calibration)
+        known = console.clean_report(one.calibration)
         what = "rates per type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
         device = known.machine.cpu if known.backend == "cpu" else known.device
         state = Text("stale  ", style="yellow") if one.stale else Text("valid  ", style="green")
         yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
-        yield dim(f"{known.taken_at} · {what} · {safe_text(one.path)}")
-        yield from (dim(f"because {safe_text(reason)}") for reason in one.stale)
+        yield console.dim(f"{known.taken_at} · {what} · {console.safe_text(one.path)}")
+        yield from (console.dim(f"because {console.safe_text(reason)}") for reason in one.stale)
         if known.disturbed:
-            yield dim(f"less reliable: {known.disturbed}")
+            yield console.dim(f"less reliable: {known.disturbed}")
     if not report.calibrations:
-        yield f"No calibrations in {safe_text(report.folder)}; `unslow calibrate` measures this machine."
+        yield f"No calibrations in {console.safe_text(report.folder)}; `unslow calibrate` measures this machine."
 
 
 def _threads(count: int) -> str:
     return f"{count} thread{'' if count == 1 else 's'}"
 
 
-render_calibration = ReportKind(
-    Calibration, _parts, json=lambda one: safe_json(dump_stored(one).decode()), called="a calibration"
+render_calibration = console.ReportKind(
+    Calibration, _parts, json=lambda one: console.safe_json(dump_stored(one).decode()), called="a calibration"
 )
-render_kept = ReportKind[KeptReport](None, _kept_parts, called="a calibration", clean=False)
+render_kept = console.ReportKind[KeptReport](None, _kept_parts, called="a calibration", clean=False)
 
 
 def render_forgotten(paths: Sequence[str], form: str) -> str:
     """The files that were removed."""
     if form == "json":
-        return as_json({"forgotten": paths})
-    return "\n".join(f"removed {safe_text(path)}" for path in paths)
+        return console.as_json({"forgotten": paths})
+    return "\n".join(f"removed {console.safe_text(path)}" for path in paths)

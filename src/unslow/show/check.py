@@ -5,14 +5,11 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from unslow.show.console import GREEN, RED, YELLOW, ReportKind, head, indent_text
+from unslow.show.console import ReportKind, indent_text, verdict_head
 from unslow.show.units import rate
 from unslow.think.claims.report import CheckReport
 
-_HEADS = {
-    "possible": ("POSSIBLE", GREEN), "unlikely": ("UNLIKELY", YELLOW),
-    "impossible": ("IMPOSSIBLE", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
-}  # fmt: skip
+_VERDICTS = ("possible", "unlikely", "impossible", "cannot_tell")
 
 
 def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iterator[RenderableType]:
@@ -24,8 +21,7 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
         if several and claim.claim != sentence:
             yield Text(f'"{claim.claim}"', style="italic")
         sentence = claim.claim
-        word, style = _HEADS[claim.verdict]
-        yield head(word, f"{claim.what}: {claim.because}", style)
+        yield verdict_head(claim.verdict, f"{claim.what}: {claim.because}")
         yield from map(indent_text, claim.arithmetic)
         if e := claim.expected_tokens_per_s:
             yield indent_text(f"expected: {rate(e.mid)} tok/s ({rate(e.low)} to {rate(e.high)})", "bold")
@@ -34,7 +30,7 @@ def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iter
             yield ""
     if len(report.claims) > 1:
         yield from [""] * bool(shown)
-        numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _HEADS}
+        numbers = {verdict: sum(c.verdict == verdict for c in report.claims) for verdict in _VERDICTS}
         words = ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in numbers.items() if n)
         yield Text(f"{len(report.claims)} claims: {words}")
 

@@ -71,28 +71,21 @@ def render_json(report: Report, *, width: int, color: bool, everything: bool) ->
 
 
 NARROWEST = 40
-
 GREEN, YELLOW, RED, CYAN = "bold black on green", "bold black on yellow", "bold white on red", "bold black on cyan"
-
 """Of the word that a report begins with: fine, doubtful, bad, and a figure or name."""
-
 _GAP = 2
-
 _READABLE, _SHORTEST_NAME = 20, 10  # Letters of a name before anything else is left out, and at the very least
-
 _TICKS = re.compile("`+")
-
 _LANGUAGES = {
     Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
     Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
 }  # fmt: skip
-
 _WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
-
 """Places whose texts have lines of their own; in a shell a second line would be a second command."""
-
 R = TypeVar("R")
-
+_GOOD = frozenset({"default_is_best", "faster", "fits", "normal", "possible", "same"})
+_BAD = frozenset({"answers_changed", "broken", "does_not_fit", "failed", "impossible", "slow", "slower"})
+_VERDICTS = {"cannot_tell": "CAN'T TELL", "partly": "FITS PARTLY"}  # Those whose words are not their name
 KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
 
 
@@ -162,6 +155,12 @@ def head(label: str, text: str, style: str = CYAN) -> Text:
     return Text(f" {label} ", style=style).append(f"  {text}", "bold not reverse")
 
 
+def verdict_head(verdict: str, text: str) -> Text:
+    """The first line of an answer that begins with its verdict: green or red, and yellow where it is neither."""
+    style = GREEN if verdict in _GOOD else RED if verdict in _BAD else YELLOW
+    return head(_VERDICTS.get(verdict, verdict.replace("_", " ").upper()), text, style)
+
+
 def indent_text(text: str, style: str = "", indent: int = 2) -> Padding:
     """A text some columns in, its further lines too."""
     return Padding(Text(text, style=style), (0, 0, 0, indent))
@@ -195,16 +194,13 @@ def item(text: str) -> Table:
 
 def mark_grid() -> Table:
     """Marks on the left, what is said on the right, folded where it is long."""
-    grid = Table.grid(padding=(0, 1))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    return grid
+    return pair_grid(1, "")
 
 
-def pair_grid() -> Table:
+def pair_grid(gap: int = 2, style: str = "dim") -> Table:
     """Names on the left, what they stand for on the right, folded where it is long."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
+    grid = Table.grid(padding=(0, gap))
+    grid.add_column(no_wrap=True, style=style)
     grid.add_column(overflow="fold")
     return grid
 
@@ -274,14 +270,14 @@ def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
     """The lines in their order, those of one place together."""
     for place, lines in groupby(map(parse_line, texts), key=lambda line: line.place):
         if place is Place.HAND:
-            yield from (f"{indent}- {_one_line(line.text)}" for line in lines)
+            yield from (indent + "- " + line.text.replace("\n", " ") for line in lines)
         elif place is Place.FLAG:
             yield f"{indent}- {', '.join(map(_flag, lines))}"
         else:
             if place is not Place.SHELL:
                 yield ""
                 yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
-            parts = [line.text.split("\n") if place in _WHOLE else [_one_line(line.text)] for line in lines]
+            parts = [line.text.split("\n") if place in _WHOLE else [line.text.replace("\n", " ")] for line in lines]
             block = list(chain.from_iterable(parts))
             # a fence that none of its lines can close
             fence = "`" * max(3, 1 + max(len(ticks) for line in block for ticks in _TICKS.findall(line) or [""]))
@@ -292,12 +288,8 @@ def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
 
 def _flag(line: Line) -> str:
     """A flag as code; what to do with it stands before."""
-    words, dash, flag = _one_line(line.text).partition("-")
+    words, dash, flag = line.text.replace("\n", " ").partition("-")
     flag = dash + flag
     ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(flag)), default=0))
     room = " " if "`" in flag else ""
     return f"{words}{ticks}{room}{flag}{room}{ticks}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split("\n"))

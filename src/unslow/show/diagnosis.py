@@ -8,45 +8,18 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.values import NOT_LOOKED
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    TextConsole,
-    clean_report,
-    command_text,
-    head,
-    indent_text,
-    mark_grid,
-    pair_grid,
-)
-from unslow.show.units import (
-    budget_title,
-    cause_cost_text,
-    fix_effect,
-    fold_small_parts,
-    label,
-    phase_parts,
-    rate,
-    span,
-    subject_title,
-    value_text,
-)
-from unslow.think.case.speed import DECODE
+from unslow.show import units
+from unslow.show.console import TextConsole, clean_report, command_text, indent_text, mark_grid, pair_grid, verdict_head
+from unslow.think.case.speed import DECODE, PREFILL
 from unslow.think.judge.headline import AS_MUCH_AS_FITS
 from unslow.think.judge.pricing import UNEXPLAINED
 from unslow.think.judge.summary import is_for
 from unslow.think.judge.verdict import Chain, chains_of
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Fix, Range, Report, SubjectReport, Untold
 
-_HEADS = {
-    "slow": ("SLOW", RED), "failed": ("FAILED", RED), "normal": ("NORMAL", GREEN),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
-}  # fmt: skip
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-_DECODE = "decode_tokens_per_s"
-_RATES = {_DECODE: "decode", "prefill_tokens_per_s": "prefill"}
+_RATES = {DECODE: "decode", PREFILL: "prefill"}
 _SHORT = 40  # Characters of a value: so few may be said twice
 _NAMES = 13  # Columns of the names on the left: those of "evidence", the longest of them
 _Row = tuple[str, Text] | str  # A name with its words, or a line to copy
@@ -65,16 +38,16 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
-    word, style = _HEADS[subject.verdict]
-    parts: list[RenderableType] = [head(word, subject_title(subject), style), "", indent_text(subject.summary)]
+    title = verdict_head(subject.verdict, units.subject_title(subject))
+    parts: list[RenderableType] = [title, "", indent_text(subject.summary)]
     if subject.findings:
         chains = enumerate(chains_of(subject.findings), 1)
         parts += ["", Text("Why", style="bold")]
         parts += [_chain(number, chain, subject, everything=everything) for number, chain in chains]
     speed = _speed(subject)
     parts += ["", Text("Speed", style="bold"), *speed] if speed else [""]
-    for phase, budget in phase_parts(subject.budget):
-        parts += ["", _block(phase, budget if everything else fold_small_parts(budget), bar=min(60, width - 4))]
+    for phase, budget in units.phase_parts(subject.budget):
+        parts += ["", _block(phase, budget if everything else units.fold_small_parts(budget), bar=min(60, width - 4))]
     if subject.contradictions:
         grid = pair_grid()
         for conflict in subject.contradictions:
@@ -90,8 +63,8 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
         grid = pair_grid()
         for fact in subject.known:
             told = ", as written" if fact.origin == "told" else ""
-            text = Text(value_text(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
-            grid.add_row(f"  {label(fact.fact)}", text)
+            text = Text(units.value_text(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
+            grid.add_row(f"  {units.label(fact.fact)}", text)
         parts += ["", Text("Read from the text", style="bold"), grid]
     # Every question of the guides; of a text only those that it answers
     all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
@@ -108,7 +81,7 @@ def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: boo
     root = chain.root
     head = Text(root.title, style="bold").append(f"  ({root.cause}, {root.confidence:.0%} sure)", style="dim")
     best = max((f.predicted.get(DECODE, 0.0) for f in root.fixes), default=0.0)
-    price = cause_cost_text(number, root, subject)
+    price = units.cause_cost_text(number, root, subject)
     rows: list[_Row] = [("costs", Text(price, style="green"))] if price else []
     rows += [("because", Text(root.because)), *_fixes(root.fixes), *_evidence(root)]
     grid = mark_grid()
@@ -146,7 +119,7 @@ def _fixes(fixes: tuple[Fix, ...]) -> Iterator[_Row]:
 
 
 def _fix_text(fix: Fix) -> str:
-    then = fix_effect(fix.predicted)
+    then = units.fix_effect(fix.predicted)
     gives = f" → {then}" if then else ""
     risk = f" (risk: {fix.risk})" if fix.risk else ""
     return f"{fix.why}{gives}{risk}"
@@ -156,9 +129,9 @@ def _evidence(finding: Finding) -> Iterator[_Row]:
     """What shows it; what `because` has word for word is not said again."""
     for item in finding.evidence:
         against = f" ({item.reference})" if item.reference else ""
-        value = value_text(item.fact, item.value)
+        value = units.value_text(item.fact, item.value)
         said = "" if len(value) > _SHORT and value in finding.because else f": {value}"
-        text = Text(f"{label(item.fact)}{said}{against}")
+        text = Text(f"{units.label(item.fact)}{said}{against}")
         yield "evidence", text.append(f"  [{item.origin}: {item.source}]", style="dim")
 
 
@@ -169,8 +142,8 @@ def _speed(subject: SubjectReport) -> list[RenderableType]:
     for metric, name in _RATES.items():
         if metric in measured:
             now = None if speeds else expected.as_configured.get(metric)
-            against = f" (expected with these settings {rate(now.mid)})" if now else ""
-            speeds.append(f"{name} {rate(measured[metric])}{'' if speeds else ' tok/s'}{against}")
+            against = f" (expected with these settings {units.rate(now.mid)})" if now else ""
+            speeds.append(f"{name} {units.rate(measured[metric])}{'' if speeds else ' tok/s'}{against}")
     if subject.url:
         grid.add_row("  server", subject.url + (f", process {subject.pid}" if subject.pid else ""))
     note = f", {AS_MUCH_AS_FITS}" if expected.because == AS_MUCH_AS_FITS else ""
@@ -182,20 +155,21 @@ def _speed(subject: SubjectReport) -> list[RenderableType]:
         why = "too little is known" if expected.because == NOT_LOOKED.why else expected.because
         grid.add_row("  expected", f"no prediction: {why}")
     if ceiling := expected.ceiling_tokens_per_s:
-        share = f" ({measured[_DECODE] / ceiling:.0%} reached)" if _DECODE in measured else ""
-        grid.add_row("  ceiling", f"decode {rate(ceiling)} tok/s, set by memory bandwidth{share}")
+        share = f" ({measured[DECODE] / ceiling:.0%} reached)" if DECODE in measured else ""
+        grid.add_row("  ceiling", f"decode {units.rate(ceiling)} tok/s, set by memory bandwidth{share}")
     for key, name in (("time_to_first_token_s", "first token"), ("load_s", "load"), ("queue_s", "queue")):
         if key in measured:
             best = expected.achievable.get(key)
-            soon = f" (achievable: about {span(best.mid)})" if best and best.mid < measured[key] else ""
-            grid.add_row(f"  {name}", f"{span(measured[key])}{soon}")
+            soon = f" (achievable: about {units.span(best.mid)})" if best and best.mid < measured[key] else ""
+            grid.add_row(f"  {name}", f"{units.span(measured[key])}{soon}")
     line = [indent_text(" · ".join(speeds), "bold")] if speeds else []
     return [*line, *([grid] if grid.row_count else [])]
 
 
 def _ranges(expected: Mapping[str, Range]) -> str:
-    known = [(name, expected[metric]) for metric, name in _RATES.items() if metric in expected]
-    return " · ".join(f"{name} {rate(r.mid)} tok/s ({rate(r.low)} to {rate(r.high)})" for name, r in known)
+    known = ((name, expected[metric]) for metric, name in _RATES.items() if metric in expected)
+    rates = ((name, *map(units.rate, (r.mid, r.low, r.high))) for name, r in known)
+    return " · ".join(f"{name} {mid} tok/s ({low} to {high})" for name, mid, low, high in rates)
 
 
 def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
@@ -208,9 +182,9 @@ def _block(phase: str, parts: list[BudgetPart], bar: int) -> RenderableType:
         start, edge = edge, edge + bar * part.seconds / total
         line.append(("░" if unexplained else "█") * (round(edge) - round(start)), style=style)
         mark = Text("  ░ " if unexplained else "  ■ ", style=style).append(part.part, style="default")
-        took = span(part.seconds) if part.seconds > 0 else "-"
+        took = units.span(part.seconds) if part.seconds > 0 else "-"
         legend.add_row(mark, f"{took:>8}  {part.seconds / total:4.0%}")
-    title = Text(budget_title(phase, total), style="bold")
+    title = Text(units.budget_title(phase, total), style="bold")
     whole = [p for p in parts if p.seconds >= total and p.part != UNEXPLAINED]
     if whole:  # a bar of one part shows nothing
         return Text.assemble(title, (f" ({whole[0].part})", "not bold"))

@@ -9,29 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.catalog.models import WellKnown
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    TextConsole,
-    as_json,
-    bare_table,
-    command_text,
-    dim,
-    head,
-    indent_text,
-    pair_grid,
-)
+from unslow.show import console
 from unslow.show.units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown, WayShown
 
 _LONGEST_BAR, _SHORTEST_BAR = 60, 12
 _TABLE_FROM = 84  # The width from which on the parts of a need stand in columns
-_HEADS = {
-    "fits": ("FITS", GREEN), "tight": ("TIGHT", YELLOW), "partly": ("FITS PARTLY", YELLOW),
-    "does_not_fit": ("DOES NOT FIT", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
-}  # fmt: skip
 _PARTS = (
     ("other processes", "red", "x"), ("reserve", "yellow", "="), ("weights", "cyan", "█"),
     ("KV cache", "magenta", "▓"), ("compute", "blue", "▒"), ("free", "dim", "·"),
@@ -42,11 +25,10 @@ _PARTS = (
 def _answer(report: FitReport, width: int) -> RenderableType:
     lines = _lines(report)
     bars = [(label, memory) for label, memory in lines if memory.capacity_bytes]
-    word, style = _HEADS[report.verdict]
     counted = [(name, len(list(same))) for name, same in groupby(device.name for device in report.devices)]
     devices = ", ".join(f"{n}x {name}" if n > 1 else name for name, n in counted) or "CPU only"
-    title = head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
-    parts: list[RenderableType] = [title, dim(_subject(report)), "", _needs(lines, width)]
+    title = console.verdict_head(report.verdict, f"{report.model.name} {report.model.quant} · {devices}")
+    parts: list[RenderableType] = [title, console.dim(_subject(report)), "", _needs(lines, width)]
     if bars:
         drawn = [_sizes(memory) for memory in (*report.devices, report.host) if memory.capacity_bytes]
         legend = Text("  ")
@@ -60,9 +42,9 @@ def _answer(report: FitReport, width: int) -> RenderableType:
     if report.ways:
         parts += ["", Text("Options that fit", style="bold")]
         for way in report.ways:
-            parts += [indent_text(f"- {way.what}"), *_lines_to_copy(way, 6)]
+            parts += [console.indent_text(f"- {way.what}"), *_lines_to_copy(way, 6)]
     if report.notes:
-        parts += ["", *(dim(note) for note in report.notes)]
+        parts += ["", *(console.dim(note) for note in report.notes)]
     return Group(*parts)
 
 
@@ -102,7 +84,7 @@ def _needs(lines: list[tuple[str, MemoryShown]], width: int) -> RenderableType:
             text.append(f", usable {'?' if m.usable_bytes is None else size(m.usable_bytes)} ", "not bold")
             said.append(Padding(text.append_text(_mark(m)), (0, 0, 0, 2)))
         return Group(*said)
-    table = bare_table()
+    table = console.bare_table()
     table.add_column("  ", overflow="ellipsis", no_wrap=True)
     for name in ("weights", "KV cache", "compute", "needs", "usable"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -164,7 +146,7 @@ def _sizes(memory: MemoryShown) -> tuple[int, ...]:
 
 
 def _room(report: FitReport) -> Table:
-    grid = pair_grid()
+    grid = console.pair_grid()
     if report.devices and report.max_gpu_layers is not None:
         most, everything = report.max_gpu_layers, report.all_gpu_layers
         grid.add_row("  max GPU layers", f"all {everything}" if most >= everything else f"{most} of {everything}")
@@ -185,22 +167,22 @@ def _room(report: FitReport) -> Table:
 
 def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:
     lines = one.commands or ((one.command,) if one.command else ())
-    return [command_text(line, indent) for line in lines]
+    return [console.command_text(line, indent) for line in lines]
 
 
-render_fit = ReportKind(FitReport, _answer, crop=False)
+render_fit = console.ReportKind(FitReport, _answer, crop=False)
 
 
 def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
     """A line for each model, or all of them as JSON."""
     if form == "json":
-        rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
-        return as_json(rows)
-    table = bare_table()
+        fields = ("name", "architecture", "parameters")
+        return console.as_json([{field: getattr(model, field) for field in fields} for model in models])
+    table = console.bare_table()
     for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
     for model in models:
         table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
-    console = TextConsole(width=width, color=False)
-    console.print(table)
-    return console.text
+    page = console.TextConsole(width=width, color=False)
+    page.print(table)
+    return page.text

@@ -52,11 +52,8 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
             lines.append(f"- {one.about}: {escape_markdown('; '.join(one.says))}.{meaning}")
         lines.append("")
     if subject.ask_next:
-        several = len(subject.ask_next) > 1
-        lines += [
-            "Please run the following and add the output:" if several else "Please run this and add the output:",
-            "",
-        ]
+        what = "the following" if len(subject.ask_next) > 1 else "this"
+        lines += [f"Please run {what} and add the output:", ""]
         for question in subject.ask_next:
             why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
             lines += [f"- {prose(why)}:", *commands([question.command], indent="  ")]
@@ -119,5 +116,5 @@ def prose(text: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """Text that stays text: no HTML, images or links, no mentions of people or issues by accident."""
-    text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split("\n"))
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
     return _MARKS.sub(r"\\\g<0>", text).replace("@", "@\u200b").replace("#", "#\u200b")

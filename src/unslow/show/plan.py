@@ -7,47 +7,38 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    bare_table,
-    command_text,
-    commands,
-    dim,
-    head,
-    indent_text,
-)
+from unslow.show import console
 from unslow.show.units import rate, size, span
-from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, SpeedShown
+from unslow.think.plan.report import OptionShown, PlanReport, SpeedShown
 
 _HEADS = {
-    "better": ("PLAN", GREEN),
-    "already_best": ("NOTHING TO GAIN", GREEN),
-    "impossible": ("NO PLAN", RED),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
+    "better": ("PLAN", console.GREEN),
+    "already_best": ("NOTHING TO GAIN", console.GREEN),
+    "impossible": ("NO PLAN", console.RED),
+    "cannot_tell": ("CAN'T TELL", console.YELLOW),
 }
-_OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)  # Where nothing runs that something could be gained of
+_OF_DEFAULTS = ("DEFAULTS ARE BEST", console.GREEN)  # Where nothing runs that something could be gained of
 
 
 def _answer(report: PlanReport, _width: int) -> RenderableType:
     fresh = report.verdict == "already_best" and not report.of_running
     word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
-    parts: list[RenderableType] = [head(word, f"{report.model} · {report.machine}", style), dim(_goal(report))]
+    title = console.head(word, f"{report.model} · {report.machine}", style)
+    parts: list[RenderableType] = [title, console.dim(_goal(report))]
     if report.reason:
-        parts += ["", indent_text(report.reason, "bold")]
+        parts += ["", console.indent_text(report.reason, "bold")]
     if report.hint:
-        parts += [dim(report.hint)]
-    best, now = recommended_option(report), report.current
+        parts += [console.dim(report.hint)]
+    best = None if report.recommended is None else report.options[report.recommended]
+    now = report.current
     if now and _stays(report):
-        parts += ["", Text(now.name, style="bold"), indent_text(_as_it_is(report, now))]
+        parts += ["", Text(now.name, style="bold"), console.indent_text(_as_it_is(report, now))]
         if now.commands and not report.of_running:
-            parts += ["", *map(command_text, now.commands)]
+            parts += ["", *map(console.command_text, now.commands)]
     elif best:
         parts += ["", *_recommendation_parts(report, best)]
     if report.options:
-        table = bare_table()
+        table = console.bare_table()
         table.add_column("", no_wrap=True)
         table.add_column("", overflow="fold", ratio=1)
         for name in _columns(report):
@@ -59,13 +50,8 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
         parts += ["", Text("Rejected", style="bold")]
         parts += [Padding(Text(r.what).append(f": {r.because}", "dim"), (0, 0, 0, 2)) for r in report.rejected]
     if report.notes:
-        parts += ["", *(dim(note) for note in report.notes)]
+        parts += ["", *(console.dim(note) for note in report.notes)]
     return Group(*parts)
-
-
-def recommended_option(report: PlanReport) -> OptionShown | None:
-    """The recommended option."""
-    return None if report.recommended is None else report.options[report.recommended]
 
 
 def _stays(report: PlanReport) -> bool:
@@ -89,7 +75,7 @@ def _goal(report: PlanReport) -> str:
 
 def _recommendation_parts(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
     yield Text(best.name, style="bold")
-    yield indent_text(_gain(report, best))
+    yield console.indent_text(_gain(report, best))
     if best.changes:
         yield ""
         table = Table.grid(padding=(0, 2))
@@ -98,15 +84,15 @@ def _recommendation_parts(report: PlanReport, best: OptionShown) -> Iterator[Ren
         table.add_column(style="dim")
         for change in best.changes:
             was = f" (was {_value(change.was)})" if change.was is not None else ""
-            table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
+            table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_value(change.value, change.knob)}{was}", change.why)
         yield table
     if best.commands:
         yield ""
-        yield from map(command_text, best.commands)
+        yield from map(console.command_text, best.commands)
     for cost in best.costs:
-        yield dim(f"costs: {cost}")
+        yield console.dim(f"costs: {cost}")
     if best.risk:
-        yield dim(f"risk: {best.risk}")
+        yield console.dim(f"risk: {best.risk}")
 
 
 def _speeds(speed: SpeedShown) -> str:
@@ -143,13 +129,9 @@ def _as_it_is(report: PlanReport, now: OptionShown) -> str:
     return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no other setting gains 5 %"
 
 
-def _new_value(change: ChangeShown) -> str:
-    return "all" if (change.knob, change.value) == ("gpu_layers", -1) else _value(change.value)
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "not set"
+def _value(value: object, knob: str = "") -> str:
+    if value is None or (knob, value) == ("gpu_layers", -1):
+        return "not set" if value is None else "all"
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:,}" if isinstance(value, int) else str(value)
@@ -192,14 +174,15 @@ def _markdown(report: PlanReport) -> Iterator[str]:
     yield f"# {report.model} on {report.machine}\n\n{_goal(report)}"
     if report.reason:
         yield f"\n**{report.reason}** {report.hint}"
-    best, now = recommended_option(report), report.current
+    best = None if report.recommended is None else report.options[report.recommended]
+    now = report.current
     if now and _stays(report):
         yield f"\n**{now.name}**: {_as_it_is(report, now)}\n"
-        yield from commands(() if report.of_running else now.commands)
+        yield from console.commands(() if report.of_running else now.commands)
     elif best:
         yield f"\n**{best.name}**: {_gain(report, best)}\n"
-        yield from (f"- {c.knob}: `{_new_value(c)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
-        yield from commands(best.commands)
+        yield from (f"- {c.knob}: `{_value(c.value, c.knob)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
+        yield from console.commands(best.commands)
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
     yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
@@ -211,4 +194,6 @@ def _markdown(report: PlanReport) -> Iterator[str]:
     yield from (f"\n{note}" for note in report.notes)
 
 
-render_plan = ReportKind(PlanReport, _answer, markdown=lambda report: "\n".join(_markdown(report)) + "\n", crop=False)
+render_plan = console.ReportKind(
+    PlanReport, _answer, markdown=lambda report: "\n".join([*_markdown(report), ""]), crop=False
+)

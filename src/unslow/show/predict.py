@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from unslow.show.console import YELLOW, ReportKind, dim, head, indent_text
+from unslow.show.console import ReportKind, dim, head, indent_text, verdict_head
 from unslow.show.units import count, rate, size, span
 from unslow.think.speed.report import ExplainShown, PlacementShown, PredictionReport, QuantShown, RateShown, SpeedShown
 
@@ -23,7 +23,7 @@ def _answer(report: PredictionReport, width: int) -> RenderableType:
     notes, what = [dim(note) for note in report.notes], f"{report.model.name} {report.model.quant}"
     if report.decode is None:
         hint = [indent_text(report.hint)] if report.hint else []
-        return Group(head("CAN'T TELL", f"{what}: {report.reason}", YELLOW), *hint, *notes)
+        return Group(verdict_head("cannot_tell", f"{what}: {report.reason}"), *hint, *notes)
     place = report.place
     where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
     title = head(f"{rate(report.decode.tokens_per_s.mid)} tok/s", f"{what} · {where}")
@@ -78,9 +78,8 @@ def _speeds(report: PredictionReport) -> Table:
     if batch > 1:
         grid.add_row("  per conversation", rate(decode.each_tokens_per_s), "tok/s", "")
     if ceiling := decode.ceiling_tokens_per_s:
-        grid.add_row(
-            "  ceiling", rate(ceiling), "tok/s", f"set by memory bandwidth ({speed.mid / ceiling:.0%} reached)"
-        )
+        reached = f"set by memory bandwidth ({speed.mid / ceiling:.0%} reached)"
+        grid.add_row("  ceiling", rate(ceiling), "tok/s", reached)
     if drafted:
         said = f"{_ends(drafted.tokens_per_s)}, x{drafted.speedup:.2f}: {drafted.accepted_per_step:.1f} tokens per step"
         accepted = f"{said} at {drafted.acceptance:.0%} acceptance"

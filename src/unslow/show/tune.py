@@ -6,36 +6,18 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    command_text,
-    dim,
-    head,
-    indent_text,
-    plain_table,
-    warning,
-)
+from unslow.show.console import ReportKind, command_text, dim, indent_text, plain_table, verdict_head, warning
 from unslow.show.units import rate, span
 from unslow.show.verify import interval, work_words
 from unslow.think.stats.tuning import TrialShown, TuneReport
 
-_HEADS = {
-    "faster": ("FASTER", GREEN),
-    "default_is_best": ("DEFAULT IS BEST", GREEN),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
-    "failed": ("FAILED", RED),
-}
 _LEAST_NAME = 20  # Columns for the names of settings, at 80 in all
 _ENDLESS = 1e6
 _NONE = "·"
 
 
 def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
-    word, style = _HEADS[report.verdict]
-    yield head(word, report.because, style)
+    yield verdict_head(report.verdict, report.because)
     yield dim(f"{report.model}, context {report.context:,}: {work_words(report.work)}")
     rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
     spent = f"{rounds} in {report.spent_s:.0f} s of {report.budget_s:.0f}"

@@ -11,9 +11,7 @@ from unslow.think.judge.pricing import UNEXPLAINED
 from unslow.think.report import BudgetPart, Finding, SubjectReport
 
 GIB, MIB, GB = 1024**3, 1024**2, 10**9
-
-_LONG_S = 600  # Ten minutes: from there on nobody counts seconds
-
+_LONG_S = 600  # From ten minutes on, seconds do not matter
 _NOTHING_S = 1e-9
 
 
@@ -53,10 +51,8 @@ def amount(metric: str, value: float) -> str:
     return span(value) if is_time(metric) else f"{rate(value)} tok/s"
 
 
-def fact_value(fact: str, value: str | float) -> str:
-    """A value in the unit that its name carries."""
-    if isinstance(value, bool | str):
-        return str(value)
+def _quantity(fact: str, value: float) -> str:
+    """A number in the unit that its name carries."""
     if fact.endswith("_bytes_per_s"):
         return f"{value / GB:.1f} GB/s"
     if fact.endswith("_bytes"):
@@ -77,20 +73,17 @@ def count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-_LABELS = {
+_LABELS = {  # Those that the words of their path do not say
     "runtime.name": "runtime",
-    "runtime.version": "version",
     "runtime.gpu_layers": "GPU layers",
     "runtime.gpu_layers_set": "GPU layers requested",
     "runtime.layers": "model layers",
     "runtime.vram_share": "share of the model in VRAM",
-    "runtime.context_length": "context length",
     "runtime.context_set": "context length requested",
     "runtime.kv_type_k": "KV cache type",
     "runtime.kv_type_v": "KV cache type of the values",
     "runtime.kv_usage": "KV cache usage",
     "runtime.kv_bytes": "KV cache size",
-    "runtime.slots": "slots",
     "runtime.ubatch": "micro-batch",
     "runtime.longest_sequence": "longest sequence so far (tokens)",
     "runtime.prompts_reprocessed": "prompts prefilled again",
@@ -100,18 +93,13 @@ _LABELS = {
     "runtime.available_bytes": "free VRAM",
     "runtime.asked_bytes": "VRAM requested",
     "runtime.deferred_requests": "queued requests",
-    "runtime.running_requests": "running requests",
-    "runtime.preemptions": "preemptions",
-    "runtime.tensor_overrides": "tensor overrides",
     "runtime.draft_acceptance": "draft acceptance rate",
     "runtime.buffers": "allocated buffers",
     "runtime.devices": "devices visible to the runtime",
     "runtime.warnings": "runtime warnings",
     "runtime.tensor_parallel": "tensor parallel GPUs",
-    "runtime.quantization": "quantization",
     "machine.gpus": "GPU",
     "machine.system.name": "operating system",
-    "machine.system.container": "container",
     "machine.cpu.model": "CPU",
     "machine.cpu.physical_cores": "cores",
     "machine.cpu.logical_cpus": "hardware threads",
@@ -123,12 +111,8 @@ _LABELS = {
     "machine.memory.swap_used_bytes": "swap in use",
     "machine.memory.pressure": "memory pressure",
     "model.name": "model",
-    "model.quant": "quant",
-    "model.parameters": "parameters",
-    "model.weights_bytes": "weights",
     "run.decode_tokens_per_s": "decode speed",
     "run.prefill_tokens_per_s": "prefill speed",
-    "run.time_to_first_token_s": "time to first token",
     "run.load_s": "load time",
     "run.queue_s": "queue time",
     "run.client_decode_tokens_per_s": "decode speed seen by the client",
@@ -137,7 +121,6 @@ _LABELS = {
     "run.waiting_for_cpu_s_per_token": "time its threads waited for a CPU",
     "run.cpu_throttled_fraction": "share of time throttled by the CPU quota",
     "run.completions": "measured requests",
-    "run.long_prompt": "long prompt",
     "run.depths": "decode speed by context depth",
     "run.at_once": "concurrent requests",
     "run.plain_sampling": "decode without samplers",
@@ -153,35 +136,20 @@ _LABELS = {
 }
 
 _OF_A_DEVICE = re.compile(r"(?:machine|runtime\.placement|run)\.(?:gpus|devices)\.(\d+)\.(\w+)")
-
 _PROCESS = re.compile(r"machine\.gpus\.processes\.\d+")
-
 _WORDS = {"free_bytes": "free memory", "busy": "utilization"}
-
 """Names of a device's facts that say too little by themselves."""
-
 _UNITS = re.compile(r"_(?:bytes|bytes_per_s|s|tokens_per_s|hz|w|c)$")
-
 _SHARES = ("_share", "_usage", "_fraction", "_acceptance", "_hit_rate", ".busy", "_pressure", "_busy")
-
 _LIST = re.compile(r"""\[(['"])(.*)\1\]""", re.DOTALL)
-
 _VARIABLES = re.compile(r"\{'.*'\}")
-
 _VARIABLE = re.compile(r"'(\w+)': '([^']*)'")
-
 _BETWEEN = re.compile(r"""(['"]), \1|['"], ['"]""")
-
 _OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
-
 _PHASE = {"token": "decode", "prompt_token": "prefill"}
-
 _LITTLE = 0.01  # Of the whole: a share that is not worth a figure
-
 _NOTHING = 1e-6
-
 """Of a phase: what takes less is not worth a line, such as what is left unexplained of a time that is explained."""
-
 _TITLES = {
     "decode": "Time per token: {time}",
     "prefill": "Time per prompt token: {time}",
@@ -225,7 +193,7 @@ def value_text(fact: str, value: str | float) -> str:
         return count(value)
     if fact.endswith("_hz"):
         return f"{value / 1e6:,.0f} MHz"
-    return fact_value(fact, value)
+    return _quantity(fact, value)
 
 
 def subject_title(subject: SubjectReport) -> str:

@@ -10,20 +10,7 @@ from rich.text import Text
 from unslow.facts.bench import DECODE, PREFILL
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import REQUEST, Side, Work
-from unslow.show.console import (
-    GREEN,
-    RED,
-    YELLOW,
-    ReportKind,
-    TextConsole,
-    dim,
-    head,
-    indent_text,
-    plain_table,
-    safe_json,
-    safe_text,
-    warning,
-)
+from unslow.show import console
 from unslow.show.units import amount, rate, span
 from unslow.think.stats.verification_report import (
     AnswersShown,
@@ -40,14 +27,6 @@ WAYS = {
     "in_turns": "both measured in alternation",
     "one_after_the_other": "each restarted for every round, in alternation",
     "apart": "measured at different times",
-}
-_HEADS = {
-    "faster": ("FASTER", GREEN),
-    "same": ("SAME", GREEN),
-    "slower": ("SLOWER", RED),
-    "answers_changed": ("ANSWERS CHANGED", RED),
-    "broken": ("BROKEN", RED),
-    "cannot_tell": ("CAN'T TELL", YELLOW),
 }
 _MARKDOWN_HEADS = {
     "faster": "The change makes it faster",
@@ -66,11 +45,10 @@ _CELL = str.maketrans({"|": "\\|", "\n": " "})
 
 
 def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
-    word, style = _HEADS[report.verdict]
-    yield head(word, report.because, style)
-    yield dim(f"{WAYS[report.way]}: {work_words(report.work)}")
+    yield console.verdict_head(report.verdict, report.because)
+    yield console.dim(f"{WAYS[report.way]}: {work_words(report.work)}")
     if report.took_s is not None:
-        yield dim(time_words(report))
+        yield console.dim(time_words(report))
     yield ""
     if report.figures:
         # The widest table that fits: rather narrow gaps than fewer columns, rather fewer columns than half a figure
@@ -87,16 +65,16 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
-        yield indent_text(said)
-    yield from map(dim, rest)
+        yield console.indent_text(said)
+    yield from map(console.dim, rest)
     if report.predicted:
-        yield indent_text(predicted_words(report.predicted))
+        yield console.indent_text(predicted_words(report.predicted))
     yield ""
-    yield dim(f"before: {report.before.what}")
-    yield dim(f"after:  {report.after.what}")
+    yield console.dim(f"before: {report.before.what}")
+    yield console.dim(f"after:  {report.after.what}")
     for change in report.changes:
-        yield indent_text(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
-    yield from map(warning, report.notes)
+        yield console.indent_text(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
+    yield from map(console.warning, report.notes)
 
 
 def _row(one: FigureShown) -> dict[str, RenderableType]:
@@ -113,7 +91,7 @@ def _row(one: FigureShown) -> dict[str, RenderableType]:
 
 def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], gap: int = 0) -> Table:
     names = [name for name in rows[0] if name not in left_out]
-    table = plain_table(*names)
+    table = console.plain_table(*names)
     if gap:
         table.padding = (0, gap, 0, 0)
     for row in rows:
@@ -174,11 +152,8 @@ def answer_lines(answers: AnswersShown) -> Iterator[str]:
         seen = answers.perplexity
         yield f"both choose the same token at {seen.same_choice:.0%} of {seen.places} positions of a given text"
     if answers.together is not None and answers.begin_alike is not None:
-        usual = (
-            ""
-            if answers.together_before is None
-            else f" ({answers.together_before:.0%} when the same server is asked twice)"
-        )
+        before = answers.together_before
+        usual = "" if before is None else f" ({before:.0%} when the same server is asked twice)"
         begin = f"{answers.begin_alike:.0%} of {answers.questions} answers begin the same"
         yield f"{begin}; they agree for {answers.together:.0%} of their words{usual}"
 
@@ -193,15 +168,13 @@ def predicted_words(predicted: PredictedShown) -> str:
 def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
     """What was kept of one server, to be held against another later."""
     if form == "json":
-        return safe_json(dump_stored(side).decode())
-    console = TextConsole(width=width, color=color)
-    console.print(Text(safe_text(f"{side.what}: {len(side.samples)} rounds saved to {path}"), style="bold"))
-    console.print(dim("make the change, restart the server, then run:"))
+        return console.safe_json(dump_stored(side).decode())
+    page = console.TextConsole(width=width, color=color)
+    page.print(Text(console.safe_text(f"{side.what}: {len(side.samples)} rounds saved to {path}"), style="bold"))
+    page.print(console.dim("make the change, restart the server, then run:"))
     line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
-    console.print(
-        Text(safe_text(line), style="dim"), soft_wrap=True
-    )  # one line, however long: it is there to be copied
-    return console.text
+    page.print(Text(console.safe_text(line), style="dim"), soft_wrap=True)  # one line, however long: it is to be copied
+    return page.text
 
 
-render_verify = ReportKind(VerifyReport, _parts, markdown=lambda report: "\n".join([*_markdown(report), ""]))
+render_verify = console.ReportKind(VerifyReport, _parts, markdown=lambda report: "\n".join([*_markdown(report), ""]))
