@@ -7,21 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from unslow.buy import rigs
 from unslow.buy.report import AskedShown, BuyerPrices, RigShown
-from unslow.buy.rigs import (
-    HERE,
-    UNFIT,
-    ModelRating,
-    Rig,
-    buyable_rigs,
-    find_work,
-    hardware_of,
-    is_card,
-    parse_rig,
-    rate_model,
-    rig_here,
-    rig_shown,
-)
 from unslow.catalog.devices import all_devices
 from unslow.catalog.prices import shop_price
 from unslow.catalog.quants import find_mix, mixes, split_quant
@@ -123,7 +110,7 @@ class Market(NamedTuple):
     found: FoundModel
     question: PredictRequest
     quants: tuple[str, ...]
-    have: Rig | None
+    have: rigs.Rig | None
     asked: AskedShown
 
     def offers(self, aim: Aim, progress: Progress) -> Iterator[OfferShown]:
@@ -134,21 +121,26 @@ class Market(NamedTuple):
                 progress.step(f"predicting {len(every)} offers", n / len(every))
             yield self.offer(rig, beside, aim)
 
-    def rigs(self) -> Iterator[tuple[Rig, Rig | None]]:
+    def rigs(self) -> Iterator[tuple[rigs.Rig, rigs.Rig | None]]:
         """What could be bought, alone or beside what is there."""
         if self.have:
             yield self.have, self.have
-        sold, names = list(buyable_rigs(all_devices())), [name.casefold().strip() for name in self.request.among]
+        sold, names = list(rigs.buyable_rigs(all_devices())), [name.casefold().strip() for name in self.request.among]
         makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
-        among = [parse_rig(name) for name in names if name not in makers]
+        among = [rigs.parse_rig(name) for name in names if name not in makers]
         for rig in sold:
             if names and rig.device.vendor.casefold() not in makers and not any(map(rig.is_one_of, among)):
                 continue
             yield rig, None
-            if self.have and rig.number == 1 and is_card(rig.device) and rig.device.vendor == self.have.device.vendor:
+            if (
+                self.have
+                and rig.number == 1
+                and rigs.is_card(rig.device)
+                and rig.device.vendor == self.have.device.vendor
+            ):
                 yield rig, self.have
 
-    def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
+    def offer(self, rig: rigs.Rig, beside: rigs.Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
         shown = self._best(rig, beside, aim, quants or self.quants)
         price = self.prices.of(rig.device, rig.label, smallest=rig.is_smallest)
@@ -164,26 +156,26 @@ class Market(NamedTuple):
             margin=None if aim.goal is None or shown.speed is None else shown.speed.each_tokens_per_s.low / aim.goal,
         )
 
-    def _best(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
+    def _best(self, rig: rigs.Rig, beside: rigs.Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
         """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
         hardware = self._hardware(rig, beside)
         if isinstance(hardware, Unknown):
             return self._rig_shown(rig, beside, quants[-1], hardware)
-        best: tuple[str, ModelRating | Unknown] = (quants[-1], UNFIT)
+        best: tuple[str, rigs.ModelRating | Unknown] = (quants[-1], rigs.UNFIT)
         for quant in quants:
-            answer = rate_model(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
-            if isinstance(answer, ModelRating):
+            answer = rigs.rate_model(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
+            if isinstance(answer, rigs.ModelRating):
                 best = quant, answer
                 if aim.goal is None or answer.speed.each_tokens_per_s.low >= aim.goal:
                     break
         return self._rig_shown(rig, beside, *best)
 
-    def _hardware(self, rig: Rig, beside: Rig | None) -> Hardware | Unknown:
+    def _hardware(self, rig: rigs.Rig, beside: rigs.Rig | None) -> Hardware | Unknown:
         if beside is None or beside is rig:
-            return hardware_of(rig, self.question)
+            return rigs.hardware_of(rig, self.question)
         if beside.device.name == rig.device.name:
-            return hardware_of(rig._replace(number=beside.number + 1), self.question)
-        new, old = hardware_of(rig, self.question), hardware_of(beside, self.question)
+            return rigs.hardware_of(rig._replace(number=beside.number + 1), self.question)
+        new, old = rigs.hardware_of(rig, self.question), rigs.hardware_of(beside, self.question)
         if isinstance(new, Unknown) or isinstance(old, Unknown):
             return new if isinstance(new, Unknown) else old
         slower = min(new, old, key=lambda hardware: hardware.device.memory_bytes_per_s)
@@ -196,8 +188,10 @@ class Market(NamedTuple):
         rooms = alike_rooms((*new.rooms, *old.rooms), largest_layer)
         return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
 
-    def _rig_shown(self, rig: Rig, beside: Rig | None, quant: str, answer: ModelRating | Unknown) -> RigShown:
-        shown = rig_shown(rig, self.prices, quant, answer)
+    def _rig_shown(
+        self, rig: rigs.Rig, beside: rigs.Rig | None, quant: str, answer: rigs.ModelRating | Unknown
+    ) -> RigShown:
+        shown = rigs.rig_shown(rig, self.prices, quant, answer)
         if beside is None:
             return shown
         if beside is rig:
@@ -225,9 +219,9 @@ class Market(NamedTuple):
 
 def market_of(system: System, request: ChooseRequest, prices: BuyerPrices) -> Market:
     """What is asked of the market."""
-    found, question, asked = find_work(system, request)
+    found, question, asked = rigs.find_work(system, request)
     name = request.have
-    have = rig_here(system) if name.casefold() in HERE else parse_rig(name) if name else None
+    have = rigs.rig_here(system) if name.casefold() in rigs.HERE else rigs.parse_rig(name) if name else None
     return Market(request, prices, found, question, quants_of(found, request), have, asked)
 
 

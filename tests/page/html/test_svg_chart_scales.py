@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.page.html.figure import Quantity, quantity, round_ticks, short_number, si_number, token_count
-from unslow.page.html.svg import MOST, Linear, Log, clamp, clock_ticks, decades, doublings, round_top, ticks
+from unslow.page.html.svg import MOST, Linear, Log, clamp, clock_ticks, powers, round_top, ticks
 
 finite = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -48,10 +48,10 @@ def test_time_ticks_use_clock_steps():
 
 
 def test_doublings_and_decades_are_powers_of_2_and_10():
-    assert doublings(512, 4096, 8) == (512, 1024, 2048, 4096)
-    assert doublings(512, 131072, 5) == (512, 2048, 8192, 32768, 131072)
-    assert decades(0.5, 2000, 9) == (1, 10, 100, 1000)
-    assert decades(1, 1e6, 3) == (1, 1000, 1e6)
+    assert powers(2, 512, 4096, 8) == (512, 1024, 2048, 4096)
+    assert powers(2, 512, 131072, 5) == (512, 2048, 8192, 32768, 131072)
+    assert powers(10, 0.5, 2000, 9) == (1, 10, 100, 1000)
+    assert powers(10, 1, 1e6, 3) == (1, 1000, 1e6)
 
 
 def test_clamp_gives_the_nearest_drawable_value():

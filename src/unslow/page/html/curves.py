@@ -5,35 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
-from unslow.page.html.figure import (
-    Key,
-    Quantity,
-    Table,
-    figure,
-    foot_axis,
-    margin,
-    quantity,
-    round_ticks,
-    side_axis,
-    token_count,
-)
+from unslow.page.html import figure, svg
 from unslow.page.html.markup import Markup
-from unslow.page.html.svg import (
-    FORMATS,
-    LINE,
-    Box,
-    Drawing,
-    LabelSpace,
-    Linear,
-    Log,
-    clamp,
-    doublings,
-    marker,
-    number,
-    polyline,
-    round_top,
-    width,
-)
 from unslow.page.view import CurvePoint, CurveView
 from unslow.show.units import amount
 
@@ -55,7 +28,7 @@ _STEP = 9.0  # Units between two spots of a line that words keep off
 class _Across:
     """A log scale; zero stands apart at the left."""
 
-    scale: Log
+    scale: svg.Log
     nothing: float
 
     def at(self, value: float) -> float:
@@ -64,23 +37,23 @@ class _Across:
 
 @dataclass(frozen=True, slots=True)
 class _Plot:
-    area: Box
+    area: svg.Box
     across: _Across
-    up: Linear
-    unit: Quantity
-    room: LabelSpace
+    up: svg.Linear
+    unit: figure.Quantity
+    room: svg.LabelSpace
 
 
 def render_curve(part: CurveView, number: int) -> Markup:
     """The verdict as a sentence, the curve, and its numbers."""
     title = _TITLES[part.axis]
     said = ": ".join(text for text in (part.verdict.replace("_", " "), part.because) if text) or title
-    points = sorted(part.points, key=lambda point: clamp(point.at))[:MOST_POINTS]
+    points = sorted(part.points, key=lambda point: svg.clamp(point.at))[:MOST_POINTS]
     columns = (FEET[part.axis], "measured", "measured interval", "predicted", "predicted interval", "note")
     when = f", measured {part.measured_at}" if part.measured_at else ""
     rows = [
         (
-            f"{clamp(point.at):,.0f}",
+            f"{svg.clamp(point.at):,.0f}",
             _ends(part.metric, point.measured),
             _ends(part.metric, point.low, point.high),
             _ends(part.metric, point.predicted),
@@ -92,38 +65,38 @@ def render_curve(part: CurveView, number: int) -> Markup:
     keys = []
     if any(p.measured is not None for p in points):
         whiskers = any(p.low is not None for p in points)
-        keys.append(Key(_line_sign("measured", "round"), "measured, with interval" if whiskers else "measured"))
+        keys.append(figure.Key(_line_sign("measured", "round"), "measured, with interval" if whiskers else "measured"))
     if any(p.predicted is not None for p in points):
-        keys.append(Key(_line_sign("predicted", "diamond"), "predicted"))
+        keys.append(figure.Key(_line_sign("predicted", "diamond"), "predicted"))
     if any(p.predicted_low is not None for p in points):
         sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
-        keys.append(Key(sign, "prediction interval"))
-    tables, draw = [Table(f"{title}{when}", columns, rows)], partial(draw_curve, part=part, points=points)
-    return figure(f"{part.axis}-{number}", title, said, draw, keys, tables, FORMATS[1:])
+        keys.append(figure.Key(sign, "prediction interval"))
+    tables, draw = [figure.Table(f"{title}{when}", columns, rows)], partial(draw_curve, part=part, points=points)
+    return figure.render_figure(f"{part.axis}-{number}", title, said, draw, keys, tables, svg.FORMATS[1:])
 
 
 def _line_sign(name: str, shape: str) -> Markup:
-    mark = f'<path d="{marker(12, 6, shape, 4)}" class="mark {name}"/>'
+    mark = f'<path d="{svg.marker(12, 6, shape, 4)}" class="mark {name}"/>'
     return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
 
 
 def _ends(metric: str, *ends: float | None) -> str:
-    return "-" if None in ends else " to ".join(amount(metric, clamp(end)) for end in ends if end is not None)
+    return "-" if None in ends else " to ".join(amount(metric, svg.clamp(end)) for end in ends if end is not None)
 
 
-def draw_curve(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
+def draw_curve(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoint]) -> None:
     """All of it, the words last, where nothing else is."""
     if not points:
-        drawing.words(0, LINE, "nothing measured or predicted", class_="quiet")
-        drawing.height = 2 * LINE
+        drawing.words(0, svg.LINE, "nothing measured or predicted", class_="quiet")
+        drawing.height = 2 * svg.LINE
         return
     plot = _plot(drawing, part, points)
     _band(drawing, plot, points)
     if part.knee is not None and part.knee > 0:
-        x = plot.across.at(clamp(part.knee))
+        x = plot.across.at(svg.clamp(part.knee))
         drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
-        plot.room.take(Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
-        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(clamp(part.knee))}", "middle", "strong")
+        plot.room.take(svg.Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
+        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(svg.clamp(part.knee))}", "middle", "strong")
     _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
@@ -133,9 +106,9 @@ def draw_curve(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) 
         for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
             if value is not None:
                 y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
-                said = f"{where}: {amount(part.metric, clamp(value))} {name}{note}"
-                drawing.path(marker(x, y, shape, 4.5), f"mark {name}", said)
-                plot.room.take(Box(x - 5, y - 5, x + 5, y + 5))
+                said = f"{where}: {amount(part.metric, svg.clamp(value))} {name}{note}"
+                drawing.path(svg.marker(x, y, shape, 4.5), f"mark {name}", said)
+                plot.room.take(svg.Box(x - 5, y - 5, x + 5, y + 5))
     # Numbers where there is room: of all that was measured, and of the ends of the prediction
     predicted = [(point, point.predicted) for point in points if point.predicted is not None]
     measured = [(point, point.measured) for point in points if point.measured is not None]
@@ -145,37 +118,37 @@ def draw_curve(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) 
         _value(drawing, plot, CurvePoint(at=point.at), value, "quiet" if measured else "value")
 
 
-def _plot(drawing: Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
+def _plot(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoint]) -> _Plot:
     ends = [(p.measured, p.low, p.high, p.predicted, p.predicted_low, p.predicted_high) for p in points]
-    most = max((clamp(value) for values in ends for value in values if value is not None), default=0.0)
-    unit = quantity(part.metric, most)
-    end = round_top(most * 1.02 / unit.by, 5) * unit.by
-    steps = round_ticks(0, end, 5, unit)
-    left = margin(unit.number(step) for step in steps)
-    head = LINE + (20 if part.knee else 8)
-    area = Box(left, head, drawing.format.width - 14, head + (200 if drawing.format.is_narrow else 250))
-    up = Linear(0, end, area.bottom, area.top)
-    drawing.words(0, LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
-    side_axis(drawing, area, up.at, steps, unit.number)
-    above = [max(clamp(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
+    most = max((svg.clamp(value) for values in ends for value in values if value is not None), default=0.0)
+    unit = figure.quantity(part.metric, most)
+    end = svg.round_top(most * 1.02 / unit.by, 5) * unit.by
+    steps = figure.round_ticks(0, end, 5, unit)
+    left = figure.margin(unit.number(step) for step in steps)
+    head = svg.LINE + (20 if part.knee else 8)
+    area = svg.Box(left, head, drawing.format.width - 14, head + (200 if drawing.format.is_narrow else 250))
+    up = svg.Linear(0, end, area.bottom, area.top)
+    drawing.words(0, svg.LINE - 2, _METRICS.get(part.metric, part.metric.replace("_", " ")), class_="quiet")
+    figure.side_axis(drawing, area, up.at, steps, unit.number)
+    above = [max(svg.clamp(at), _SMALLEST) for at in (*(p.at for p in points), part.knee or 0) if at > 0] or [1.0]
     least, greatest = min(above), max(above)
     if greatest < least * 2:  # a single place stands in the middle
         least, greatest = least / 2, greatest * 2
     has_nothing = any(point.at <= 0 for point in points)
-    scale = Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
-    across, places = _Across(scale, area.left + 12), doublings(least * 0.93, greatest * 1.07, drawing.format.ticks)
+    scale = svg.Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
+    across, places = _Across(scale, area.left + 12), svg.powers(2, least * 0.93, greatest * 1.07, drawing.format.ticks)
     places = (0.0, *places) if has_nothing else places
-    drawing.height = foot_axis(drawing, area, across.at, places, place_words(part.axis), FEET[part.axis])
-    room = LabelSpace(Box(area.left + 1, LINE, drawing.format.width, area.bottom - 2))
+    drawing.height = figure.foot_axis(drawing, area, across.at, places, place_words(part.axis), FEET[part.axis])
+    room = svg.LabelSpace(svg.Box(area.left + 1, svg.LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
 
 
 def place_words(axis: str) -> Callable[[float], str]:
     """How a place on the axis is written."""
-    return token_count if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return figure.token_count if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
-def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
+def _band(drawing: svg.Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
     ends = [
         (plot.across.at(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
         for p in points
@@ -183,38 +156,38 @@ def _band(drawing: Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
     ]
     if len(ends) == 1:
         x, low, high = ends[0]
-        drawing.box(Box(x - 6, min(low, high), x + 6, max(low, high)), "band")
+        drawing.box(svg.Box(x - 6, min(low, high), x + 6, max(low, high)), "band")
     elif ends:
         way = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in reversed(ends)]
-        drawing.path("M" + "L".join(f"{number(x)},{number(y)}" for x, y in way) + "Z", "band")
+        drawing.path("M" + "L".join(f"{svg.number(x)},{svg.number(y)}" for x, y in way) + "Z", "band")
 
 
-def _line(drawing: Drawing, plot: _Plot, name: str, values: Sequence[tuple[float, float | None]]) -> None:
+def _line(drawing: svg.Drawing, plot: _Plot, name: str, values: Sequence[tuple[float, float | None]]) -> None:
     there = [(plot.across.at(at), plot.up.at(value)) for at, value in values if value is not None]
     if there:
-        drawing.path(polyline(there), f"line {name}")
+        drawing.path(svg.polyline(there), f"line {name}")
     for (x, y), (end_x, end_y) in pairwise(there):
         steps = max(1, round((abs(end_x - x) + abs(end_y - y)) / _STEP))
         for step in range(steps + 1):
             at_x, at_y = x + (end_x - x) * step / steps, y + (end_y - y) * step / steps
-            plot.room.take(Box(at_x - 2, at_y - 2, at_x + 2, at_y + 2))
+            plot.room.take(svg.Box(at_x - 2, at_y - 2, at_x + 2, at_y + 2))
 
 
-def _whisker(drawing: Drawing, plot: _Plot, point: CurvePoint) -> None:
+def _whisker(drawing: svg.Drawing, plot: _Plot, point: CurvePoint) -> None:
     if point.low is None or point.high is None:
         return
     x, low, high = plot.across.at(point.at), plot.up.at(point.low), plot.up.at(point.high)
-    caps = "".join(f"M{number(x - 4)},{number(y)}L{number(x + 4)},{number(y)}" for y in (low, high))
-    drawing.path(f"M{number(x)},{number(low)}L{number(x)},{number(high)}{caps}", "whisker")
-    plot.room.take(Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
+    caps = "".join(f"M{svg.number(x - 4)},{svg.number(y)}L{svg.number(x + 4)},{svg.number(y)}" for y in (low, high))
+    drawing.path(f"M{svg.number(x)},{svg.number(low)}L{svg.number(x)},{svg.number(high)}{caps}", "whisker")
+    plot.room.take(svg.Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
 
 
-def _value(drawing: Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
+def _value(drawing: svg.Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
     """The number above, below or beside the point: the nearest free place."""
     said, x = plot.unit.number(value), plot.across.at(point.at)
-    wide = width(said, bold=True) + 2
+    wide = svg.width(said, bold=True) + 2
     ends = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
-    rows = [row for far in (4, 9, 15, 22) for row in (min(ends) - far - LINE, max(ends) + far)]
+    rows = [row for far in (4, 9, 15, 22) for row in (min(ends) - far - svg.LINE, max(ends) + far)]
     lefts = (x - wide / 2, x + 5, x - 5 - wide)
-    if spot := plot.room.first_free(Box(left, row, left + wide, row + LINE) for left in lefts for row in rows):
+    if spot := plot.room.first_free(svg.Box(left, row, left + wide, row + svg.LINE) for left in lefts for row in rows):
         drawing.words((spot.left + spot.right) / 2, spot.bottom - 3, said, "middle", class_)

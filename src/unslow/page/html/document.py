@@ -12,34 +12,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.errors import UserError
+from unslow.page.html import diagnosis, markup
 from unslow.page.html.curves import render_curve
-from unslow.page.html.diagnosis import (
-    checklist,
-    contradictions,
-    findings,
-    render_verdict,
-    ruled_out_causes,
-    text_facts,
-    undetermined_causes,
-)
-from unslow.page.html.markup import (
-    MASKED,
-    NO_BUTTONS,
-    NOTHING,
-    VERDICTS,
-    Markup,
-    Offer,
-    badge,
-    button_words,
-    buttons_of,
-    command,
-    join_markup,
-    run_bar,
-    run_buttons,
-    sentence,
-    tag,
-    text,
-)
+from unslow.page.html.markup import NOTHING, Markup, join_markup, sentence, tag, text
 from unslow.page.html.memory import render_answer, render_memory
 from unslow.page.html.roofline import render_roofline
 from unslow.page.html.speed import budgets, render_change, speeds
@@ -53,12 +28,14 @@ from unslow.think.judge.findings import FIRST_TOKEN
 from unslow.think.report import Report, SubjectReport
 
 _POLICY = (
-    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
+    "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
+_ASSETS = files("unslow.page.html") / "assets"
 _CHARTS = ("roofline", "depth", "users")  # Small enough for three in a row
 _BEFORE_CHARTS = ("speed", "findings", "budget", "memory", "timeline")
 _PLACES = {"memory_bytes": "RAM", "physical_cores": "cores", "ram_read_bytes_per_s": "RAM bandwidth"}
+_NOT_MASKED = "It may contain names, paths and addresses from this machine: check it before sharing."
 _COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
 
 
@@ -83,7 +60,7 @@ class ShownSubject(NamedTuple):
     report: SubjectReport
     view: SubjectView
     number: int
-    buttons: Mapping[str, str] = NO_BUTTONS  # What the page can start, and what each button says; a file has none
+    buttons: Mapping[str, str] = markup.NO_BUTTONS  # What the page can start, and what each button says
 
 
 class Panel(NamedTuple):
@@ -100,26 +77,25 @@ def document(
     *,
     serving: Serving | None = None,
     title: str = "",
-    offers: Sequence[Offer] = (),
+    offers: Sequence[markup.Offer] = (),
     tabs: tuple[Tab, ...] = (),
 ) -> str:
     """The whole page: that of a server, or without `serving` a file that asks nobody."""
     view = clean_report(view)
     subjects = [_shown_subject(view, number) for number in range(len(view.report.subjects))]
-    if serving:
-        alone = len(subjects) == 1
-        subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
-    else:
-        subjects = [_drop_unanswered_sliders(shown) for shown in subjects]
+    for number, shown in enumerate(subjects):
+        memory = shown.view.memory
+        if serving:
+            buttons = markup.buttons_of(offers, number, alone=len(subjects) == 1)
+            subjects[number] = shown._replace(buttons=buttons)
+        elif memory and not memory.ready:  # nobody would answer its sliders
+            memory = msgspec.structs.replace(memory, sliders=())
+            subjects[number] = shown._replace(view=msgspec.structs.replace(shown.view, memory=memory))
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
     if not subjects:
-        parts += [tag("p", "Nothing found to diagnose.", class_="empty"), run_buttons(offers, 0)]
-    masked = (
-        MASKED
-        if view.masked
-        else "It may contain names, paths and addresses from this machine: check it before sharing."
-    )
-    foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))
+        parts += [tag("p", "Nothing found to diagnose.", class_="empty"), markup.run_buttons(offers, 0)]
+    privacy = markup.MASKED if view.masked else _NOT_MASKED
+    foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {privacy}"))
     facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
     day, _, clock = view.taken_at.partition("T")
     moment = f"{day} {clock[:5]}{' UTC' if clock.endswith(('+00:00', 'Z')) else ''}" if clock else day
@@ -128,16 +104,16 @@ def document(
     return frame_page(name, join_markup([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
-def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
+def panel(view: View, number: int, name: str, offers: Sequence[markup.Offer] = ()) -> Markup:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
     if not 0 <= number < len(view.report.subjects):
         raise UserError(f"no subject {number}", f"there are {len(view.report.subjects)}, numbered from 0")
     if name not in PANEL_NAMES:
         raise UserError(f"no panel {name[:60]!r}", f"panels: {', '.join(PANEL_NAMES)}")
     report, drawn, *_ = _shown_subject(view, number)
-    buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
+    buttons = markup.buttons_of(offers, number, alone=len(view.report.subjects) == 1)
     shown = ShownSubject(clean_report(report), clean_report(drawn), number, buttons)
-    return render_verdict(shown.report, number, buttons) if name == "verdict" else section(shown, name)
+    return diagnosis.render_verdict(shown.report, number, buttons) if name == "verdict" else section(shown, name)
 
 
 def render_html(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (one signature for all)
@@ -148,12 +124,9 @@ def render_html(report: Report, *, width: int, color: bool, everything: bool) ->
         rows = (decode, speed_row(subject, PREFILL), speed_row(subject, FIRST_TOKEN))
         told = tuple(row for row in rows if row.measured is not None or row.achievable)
         subjects.append(SubjectView(number=number, speeds=told))
-    return document(
-        View(
-            unslow_version=report.unslow_version, machine=report.machine, report=report, subjects=tuple(subjects),
-            masked=False,
-        )
-    )  # fmt: skip
+    version, machine = report.unslow_version, report.machine
+    view = View(unslow_version=version, machine=machine, report=report, subjects=tuple(subjects), masked=False)
+    return document(view)
 
 
 def _shown_subject(view: View, number: int) -> ShownSubject:
@@ -184,14 +157,15 @@ def _switch(subjects: list[ShownSubject]) -> Markup:
         report = shown.report
         speed = report.measured.get("decode_tokens_per_s")
         measured = f" · {rate(speed)} tok/s" if speed is not None else ""
-        words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
+        sign = markup.badge(markup.VERDICTS[report.verdict])
+        words = (sign, " ", tag("b", report.model), f" {report.runtime}{measured}")
         place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
         where = tag("span", f" {place}", class_="quiet") if place else NOTHING
         items.append(tag("li", tag("a", *words, where, href=f"#verdict-{shown.number}")))
     return tag("nav", tag("ol", *items), aria_label="Subjects", class_="switch")
 
 
-def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
+def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[markup.Offer]) -> Markup:
     made, links = {name: section(shown, name) for name in _PANELS}, []
     for name, html in made.items():
         is_empty = html.endswith(" hidden></section>")
@@ -201,21 +175,13 @@ def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[Offe
     charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
     return tag(
         "article",
-        render_verdict(shown.report, shown.number, shown.buttons),
+        diagnosis.render_verdict(shown.report, shown.number, shown.buttons),
         tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
-        tag("div", run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
+        tag("div", markup.run_buttons(offers, shown.number), *before, charts, *made.values(), class_="panels"),
         NOTHING if serving else _ready_answers(shown),
         aria_labelledby=f"verdict-{shown.number}-title",
         data_subject=shown.number,
     )
-
-
-def _drop_unanswered_sliders(shown: ShownSubject) -> ShownSubject:
-    memory = shown.view.memory
-    if memory is None or memory.ready:
-        return shown
-    bare = msgspec.structs.replace(memory, sliders=())
-    return shown._replace(view=msgspec.structs.replace(shown.view, memory=bare))
 
 
 def _ready_answers(shown: ShownSubject) -> Markup:
@@ -259,9 +225,9 @@ def _missing(shown: ShownSubject) -> Markup:
     for why, found in reasons.items():
         lines = [tag("p", tag("b", f"{', '.join(title for title, _ in found)}: "), text(f"{why}."))]
         for way in filter(None, dict.fromkeys(how for _, how in found)):
-            button = button_words(way, shown.buttons)
+            button = markup.button_words(way, shown.buttons)
             is_command = not button and _COMMAND.fullmatch(way)
-            lines.append(command(way) if is_command else tag("p", "How to get it: ", button or text(way)))
+            lines.append(markup.command(way) if is_command else tag("p", "How to get it: ", button or text(way)))
         parts.append(tag("div", *lines, class_="not-there"))
     return join_markup(parts)
 
@@ -295,7 +261,7 @@ def _notes(shown: ShownSubject) -> Markup:
 
 _PANELS = {
     "speed": Panel("Speed", "Speed", _view_content("speeds", lambda rows, _: speeds(rows)), wide=True),
-    "findings": Panel("Causes", "Causes", lambda shown: findings(shown.report)),
+    "findings": Panel("Causes", "Causes", lambda shown: diagnosis.findings(shown.report)),
     "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
     "memory": Panel("Memory", "Memory", _view_content("memory", render_memory), wide=True),
     "timeline": Panel("Timeline", "Timeline", _view_content("timeline", render_timeline), wide=True),
@@ -305,12 +271,12 @@ _PANELS = {
     "change": Panel("Before and after", "Before and after", _view_content("change", render_change), wide=True),
     "missing": Panel("Not available", "Not available", _missing, wide=True),
     "contradictions": Panel(
-        "Contradictions", "Contradictions", _report_content("contradictions", contradictions), wide=True
+        "Contradictions", "Contradictions", _report_content("contradictions", diagnosis.contradictions), wide=True
     ),
-    "checklist": Panel("Checklist", "Checklist", _report_content("checklist", checklist)),
-    "untold": Panel("Undetermined", "Undetermined", lambda shown: undetermined_causes(shown.report, shown.buttons)),
-    "understood": Panel("What the text says", "Text", _report_content("known", text_facts)),
-    "ruled_out": Panel("Ruled out", "Ruled out", _report_content("ruled_out", ruled_out_causes)),
+    "checklist": Panel("Checklist", "Checklist", _report_content("checklist", diagnosis.checklist)),
+    "untold": Panel("Undetermined", "Undetermined", lambda s: diagnosis.undetermined_causes(s.report, s.buttons)),
+    "understood": Panel("What the text says", "Text", _report_content("known", diagnosis.text_facts)),
+    "ruled_out": Panel("Ruled out", "Ruled out", _report_content("ruled_out", diagnosis.ruled_out_causes)),
     "notes": Panel("Notes", "Notes", _notes),
 }
 PANEL_NAMES = ("verdict", *_PANELS)
@@ -333,7 +299,7 @@ def frame_page(
         tag("a", "Skip to content", class_="skip", href="#main"),
         header,
         tag("main", content, id="main", tabindex="-1"),
-        run_bar() if serving else NOTHING,
+        markup.run_bar() if serving else NOTHING,
         tag("p", "", id="said", class_="for-ears", role="status", aria_live="polite"),
         patterns,
     )
@@ -342,7 +308,8 @@ def frame_page(
 
 def _head(title: str, serving: Serving | None) -> Markup:
     nonce = serving.nonce if serving else None
-    policy = _POLICY.format(script=_hash(script()), style=_hash(style()))
+    hashes = (b64encode(sha256(content.encode()).digest()).decode() for content in (script(), style()))
+    policy = _POLICY.format(*hashes)
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -361,18 +328,10 @@ def _head(title: str, serving: Serving | None) -> Markup:
 @cache
 def style() -> str:
     """The style sheet, that of the charts included."""
-    return "\n".join(_asset(name) for name in ("style.css", "charts.css"))
+    return "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in ("style.css", "charts.css"))
 
 
 @cache
 def script() -> str:
     """The script."""
-    return _asset("page.js")
-
-
-def _hash(content: str) -> str:
-    return b64encode(sha256(content.encode()).digest()).decode()
-
-
-def _asset(name: str) -> str:
-    return (files("unslow.page.html") / "assets" / name).read_text(encoding="utf-8")
+    return (_ASSETS / "page.js").read_text(encoding="utf-8")

@@ -58,7 +58,7 @@ class Quantity:
         return f"{self.number(value)} {self.unit}".strip()
 
 
-def figure(
+def render_figure(
     name: str,
     title: str,
     said: str,

@@ -68,10 +68,8 @@ def sliders(shown: Sequence[Slider], number: int) -> Markup:
 
 def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
     """What a slider's answer replaces: the verdict, the speed, the bars and the command."""
-    name = f"memory-{number}"
-    said = safe_text(what_if.summary) or _SIGNS[what_if.verdict].word
-    sign = _SIGNS[what_if.verdict]
-    words = safe_text(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
+    name, sign, summary = f"memory-{number}", _SIGNS[what_if.verdict], safe_text(what_if.summary)
+    said, words = summary or sign.word, summary.removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
     speeds = []
     for what, speed in (("Decode", what_if.decode_tokens_per_s), ("Prefill", what_if.prefill_tokens_per_s)):
         if speed:
@@ -168,7 +166,8 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
     room = LabelSpace(Box(0, top, drawing.format.width, top + 2 * LINE + 2))
     left_over = []
     for part, area in sorted(drawn, key=lambda one: (one[0].kind != "lacking", -one[0].bytes)):
-        said, amount = fit_text(_short(part), max(area.right - area.left, 130)), part_size(part)
+        name, amount = _SHORT.get(part.kind) or part_words(part), part_size(part)
+        said = fit_text(name, max(area.right - area.left, 130))
         half = max(width(said), width(amount)) / 2 + 3
         # Below the middle of the part, or so little beside it that it still stands below the part
         middle = max(half, min(drawing.format.width - half, (area.left + area.right) / 2))
@@ -179,16 +178,12 @@ def _labels(drawing: Drawing, drawn: Sequence[tuple[MemoryPart, Box]], top: floa
             drawing.words(middle, top + LINE - 2, said, "middle")
             drawing.words(middle, top + 2 * LINE - 3, amount, "middle", "quiet")
         else:
-            left_over.append((area.left, f"{_short(part)} {amount}"))
+            left_over.append((area.left, f"{name} {amount}"))
     foot = top + 2 * LINE if drawn else top
     lines = wrap_pieces([said for _, said in sorted(left_over)], drawing.format.width - 40)
     for place, said in enumerate(lines, start=1):
         drawing.words(_EDGE, foot + place * LINE - 1, f"{'also ' if place == 1 else ''}{said}", class_="quiet")
     return foot + len(lines) * LINE
-
-
-def _short(part: MemoryPart) -> str:
-    return _SHORT.get(part.kind) or part_words(part)
 
 
 def part_words(part: MemoryPart) -> str:

@@ -57,10 +57,6 @@ class Box:
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
-    def is_within(self, other: "Box") -> bool:
-        is_across = other.left <= self.left and self.right <= other.right
-        return is_across and other.top <= self.top and self.bottom <= other.bottom
-
 
 @dataclass(slots=True)
 class Drawing:
@@ -167,7 +163,9 @@ class LabelSpace:
         self.taken.append(box)
 
     def is_free(self, box: Box) -> bool:
-        return box.is_within(self.whole) and not any(box.meets(other) for other in self.taken)
+        is_across = self.whole.left <= box.left and box.right <= self.whole.right
+        is_within = is_across and self.whole.top <= box.top and box.bottom <= self.whole.bottom
+        return is_within and not any(box.meets(other) for other in self.taken)
 
     def first_free(self, places: Iterable[Box]) -> Box | None:
         """The first of these that is free, which is then taken."""
@@ -302,16 +300,9 @@ def round_top(high: float, most: int) -> float:
     return ceil(high / by - 1e-9) * by
 
 
-def decades(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Powers of ten from low to high, every second or third where they are many."""
-    return tuple(10.0**power for power in _powers(log10(low), log10(high), most))
-
-
-def doublings(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Powers of two from low to high, every second or fourth where they are many."""
-    return tuple(2.0**power for power in _powers(log2(low), log2(high), most))
-
-
-def _powers(low: float, high: float, most: int) -> range:
-    first, last = ceil(low - 1e-9), floor(high + 1e-9)
-    return range(first, last + 1, max(1, ceil((last - first + 1) / max(1, most))))
+def powers(base: Literal[2, 10], low: float, high: float, most: int) -> tuple[float, ...]:
+    """Powers of the base from low to high, every second or later one where they are many."""
+    log = {2: log2, 10: log10}[base]
+    first, last = ceil(log(low) - 1e-9), floor(log(high) + 1e-9)
+    step = max(1, ceil((last - first + 1) / max(1, most)))
+    return tuple(float(base) ** power for power in range(first, last + 1, step))

@@ -6,35 +6,8 @@ from functools import partial
 from math import isfinite
 from statistics import median
 
-from unslow.page.html.figure import (
-    Key,
-    Quantity,
-    Table,
-    figure,
-    foot_axis,
-    quantity,
-    round_ticks,
-    short_number,
-    side_axis,
-)
+from unslow.page.html import figure, svg
 from unslow.page.html.markup import Markup
-from unslow.page.html.svg import (
-    BOLD_WORDS,
-    LEAST,
-    LINE,
-    MOST,
-    Box,
-    Drawing,
-    LabelSpace,
-    Linear,
-    clamp,
-    clock_ticks,
-    fit_text,
-    hatch,
-    number,
-    width,
-    wrap_pieces,
-)
 from unslow.page.view import PhaseSpan, ThrottleMark, TimelineView, Track
 from unslow.show.units import label as label_of
 from unslow.show.units import span
@@ -84,13 +57,9 @@ class Row:
     low: float
     high: float
     limit: float | None
-    unit: Quantity
+    unit: figure.Quantity
     odd: frozenset[int]
     """Which of many devices differ from the others, by place."""
-
-    @property
-    def is_tall(self) -> bool:
-        return self.name in _TALL
 
     @property
     def are_few(self) -> bool:
@@ -105,58 +74,60 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
         for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
     ]
     marks = [
-        (mark.device, mark.reason.replace("_", " "), span(clamp(mark.start_s)), span(clamp(mark.end_s)),
+        (mark.device, mark.reason.replace("_", " "), span(svg.clamp(mark.start_s)), span(svg.clamp(mark.end_s)),
          "yes" if mark.harmful else "no")
         for mark in part.marks
     ]  # fmt: skip
     columns = ("Quantity", "Device", "Min", "Mean", "Max", "Limit")
     tables = [
-        Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
-        Table("Phases", ("Phase", "Total", "Count"), phases),
-        Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
+        figure.Table("Over the whole run", columns, [*map(_track_row, part.tracks)]),
+        figure.Table("Phases", ("Phase", "Total", "Count"), phases),
+        figure.Table("Reasons for low clocks", ("Device", "Reason", "From", "To", "Costs speed"), marks),
     ]
     draw = partial(_draw, part=part, rows=rows)
     few = max((row.lines for row in rows if row.are_few), key=len, default=())
     signs = [Markup(f'<path d="M0,6L24,6" class="line series-{place + 1}"/>') for place in range(len(few))]
-    keys = [Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
+    keys = [figure.Key(sign, line.device) for sign, line in zip(signs, few, strict=True)] if len(few) > 1 else []
     if any(track.limit for track in part.tracks):
-        keys.append(Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "limit"))
+        keys.append(figure.Key(Markup('<path d="M0,6L24,6" class="limit"/>'), "limit"))
     for harmful, words in ((True, "throttled, costs speed"), (False, "low clocks at no cost")):
         if any(mark.harmful == harmful for mark in part.marks):
             name = "harmful" if harmful else "harmless"
             lines = f'<path d="M0,12L12,0M6,12L18,0M12,12L24,0" class="hatch-{name}"/>'
             sign = f'<rect x="0" y="0" width="24" height="12" class="throttle {name}"/>{lines}'
-            keys.append(Key(Markup(sign), words))
-    return figure(f"timeline-{number}", "Devices over time", part.summary, draw, keys, tables)
+            keys.append(figure.Key(Markup(sign), words))
+    return figure.render_figure(f"timeline-{number}", "Devices over time", part.summary, draw, keys, tables)
 
 
 def _track_row(track: Track) -> tuple[str, ...]:
     words, line = track.label or label_of(track.name), track_line(track)
     if line is None:
         return words, track.device, "-", "-", "-", "-"
-    unit = quantity(track.name, max(line.high, clamp(track.limit or 0)))
+    unit = figure.quantity(track.name, max(line.high, svg.clamp(track.limit or 0)))
     limit = "-" if track.limit is None else unit.with_unit(track.limit)
     return words, track.device, *(unit.with_unit(value) for value in (line.low, line.mean, line.high)), limit
 
 
-def _draw(drawing: Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
-    ends = [clamp(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
+def _draw(drawing: svg.Drawing, part: TimelineView, rows: Sequence[Row]) -> None:
+    ends = [svg.clamp(s) for s in (*part.times_s, *(s.end_s for s in part.spans), *(m.end_s for m in part.marks))]
     end_s = max(ends, default=0.0)
     if end_s <= 0:
-        drawing.words(0, LINE, "no samples", class_="quiet")
-        drawing.height = 2 * LINE
+        drawing.words(0, svg.LINE, "no samples", class_="quiet")
+        drawing.height = 2 * svg.LINE
         return
-    hatch(drawing, "harmful", "hatch-harmful", 5)
-    hatch(drawing, "harmless", "hatch-harmless", 8)
-    time = Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
+    svg.hatch(drawing, "harmful", "hatch-harmful", 5)
+    svg.hatch(drawing, "harmless", "hatch-harmless", 8)
+    time = svg.Linear(0, end_s, _LEFT[drawing.format.name], drawing.format.width - _RIGHT[drawing.format.name])
     behind = len(drawing.parts)
     draw_lanes(drawing, time, part)
     draw_rows(drawing, time, part, rows)
     # The axis at the foot; its lines run through all rows, behind what is drawn already
     by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
-    area, marks = Box(time.start, 0, time.end, drawing.height), clock_ticks(end_s, drawing.format.ticks)
+    area, marks = svg.Box(time.start, 0, time.end, drawing.height), svg.clock_ticks(end_s, drawing.format.ticks)
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
-    drawing.height = foot_axis(drawing, area, time.at, marks, lambda tick: short_number(tick / by), f"time, {unit}")
+    drawing.height = figure.foot_axis(
+        drawing, area, time.at, marks, lambda tick: figure.short_number(tick / by), f"time, {unit}"
+    )
     drawing.parts += drawn
 
 
@@ -173,9 +144,9 @@ def rows_of(tracks: Sequence[Track]) -> list[Row]:
 def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
     lines = tuple(line for _, line in found)
     low, high = min(line.low for line in lines), max(line.high for line in lines)
-    limits = [clamp(line.limit) for line in lines if line.limit is not None and 0 < line.limit <= _FAR * max(high, 0.0)]
-    limit = max(limits, default=None)
-    unit = quantity(name, max(high, limit or 0.0))
+    limits = (line.limit for line in lines if line.limit is not None)
+    limit = max((svg.clamp(one) for one in limits if 0 < one <= _FAR * max(high, 0.0)), default=None)
+    unit = figure.quantity(name, max(high, limit or 0.0))
     foot, head = _ends(unit, low, high, limit)
     odd = set()
     if len(lines) > SEVERAL:
@@ -187,7 +158,7 @@ def _row(name: str, found: Sequence[tuple[Track, Line]]) -> Row:
     return Row(name, label, lines, foot, head, None if unit.unit == "%" else limit, unit, frozenset(odd))
 
 
-def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple[float, float]:
+def _ends(unit: figure.Quantity, low: float, high: float, limit: float | None) -> tuple[float, float]:
     most = max(high, limit or 0.0)
     if unit.unit == "%" and most <= 1:
         return min(0.0, low), 1.0
@@ -196,7 +167,7 @@ def _ends(unit: Quantity, low: float, high: float, limit: float | None) -> tuple
         return foot, foot + max(most - foot + 3, _DEGREES, abs(foot) * _SAME)
     foot = min(0.0, low)
     high_end = foot + (most - foot) * _ROOM
-    return foot, high_end if high_end - foot > abs(foot) * _SAME + LEAST else foot + max(1.0, abs(foot))
+    return foot, high_end if high_end - foot > abs(foot) * _SAME + svg.LEAST else foot + max(1.0, abs(foot))
 
 
 def track_line(track: Track) -> Line | None:
@@ -205,19 +176,19 @@ def track_line(track: Track) -> Line | None:
     if not known:
         return None
     values: Sequence[float | None] = track.values
-    if not (isfinite(sum(known)) and max(known) <= MOST and min(known) >= -MOST):
-        values = [None if value is None else clamp(value) for value in values]
+    if not (isfinite(sum(known)) and max(known) <= svg.MOST and min(known) >= -svg.MOST):
+        values = [None if value is None else svg.clamp(value) for value in values]
         known = [value for value in values if value is not None]
     return Line(track.device, values, min(known), max(known), sum(known) / len(known), known[-1], track.limit)
 
 
-def draw_lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
+def draw_lanes(drawing: svg.Drawing, time: svg.Linear, part: TimelineView) -> None:
     """A lane for each phase, so that requests at once don't hide each other, then one for each reason."""
     drawing.height = 2.0
     close_s = _CLOSE / max(1.0, time.end - time.start) * time.high
     for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
         top, words = drawing.height, PHASES.get(phase, phase)
-        drawing.words(time.start - 8, top + _HIGH - 2, fit_text(words, time.start - 8), "end")
+        drawing.words(time.start - 8, top + _HIGH - 2, svg.fit_text(words, time.start - 8), "end")
         drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
         class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
         for start, end in found:
@@ -231,9 +202,9 @@ def draw_lanes(drawing: Drawing, time: Linear, part: TimelineView) -> None:
     drawing.height += _GAP
 
 
-def _stretch(time: Linear, start: float, end: float, top: float) -> Box:
+def _stretch(time: svg.Linear, start: float, end: float, top: float) -> svg.Box:
     left = min(time.at(start), time.end - _THINNEST)
-    return Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
+    return svg.Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
 
 
 def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[tuple[float, float]]]:
@@ -241,7 +212,7 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
     found: dict[str, list[tuple[float, float]]] = {phase: [] for phase in PHASES}
     for one in sorted(spans, key=lambda one: one.start_s):
         stretches = found.setdefault(one.phase, [])
-        start, end = clamp(one.start_s), clamp(one.end_s)
+        start, end = svg.clamp(one.start_s), svg.clamp(one.end_s)
         if stretches and start - stretches[-1][1] <= close_s:
             stretches[-1] = stretches[-1][0], max(stretches[-1][1], end)
         else:
@@ -249,17 +220,17 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
     return {phase: stretches for phase, stretches in found.items() if stretches}
 
 
-def _reason(drawing: Drawing, time: Linear, marks: Sequence[ThrottleMark]) -> None:
+def _reason(drawing: svg.Drawing, time: svg.Linear, marks: Sequence[ThrottleMark]) -> None:
     bold = marks[0].harmful
     name = "harmful" if bold else "harmless"
     devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
     said = f"{marks[0].reason.replace('_', ' ')}{', costs speed' if bold else ''}: {devices}"
     stretches = joined_spans((PhaseSpan(phase="", start_s=m.start_s, end_s=m.end_s) for m in marks), 0)[""]
-    room = width(said, bold=bold) + 10
+    room = svg.width(said, bold=bold) + 10
     first, last = time.at(stretches[0][0]), time.at(stretches[-1][1])
     beside = first - room if first - room >= 0 else last + 10 if last + room <= drawing.format.width else None
-    top = drawing.height + (LINE + 2 if beside is None else 2)
-    words = fit_text(said, drawing.format.width, bold=bold)
+    top = drawing.height + (svg.LINE + 2 if beside is None else 2)
+    words = svg.fit_text(said, drawing.format.width, bold=bold)
     drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
     drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
     for start, end in stretches:
@@ -276,22 +247,22 @@ def short_device(device: str) -> str:
     return device.split(": ", 1)[0]
 
 
-def draw_rows(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence[Row]) -> None:
+def draw_rows(drawing: svg.Drawing, time: svg.Linear, part: TimelineView, rows: Sequence[Row]) -> None:
     """All rows one below the other."""
     every = max(1, -(-len(part.times_s) // MOST_COLUMNS[drawing.format.name]))
-    places = [number(time.at(second)) for second in part.times_s[::every]]
+    places = [svg.number(time.at(second)) for second in part.times_s[::every]]
     for row in rows:
-        top = drawing.height + (LINE + 5 if drawing.format.is_narrow else 4)
-        area = Box(time.start, top, time.end, top + (54.0 if row.is_tall else 32.0))
+        top = drawing.height + (svg.LINE + 5 if drawing.format.is_narrow else 4)
+        few, high = (3, 54.0) if row.name in _TALL else (2, 32.0)
+        area = svg.Box(time.start, top, time.end, top + high)
         for mark in part.marks if row.name == "clock_hz" else ():  # behind the clocks: when they were held back
             if mark.harmful and mark.end_s > mark.start_s:
-                drawing.box(Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")
-        up = Linear(row.low, row.high, area.bottom, area.top)
+                drawing.box(svg.Box(time.at(mark.start_s), area.top, time.at(mark.end_s), area.bottom), "held-back")
+        up = svg.Linear(row.low, row.high, area.bottom, area.top)
         # Few numbers at the left, but two at least
-        few = 3 if row.is_tall else 2
-        tries = (round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
+        tries = (figure.round_ticks(row.low, row.high, most, row.unit) for most in range(few, few + 4))
         marks = next((found for found in tries if len(found) > 1), (row.low, row.high))
-        side_axis(drawing, area, up.at, marks, row.unit.number)
+        figure.side_axis(drawing, area, up.at, marks, row.unit.number)
         if row.limit is not None:
             drawing.line(area.left, up.at(row.limit), area.right, up.at(row.limit), "limit")
         for place, line in sorted(enumerate(row.lines), key=lambda one: one[0] in row.odd):
@@ -303,16 +274,16 @@ def draw_rows(drawing: Drawing, time: Linear, part: TimelineView, rows: Sequence
         drawing.height = area.bottom + 12.0
 
 
-def _title(drawing: Drawing, row: Row, area: Box, room: float) -> None:
+def _title(drawing: svg.Drawing, row: Row, area: svg.Box, room: float) -> None:
     said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
     if drawing.format.is_narrow:
-        drawing.words(0, area.top - 8, fit_text(said, room))
+        drawing.words(0, area.top - 8, svg.fit_text(said, room))
         return
-    for place, words in enumerate(wrap_pieces(said.split(), room, " ")[:3]):
-        drawing.words(0, area.top + 10 + place * LINE, words)
+    for place, words in enumerate(svg.wrap_pieces(said.split(), room, " ")[:3]):
+        drawing.words(0, area.top + 10 + place * svg.LINE, words)
 
 
-def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
+def _names(drawing: svg.Drawing, row: Row, area: svg.Box, up: svg.Linear) -> float:
     """Outliers and the limit: beside the row, or above it on a phone. Returns the room for its title."""
     said: list[tuple[float, str, str]] = []  # height, words and class: of many lines, which is which
     if not row.are_few:  # of few the legend tells
@@ -327,21 +298,21 @@ def _names(drawing: Drawing, row: Row, area: Box, up: Linear) -> float:
         # From the right end on, as many as there is room for beside the title
         right = drawing.format.width
         for _, words, class_ in said:
-            wide = width(words, bold=class_ in BOLD_WORDS)
+            wide = svg.width(words, bold=class_ in svg.BOLD_WORDS)
             if right - wide > drawing.format.width * 0.4:
                 drawing.words(right, area.top - 8, words, "end", class_)
                 right -= wide + 8
         return right
-    room = LabelSpace(Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
+    room = svg.LabelSpace(svg.Box(area.right, area.top - 10, drawing.format.width, area.bottom + 10))
     for y, words, class_ in said:
-        shown = fit_text(words, drawing.format.width - area.right - 8, bold=class_ in BOLD_WORDS)
-        rows = (y - LINE / 2 + shift * LINE for shift in (0, -1, 1, -2, 2, -3))
-        if spot := room.first_free(Box(area.right + 6, row, drawing.format.width, row + LINE) for row in rows):
+        shown = svg.fit_text(words, drawing.format.width - area.right - 8, bold=class_ in svg.BOLD_WORDS)
+        rows = (y - svg.LINE / 2 + shift * svg.LINE for shift in (0, -1, 1, -2, 2, -3))
+        if spot := room.first_free(svg.Box(area.right + 6, row, drawing.format.width, row + svg.LINE) for row in rows):
             drawing.words(spot.left, spot.bottom - 3, shown, class_=class_)
     return area.left - 44
 
 
-def _shape(values: Sequence[float | None], row: Row, area: Box, places: Sequence[str]) -> str:
+def _shape(values: Sequence[float | None], row: Row, area: svg.Box, places: Sequence[str]) -> str:
     """The line, broken where samples are missing; inlined because it runs thousands of times."""
     low, bottom = row.low, area.bottom
     steep = (bottom - area.top) / (row.high - low)

@@ -30,18 +30,7 @@ from unslow.look.system.live import ClosingSystem, LiveSystem
 from unslow.page.build import SeenMachine, build_view, view_target
 from unslow.page.html.document import panel
 from unslow.page.html.markup import Offer, RunKind
-from unslow.page.server.runs import (
-    DoneLine,
-    ErrorLine,
-    NotThereError,
-    PanelLine,
-    PassLine,
-    ProgressLine,
-    RunLine,
-    RunWanted,
-    StartedRun,
-    bug_error,
-)
+from unslow.page.server import runs
 from unslow.page.server.state import ServeOptions, ServerState
 from unslow.page.timeline import timeline_view
 from unslow.page.view import TimelineView
@@ -92,11 +81,11 @@ def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
     """What answers the sliders of a subject; NotThereError where nothing can be laid out, and why."""
     subjects = seen.view.report.subjects
     if not 0 <= number < len(subjects):
-        raise NotThereError(f"no subject {number}", f"there are {len(subjects)}, numbered from 0")
+        raise runs.NotThereError(f"no subject {number}", f"there are {len(subjects)}, numbered from 0")
     case = list(views_of(seen.snapshot))[subjects[number].number]
     memory = memory_of(LiveSystem() if live else None, case)
     if isinstance(memory, Unknown):
-        raise NotThereError(f"its memory layout is unknown: {memory.why}", memory.how_to_get)
+        raise runs.NotThereError(f"its memory layout is unknown: {memory.why}", memory.how_to_get)
     return memory
 
 
@@ -147,7 +136,7 @@ def make_offer(seen: Snapshot, subject: Subject | None, request: Looking, kind: 
     return msgspec.structs.replace(offer, words=f"{words}{to}")
 
 
-def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: RunWanted) -> None:
+def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: runs.RunWanted) -> None:
     """UserError where a run is not among the offers, or is refused."""
     found = [one for one in offers_of(seen, wanted) if one.kind == asked.kind]
     # None is whatever runs; where nothing runs, there is no subject to name
@@ -168,7 +157,9 @@ def subject_at(seen: SeenMachine, number: int | None) -> Subject | None:
 class LiveRun(Observer):
     """One diagnosis or one benchmark. Its own thread measures and tells its lines, any other may stop it."""
 
-    def __init__(self, request: Looking | BenchRequest, wanted: ServeOptions, tell: Callable[[RunLine], None]) -> None:
+    def __init__(
+        self, request: Looking | BenchRequest, wanted: ServeOptions, tell: Callable[[runs.RunLine], None]
+    ) -> None:
         self.seen: SeenMachine | None = None
         """What a diagnosis came to."""
         self.bench: Bench | None = None
@@ -222,7 +213,7 @@ class LiveRun(Observer):
     def step(self, text: str, share: float | None) -> None:
         # What is told in a terminal, where no command was given and a button stops
         text = text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
-        self._tell(ProgressLine(text=text, share=None if share is None else min(1.0, max(0.0, share))))
+        self._tell(runs.ProgressLine(text=text, share=None if share is None else min(1.0, max(0.0, share))))
 
     def looked_at(self, machine: Machine) -> None:
         self._machine = machine
@@ -235,7 +226,7 @@ class LiveRun(Observer):
         """A request was answered; a warm-up, or one that tells no speed, is only in the way."""
         if answer.round and (answer.decode_tokens_per_s, answer.prefill_tokens_per_s) != (None, None):
             words = f"{answer.case}: {answer.generated_tokens:,} tokens after a prompt of {answer.prompt_tokens:,}"
-            self._tell(PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s))
+            self._tell(runs.PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s))
 
     def on_system(self, door: ClosingSystem) -> None:
         """The door that `stop` closes."""
@@ -264,7 +255,7 @@ def bench_words(bench: Bench) -> str:
     return f"{said}; {len(bench.failures)} of {asked} requests failed: {bench.failures[0].why}"
 
 
-def perform_run(state: ServerState, entry: StartedRun) -> None:
+def perform_run(state: ServerState, entry: runs.StartedRun) -> None:
     """The whole of a run; it ends with a line that says how, whatever happens."""
     try:
         seen, asked, request = state.machine(), entry.wanted, state.wanted.request
@@ -283,26 +274,26 @@ def perform_run(state: ServerState, entry: StartedRun) -> None:
                 _tell_picture(entry, timeline, seen)
         entry.tell(_ending(state, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
-        error = bug_error(bug)
-        entry.tell(ErrorLine(message=error.message, hint=error.hint))
+        error = runs.bug_error(bug)
+        entry.tell(runs.ErrorLine(message=error.message, hint=error.hint))
 
 
-def _tell_picture(entry: StartedRun, timeline: TimelineView, seen: SeenMachine) -> None:
+def _tell_picture(entry: runs.StartedRun, timeline: TimelineView, seen: SeenMachine) -> None:
     number, subjects = entry.wanted.subject or 0, list(seen.view.subjects)
     if number < len(subjects):  # the page has no place yet for an engine that was started for this
         subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
         view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
-        entry.tell(PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
+        entry.tell(runs.PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
 
 
-def _ending(state: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
+def _ending(state: ServerState, entry: runs.StartedRun, live: LiveRun) -> runs.RunLine:
     if live.failure:
-        error = live.failure if isinstance(live.failure, UserError) else bug_error(live.failure)
+        error = live.failure if isinstance(live.failure, UserError) else runs.bug_error(live.failure)
         if error.hint == EVICT:
-            return ErrorLine(message=error.message, anyway=EVICTED)
-        return ErrorLine(message=error.message, hint=error.hint)
+            return runs.ErrorLine(message=error.message, anyway=EVICTED)
+        return runs.ErrorLine(message=error.message, hint=error.hint)
     if state.closing:
-        return DoneLine(text="unslow serve was stopped", stopped=True)
+        return runs.DoneLine(text="unslow serve was stopped", stopped=True)
     before = state.machine()
     if live.seen:
         state.set_machine(with_diagnosis(before, live.seen, state.wanted, only_url(before, entry.wanted)))
@@ -319,23 +310,23 @@ def _ending(state: ServerState, entry: StartedRun, live: LiveRun) -> RunLine:
     said = first + stop.strip()
     ended = f"stopped: {said}" if live.was_stopped and "stopped" not in said else said
     anyway = EVICTED if only_observed else ""
-    return DoneLine(text=ended, stopped=live.was_stopped, reload=orders[0] != orders[1], anyway=anyway)
+    return runs.DoneLine(text=ended, stopped=live.was_stopped, reload=orders[0] != orders[1], anyway=anyway)
 
 
-def diagnosis_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> Looking:
+def diagnosis_of(seen: SeenMachine, request: Looking, asked: runs.RunWanted) -> Looking:
     """The diagnosis of one server, or of all there are."""
     request = request._replace(quick=True, seconds=None) if asked.quick else request
     url = only_url(seen, asked)
     return request._replace(target=url) if url else request
 
 
-def only_url(seen: SeenMachine, asked: RunWanted) -> str:
+def only_url(seen: SeenMachine, asked: runs.RunWanted) -> str:
     """The one server that a diagnosis is of; empty where there is one at most, or none is named."""
     subject = subject_at(seen, asked.subject)
     return subject.runtime.process.url.value_or("") if subject and len(seen.snapshot.subjects) > 1 else ""
 
 
-def bench_of(seen: SeenMachine, request: Looking, asked: RunWanted) -> BenchRequest:
+def bench_of(seen: SeenMachine, request: Looking, asked: runs.RunWanted) -> BenchRequest:
     """The benchmark or sweep of one subject, or of the embedded engine where nothing runs."""
     subject = subject_at(seen, asked.subject if asked.subject is not None else 0)
     quick = asked.quick or limits_of(request) == QUICK

@@ -7,17 +7,8 @@ from typing import Any
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.page.view import Choice, MemoryView, WhatIf
+from unslow.page.what_if import memory_view
 from unslow.page.what_if.gguf import GgufAnswers
-from unslow.page.what_if.memory_view import (
-    KnobName,
-    Memory,
-    cache_choices,
-    context_choices,
-    layer_choices,
-    quant_choices,
-    slider,
-    slot_choices,
-)
 from unslow.page.what_if.running import cache_types, expected_of, now_of, seen_subject
 from unslow.think.case.view import CaseView
 from unslow.think.memo import one_judgement
@@ -25,7 +16,7 @@ from unslow.think.physics.placement import element_bytes
 
 
 @one_judgement()
-def memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
+def memory_of(system: System | None, case: CaseView) -> memory_view.Memory | Unknown:
     """Of what runs, or ran; `system` is the machine that it runs on, None where that is elsewhere."""
     if case.engine.runs_ggml is False:
         from unslow.page.what_if.hf import hf_memory_of  # noqa: PLC0415 (most never need it)
@@ -41,7 +32,7 @@ def memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
     return gguf_memory(answers, now, source, cache_types(case, subject.found, subject.base))
 
 
-def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[str]) -> Memory:
+def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[str]) -> memory_view.Memory:
     """With sliders from `now` on; `kinds` are the types that the cache may have."""
 
     def answer(settings: Mapping[str, str]) -> WhatIf:
@@ -54,17 +45,19 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
     sizes = {kind: element_bytes(kind) for kind in {*kinds, stand.kv_type.partition("/")[0]}}
     weights = plan.weights_bytes
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
-    choices: dict[KnobName, tuple[Choice, ...]] = {
-        "context": context_choices(stand.context, plan.count("context_length", stand.context) or stand.context),
-        "gpu_layers": layer_choices(subject.layer_total),
-        "kv_type": cache_choices(stand.kv_type, kinds, sizes),
-        "quant": quant_choices(stand.quant, 8 * weights / max(1, parameters)),
-        "slots": slot_choices(stand.slots, shared=subject.is_shared),
+    choices: dict[memory_view.KnobName, tuple[Choice, ...]] = {
+        "context": memory_view.context_choices(
+            stand.context, plan.count("context_length", stand.context) or stand.context
+        ),
+        "gpu_layers": memory_view.layer_choices(subject.layer_total),
+        "kv_type": memory_view.cache_choices(stand.kv_type, kinds, sizes),
+        "quant": memory_view.quant_choices(stand.quant, 8 * weights / max(1, parameters)),
+        "slots": memory_view.slot_choices(stand.slots, shared=subject.is_shared),
     }
     one_context = "Context" if subject.is_shared or stand.slots == 1 else ""
     sliders = tuple(
-        slider(knob, str(getattr(stand, knob)), places, one_context if knob == "context" else "")
+        memory_view.slider(knob, str(getattr(stand, knob)), places, one_context if knob == "context" else "")
         for knob, places in choices.items()
         if knob in subject.knobs
     )
-    return Memory(MemoryView(now=now, sliders=sliders, source=source), answer)
+    return memory_view.Memory(MemoryView(now=now, sliders=sliders, source=source), answer)

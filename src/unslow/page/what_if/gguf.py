@@ -10,16 +10,8 @@ from unslow.commands.models.well_known import mix_named
 from unslow.facts.machine import Gpu
 from unslow.facts.model import Blueprint
 from unslow.page.view import MemoryBar, WhatIf
-from unslow.page.what_if.memory_view import (
-    AskedBytes,
-    AskedSettings,
-    LayerCount,
-    OtherProgram,
-    bar_of,
-    own_parts,
-    verdict_with,
-    what_if_summary,
-)
+from unslow.page.what_if import memory_view
+from unslow.page.what_if.memory_view import AskedSettings
 from unslow.think.fit.answers import verdict_of
 from unslow.think.fit.gguf import shown_needs
 from unslow.think.fit.report import MemoryShown
@@ -105,7 +97,7 @@ class Subject(NamedTuple):
     found: FoundModel
     setup: Setup  # As it is now
     now: AskedSettings
-    others: tuple[tuple[OtherProgram, ...], ...] = ()  # For each room
+    others: tuple[tuple[memory_view.OtherProgram, ...], ...] = ()  # For each room
     priced: PricedWork | None = None  # None where nobody knows how fast the machine is
     expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
     unified: bool = False
@@ -167,7 +159,9 @@ class GgufAnswers:
             subject, pieces = self.subject, self._pieces(asked.quant)
             laid = self._layout(pieces.blueprint, asked)
             layers = self.layers(asked)
-            verdict = verdict_with(verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices)
+            verdict = memory_view.verdict_with(
+                verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices
+            )
             decode = prefill = None
             if subject.priced and verdict != "does_not_fit":
                 price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
@@ -176,7 +170,7 @@ class GgufAnswers:
                 settings={knob: str(getattr(asked, knob)) for knob in subject.knobs},
                 bars=self.bars(laid),
                 verdict=verdict,
-                summary=what_if_summary(verdict, laid.devices, laid.host, layers, decode),
+                summary=memory_view.what_if_summary(verdict, laid.devices, laid.host, layers, decode),
                 decode_tokens_per_s=decode,
                 prefill_tokens_per_s=prefill,
                 command=subject.command(asked, laid.settings),
@@ -220,11 +214,13 @@ class GgufAnswers:
             self._variants[quant] = Pieces(plan)
         return self._variants[quant]
 
-    def layers(self, asked: AskedSettings) -> LayerCount:
+    def layers(self, asked: AskedSettings) -> memory_view.LayerCount:
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.layer_total - asked.gpu_layers)
-        return LayerCount(asked.gpu_layers, subject.layer_total, max(0, first - whole) if subject.hardware.rooms else 0)
+        return memory_view.LayerCount(
+            asked.gpu_layers, subject.layer_total, max(0, first - whole) if subject.hardware.rooms else 0
+        )
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
@@ -242,7 +238,9 @@ class GgufAnswers:
             if shared and not n:
                 own, beside = Need(*map(sum, zip(own, host, strict=True))), sum(host)
             later = laid.workspace_bytes if shown.total_bytes else 0
-            bars.append(bar_of(room, AskedBytes(own, room.context_bytes, later, beside), programs))
+            bars.append(
+                memory_view.bar_of(room, memory_view.AskedBytes(own, room.context_bytes, later, beside), programs)
+            )
         return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
 
     def _notes(self, asked: AskedSettings, laid: Layout) -> tuple[str, ...]:
@@ -284,8 +282,8 @@ def parts_of(shown: MemoryShown) -> Need:
 def host_bar(room: Room | None, parts: Need) -> MemoryBar:
     """The bar of the host's memory; without an end where nobody knows how large it is."""
     if room is None:
-        return MemoryBar(name="host", is_host=True, parts=tuple(own_parts(parts)))
-    return bar_of(room, AskedBytes(parts), is_host=True)
+        return MemoryBar(name="host", is_host=True, parts=tuple(memory_view.own_parts(parts)))
+    return memory_view.bar_of(room, memory_view.AskedBytes(parts), is_host=True)
 
 
 def _scaled_range(price: float, low: float, mid: float, high: float) -> Range:

@@ -16,19 +16,8 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.page.view import MemoryPart, MemoryView, WhatIf
+from unslow.page.what_if import memory_view
 from unslow.page.what_if.gguf import host_bar, parts_of
-from unslow.page.what_if.memory_view import (
-    AskedBytes,
-    LayerCount,
-    Memory,
-    OtherProgram,
-    bar_of,
-    cache_choices,
-    context_choices,
-    slider,
-    slot_choices,
-    what_if_summary,
-)
 from unslow.page.what_if.running import expected_range, other_programs_on
 from unslow.show.units import rate
 from unslow.think.case.view import CaseView
@@ -47,11 +36,11 @@ class HfSubject(NamedTuple):
     request: FitRequest
     found: FoundShape
     hardware: Hardware
-    others: tuple[tuple[OtherProgram, ...], ...]
+    others: tuple[tuple[memory_view.OtherProgram, ...], ...]
     runs: bool = False
 
 
-def hf_memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
+def hf_memory_of(system: System | None, case: CaseView) -> memory_view.Memory | Unknown:
     """Of what runs, or why it can't be told."""
     name = case.runtime.name.value_or("")
     if name not in _RUNTIMES:
@@ -73,7 +62,7 @@ def hf_memory_of(system: System | None, case: CaseView) -> Memory | Unknown:
     decode, prefill = expected_range(case.speed.predict()), expected_range(case.speed.predict_prefill())
     said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
     now = msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
-    return Memory(msgspec.structs.replace(memory.view(), now=now), partial(_answer, subject))
+    return memory_view.Memory(msgspec.structs.replace(memory.view(), now=now), partial(_answer, subject))
 
 
 def _model(system: System | None, case: CaseView, runtime: str) -> FoundShape | Unknown:
@@ -110,17 +99,17 @@ def _hf_subject(case: CaseView, found: FoundShape, cards: Hardware) -> HfSubject
     return HfSubject(request, found, cards, others, runs)
 
 
-def hf_memory(subject: HfSubject) -> Memory:
+def hf_memory(subject: HfSubject) -> memory_view.Memory:
     """What its cards hold, with sliders."""
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
     usual = fit_report(request, subject.found, subject.hardware).settings["context"]
     context, slots = request.context or int(usual), request.parallel or 1
-    sliders = [slider("context", str(context), context_choices(context, trained))]
+    sliders = [memory_view.slider("context", str(context), memory_view.context_choices(context, trained))]
     if request.runtime == "vllm":
         kind = request.kv_type if request.kv_type in _VLLM_CACHES else "auto"
-        sliders.append(slider("kv_type", kind, cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)))
+        sliders.append(memory_view.slider("kv_type", kind, memory_view.cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)))
     if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
-        sliders.append(slider("slots", str(slots), slot_choices(slots)))
+        sliders.append(memory_view.slider("slots", str(slots), memory_view.slot_choices(slots)))
     answer = partial(_answer, subject)
     known = "files" if "/" in subject.found.source else "catalogue entry"
     view = MemoryView(
@@ -128,7 +117,7 @@ def hf_memory(subject: HfSubject) -> Memory:
         sliders=tuple(sliders),
         source=f"the model's {known}, sized as {request.runtime} does",
     )
-    return Memory(view, answer)
+    return memory_view.Memory(view, answer)
 
 
 def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
@@ -141,12 +130,12 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
     report = fit_report(request, subject.found, subject.hardware)
     if subject.runs and report.fits and request.runtime == "vllm":
         report = msgspec.structs.replace(report, devices=tuple(map(_share_in_use, report.devices)))
-    layers = LayerCount(report.gpu_layers, report.all_gpu_layers)
+    layers = memory_view.LayerCount(report.gpu_layers, report.all_gpu_layers)
     # A card whose engine takes a share of it may lack room for a request though something is free
     bars = []
     for room, shown, others in zip(subject.hardware.rooms, report.devices, subject.others, strict=True):
-        asked = AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
-        bar = bar_of(room, asked, others)
+        asked = memory_view.AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
+        bar = memory_view.bar_of(room, asked, others)
         if bar.fits != shown.fits:
             lacking = MemoryPart(
                 kind="lacking", name="missing for one request of this length", bytes=shown.lacking_bytes
@@ -160,7 +149,7 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
         settings=dict(settings),
         bars=tuple(bars),
         verdict=report.verdict,
-        summary=what_if_summary(report.verdict, report.devices, report.host, layers, None),
+        summary=memory_view.what_if_summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
         notes=tuple(dict.fromkeys((*report.notes, *subject.hardware.notes))),
     )

@@ -18,16 +18,9 @@ from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.page.speeds import range_of
 from unslow.page.view import MemoryBar, WhatIf
+from unslow.page.what_if import memory_view
 from unslow.page.what_if.gguf import GgufAnswers, PricedWork, PriceFactors, Speeds, Subject, asked_now, host_bar
-from unslow.page.what_if.memory_view import (
-    AskedBytes,
-    AskedSettings,
-    OtherProgram,
-    bar_of,
-    overfull_words,
-    verdict_with,
-    what_if_summary,
-)
+from unslow.page.what_if.memory_view import AskedSettings
 from unslow.page.what_if.placed_layers import assumed_gpu_layers, without_own_vram
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
@@ -138,7 +131,7 @@ def _with_speed(case: CaseView, gpus: tuple[Gpu, ...], memory: Hardware, current
         return None
 
 
-def other_programs_on(case: CaseView, gpu: Gpu) -> tuple[OtherProgram, ...]:
+def other_programs_on(case: CaseView, gpu: Gpu) -> tuple[memory_view.OtherProgram, ...]:
     """The programs that hold memory of a GPU and are not the runtime."""
     found, others = [], case.vram.other_processes
     for process in gpu.processes.value_or([]):
@@ -146,7 +139,7 @@ def other_programs_on(case: CaseView, gpu: Gpu) -> tuple[OtherProgram, ...]:
             name = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()[:60]
             size = process.vram_bytes
             held = int(size.value) if isinstance(size, Known) else None
-            found.append(OtherProgram(name or f"process {process.pid}", held))
+            found.append(memory_view.OtherProgram(name or f"process {process.pid}", held))
     return tuple(found)
 
 
@@ -207,11 +200,11 @@ def _running_what_if(
     decode = expected_range(case.speed.predict()) or laid.decode_tokens_per_s
     prefill = expected_range(case.speed.predict_prefill()) or laid.prefill_tokens_per_s
     layers = answers.layers(answers.subject.now)
-    verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
+    verdict = memory_view.verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
     if verdict == "does_not_fit":
-        said, decode, prefill = overfull_words(devices, host), None, None
+        said, decode, prefill = memory_view.overfull_words(devices, host), None, None
     else:
-        said = what_if_summary(verdict, devices, host, layers, decode)
+        said = memory_view.what_if_summary(verdict, devices, host, layers, decode)
     return msgspec.structs.replace(
         laid, verdict=verdict, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill
     )
@@ -272,8 +265,8 @@ def _as_reported(
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Need(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
         had, kept = _room_in_use(room, part, beside)
-        asked = AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
-        bars.append(bar_of(had, asked, subject.others[n]))
+        asked = memory_view.AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
+        bars.append(memory_view.bar_of(had, asked, subject.others[n]))
         devices.append(shown_memory(part, had, kept, margin=int((had, kept) != (room, beside))))
     left = hardware.host_room
     if shared:  # what a GPU leaves of a memory that is the host's too
