@@ -144,9 +144,8 @@ class Panels:
         found = {name: _make_panel(make) for name, make in makers.items()}
         missing = {name: self._missing(name, why) for name, why in found.items() if isinstance(why, Unknown)}
         panels = {name: panel for name, panel in found.items() if not isinstance(panel, Unknown)}
-        told = _make_panel(
-            lambda: speed_rows(self._report, self._case, self._sources.snapshot.wish, panels.get("roofline"))
-        )
+        wish, roofline = self._sources.snapshot.wish, panels.get("roofline")
+        told = _make_panel(lambda: speed_rows(self._report, self._case, wish, roofline))
         panels["speeds"] = () if isinstance(told, Unknown) else told
         if isinstance(told, Unknown):
             missing["speeds"] = self._missing("speeds", told)

@@ -164,12 +164,8 @@ def view_markdown(view: View, title: str = "") -> str:
     parts = []
     for number, report in enumerate(view.report.subjects):
         names = [report.runtime, report.model, report.devices[0] if report.devices else ""]
-        lines = [
-            escape_markdown(" · ".join(name for name in names if name)),
-            "",
-            subject_markdown(report, everything=True),
-            "",
-        ]
+        title_line = escape_markdown(" · ".join(name for name in names if name))
+        lines = [title_line, "", subject_markdown(report, everything=True), ""]
         if number in drawn:
             lines += [*_speeds(drawn[number].speeds), *_budgets(report), *_panels(drawn[number])]
         parts.append("\n".join(lines).rstrip())
@@ -182,9 +178,8 @@ def _panels(drawn: SubjectView) -> Iterator[str]:
     if drawn.memory:
         yield from _head("Memory", drawn.memory.now.summary)
         yield from _code_block(line for bar in drawn.memory.now.bars for line in _bar(bar))
-    for curve in (drawn.depth, drawn.users):
-        if curve:
-            yield from _curve(curve)
+    for curve in filter(None, (drawn.depth, drawn.users)):
+        yield from _curve(curve)
     if drawn.roofline:
         yield from _head("Roofline", drawn.roofline.summary)
     if drawn.timeline and drawn.timeline.summary:
@@ -200,7 +195,7 @@ def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
         return amount(metric, value) if value is not None else "-"
 
     if rows:
-        yield from _head("Speed", "")
+        yield from _head("Speed")
         shown = []
         for row in rows:
             values = (row.measured, row.as_configured, row.achievable, row.ceiling, row.goal)
@@ -211,7 +206,7 @@ def _speeds(rows: Sequence[SpeedRow]) -> Iterator[str]:
 def _budgets(report: SubjectReport) -> Iterator[str]:
     for phase, told in phase_parts(report.budget):
         total = sum(part.seconds for part in told) or 1.0
-        yield from _head(budget_title(phase, total), "")
+        yield from _head(budget_title(phase, total))
         parts, lines = fold_small_parts(told), []
         longest = max(len(part.part) for part in parts)
         for part in parts:
@@ -230,9 +225,8 @@ def _bar(bar: MemoryBar) -> Iterator[str]:
     whole = f", {size(bar.capacity_bytes)}" if bar.capacity_bytes else ""
     yield f"{_inline_name(bar.name)}{whole}"
     yield f"[{line:<{_BAR}}]"
-    yield from (
-        f"  {_LETTERS[part.kind]} {_inline_name(part.name)}: {size(part.bytes)}" for part in bar.parts if part.bytes
-    )
+    for part in (part for part in bar.parts if part.bytes):
+        yield f"  {_LETTERS[part.kind]} {_inline_name(part.name)}: {size(part.bytes)}"
 
 
 def _curve(curve: CurveView) -> Iterator[str]:
@@ -256,16 +250,11 @@ def _curve(curve: CurveView) -> Iterator[str]:
 
 def _change(change: ChangeView) -> Iterator[str]:
     yield from _head("Before and after", change.because)
-    rows = [
-        (
-            metric_name(row.metric),
-            amount(row.metric, row.before.mid),
-            amount(row.metric, row.after.mid),
-            f"×{row.speedup.mid:.2f} ({speedup_ends(row.speedup)})",
-            sign_of(row.verdict).word,
-        )
-        for row in change.rows
-    ]
+    rows = []
+    for row in change.rows:
+        sides = (amount(row.metric, side.mid) for side in (row.before, row.after))
+        speedup = f"×{row.speedup.mid:.2f} ({speedup_ends(row.speedup)})"
+        rows.append((metric_name(row.metric), *sides, speedup, sign_of(row.verdict).word))
     yield from _table(("", "before", "after", "speedup", "verdict"), rows)
     if change.answers:
         yield from (_sentence(change.answers), "")
@@ -273,7 +262,7 @@ def _change(change: ChangeView) -> Iterator[str]:
     yield ""
 
 
-def _head(title: str, said: str) -> Iterator[str]:
+def _head(title: str, said: str = "") -> Iterator[str]:
     yield from (f"#### {title}", "")
     if said:
         yield from (_sentence(said), "")

@@ -87,15 +87,10 @@ def roofline_view(case: CaseView) -> RooflineView | Unknown:
         return error.unknown
     depth, each = case.speed.depth, min(case.speed.prompt_tokens, case.speed.micro_batch)
     label = f"decode, context depth {depth:,.0f}" if depth else "decode"
+    batch, expected = f"prefill, {each:,.0f} tokens per batch", case.speed.predict_prefill(basis.cure)
     both = (
         _point("decode", label, decode, case.speed.predict(basis.cure), case.speed.measured_rate),
-        _point(
-            "prefill",
-            f"prefill, {each:,.0f} tokens per batch",
-            prefill,
-            case.speed.predict_prefill(basis.cure),
-            case.speed.prompt_speed,
-        ),
+        _point("prefill", batch, prefill, expected, case.speed.prompt_speed),
     )
     points = tuple(point for point in both if point)
     if not points:
@@ -242,9 +237,8 @@ def host_roof(case: CaseView, shape: Shape, placement: Placement, *, prompts: bo
     cores = "1 core" if round(threads) == 1 else f"{threads:.0f} cores"
     cpu = case.machine.cpu
     peak, clock = cpu_peak(cpu), clock_of(cpu)
-    a_cycle, kind = (
-        (peak.floats, "32-bit float") if case.physics.type_class == HALF else (peak.integers, "8-bit integer")
-    )
+    is_float = case.physics.type_class == HALF
+    a_cycle, kind = (peak.floats, "32-bit float") if is_float else (peak.integers, "8-bit integer")
     each = a_cycle * clock
     how = f"{a_cycle:,.0f} {kind} operations per cycle with {peak.name} at {clock / MHZ:,.0f} MHz"
     source = f"{ram}; {cores}, at most {each / GB:,.0f} GFLOP/s each ({how})"

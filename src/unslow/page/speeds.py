@@ -1,7 +1,7 @@
 """The speeds of a subject as they are drawn: against what is expected, by depth, by users, before and after."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,8 @@ FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256
 USUAL_DEPTH = 512  # Of each user's conversation, where no other was measured
 _STEPS = (1.0, 1.5)  # The grid between two powers of two
 MOST_CHANGES = 12
+_Axis = Literal["depth", "users"]
+_METRICS: dict[_Axis, str] = {"depth": DECODE, "users": TOGETHER}
 
 
 class Basis(NamedTuple):
@@ -121,57 +123,52 @@ def range_of(interval: Interval | IntervalShown) -> Range:
 @one_judgement()
 def depth_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second by depth, or why there is neither a measurement nor a prediction."""
-    seen, basis = _sweep_curve("depth", DECODE, benches) or _depths_of(case), basis_of(case)
+    tried: dict[float, float] = {one.depth_tokens: one.tokens_per_s for one in case.run.depths.value_or(())}
+    rate, depth = case.speed.measured_rate, float(case.speed.depth)
+    if not tried and isinstance(rate, Known) and depth:
+        tried = {depth: rate.value}
+    seen, basis = _sweep_curve("depth", benches) or _measured_curve(tried, case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("depth", DECODE, _with_predictions(seen.points), seen, "") if seen.points else basis
+        return _view("depth", _with_predictions(seen.points), seen) if seen.points else basis
     # As far as one conversation may go
     runtime = case.runtime
     facts = (runtime.context.per_slot, runtime.context.length, runtime.context.requested, case.model.context_trained)
     context = next((fact.value for fact in facts if isinstance(fact, Known) and fact.value), USUAL_CONTEXT)
-    deepest = float(min(DEEPEST, max([context, SHALLOWEST, *seen.points])))
-    grid = _grid(SHALLOWEST, deepest)
+    grid = _grid(SHALLOWEST, min(DEEPEST, max([context, SHALLOWEST, *seen.points])))
     points = _with_predictions(seen.points, grid, lambda depth: _at_depth(case, depth, basis.cure))
-    return _view("depth", DECODE, points, seen, depth_words(points, basis.words))
+    return _view("depth", points, seen, depth_words(points, basis.words))
 
 
 @one_judgement()
 def users_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second of all users together by their number, or why there is neither."""
     tried = {one.requests: one.tokens_per_s for one in case.run.at_once.value_or(())}
-    seen, basis = _sweep_curve("users", TOGETHER, benches) or _measured_curve(tried, case), basis_of(case)
+    seen, basis = _sweep_curve("users", benches) or _measured_curve(tried, case), basis_of(case)
     if isinstance(basis, Unknown):
-        return _view("users", TOGETHER, _with_predictions(seen.points), seen, "") if seen.points else basis
+        return _view("users", _with_predictions(seen.points), seen) if seen.points else basis
     # How many conversations are answered at once; None where nobody says
     runtime = case.runtime
     slots = runtime.scheduling.slots.value_or(runtime.scheduling.max_sequences.value_or(None)) or None
     most = max([2 * slots if slots else USUAL_USERS, FEWEST_USERS, *seen.points])
     grid = [n for n in _grid(1, min(MOST_USERS, most)) if n == int(n)]
     points = _with_predictions(seen.points, grid, lambda users: _of_users(case, int(users), slots, basis.cure))
-    return _view("users", TOGETHER, points, seen, users_words(points, slots, basis.words))
+    return _view("users", points, seen, users_words(points, slots, basis.words))
 
 
-def _sweep_curve(axis: str, metric: str, benches: Sequence[Bench]) -> _MeasuredCurve | None:
+def _sweep_curve(axis: _Axis, benches: Sequence[Bench]) -> _MeasuredCurve | None:
     """The newest sweep over this axis with a result; the benches are newest first."""
     for bench in benches:
         for sweep in bench.sweeps:
             points = {}
             for one in sweep.points if sweep.axis == axis else ():
                 point = CurvePoint(at=one.at, note=one.note)
-                if spread := one.figures.get(metric):
+                if spread := one.figures.get(_METRICS[axis]):
                     seen = {"measured": spread.median, "low": spread.low, "high": spread.high}
                     point = msgspec.structs.replace(point, **seen)
                 points[one.at] = point
             if any(point.measured is not None for point in points.values()):
                 return _MeasuredCurve(points, bench.taken_at, sweep)
     return None
-
-
-def _depths_of(case: CaseView) -> _MeasuredCurve:
-    tried: dict[float, float] = {one.depth_tokens: one.tokens_per_s for one in case.run.depths.value_or(())}
-    rate, depth = case.speed.measured_rate, float(case.speed.depth)
-    if not tried and isinstance(rate, Known) and depth:
-        tried = {depth: rate.value}
-    return _measured_curve(tried, case)
 
 
 def _measured_curve(speeds: Mapping[float, float], case: CaseView) -> _MeasuredCurve:
@@ -218,11 +215,11 @@ def _of_users(case: CaseView, users: int, slots: int | None, cure: Cure) -> Inte
     return Interval(together * alone.low / alone.mid, together, together * alone.high / alone.mid)
 
 
-def _view(axis: str, metric: str, points: tuple[CurvePoint, ...], seen: _MeasuredCurve, words: str) -> CurveView:
+def _view(axis: _Axis, points: tuple[CurvePoint, ...], seen: _MeasuredCurve, words: str = "") -> CurveView:
     sweep = seen.sweep
     return CurveView(
-        axis="users" if axis == "users" else "depth",
-        metric=metric,
+        axis=axis,
+        metric=_METRICS[axis],
         points=points,
         verdict=sweep.verdict if sweep else "",
         because=sweep.because if sweep else words,
@@ -248,16 +245,13 @@ def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
 def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
     """Alone, and with as many as are answered at once."""
     known = [point for point in points if point.predicted]
+    runs = f"It runs {'one request' if slots == 1 else f'{slots} requests'} at a time"
     if len(known) <= 1:
-        return f"It runs {_requests(slots)} at a time." if slots else ""
+        return f"{runs}." if slots else ""
     best = max(known, key=lambda point: (point.predicted or 0.0, -point.at))
-    waits = f" It runs {_requests(slots)} at a time; others queue." if slots else ""
+    waits = f" {runs}; others queue." if slots else ""
     more = f", {_rate(best)} for {best.at:,.0f} users combined" if best.at > 1 else ", and the same total for several"
     return f"Expected {basis}: {_rate(known[0])} tok/s for one user{more}.{waits}"
-
-
-def _requests(slots: int) -> str:
-    return "one request" if slots == 1 else f"{slots} requests"
 
 
 def _rate(point: CurvePoint) -> str:
@@ -267,19 +261,14 @@ def _rate(point: CurvePoint) -> str:
 
 def change_of_verify(report: VerifyReport) -> ChangeView:
     """What `unslow verify` found."""
+    rows = []
+    for one in report.figures:
+        before, after, speedup = map(range_of, (one.before, one.after, one.speedup))
+        rows.append(ChangeRow(metric=one.metric, before=before, after=after, speedup=speedup, verdict=one.verdict))
     return ChangeView(
         verdict=report.verdict,
         because=report.because,
-        rows=tuple(
-            ChangeRow(
-                metric=figure.metric,
-                before=range_of(figure.before),
-                after=range_of(figure.after),
-                speedup=range_of(figure.speedup),
-                verdict=figure.verdict,
-            )
-            for figure in report.figures
-        ),
+        rows=tuple(rows),
         changes=tuple(_change_words(c.setting, c.before, c.after) for c in report.changes[:MOST_CHANGES]),
         source="unslow verify",
         answers=report.answers.because if report.answers.wanted else "",
@@ -298,12 +287,13 @@ def change_of_benches(before: Bench, after: Bench, comparison: Comparison, chang
         )
         for found in comparison.differences
     ]
+    moments = (bench.taken_at[:16].replace("T", " ") or bench.id for bench in (before, after))
     return ChangeView(
         verdict=comparison.verdict,
         because=comparison.because,
         rows=tuple(rows),
         changes=tuple(_change_words(c.name, c.before, c.after) for c in changes[:MOST_CHANGES]),
-        source=f"the benchmarks of {_moment(before)} and {_moment(after)}",
+        source=f"the benchmarks of {' and '.join(moments)}",
     )
 
 
@@ -312,17 +302,12 @@ def _change_words(name: str, before: str, after: str) -> str:
 
 
 def _figure(level: float, spread: Spread | None) -> Range:
-    if spread is None:
-        return Range(low=level, mid=level, high=level)
-    return Range(low=min(level, spread.low), mid=level, high=max(level, spread.high))
+    low, high = (spread.low, spread.high) if spread else (level, level)
+    return Range(low=min(level, low), mid=level, high=max(level, high))
 
 
 def _speedup(found: Difference) -> Range:
-    if found.metric not in LOWER_IS_BETTER:
-        return Range(low=found.low, mid=found.ratio, high=found.high)
-    low, mid, high = (1 / value if value else 0.0 for value in (found.high, found.ratio, found.low))
+    low, mid, high = found.low, found.ratio, found.high
+    if found.metric in LOWER_IS_BETTER:
+        low, mid, high = (1 / value if value else 0.0 for value in (high, mid, low))
     return Range(low=low, mid=mid, high=high)
-
-
-def _moment(bench: Bench) -> str:
-    return bench.taken_at[:16].replace("T", " ") or bench.id

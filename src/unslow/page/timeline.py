@@ -72,21 +72,17 @@ def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> Tim
 
 
 def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
-    values = tuple(hold_values(seen.values, times_s))
+    name, device, limit = seen.name, HOST, None
+    values, total = tuple(hold_values(seen.values, times_s)), machine.memory.total_bytes
     if seen.device is not None:
-        gpu, limit = gpus.get(seen.device), 1.0 if seen.name in _SHARES else None
-        if gpu and seen.name in _LIMITS:
-            limit = _number(getattr(gpu, _LIMITS[seen.name]))
-        return _named_track(seen.name, device_name(seen.device, gpus), values, limit)
-    total = machine.memory.total_bytes
-    if seen.name == AVAILABLE and isinstance(total, Known):
-        used = tuple(None if value is None else max(0.0, total.value - value) for value in values)
-        return _named_track(USED, HOST, used, float(total.value))
-    cpus = _number(machine.cpu.logical_cpus) if seen.name in _OF_CPUS else None
-    return _named_track(seen.name, HOST, values, cpus)
-
-
-def _named_track(name: str, device: str, values: tuple[float | None, ...], limit: float | None) -> Track:
+        gpu, device, limit = gpus.get(seen.device), device_name(seen.device, gpus), 1.0 if name in _SHARES else None
+        if gpu and name in _LIMITS:
+            limit = _number(getattr(gpu, _LIMITS[name]))
+    elif name == AVAILABLE and isinstance(total, Known):
+        name, limit = USED, float(total.value)
+        values = tuple(None if value is None else max(0.0, total.value - value) for value in values)
+    elif name in _OF_CPUS:
+        limit = _number(machine.cpu.logical_cpus)
     return Track(name=name, label=LABELS.get(name, name), device=device, values=values, limit=limit)
 
 
@@ -143,26 +139,20 @@ def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: S
 
 def _device(device: str, tracks: Sequence[Track]) -> Iterator[str]:
     own = {track.name: track for track in tracks if track.device == device}
+    peak = {name: max((v for v in track.values if v is not None), default=0.0) for name, track in own.items()}
+    of_limit = {name: f" of {track.limit:.0f}" if track.limit else "" for name, track in own.items()}
     if device == HOST:
         if "own_cpus" in own:
-            yield f"The runtime used up to {_peak(own['own_cpus']):.1f}{_of_limit(own['own_cpus'])} CPUs."
+            yield f"The runtime used up to {peak['own_cpus']:.1f}{of_limit['own_cpus']} CPUs."
         return
     found = []
     if "clock_hz" in own:
-        found.append(f"{_peak(own['clock_hz']) / _GHZ:.2f} GHz")
+        found.append(f"{peak['clock_hz'] / _GHZ:.2f} GHz")
     if "power_w" in own:
-        found.append(f"{_peak(own['power_w']):.0f} W{_of_limit(own['power_w'])}")
+        found.append(f"{peak['power_w']:.0f} W{of_limit['power_w']}")
     if "temperature_c" in own:
-        found.append(f"{_peak(own['temperature_c']):.0f} °C")
+        found.append(f"{peak['temperature_c']:.0f} °C")
     if "vram_used_bytes" in own:
-        found.append(f"{_peak(own['vram_used_bytes']) / GIB:.1f} GiB of VRAM")
+        found.append(f"{peak['vram_used_bytes'] / GIB:.1f} GiB of VRAM")
     if found:
         yield f"{device} peaked at {', '.join(found)}."
-
-
-def _peak(track: Track) -> float:
-    return max((value for value in track.values if value is not None), default=0.0)
-
-
-def _of_limit(track: Track) -> str:
-    return f" of {track.limit:.0f}" if track.limit else ""
