@@ -146,7 +146,7 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
         words = f"a budget of {best.total:,.0f} {market.prices.currency}: {_offer_words(best)}"
         yield WayShown(gives="budget", words=words)
     affordable = [
-        pair for pair, offer in zip(market.rigs(), offers, strict=True)
+        pair for pair, offer in zip(market.pairs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
     for way in (_coarser_quant_way, _shorter_context_way, _host_memory_way, _smaller_model_way):

@@ -115,13 +115,13 @@ class Market(NamedTuple):
 
     def offers(self, aim: Aim, progress: Progress) -> Iterator[OfferShown]:
         """Every offer with the finest quant that reaches the goal, or with the fastest where none does."""
-        every = list(self.rigs())
+        every = list(self.pairs())
         for n, (rig, beside) in enumerate(every):
             if n % 32 == 0:
                 progress.step(f"predicting {len(every)} offers", n / len(every))
             yield self.offer(rig, beside, aim)
 
-    def rigs(self) -> Iterator[tuple[rigs.Rig, rigs.Rig | None]]:
+    def pairs(self) -> Iterator[tuple[rigs.Rig, rigs.Rig | None]]:
         """What could be bought, alone or beside what is there."""
         if self.have:
             yield self.have, self.have

@@ -4,7 +4,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -177,7 +177,7 @@ def view_markdown(view: View, title: str = "") -> str:
 def _panels(drawn: SubjectView) -> Iterator[str]:
     if drawn.memory:
         yield from _head("Memory", drawn.memory.now.summary)
-        yield from _code_block(line for bar in drawn.memory.now.bars for line in _bar(bar))
+        yield from ("```text", *(line for bar in drawn.memory.now.bars for line in _bar(bar)), "```", "")
     for curve in filter(None, (drawn.depth, drawn.users)):
         yield from _curve(curve)
     if drawn.roofline:
@@ -213,7 +213,7 @@ def _budgets(report: SubjectReport) -> Iterator[str]:
             share, took = part.seconds / total, span(part.seconds) if part.seconds else "-"
             bar = ("░" if part.part == UNEXPLAINED else "█") * round(_BAR / 2 * share)
             lines.append(f"{part.part:<{longest}}  {took:>8}  {share:4.0%}  {bar}".rstrip())
-        yield from _code_block(lines)
+        yield from ("```text", *lines, "```", "")
 
 
 def _bar(bar: MemoryBar) -> Iterator[str]:
@@ -279,10 +279,6 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
         cells = [escape_markdown(cell).replace("|", "\\|") for cell in row]
         yield f"| {' | '.join(cells)} |"
     yield ""
-
-
-def _code_block(lines: Iterable[str]) -> Iterator[str]:
-    yield from ("```text", *lines, "```", "")
 
 
 def _inline_name(text: str) -> str:

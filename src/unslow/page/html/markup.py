@@ -81,23 +81,18 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:
     """An element; `class_` and `data_copy` are the attributes class and data-copy, None and False leave one out."""
-    start = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
-    return Markup(start) if name in _VOID else Markup(f"{start}{join_markup(children)}</{name}>")
+    start = f"<{name}"
+    for key, value in attributes.items():
+        if value is not None and value is not False:
+            start += f" {key.removesuffix('_').replace('_', '-')}"
+            if value is not True:
+                start += f'="{escape(f"{value:.6g}" if isinstance(value, float) else str(value))}"'
+    return Markup(f"{start}>") if name in _VOID else Markup(f"{start}>{join_markup(children)}</{name}>")
 
 
 def join_markup(children: Iterable[Child]) -> Markup:
     """Children one after the other, plain text escaped."""
     return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children if child))
-
-
-def _attribute(key: str, value: Attribute) -> str:
-    if value is None or value is False:
-        return ""
-    name = key.removesuffix("_").replace("_", "-")
-    if value is True:
-        return f" {name}"
-    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f' {name}="{escape(shown)}"'
 
 
 def text(said: str) -> Markup:

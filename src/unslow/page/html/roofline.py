@@ -38,14 +38,11 @@ class _Plot:
     up: svg.Log
     room: svg.LabelSpace
 
-    def foot_of(self, roof: DrawnRoof) -> tuple[float, float]:
-        """Where the slope enters the picture."""
+    def slope_of(self, roof: DrawnRoof) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Where the slope enters the picture, and where it meets the flat roof."""
         start = max(self.across.low, self.up.low / roof.bytes_per_s)
-        return self.across.at(start), self.up.at(start * roof.bytes_per_s)
-
-    def ridge_of(self, roof: DrawnRoof) -> tuple[float, float]:
-        """Where slope and flat roof meet."""
-        return self.across.at(roof.ridge), self.up.at(roof.flops_per_s)
+        foot = self.across.at(start), self.up.at(start * roof.bytes_per_s)
+        return foot, (self.across.at(roof.ridge), self.up.at(roof.flops_per_s))
 
 
 def render_roofline(part: RooflineView, number: int) -> Markup:
@@ -61,10 +58,15 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
     for roof in part.roofs:
         ridge = short_number(svg.clamp(roof.ridge_flops_per_byte))
         limits.append((roof.device, bytes_rate(roof.bytes_per_s), flops(roof.flops_per_s), ridge, roof.source))
+    phases = []
+    for p in part.points:
+        values = (p.measured_flops_per_s, p.predicted_flops_per_s, p.roof_flops_per_s)
+        cells = ("-" if value is None else flops(value) for value in values)
+        phases.append((p.label or p.phase, short_number(svg.clamp(p.flops_per_byte)), *cells, _BOUND[p.bound_by]))
     columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Roof", "Bound")
     tables = [
         Table("Device limits", ("Device", "Memory bandwidth", "Compute", "Ridge, FLOP per byte", "Source"), limits),
-        Table("Phases of this model", columns, [*map(_point_row, part.points)]),
+        Table("Phases of this model", columns, phases),
     ]
     keys = []
     for phase, name in product(SHAPES, ("measured", "predicted")):
@@ -79,12 +81,6 @@ def _drawn_roof(alike: Sequence[Roof]) -> DrawnRoof:
     roof = alike[0]
     name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
     return DrawnRoof(name, svg.clamp(roof.bytes_per_s), svg.clamp(roof.flops_per_s))
-
-
-def _point_row(point: RooflinePoint) -> tuple[str, ...]:
-    values = (point.measured_flops_per_s, point.predicted_flops_per_s, point.roof_flops_per_s)
-    cells = ("-" if value is None else flops(value) for value in values)
-    return point.label or point.phase, short_number(svg.clamp(point.flops_per_byte)), *cells, _BOUND[point.bound_by]
 
 
 def draw_roofline(drawing: svg.Drawing, roofs: Sequence[DrawnRoof], points: Sequence[RooflinePoint]) -> None:
@@ -138,7 +134,7 @@ def _heights(point: RooflinePoint) -> list[float]:
 
 
 def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> None:
-    foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
+    foot, ridge = plot.slope_of(roof)
     said = f"{roof.name}: {bytes_rate(roof.bytes_per_s)}, {flops(roof.flops_per_s)}"
     drawing.path(svg.polyline([foot, ridge, (plot.area.right, ridge[1])]), f"roof roof-{place + 1}", said)
     drawing.line(ridge[0], ridge[1], ridge[0], plot.area.bottom, "ridge")
@@ -180,7 +176,7 @@ def _flat_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof) -> bool:
 
 
 def _slope_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, name: str) -> None:
-    foot, ridge = plot.foot_of(roof), plot.ridge_of(roof)
+    foot, ridge = plot.slope_of(roof)
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
     said = f"{svg.fit_text(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
     angle, half = atan2(ridge[1] - foot[1], ridge[0] - foot[0]), svg.width(said) / 2

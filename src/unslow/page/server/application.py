@@ -19,16 +19,7 @@ from starlette.types import ASGIApp
 
 from unslow import __version__
 from unslow.facts.errors import UserError
-from unslow.page.server.endpoints import (
-    BUYER_ENDPOINTS,
-    PREFIX,
-    QUESTION_ENDPOINTS,
-    RUN_ENDPOINTS,
-    VIEW_ENDPOINTS,
-    Endpoint,
-    Question,
-    import_type,
-)
+from unslow.page.server.endpoints import ENDPOINTS, PREFIX, Endpoint, Question, import_type
 from unslow.page.server.guard import LARGEST_BODY_BYTES, PAGE, Guard, ServerIdentity, Ticket
 from unslow.page.server.parameters import flags
 from unslow.page.server.runs import BusyError, NotThereError, StartedRun
@@ -92,12 +83,8 @@ def application(state: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGI
 
 def endpoints() -> tuple[Endpoint, ...]:
     """Everything that can be asked."""
-
-    def openapi_response(_state: ServerState, _question: Question) -> Response:
-        return Response(openapi().rstrip("\n"), media_type="application/json")
-
-    own = Endpoint("/openapi.json", "This description", "builtins:dict", openapi_response)
-    return (*VIEW_ENDPOINTS, *RUN_ENDPOINTS, *QUESTION_ENDPOINTS, *BUYER_ENDPOINTS, own)
+    own = Endpoint("/openapi.json", "This description", "builtins:dict", lambda *_: openapi().rstrip("\n").encode())
+    return (*ENDPOINTS, own)
 
 
 def _route(state: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
@@ -106,7 +93,10 @@ def _route(state: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route
         body = await _body(request, import_type(one.body)) if one.body else None
         question = Question(request.path_params, flags(one.parameters, query), body)
         if one.media == "application/x-ndjson":
-            return events(state, question)
+            entry = state.runs.entry(question.path["run"])
+            if entry.watchers >= MOST_STREAMS:
+                raise BusyError("too many pages are following this run", "close some of them")
+            return StreamingResponse(_lines(state, entry, int(question.flags.get("since", 0))), media_type=one.media)
         found = await anyio.to_thread.run_sync(one.handle, state, question, limiter=limiter)
         if isinstance(found, Response):
             return found
@@ -129,15 +119,6 @@ async def _body(request: Request, kind: Any) -> Any:
         return msgspec.json.decode(bytes(data), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"invalid body: {error}", "see /api/v1/openapi.json") from error
-
-
-def events(state: ServerState, question: Question) -> StreamingResponse:
-    """The stream of a run; BusyError where too many follow it."""
-    entry = state.runs.entry(question.path["run"])
-    if entry.watchers >= MOST_STREAMS:
-        raise BusyError("too many pages are following this run", "close some of them")
-    since = int(question.flags.get("since", 0))
-    return StreamingResponse(_lines(state, entry, since), media_type="application/x-ndjson")
 
 
 async def _lines(state: ServerState, entry: StartedRun, since: int) -> AsyncIterator[bytes]:
@@ -194,10 +175,8 @@ def openapi() -> str:
     listed = sorted(endpoints(), key=lambda one: one.path)
     names = {name for one in listed for name in (one.answer, one.body) if name}
     types = {name: import_type(name) for name in sorted(names)}
-    described = msgspec.json.schema_components(
-        [ErrorResponse, *types.values()], ref_template="#/components/schemas/{name}"
-    )
-    text = msgspec.json.encode(described).decode()
+    shown, template = [ErrorResponse, *types.values()], "#/components/schemas/{name}"
+    text = msgspec.json.encode(msgspec.json.schema_components(shown, ref_template=template)).decode()
     for name, known in _SCHEMA_NAMES.items():
         text = text.replace(f'{name}"', f'{known}"')
     schemas, components = msgspec.json.decode(text)

@@ -25,7 +25,7 @@ class Connection(H11Protocol):
         """Wait for a head, but not for ever."""
         super().connection_made(transport)
         self.idle_since_s = self.loop.time()
-        self._wait_for_head()
+        self._late = self.loop.call_later(HEAD_S, self._hang_up)
         # Hang up on whoever is idle for the longest time, where there are too many
         there = [one for one in self.connections if isinstance(one, Connection) and not one.transport.is_closing()]
         idle = [one for one in there if one.is_idle and one is not self]
@@ -38,7 +38,7 @@ class Connection(H11Protocol):
         if not self.is_idle:
             self._wait_no_more()
         elif self._late is None:
-            self._wait_for_head()
+            self._late = self.loop.call_later(HEAD_S, self._hang_up)
 
     def on_response_complete(self) -> None:
         """Idle from now on, until the next head begins or the time to keep it alive is over."""
@@ -48,9 +48,6 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._wait_no_more()
         super().connection_lost(exc)
-
-    def _wait_for_head(self) -> None:
-        self._late = self.loop.call_later(HEAD_S, self._hang_up)
 
     def _wait_no_more(self) -> None:
         if self._late is not None:

@@ -27,6 +27,9 @@ PREFIX = "/api/v1"
 Media = Literal["application/json", "text/html", "application/x-ndjson"]
 _PAGE = "unslow.page.server.endpoints:CausePage"
 _RUN = "unslow.page.server.runs:RunShown"
+_WANTED = "unslow.page.server.runs:RunWanted"
+_OFFERS = "unslow.page.html.markup:Offer[]"
+_WHAT_IF = "/subjects/{number:int}/what-if"
 KNOBS = (
     Parameter("context", "context length in tokens, per slot unless the slots share one", "count"),
     Parameter("gpu_layers", "GPU layers", "count"),
@@ -119,7 +122,7 @@ def panel_html(state: ServerState, question: Question) -> str:
         raise NotThereError(error.message, error.hint) from error
 
 
-VIEW_ENDPOINTS = (
+_VIEWS = (
     Endpoint("/view", "Every number on the page", "unslow.page.view:View", lambda state, _: state.machine().view),
     Endpoint(
         "/report",
@@ -128,14 +131,8 @@ VIEW_ENDPOINTS = (
         lambda state, _: state.machine().view.report,
     ),
     Endpoint("/snapshot", "The snapshot, masked", "unslow.facts.snapshot:Snapshot", snapshot),
-    Endpoint(
-        "/subjects/{number:int}/what-if",
-        "Memory and speed with other settings",
-        "unslow.page.view:WhatIf",
-        what_if,
-        KNOBS,
-    ),
-    Endpoint("/subjects/{number:int}/what-if.html", "The same as HTML", "", what_if_html, KNOBS, media="text/html"),
+    Endpoint(_WHAT_IF, "Memory and speed with other settings", "unslow.page.view:WhatIf", what_if, KNOBS),
+    Endpoint(f"{_WHAT_IF}.html", "The same as HTML", "", what_if_html, KNOBS, media="text/html"),
     Endpoint("/subjects/{number:int}/panels/{name}", "A panel as HTML", "", panel_html, media="text/html"),
 )
 
@@ -198,7 +195,6 @@ _MANY = (
     Endpoint("/causes", "Every known cause", f"{_PAGE}[]", causes),
     Endpoint("/explain/{cause}", "What a cause is, how to confirm it and how to fix it", _PAGE, explain),
 )  # fmt: skip
-QUESTION_ENDPOINTS = tuple(endpoint._replace(slow=True) for endpoint in _MANY)
 
 
 def offers(state: ServerState, _question: Question) -> list[Offer]:
@@ -224,29 +220,16 @@ def stop_run(state: ServerState, question: Question) -> RunShown:
 
 
 def refuse_stream(_state: ServerState, _question: Question) -> None:
-    """Streams are not answered in a thread: `stream.events` does."""
+    """Streams are not answered in a thread: the application does."""
     raise UserError("this is a stream", "read it line by line")
 
 
-RUN_ENDPOINTS = (
-    Endpoint(
-        "/offers",
-        "What can be measured, and what that sends to which server",
-        "unslow.page.html.markup:Offer[]",
-        offers,
-    ),
+_RUNS = (
+    Endpoint("/offers", "What can be measured, and what that sends to which server", _OFFERS, offers),
     Endpoint(
         "/runs", "The last runs", f"{_RUN}[]", lambda state, _: [entry.status() for entry in state.runs.entries()]
     ),
-    Endpoint(
-        "/runs",
-        "Start a measurement listed by /offers",
-        _RUN,
-        start,
-        method="POST",
-        body="unslow.page.server.runs:RunWanted",
-        status=201,
-    ),
+    Endpoint("/runs", "Start a measurement listed by /offers", _RUN, start, method="POST", body=_WANTED, status=201),
     Endpoint(
         "/runs/{run}", "The progress of a run", _RUN, lambda state, asked: state.runs.entry(asked.path["run"]).status()
     ),
@@ -278,7 +261,7 @@ _ASKED = (
     ("cost", "Own, rent or use an API", "unslow.buy.cost:CostReport", CostRequest, cost, COST),
     ("tiers", "What fits in which memory size", "unslow.buy.tiers:TiersReport", TiersRequest, tiers, TIERS),
 )
-BUYER_ENDPOINTS = tuple(
+_BUYERS = tuple(
     endpoint
     for name, words, kind, request, command, parameters in _ASKED
     for answer in [command_handler(request, command.answer)]
@@ -289,3 +272,4 @@ BUYER_ENDPOINTS = tuple(
         ),
     )
 )
+ENDPOINTS = (*_VIEWS, *_RUNS, *(endpoint._replace(slow=True) for endpoint in _MANY), *_BUYERS)

@@ -77,7 +77,11 @@ def page_of(state: ServerState, wanted: str, serving: Serving) -> str:
         Tab("What to buy", f"/?view={BUY}&token={secret}", wanted == BUY),
     )
     if wanted == BUY:
-        return frame_page("unslow: what to buy", buyers_content(), serving=serving, tabs=tabs)
+        ways = [tag("a", question.title, href=f"#{question.name}") for question in BUYER_FORMS]
+        nav = tag("nav", *ways, class_="contents", aria_label="On this page")
+        forms = tag("div", *map(_section, BUYER_FORMS), class_="panels")
+        content = join_markup([tag("p", _LEAD, class_="quiet"), nav, forms])
+        return frame_page("unslow: what to buy", content, serving=serving, tabs=tabs)
     state.look_again()
     try:
         seen = state.machine(WAIT_S)
@@ -95,22 +99,13 @@ def page_of(state: ServerState, wanted: str, serving: Serving) -> str:
     return document(seen.view, serving=serving, offers=offers_of(seen, state.wanted), tabs=tabs)
 
 
-def buyers_content() -> Markup:
-    """All forms, each with a place for its answer."""
-    ways = [tag("a", question.title, href=f"#{question.name}") for question in BUYER_FORMS]
-    nav = tag("nav", *ways, class_="contents", aria_label="On this page")
-    forms = tag("div", *map(_section, BUYER_FORMS), class_="panels")
-    return join_markup([tag("p", _LEAD, class_="quiet"), nav, forms])
-
-
 def _section(question: BuyerForm) -> Markup:
     answer = f"{question.name}-answer"
     first = [p for p in question.parameters if p.name in question.first]
     first.sort(key=lambda parameter: question.first.index(parameter.name))
     more = [p for p in question.parameters if p.name not in question.first]
     shown, folded = (
-        tag("div", *(_form_field(question, parameter) for parameter in parameters), class_="fields")
-        for parameters in (first, more)
+        tag("div", *(_form_field(question, one) for one in some), class_="fields") for some in (first, more)
     )
     form = tag(
         "form",
@@ -145,9 +140,7 @@ def _form_field(question: BuyerForm, parameter: Parameter) -> Markup:
         options = [tag("option", choice or "default", value=choice) for choice in ("", *parameter.choices)]
         entry = tag("select", *options, id=identity, name=parameter.name, aria_describedby=said)
     else:
-        value, needed = question.example.get(parameter.name), parameter.needed
-        entry = tag(
-            "input", type="text", id=identity, name=parameter.name, value=value, required=needed, aria_describedby=said
-        )
+        given = {"value": question.example.get(parameter.name), "required": parameter.needed}
+        entry = tag("input", type="text", id=identity, name=parameter.name, **given, aria_describedby=said)
     words = tag("small", parameter.words, id=said)
     return tag("label", tag("span", name.capitalize()), entry, words, for_=identity)

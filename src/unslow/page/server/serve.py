@@ -42,7 +42,11 @@ def serve_page(asked: ServeRequest, say: Callable[[str], None]) -> None:
         own, ticket = new_identity(listener), Ticket()
         state = ServerState(wanted)
         state.begin()
-        say(address_json(own) if asked.json else address_words(own))
+        if asked.json:
+            shown = {"schema": "unslow.serve/1", "unslow_version": __version__, "pid": os.getpid()}
+            say(json.dumps({**shown, "url": own.url, "base": own.base, "port": own.port, "token": own.token}))
+        else:
+            say(address_words(own))
         if not (asked.no_open or asked.json) and way_to_open(os.environ) == "browser":
             import webbrowser
 
@@ -122,12 +126,6 @@ def make_server(state: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvi
     return Server(config)
 
 
-def address_json(own: ServerIdentity) -> str:
-    """The address for a program, on one line."""
-    shown = {"schema": "unslow.serve/1", "unslow_version": __version__, "pid": os.getpid()}
-    return json.dumps({**shown, "url": own.url, "base": own.base, "port": own.port, "token": own.token})
-
-
 def address_words(own: ServerIdentity) -> str:
     """The address for a person, and how to get there over SSH."""
     lines = [f"page:  {own.url}"]
@@ -137,9 +135,8 @@ def address_words(own: ServerIdentity) -> str:
             f"  {tunnel_command(own.port, os.environ)}",
             "and open the same address there.",
         ]
-    return "\n".join(
-        [*lines, "Keep the address private: anyone on this machine who has it can open the page. Ctrl-C stops it."]
-    )
+    lines.append("Keep the address private: anyone on this machine who has it can open the page. Ctrl-C stops it.")
+    return "\n".join(lines)
 
 
 def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:
