@@ -16,7 +16,7 @@ from unslow.buy.cost import (
     notes_on,
     own_way,
     rent_way,
-    tokens_in_hours,
+    seconds_per_token,
     use_of,
 )
 from unslow.buy.report import BuyerPrices, Fits, PriceShown, RigShown, SpeedShown
@@ -134,7 +134,7 @@ def test_ways_with_enough_capacity_are_sorted_by_cost() -> None:
 def test_hours_per_day_convert_to_tokens_by_speed() -> None:
     speed = rig().speed
     assert speed is not None
-    assert tokens_in_hours(1, speed, 0) == pytest.approx(36_000)
+    assert 3600 / seconds_per_token(speed, 0) == pytest.approx(36_000)
 
 
 def test_assumptions_name_their_flags(wording) -> None:

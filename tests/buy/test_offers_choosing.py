@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.buy.choose import assumptions, with_reasons
+from unslow.buy.choose import assumptions, reasons
 from unslow.buy.offers import Aim, OfferShown, choose_offer, low_rate, refusal
 from unslow.buy.report import AskedShown, Fits, RigShown, SpeedShown
 from unslow.think.speed.report import RateShown
@@ -86,7 +86,7 @@ def test_unknown_price_is_refused_under_a_budget(wording) -> None:
     assert [heap.why for heap in heaps.refused] == ["price_unknown"]
     assert "--price" in heaps.refused[0].words
     assert choose_offer([unknown], Aim(None, 20)).best is unknown
-    said = with_reasons(unknown, (), Aim(None, 20), "USD").reasons[0]
+    said = next(reasons(unknown, (), Aim(None, 20), "USD"))
     assert "cheapest" not in said
     wording(said)
 
@@ -121,17 +121,16 @@ def test_reasons_name_goal_remaining_budget_and_better_alternatives(wording) -> 
     aim = Aim(1500, 20)
     heaps = choose_offer(market, aim)
     assert heaps.best is not None
-    said = with_reasons(heaps.best, heaps.runners_up, aim, "EUR").reasons
+    said = tuple(reasons(heaps.best, heaps.runners_up, aim, "EUR"))
     wording(said[0], tells="25.0 tok/s")
     wording(said, tells=("800", "2.4", "200 W", "350 W"))
-    wording(with_reasons(offer("here", 30, 0.0), (), aim, "USD").reasons[0], tells="30.0 tok/s")
-    wording(with_reasons(market[0], (), Aim(1500), "USD").reasons[0])
+    wording(next(reasons(offer("here", 30, 0.0), (), aim, "USD")), tells="30.0 tok/s")
+    wording(next(reasons(market[0], (), Aim(1500), "USD")))
     pair = msgspec.structs.replace(market[0], rig=msgspec.structs.replace(market[0].rig, count=2))
-    wording(with_reasons(pair, (), aim, "USD").reasons, tells="350 W")
-    part = with_reasons(offer("small", 25, 700, "partly"), (), aim, "USD", weights_bytes=51 * 2**30 + 1).reasons
+    wording(tuple(reasons(pair, (), aim, "USD")), tells="350 W")
+    part = tuple(reasons(offer("small", 25, 700, "partly"), (), aim, "USD", weights_bytes=51 * 2**30 + 1))
     wording(part, tells=("Q4_K_M", "51 GiB"))
     wording(said, tells="2.4")
-    assert with_reasons(offer("x", None, 1.0), (), aim, "USD").reasons == ()
 
 
 def test_host_computer_is_listed_as_an_assumption() -> None:

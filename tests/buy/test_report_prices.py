@@ -72,4 +72,4 @@ def test_price_of_several_devices_is_multiplied() -> None:
     assert twice is not None
     assert twice.amount == 3998
     assert price_of_several(None, 2) is None
-    assert price_of_several(price, 1) is price
+    assert price_of_several(price, 1) == price

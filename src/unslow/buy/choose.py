@@ -14,15 +14,15 @@ from unslow.buy.offers import (
     OfferShown,
     WayShown,
     choose_offer,
-    coarser_than,
     low_rate,
-    market_of,
     offer_rank,
+    quants_of,
     refusal,
 )
 from unslow.buy.report import SOLD_YEARS, AskedShown
-from unslow.buy.rigs import Rig, read_prices
+from unslow.buy.rigs import HERE, Rig, find_work, parse_rig, read_prices, rig_here
 from unslow.catalog.models import listed_models
+from unslow.catalog.quants import find_mix
 from unslow.commands._output import Progress, Silent
 from unslow.commands.choose import ChooseRequest
 from unslow.commands.models.find import FoundModel
@@ -43,14 +43,17 @@ _Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands bes
 def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
     prices, _ = read_prices(system, request)
-    market = market_of(system, request, prices)
+    found, question, asked = find_work(system, request)
+    have = rig_here(system) if request.have.casefold() in HERE else parse_rig(request.have) if request.have else None
+    market = Market(request, prices, found, question, quants_of(found, request), have, asked)
     aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
     choice = choose_offer(offers, aim)
     best = choice.best
     if best is not None:
         weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
-        best = with_reasons(best, choice.runners_up, aim, prices.currency, weights)
+        why = reasons(best, choice.runners_up, aim, prices.currency, weights)
+        best = msgspec.structs.replace(best, reasons=tuple(why))
     seen = [offer.rig for offer in (*((best,) if best else ()), *choice.runners_up)]
     host = float(USUAL_HOST.bytes_per_s) / GB
     said = f"layers that do not fit run from host memory (assumed large enough, {host:.0f} GB/s)"
@@ -58,35 +61,27 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     notes = (f"quant: the finest of {quants} that reaches the goal",) if len(market.quants) > 1 else ()
     return ChoiceReport(
         unslow_version=__version__,
-        asked=market.asked,
+        asked=asked,
         budget=request.budget,
         currency=prices.currency,
         goal_tokens_per_s=request.goal,
-        have=market.have.name if market.have else "",
+        have=have.name if have else "",
         chosen=best,
         runners_up=choice.runners_up,
         refused=choice.refused,
         ways=() if best else tuple(ways_out(market, offers, aim)),
         assumptions=(
-            *assumptions(aim, request.host_price, prices.currency, market.asked, request.have),
+            *assumptions(aim, request.host_price, prices.currency, asked, request.have),
             *((said,) if request.partly else ()),
         ),
-        notes=(*work_notes(market.asked), *notes, *price_notes(seen, prices)),
+        notes=(*work_notes(asked), *notes, *price_notes(seen, prices)),
     )
 
 
-def with_reasons(
+def reasons(
     best: OfferShown, others: Sequence[OfferShown], aim: Aim, currency: str, weights_bytes: int = 0
-) -> OfferShown:
-    """The chosen offer with its reasons; the weights are those in its quant."""
-    if best.rig.speed is None:
-        return best
-    return msgspec.structs.replace(best, reasons=tuple(_reasons(best, others, aim, currency, weights_bytes)))
-
-
-def _reasons(
-    best: OfferShown, others: Sequence[OfferShown], aim: Aim, currency: str, weights_bytes: int
 ) -> Iterator[str]:
+    """Why this offer was chosen; the weights are those in its quant."""
     if aim.goal is None:
         yield f"the fastest {'within the budget' if aim.budget is not None else 'of all'} at the low end"
     else:
@@ -130,9 +125,8 @@ def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, h
     if host_price:
         said.append(f"a computer for new cards costs {host_price:,.0f} {currency}")
     elif not have:
-        said.append(
-            "cards go into an existing computer with free slots and enough power (--host-price adds the cost of one)"
-        )
+        cost = "--host-price adds the cost of one"
+        said.append(f"cards go into an existing computer with free slots and enough power ({cost})")
     if aim.budget is not None:
         said.append(f"launch prices count for {SOLD_YEARS} years; older devices need a seen price or yours (--price)")
     return tuple(said)
@@ -164,7 +158,8 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
 def _coarser_quant_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     if market.request.quant or market.quants[-1] not in USUAL_QUANTS:  # what its publisher ships is not made coarser
         return None
-    for quant in coarser_than(market.quants):
+    below = min(find_mix(quant).bits_per_weight for quant in market.quants)
+    for quant in (quant for quant in USUAL_QUANTS if find_mix(quant).bits_per_weight < below):
         if found := _cheapest_reaching(market, rigs, aim, quant):
             words = f"{quant}, at some loss of quality: {found.rig.name}, {low_rate(found):,.1f} tok/s at the low end"
             return WayShown(gives="quant", words=f"{words} (--quant-least {quant})")

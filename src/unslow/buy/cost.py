@@ -159,10 +159,8 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     )  # fmt: skip
     for rig in rigs:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
         if rig.price and terms.resale > (paid := purchase_cost(rig, rig.price, terms)):
-            raise UserError(
-                f"--resale must be at most {paid:,.0f}, the price of {rig.name} (got {terms.resale:,.0f})",
-                "it is what the device sells for at the end",
-            )
+            most = f"at most {paid:,.0f}, the price of {rig.name} (got {terms.resale:,.0f})"
+            raise UserError(f"--resale must be {most}", "it is what the device sells for at the end")
     owned = [own_way(rig, rig.price, use, terms) for rig in rigs]
     others = [*_rent_ways(inputs, use, rigs), *_api_ways(inputs, use)]
     pairs = [break_even(mine, other, terms) for mine in owned for other in alternatives(others)]
@@ -195,16 +193,10 @@ def _requested_use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
             raise UserError("--hours-per-day and --utilisation must be above 0", "give --tokens-per-day instead")
         speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
         if speed is None:
-            raise UserError(
-                "no --device can run the model", 'name one, such as --device "RTX 3090", or --tokens-per-day'
-            )
-        tokens = tokens_in_hours(hours, speed, request.prompt_ratio)
+            hint = 'name one, such as --device "RTX 3090", or --tokens-per-day'
+            raise UserError("no --device can run the model", hint)
+        tokens = hours * _HOUR_S / seconds_per_token(speed, request.prompt_ratio)
     return use_of(tokens, request.prompt_ratio, said)
-
-
-def tokens_in_hours(hours: float, speed: SpeedShown, prompt_ratio: float) -> float:
-    """Generated tokens of so many hours of work."""
-    return hours * _HOUR_S / seconds_per_token(speed, prompt_ratio)
 
 
 def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day") -> UseShown:
@@ -248,10 +240,8 @@ def _rent_ways(inputs: _CostInputs, use: UseShown, rigs: Sequence[RigShown]) -> 
     if not own_prices and inputs.prices.currency == SHIPPED:
         at_hand = {rig.device for rig in rigs}
         cheapest = {price.of: price for price in reversed(rents_of())}
-        ways = [
-            rent_way(inputs.rig(name), shown_price(price, inputs.prices.today), use, all_day=False)
-            for name, price in cheapest.items()
-        ]
+        shown = ((inputs.rig(name), shown_price(price, inputs.prices.today)) for name, price in cheapest.items())
+        ways = [rent_way(rig, price, use, all_day=False) for rig, price in shown]
         able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
         able.sort(key=lambda way: (way.name not in at_hand, way.per_million or 0.0))
         for way in able[:_RENTS]:
@@ -358,8 +348,7 @@ def break_even_words(pair: BreakEvenShown, years: float) -> str:
     """When owning has paid for itself, in words; not after the years in which it is used."""
     if pair.months is None:
         return f"never breaks even against {pair.against}, which costs less than its electricity"
-    long = pair.months >= _LONG_MONTHS
-    after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
+    after = f"{pair.months / 12:,.1f} years" if pair.months >= _LONG_MONTHS else f"{pair.months:,.1f} months"
     if pair.months > 12 * years:
         return f"does not break even within {years:g} years against {pair.against}: it would take {after}"
     return f"breaks even after {after} against {pair.against}"

@@ -34,17 +34,14 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
     """The devices that are named, or all; with a model also what they do with it."""
     prices, _ = read_prices(system, request)
     found, question, about = find_work(system, request) if request.model else (None, PredictRequest(), None)
-
-    def shown_rig(rig: Rig) -> RigShown:
-        return rig_shown(rig, prices, found.quant, rate_rig(rig, found, question)) if found else rig_shown(rig, prices)
-
     here = any(name.casefold() in HERE for name in request.names)
     shown, every = [this_machine(system, request, prices)] if here else [], _requested_rigs(request)
     for n, rig in enumerate(every):
         if progress and n % 16 == 0:
             what = f"predicting {len(every)} devices" if found else "reading the catalogue"
             progress.step(what, n / len(every))
-        shown.append(shown_rig(rig))
+        answer = rate_rig(rig, found, question) if found else None
+        shown.append(rig_shown(rig, prices, found.quant if found else "", answer))
     shared: tuple[str, ...] = ()
     if about and about.users > 1:
         shared = (f"tok/s is per request, with {about.users} concurrent requests; price and joules count all of them",)
@@ -66,11 +63,8 @@ def _requested_rigs(request: DevicesRequest) -> list[Rig]:
     if not (request.all or request.vendor or request.min_memory):
         return [parse_rig(name) for name in _USUAL]
     vendor = (request.vendor or "").casefold()
-    every = [
-        rig
-        for rig in _catalogue()
-        if vendor in ("", rig.device.vendor.casefold()) and rig.each_bytes >= request.min_memory
-    ]
+    large = (rig for rig in _catalogue() if rig.each_bytes >= request.min_memory)
+    every = [rig for rig in large if vendor in ("", rig.device.vendor.casefold())]
     if not every:
         raise UserError("no device in the catalogue matches", "try another --vendor or a smaller --min-memory")
     return every
@@ -103,10 +97,8 @@ def work_notes(asked: AskedShown | None) -> Iterator[str]:
     if asked and asked.estimated_as:
         yield f"{asked.quant} is estimated from {asked.estimated_as}"
     if asked and 0 < asked.context_trained < asked.context:
-        yield (
-            f"{asked.model} was trained for {asked.context_trained:,} tokens: longer contexts lose quality unless its "
-            "positions are scaled (YaRN)"
-        )
+        lost = "longer contexts lose quality unless its positions are scaled (YaRN)"
+        yield f"{asked.model} was trained for {asked.context_trained:,} tokens: {lost}"
 
 
 def price_notes(rigs: Sequence[RigShown], prices: BuyerPrices) -> Iterator[str]:

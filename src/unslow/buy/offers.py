@@ -9,6 +9,7 @@ import msgspec
 
 from unslow.buy import rigs
 from unslow.buy.report import AskedShown, BuyerPrices, RigShown
+from unslow.buy.rigs import ModelRating, Rig
 from unslow.catalog.devices import all_devices
 from unslow.catalog.prices import shop_price
 from unslow.catalog.quants import find_mix, mixes, split_quant
@@ -18,7 +19,6 @@ from unslow.commands.models.find import FoundModel, as_quant
 from unslow.commands.models.well_known import mix_named
 from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
-from unslow.look.system import System
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import remember_once
 
@@ -110,7 +110,7 @@ class Market(NamedTuple):
     found: FoundModel
     question: PredictRequest
     quants: tuple[str, ...]
-    have: rigs.Rig | None
+    have: Rig | None
     asked: AskedShown
 
     def offers(self, aim: Aim, progress: Progress) -> Iterator[OfferShown]:
@@ -121,7 +121,7 @@ class Market(NamedTuple):
                 progress.step(f"predicting {len(every)} offers", n / len(every))
             yield self.offer(rig, beside, aim)
 
-    def pairs(self) -> Iterator[tuple[rigs.Rig, rigs.Rig | None]]:
+    def pairs(self) -> Iterator[tuple[Rig, Rig | None]]:
         """What could be bought, alone or beside what is there."""
         if self.have:
             yield self.have, self.have
@@ -132,45 +132,37 @@ class Market(NamedTuple):
             if names and rig.device.vendor.casefold() not in makers and not any(map(rig.is_one_of, among)):
                 continue
             yield rig, None
-            if (
-                self.have
-                and rig.number == 1
-                and rigs.is_card(rig.device)
-                and rig.device.vendor == self.have.device.vendor
-            ):
+            have = self.have
+            if have and rig.number == 1 and rigs.is_card(rig.device) and rig.device.vendor == have.device.vendor:
                 yield rig, self.have
 
-    def offer(self, rig: rigs.Rig, beside: rigs.Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
+    def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
         shown = self._best(rig, beside, aim, quants or self.quants)
         price = self.prices.of(rig.device, rig.label, smallest=rig.is_smallest)
-        total = None
-        if beside is rig:
-            total = 0.0
-        elif price is not None and self.prices.is_buyable(rig.device, price):
+        total, margin = 0.0 if beside is rig else None, None
+        if beside is not rig and price is not None and self.prices.is_buyable(rig.device, price):
             host = self.request.host_price if rig.device.kind == "gpu" and beside is None else 0.0
             total = price.amount * rig.number + host
-        return OfferShown(
-            rig=shown,
-            total=total,
-            margin=None if aim.goal is None or shown.speed is None else shown.speed.each_tokens_per_s.low / aim.goal,
-        )
+        if aim.goal is not None and shown.speed:
+            margin = shown.speed.each_tokens_per_s.low / aim.goal
+        return OfferShown(rig=shown, total=total, margin=margin)
 
-    def _best(self, rig: rigs.Rig, beside: rigs.Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
+    def _best(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
         """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
         hardware = self._hardware(rig, beside)
         if isinstance(hardware, Unknown):
             return self._rig_shown(rig, beside, quants[-1], hardware)
-        best: tuple[str, rigs.ModelRating | Unknown] = (quants[-1], rigs.UNFIT)
+        best: tuple[str, ModelRating | Unknown] = (quants[-1], rigs.UNFIT)
         for quant in quants:
             answer = rigs.rate_model(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
-            if isinstance(answer, rigs.ModelRating):
+            if isinstance(answer, ModelRating):
                 best = quant, answer
                 if aim.goal is None or answer.speed.each_tokens_per_s.low >= aim.goal:
                     break
         return self._rig_shown(rig, beside, *best)
 
-    def _hardware(self, rig: rigs.Rig, beside: rigs.Rig | None) -> Hardware | Unknown:
+    def _hardware(self, rig: Rig, beside: Rig | None) -> Hardware | Unknown:
         if beside is None or beside is rig:
             return rigs.hardware_of(rig, self.question)
         if beside.device.name == rig.device.name:
@@ -181,16 +173,12 @@ class Market(NamedTuple):
         slower = min(new, old, key=lambda hardware: hardware.device.memory_bytes_per_s)
         # In the finest quant, which any other stays below
         plan = self.in_quant(self.quants[0]).blueprint
-        layers = plan.layer_tensors
-        largest_layer = remember_once(
-            plan, "layer", lambda: max((sum(t.bytes for t in layer) for layer in layers), default=0)
-        )
+        sizes = (sum(tensor.bytes for tensor in layer) for layer in plan.layer_tensors)
+        largest_layer = remember_once(plan, "layer", lambda: max(sizes, default=0))
         rooms = alike_rooms((*new.rooms, *old.rooms), largest_layer)
         return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
 
-    def _rig_shown(
-        self, rig: rigs.Rig, beside: rigs.Rig | None, quant: str, answer: rigs.ModelRating | Unknown
-    ) -> RigShown:
+    def _rig_shown(self, rig: Rig, beside: Rig | None, quant: str, answer: ModelRating | Unknown) -> RigShown:
         shown = rigs.rig_shown(rig, self.prices, quant, answer)
         if beside is None:
             return shown
@@ -217,14 +205,6 @@ class Market(NamedTuple):
         )
 
 
-def market_of(system: System, request: ChooseRequest, prices: BuyerPrices) -> Market:
-    """What is asked of the market."""
-    found, question, asked = rigs.find_work(system, request)
-    name = request.have
-    have = rigs.rig_here(system) if name.casefold() in rigs.HERE else rigs.parse_rig(name) if name else None
-    return Market(request, prices, found, question, quants_of(found, request), have, asked)
-
-
 def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:
     """The quant that is asked for or published; else, for a goal, the usual ones from the finest down to the least."""
     _, carried = split_quant(request.model.rsplit("/", 1)[-1])
@@ -234,12 +214,6 @@ def quants_of(found: FoundModel, request: ChooseRequest) -> tuple[str, ...]:
     if request.goal is None:
         return (least.name,)  # speeds are compared in one quant
     return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight >= least.bits_per_weight) or (least.name,)
-
-
-def coarser_than(quants: Sequence[str]) -> tuple[str, ...]:
-    """The usual quants below those."""
-    below = min(find_mix(quant).bits_per_weight for quant in quants)
-    return tuple(q for q in USUAL_QUANTS if find_mix(q).bits_per_weight < below)
 
 
 def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:

@@ -147,15 +147,13 @@ def price_key(name: str) -> str:
 
 def shown_price(price: Price, today: str) -> PriceShown:
     """A shipped price, marked where it is old."""
+    old, checked = is_old(price.date, today), True
     if price.kind == "launch":
         years = int(today[:4]) - int(price.date) if today[:4].isdecimal() and price.date.isdecimal() else 0
-        return PriceShown(
-            amount=price.usd, currency=SHIPPED, kind="launch", date=price.date, source=price.source,
-            old=years > 1, checked=not price.source.startswith("unverified"),
-        )  # fmt: skip
+        old, checked = years > 1, not price.source.startswith("unverified")
     return PriceShown(
         amount=price.usd, currency=SHIPPED, kind=price.kind, date=price.date, source=price.source,
-        seller=price.seller, old=is_old(price.date, today),
+        seller=price.seller, old=old, checked=checked,
     )  # fmt: skip
 
 
@@ -171,6 +169,4 @@ def is_old(day: str, today: str) -> bool:
 
 def price_of_several(price: PriceShown | None, count: int) -> PriceShown | None:
     """The price of several."""
-    if price is None or count == 1:
-        return price
-    return msgspec.structs.replace(price, amount=price.amount * count)
+    return msgspec.structs.replace(price, amount=price.amount * count) if price else None

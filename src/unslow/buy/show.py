@@ -79,12 +79,14 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
 
 
 def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
-    found = rig.speed
+    found, fits = rig.speed, "?" if rig.fits == "unknown" else rig.fits
+    if found and rig.fits == "partly" and found.gpu_layers is not None:
+        fits = f"{found.gpu_layers} layers"
     each = found.each_tokens_per_s if found and users > 1 else found.decode_tokens_per_s if found else None
     middle, ends = speed_words(each)
     prompt, prompt_ends = speed_words(found.prefill_tokens_per_s if found else None)
     return (
-        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), fits_words(rig), middle, ends,
+        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), fits, middle, ends,
         prompt, prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
         price_words(rig.price), money_words(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-",
         _watts(rig), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-", str(rig.year or "?"),
@@ -149,7 +151,7 @@ def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     return (
         "→" if chosen else "", rig.name, memory_words(rig.memory_bytes), rig.quant, middle, ends,
         prompt, prompt_ends, rig.speed.backend if rig.speed else "", money_words(offer.total), price_words(rig.price),
-        f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?",
+        _watts(rig),
     )  # fmt: skip
 
 
@@ -242,14 +244,6 @@ def work_words(asked: AskedShown) -> str:
     users = f", {asked.users} concurrent requests" if asked.users > 1 else ""
     kv = "" if asked.kv_type == "f16" else f", {asked.kv_type} KV cache"
     return f"{size(asked.weights_bytes)} of weights, {asked.context:,} tokens of context{users}{kv}"
-
-
-def fits_words(rig: RigShown) -> str:
-    """How much of the model it holds, in a word or two."""
-    layers = rig.speed.gpu_layers if rig.speed else None
-    if rig.fits == "partly" and layers is not None:
-        return f"{layers} layers"
-    return {"whole": "whole", "no": "no", "unknown": "?", "partly": "partly"}[rig.fits]
 
 
 def speed_words(found: RateShown | None) -> tuple[str, str]:
