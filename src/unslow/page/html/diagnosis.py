@@ -8,6 +8,7 @@ from unslow.page.html.markup import NOTHING, Markup, join_markup, sentence, tag,
 from unslow.show.units import cause_cost_text, fix_effect, label, rate, subject_title, value_text
 from unslow.think import report
 from unslow.think.judge.verdict import chains_of
+from unslow.think.report import SubjectReport
 
 _SENTENCES = re.compile(r"(?<=[^\W_][.!?])\s+(?=[A-Z`])")
 _NEXT = re.compile(r"(?:^|\s)(?P<name>First|Fix|To find out): (?P<what>.+)$", re.DOTALL)
@@ -24,9 +25,7 @@ _MARKS = {"ok": ("✓", "Yes: "), "bad": ("✗", "No: "), "unknown": ("?", "Unkn
 _NO_GPU = ("there is no GPU", "no GPU")  # As the judge says it: five such answers are one
 
 
-def render_verdict(
-    subject: report.SubjectReport, number: int, buttons: Mapping[str, str] = markup.NO_BUTTONS
-) -> Markup:
+def render_verdict(subject: SubjectReport, number: int, buttons: Mapping[str, str] = markup.NO_BUTTONS) -> Markup:
     """The head of a subject; `buttons` are what the page can start."""
     told, then = subject.summary, NOTHING
     if (found := _NEXT.search(told)) and found.start():  # what to do next: it is what most came for
@@ -57,7 +56,7 @@ def render_verdict(
     )
 
 
-def findings(subject: report.SubjectReport) -> Markup:
+def findings(subject: SubjectReport) -> Markup:
     """Every chain, numbered."""
     chains = chains_of(subject.findings)
     if not chains:
@@ -103,7 +102,7 @@ def _evidence(finding: report.Finding) -> Markup:
     return tag("dl", *rows, class_="evidence") if rows else NOTHING
 
 
-def undetermined_causes(subject: report.SubjectReport, buttons: Mapping[str, str] = markup.NO_BUTTONS) -> Markup:
+def undetermined_causes(subject: SubjectReport, buttons: Mapping[str, str] = markup.NO_BUTTONS) -> Markup:
     """The commands, or the buttons, that would settle most first, then every cause that is open."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
     others = [item for item in subject.cannot_tell if not item.suspected]

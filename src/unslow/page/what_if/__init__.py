@@ -43,12 +43,10 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
     subject = answers.subject
     stand, plan = subject.now, subject.found.blueprint
     sizes = {kind: element_bytes(kind) for kind in {*kinds, stand.kv_type.partition("/")[0]}}
-    weights = plan.weights_bytes
+    weights, trained = plan.weights_bytes, plan.count("context_length", stand.context)
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
     choices: dict[memory_view.KnobName, tuple[Choice, ...]] = {
-        "context": memory_view.context_choices(
-            stand.context, plan.count("context_length", stand.context) or stand.context
-        ),
+        "context": memory_view.context_choices(stand.context, trained or stand.context),
         "gpu_layers": memory_view.layer_choices(subject.layer_total),
         "kv_type": memory_view.cache_choices(stand.kv_type, kinds, sizes),
         "quant": memory_view.quant_choices(stand.quant, 8 * weights / max(1, parameters)),

@@ -159,9 +159,8 @@ class GgufAnswers:
             subject, pieces = self.subject, self._pieces(asked.quant)
             laid = self._layout(pieces.blueprint, asked)
             layers = self.layers(asked)
-            verdict = memory_view.verdict_with(
-                verdict_of(laid.devices, laid.host, layers_fit=False), layers, laid.devices
-            )
+            fits = verdict_of(laid.devices, laid.host, layers_fit=False)
+            verdict = memory_view.verdict_with(fits, layers, laid.devices)
             decode = prefill = None
             if subject.priced and verdict != "does_not_fit":
                 price = subject.priced.speeds(pieces, subject.hardware, laid.settings)
@@ -190,8 +189,8 @@ class GgufAnswers:
     def settings(self, asked: AskedSettings) -> Settings:
         """As llama.cpp would take them."""
         subject, base = self.subject, self.subject.base
-        same_cache = asked.kv_type == subject.now.kv_type
-        kind = asked.kv_type.upper()
+        same_cache, kind = asked.kv_type == subject.now.kv_type, asked.kv_type.upper()
+        is_whole = not subject.hardware.rooms or asked.gpu_layers >= subject.layer_total
         shares = base.unified if asked.slots == subject.now.slots else subject.unified
         same_context = (asked.context, asked.slots) == (subject.now.context, subject.now.slots)
         return base._replace(
@@ -201,9 +200,7 @@ class GgufAnswers:
             outputs=asked.slots if base.outputs == base.slots else base.outputs,
             key_type=base.key_type if same_cache else kind,
             value_type=base.value_type if same_cache else kind,
-            gpu_layers=-1
-            if not subject.hardware.rooms or asked.gpu_layers >= subject.layer_total
-            else asked.gpu_layers,
+            gpu_layers=-1 if is_whole else asked.gpu_layers,
         )
 
     def _pieces(self, quant: str) -> Pieces:
@@ -218,9 +215,8 @@ class GgufAnswers:
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.layer_total - asked.gpu_layers)
-        return memory_view.LayerCount(
-            asked.gpu_layers, subject.layer_total, max(0, first - whole) if subject.hardware.rooms else 0
-        )
+        split = max(0, first - whole) if subject.hardware.rooms else 0
+        return memory_view.LayerCount(asked.gpu_layers, subject.layer_total, split)
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
@@ -238,9 +234,8 @@ class GgufAnswers:
             if shared and not n:
                 own, beside = Need(*map(sum, zip(own, host, strict=True))), sum(host)
             later = laid.workspace_bytes if shown.total_bytes else 0
-            bars.append(
-                memory_view.bar_of(room, memory_view.AskedBytes(own, room.context_bytes, later, beside), programs)
-            )
+            asked = memory_view.AskedBytes(own, room.context_bytes, later, beside)
+            bars.append(memory_view.bar_of(room, asked, programs))
         return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
 
     def _notes(self, asked: AskedSettings, laid: Layout) -> tuple[str, ...]:

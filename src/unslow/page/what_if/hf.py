@@ -137,10 +137,10 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
         asked = memory_view.AskedBytes(parts_of(shown), max(0, shown.reserve_bytes - room.reserve_bytes))
         bar = memory_view.bar_of(room, asked, others)
         if bar.fits != shown.fits:
-            lacking = MemoryPart(
-                kind="lacking", name="missing for one request of this length", bytes=shown.lacking_bytes
+            name, short = "missing for one request of this length", shown.lacking_bytes
+            parts = (
+                (*bar.parts, MemoryPart(kind="lacking", name=name, bytes=short)) if short and bar.fits else bar.parts
             )
-            parts = (*bar.parts, lacking) if shown.lacking_bytes and bar.fits else bar.parts
             bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
         bars.append(bar)
     if report.host.total_bytes:

@@ -91,8 +91,7 @@ class Memory:
 def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
     """A value for every slider: as asked, else as it stands; UserError for what can't be."""
     known = {slider.knob: slider for slider in sliders}
-    strange = sorted(set(settings) - set(known))
-    if strange:
+    if strange := sorted(set(settings) - set(known)):
         raise UserError(f"no slider {strange[0][:40]!r}", f"sliders: {', '.join(known) or 'none here'}")
     return {knob: _value(slider, settings.get(knob, slider.value)) for knob, slider in known.items()}
 
@@ -103,9 +102,8 @@ def _value(slider: Slider, value: str) -> str:
         return value
     if slider.knob not in LIMITS:
         few = values if len(values) <= 24 else (*values[:2], "...", values[-1])  # noqa: PLR2004 (what can be read)
-        raise UserError(
-            f"{slider.knob} must be a value of its slider (got {value[:40]!r})", f"use one of {', '.join(few)}"
-        )
+        why = f"{slider.knob} must be a value of its slider (got {value[:40]!r})"
+        raise UserError(why, f"use one of {', '.join(few)}")
     least, most = LIMITS[slider.knob]
     option = Option("the range of its slider", name=slider.knob, least=least, most=most)
     return str(Field(slider.knob, option, COUNT, None, several=False).value(value[:40]))
@@ -117,12 +115,10 @@ def bar_of(room: Room, asked: AskedBytes, others: Sequence[OtherProgram] = (), *
     others_parts = other_parts(min(room.others_bytes, room.capacity_bytes), others, is_host=is_host)
     # What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of
     later = min(kept, asked.later_bytes)
-    every = (
-        MemoryPart(kind="reserve", name="driver and runtime", bytes=kept - later),
-        MemoryPart(kind="reserve", name="workspace of the first prompt", bytes=later),
-    )
+    reserved = (("driver and runtime", kept - later), ("workspace of the first prompt", later))
+    reserve = [MemoryPart(kind="reserve", name=name, bytes=size) for name, size in reserved if size]
     free, held = room.capacity_bytes, []
-    wanted = [*others_parts, *[part for part in every if part.bytes], *own_parts(asked.parts)]
+    wanted = [*others_parts, *reserve, *own_parts(asked.parts)]
     for part in wanted:
         size = min(part.bytes, free)
         free -= size
@@ -189,11 +185,8 @@ def context_choices(now: int, trained: int) -> tuple[Choice, ...]:
 
 def layer_choices(layer_total: int) -> tuple[Choice, ...]:
     """Every number of layers."""
-
-    def label(layers: int) -> str:
-        return "none" if not layers else f"all {layer_total}" if layers == layer_total else f"{layers} of {layer_total}"
-
-    return tuple(Choice(value=str(n), label=label(n)) for n in range(layer_total + 1))
+    labels = ["none", *(f"{n} of {layer_total}" for n in range(1, layer_total)), f"all {layer_total}"]
+    return tuple(Choice(value=str(n), label=label) for n, label in enumerate(labels))
 
 
 def cache_choices(now: str, allowed: Iterable[str], bits: Mapping[str, float]) -> tuple[Choice, ...]:
@@ -211,11 +204,8 @@ def quant_choices(now: str, bits: float) -> tuple[Choice, ...]:
 
 def slot_choices(now: int, *, shared: bool = False) -> tuple[Choice, ...]:
     """So many conversations at a time; those of now may share one context."""
-
-    def label(slots: int) -> str:
-        return f"{slots} (shared context)" if shared and slots == now else str(slots)
-
-    return tuple(Choice(value=str(n), label=label(n)) for n in sorted({now, *(1, 2, 4, 8, 16)}))
+    labels = {n: f"{n} (shared context)" if shared and n == now else str(n) for n in sorted({now, 1, 2, 4, 8, 16})}
+    return tuple(Choice(value=str(n), label=label) for n, label in labels.items())
 
 
 def verdict_with(verdict: Fits, layers: LayerCount, devices: Sequence[MemoryShown]) -> Fits:
@@ -237,13 +227,16 @@ def what_if_summary(
     elif verdict == "partly" and not layers.on_gpus:
         said = f"No layers on {_names(devices)}: {size(host.total_bytes)} in host memory"
     elif verdict == "partly":
-        what = (
-            f"{layers.on_gpus} of {layers.layer_total} layers" if layers.on_gpus < layers.layer_total else "all layers"
-        )
+        on_gpus, total = layers.on_gpus, layers.layer_total
+        what = f"{on_gpus} of {total} layers" if on_gpus < total else "all layers"
         without = f" except matrices of {layers.split_layers}" if layers.split_layers else ""
         said = f"Fits partly: {what}{without} on {_names(devices)}, {size(host.total_bytes)} in host memory"
     else:
-        said = f"Fits: {_usage_words(devices or [host])}"
+        memories = devices or [host]
+        sizes = [memory.usable_bytes for memory in memories]
+        of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""
+        where = "the host" if memories[0].name.startswith("host") else _names(memories)
+        said = f"Fits: {size(sum(memory.total_bytes for memory in memories))}{of} on {where}"
     tight = ", with little to spare" if verdict == "tight" else ""
     expected = f"; {rate(speed.low)} to {rate(speed.high)} tok/s expected" if speed else ""
     return f"{said}{tight}{expected}"
@@ -266,14 +259,6 @@ def _shortage_words(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
         for name, count in counted.items()
     ]
     return " and ".join(told[:3])
-
-
-def _usage_words(memories: Sequence[MemoryShown]) -> str:
-    asked = sum(memory.total_bytes for memory in memories)
-    sizes = [memory.usable_bytes for memory in memories]
-    of = f" of {size(sum(known for known in sizes if known is not None))}" if None not in sizes else ""
-    where = "the host" if memories[0].name.startswith("host") else _names(memories)
-    return f"{size(asked)}{of} on {where}"
 
 
 def _names(memories: Sequence[MemoryShown]) -> str:

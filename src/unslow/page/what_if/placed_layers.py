@@ -18,11 +18,8 @@ def assumed_gpu_layers(case: CaseView, answers: GgufAnswers) -> tuple[int, str] 
     None where they were counted, or where nothing came to lie.
     """
     runtime, everything = case.runtime, answers.subject.layer_total
-    if (
-        not answers.subject.gpus
-        or isinstance(runtime.placement.gpu_layers, Known)
-        or isinstance(runtime.memory.buffers, Known)
-    ):
+    counted = isinstance(runtime.placement.gpu_layers, Known) or isinstance(runtime.memory.buffers, Known)
+    if counted or not answers.subject.gpus:
         return None
     size, held = runtime.memory.size_bytes.value_or(0), runtime.memory.size_vram_bytes
     share = runtime.memory.vram_share.value_or(held.value / size if size and isinstance(held, Known) else None)
@@ -43,9 +40,8 @@ def _layers_by_vram(case: CaseView, answers: GgufAnswers) -> tuple[int, str] | N
     counted = [case.vram.own_bytes_on(gpu) for gpu in answers.subject.gpus]
     is_listed = case.vram.own_is_counted and any(counted)
     held = sum(size or 0.0 for size in counted) + case.vram.own_lent_bytes if is_listed else None
-    if case.model.experts.value_or(0) > 1 or case.runtime.placement.tensor_overrides.value_or(
-        []
-    ):  # parts may lie apart
+    overridden = bool(case.runtime.placement.tensor_overrides.value_or([]))
+    if case.model.experts.value_or(0) > 1 or overridden:  # parts may lie apart
         note = f"{_UNTOLD}: the server's VRAM is assumed to hold whole layers"
         seen = held is not None and _placement_is_known(case)
         return (answers.subject.now.gpu_layers, note) if seen else None
@@ -110,13 +106,11 @@ def without_own_vram(case: CaseView, answers: GgufAnswers) -> Subject:
     if not any(unnamed):
         return subject
     devices = answers.layout(subject.now).devices
-    rooms = tuple(
-        room._replace(others_bytes=room.others_bytes - min(size, shown.total_bytes + room.context_bytes))
-        if shown.total_bytes
-        else room
-        for room, shown, size in zip(subject.hardware.rooms, devices, unnamed, strict=True)
-    )
-    return subject.with_rooms(rooms)
+    rooms = []
+    for room, shown, size in zip(subject.hardware.rooms, devices, unnamed, strict=True):
+        own = min(size, shown.total_bytes + room.context_bytes) if shown.total_bytes else 0
+        rooms.append(room._replace(others_bytes=room.others_bytes - own))
+    return subject.with_rooms(tuple(rooms))
 
 
 def unnamed_bytes(case: CaseView, subject: Subject) -> list[int]:

@@ -264,7 +264,10 @@ def _as_reported(
     for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, subject.gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Need(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
-        had, kept = _room_in_use(room, part, beside)
+        had, kept, short = room, beside, shown_memory(part, room, beside).lacking_bytes
+        if 0 < short <= room.reserve_bytes + beside:  # what runs shows that the reserve is smaller
+            kept = max(0, beside - short)
+            had = room._replace(reserve_bytes=room.reserve_bytes - max(0, short - beside))
         asked = memory_view.AskedBytes(both, kept, 0, sum(of_host) if shared and not n else 0)
         bars.append(memory_view.bar_of(had, asked, subject.others[n]))
         devices.append(shown_memory(part, had, kept, margin=int((had, kept) != (room, beside))))
@@ -274,12 +277,3 @@ def _as_reported(
         left = Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + sum(own[0]))
     host = shown_memory(of_host, left)
     return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
-
-
-def _room_in_use(room: Room, part: Need, beside: int) -> tuple[Room, int]:
-    """The reserve is reduced where what runs shows that it was smaller."""
-    short = shown_memory(part, room, beside).lacking_bytes
-    if not 0 < short <= room.reserve_bytes + beside:
-        return room, beside
-    taken = min(short, beside)
-    return room._replace(reserve_bytes=room.reserve_bytes - (short - taken)), beside - taken
