@@ -79,7 +79,7 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
 
 
 def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
-    found, fits = rig.speed, "?" if rig.fits == "unknown" else rig.fits
+    found, fits = rig.speed, str(rig.fits).replace("unknown", "?")
     if found and rig.fits == "partly" and found.gpu_layers is not None:
         fits = f"{found.gpu_layers} layers"
     each = found.each_tokens_per_s if found and users > 1 else found.decode_tokens_per_s if found else None

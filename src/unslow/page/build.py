@@ -207,10 +207,8 @@ def _make_panel(make: Callable[[], Any]) -> Any:
     except Exception as bug:  # noqa: BLE001 (a stored snapshot may say anything)
         place = traceback.extract_tb(bug.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
-        return Unknown(
-            f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:120]}",
-            "please report it and attach the file that `unslow collect` writes",
-        )
+        hint = "please report it and attach the file that `unslow collect` writes"
+        return Unknown(f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:120]}", hint)
 
 
 def stored_benches(snapshot: Snapshot, history: History | None = None) -> tuple[Bench, ...]:

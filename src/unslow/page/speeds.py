@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Difference, Spread, Sweep
+from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Spread, Sweep
 from unslow.facts.snapshot import Wish
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated_fact
 from unslow.page.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
@@ -236,10 +236,8 @@ def depth_words(points: Sequence[CurvePoint], basis: str) -> str:
     first, last = known[0], known[-1]
     lost = 1 - (last.predicted or 0.0) / (first.predicted or 1.0)
     less = f"{lost:.0%} less" if lost >= _NOTABLE else "about the same"
-    return (
-        f"Expected {basis}: {_rate(first)} tok/s at a context depth of {first.at:,.0f} tokens, "
-        f"{_rate(last)} tok/s at {last.at:,.0f} ({less})."
-    )
+    at_end = f"{_rate(last)} tok/s at {last.at:,.0f} ({less})"
+    return f"Expected {basis}: {_rate(first)} tok/s at a context depth of {first.at:,.0f} tokens, {at_end}."
 
 
 def users_words(points: Sequence[CurvePoint], slots: int | None, basis: str) -> str:
@@ -277,16 +275,14 @@ def change_of_verify(report: VerifyReport) -> ChangeView:
 
 def change_of_benches(before: Bench, after: Bench, comparison: Comparison, changes: Sequence[Change]) -> ChangeView:
     """What two benchmarks differ by."""
-    rows = [
-        ChangeRow(
-            metric=found.metric,
-            before=_figure(found.before, before.figures.get(found.metric)),
-            after=_figure(found.after, after.figures.get(found.metric)),
-            speedup=_speedup(found),
-            verdict=found.verdict,
-        )
-        for found in comparison.differences
-    ]
+    rows = []
+    for one in comparison.differences:
+        low, mid, high = one.low, one.ratio, one.high
+        if one.metric in LOWER_IS_BETTER:
+            low, mid, high = (1 / value if value else 0.0 for value in (high, mid, low))
+        first, last = (_figure(v, b.figures.get(one.metric)) for v, b in ((one.before, before), (one.after, after)))
+        speedup = Range(low=low, mid=mid, high=high)
+        rows.append(ChangeRow(metric=one.metric, before=first, after=last, speedup=speedup, verdict=one.verdict))
     moments = (bench.taken_at[:16].replace("T", " ") or bench.id for bench in (before, after))
     return ChangeView(
         verdict=comparison.verdict,
@@ -304,10 +300,3 @@ def _change_words(name: str, before: str, after: str) -> str:
 def _figure(level: float, spread: Spread | None) -> Range:
     low, high = (spread.low, spread.high) if spread else (level, level)
     return Range(low=min(level, low), mid=level, high=max(level, high))
-
-
-def _speedup(found: Difference) -> Range:
-    low, mid, high = found.low, found.ratio, found.high
-    if found.metric in LOWER_IS_BETTER:
-        low, mid, high = (1 / value if value else 0.0 for value in (high, mid, low))
-    return Range(low=low, mid=mid, high=high)

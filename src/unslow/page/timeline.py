@@ -17,7 +17,6 @@ LABELS = {
     "power_w": "power",
     "temperature_c": "temperature",
     "vram_used_bytes": "VRAM in use",
-    "busy": "busy",
     "memory_busy": "memory controller busy",
     "pcie_receive_bytes_per_s": "PCIe receive",
     "pcie_transmit_bytes_per_s": "PCIe transmit",
@@ -52,23 +51,14 @@ def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> Tim
     if len(gpus) < len(seen):
         gpus = dict(enumerate(sorted(seen, key=lambda gpu: gpu.vendor.value_or("") != "NVIDIA")))
     tracks = tuple(_track(track, timeline.times_s, gpus, machine) for track in timeline.tracks)
-    marks = tuple(
-        ThrottleMark(
-            device=device_name(reason.device, gpus),
-            reason=reason.reason,
-            start_s=reason.start_s,
-            end_s=reason.end_s,
-            harmful=reason.reason in _SLOWDOWN and _is_slowed(reason, timeline, gpus.get(reason.device)),
-        )
-        for reason in timeline.reasons
-    )
-    return TimelineView(
-        times_s=timeline.times_s,
-        tracks=tracks,
-        spans=tuple(PhaseSpan(phase=span.phase, start_s=span.start_s, end_s=span.end_s) for span in timeline.spans),
-        marks=marks,
-        summary=f"{before} {timeline_summary(timeline.times_s, tracks, marks)}".strip(),
-    )
+    marks = []
+    for one in timeline.reasons:
+        device, harmful = device_name(one.device, gpus), _is_slowed(one, timeline, gpus.get(one.device))
+        ends = {"start_s": one.start_s, "end_s": one.end_s}
+        marks.append(ThrottleMark(device=device, reason=one.reason, **ends, harmful=harmful))
+    spans = tuple(PhaseSpan(phase=span.phase, start_s=span.start_s, end_s=span.end_s) for span in timeline.spans)
+    said = f"{before} {timeline_summary(timeline.times_s, tracks, marks)}".strip()
+    return TimelineView(times_s=timeline.times_s, tracks=tracks, spans=spans, marks=tuple(marks), summary=said)
 
 
 def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
@@ -103,6 +93,8 @@ def device_name(number: int, gpus: dict[int, Gpu]) -> str:
 
 def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
     """Whether clocks were low meanwhile: a power cap at full clocks costs nothing; unknown clocks count for heat."""
+    if reason.reason not in _SLOWDOWN:
+        return False
     most = _number(gpu.clock_max_hz) if gpu else None
     track = next((t for t in timeline.tracks if t.name == "clock_hz" and t.device == reason.device), None)
     pairs = zip(timeline.times_s, track.values, strict=True) if track else ()

@@ -29,9 +29,8 @@ def _apply_parts(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
             settings = ", ".join(f"{name} {value}" for name, value in model.parameters.items())
             yield _in(f"asks {model.url} to create the model {model.name} from {model.parent} (kept): {settings}")
     if report.lines:
-        yield _in(
-            "nothing was changed; run yourself:" if report.outcome == "printed" else "left for you to run:", "bold"
-        )
+        by_hand = report.outcome == "printed"
+        yield _in("nothing was changed; run yourself:" if by_hand else "left for you to run:", "bold")
         yield from (command_text(safe_text(line), 4) for line in report.lines)
     yield from _dim([f"not included: {what}" for what in report.left_out])
     yield from _then(report.then, done=report.restarted)

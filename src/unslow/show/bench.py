@@ -33,21 +33,11 @@ _NAMES = {
 _FAILED = {
     "refused": "connection refused",
     "not_answered": "no response",
-    "stalled": "stalled",
     "broke_off": "connection lost",
     "error": "error response",
     "gone": "server exited",
 }
-_TITLES = {
-    "depth": "CONTEXT DEPTH",
-    "users": "AT ONCE",
-    "minutes": "MINUTE",
-    "turns": "TURN",
-    "threads": "THREADS",
-    "batch": "BATCH",
-    "ubatch": "UBATCH",
-    "load": "START",
-}
+_TITLES = {"depth": "CONTEXT DEPTH", "users": "AT ONCE", "minutes": "MINUTE", "turns": "TURN", "load": "START"}
 _COLUMNS = {
     TOGETHER: "ALL TOGETHER",
     DECODE: "DECODE",
@@ -60,10 +50,7 @@ _GOOD = frozenset({"slope", "flat", "scales", "steady", "cached", "same", "best_
 _WORDS = {
     "device_step": "step on the device",
     "step_and_loop": "step and server loop",
-    "sampling": "sampling",
-    "streaming": "streaming",
     "delivery": "streaming to the client",
-    "unexplained": "unexplained",
 }
 _PHASES = ("queue", "load", "prefill", "decode")
 _SHORTEST_S = 0.05  # A phase so short has hardly a sample
@@ -149,10 +136,8 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
     """The verdict, the table, and why it ended early."""
     style = "yellow" if sweep.verdict == "cannot_tell" else "green" if sweep.verdict in _GOOD else "red"
     title = _TITLES.get(sweep.axis, sweep.axis.upper())
-    yield Padding(
-        Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}").append(sweep.because, "not bold default"),
-        (0, 0, 0, 2),
-    )
+    verdict = Text(f"{sweep.verdict.replace('_', ' ')}: ", style=f"bold {style}")
+    yield Padding(verdict.append(sweep.because, "not bold default"), (0, 0, 0, 2))
     points = sweep.points
     names = [name for name in _COLUMNS if any(name in point.figures for point in points)]
     expected = [name for name in names if any(name in point.expected for point in points)]
@@ -192,25 +177,21 @@ def token_parts(parts: Parts) -> Iterator[RenderableType]:
         yield console.dim(f"the GPU was idle for {parts.gpu_idle_s * 1e3:.3f} ms")
     for part in parts.parts:
         yield console.dim(f"{_WORDS.get(part.name, part.name)}: {part.how}")
-    for note in parts.notes:
-        yield console.dim(f"! {note}")
+    yield from (console.dim(f"! {note}") for note in parts.notes)
     yield ""
 
 
 def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[RenderableType]:
     """The table, and what watching itself cost."""
-    phases = [
-        p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
-    ]
+    sampled = [phase for phase in telemetry.phases if phase.seconds >= _SHORTEST_S and phase.samples]
+    phases = [phase for name in _PHASES for phase in sampled if phase.phase == name]
     if phases:
         table = console.plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
         for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
             table.add_row(*row)
         yield table
-    yield console.dim(
-        f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
-        f"{telemetry.cost.cpus:.2%} of a processor"
-    )
+    cost = f"{telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, {telemetry.cost.cpus:.2%} of a processor"
+    yield console.dim(f"watched {telemetry.got_hz:.0f} times a second: {cost}")
     for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
         if source in telemetry.unread:
             yield console.dim(f"not watched: {source}: {telemetry.unread[source]}")

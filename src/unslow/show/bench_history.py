@@ -33,9 +33,8 @@ _WIDE = 100
 
 def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType]:
     if report.what in _DONE:
-        yield from (
-            Text(f"{_DONE[report.what]} {safe_text(line.id)}  {safe_text(line.model)}") for line in report.benchmarks
-        )
+        for line in report.benchmarks:
+            yield Text(f"{_DONE[report.what]} {safe_text(line.id)}  {safe_text(line.model)}")
         return
     if not report.benchmarks:
         yield f"No benchmarks in {safe_text(report.path)}; `unslow bench` adds one."

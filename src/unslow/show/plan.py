@@ -161,13 +161,11 @@ def _numbered_options(report: PlanReport) -> Iterator[tuple[int | None, OptionSh
 def _figures(option: OptionShown) -> tuple[str, ...]:
     speed, worse = option.speed, option.quality.perplexity_increase
     held = sum(device.total_bytes for device in option.devices)
-    return (
-        rate(speed.decode_tokens_per_s.mid) if speed else "?",
-        rate(speed.prefill_tokens_per_s.mid) if speed else "?",
-        span(speed.request_s.mid) if speed else "?",
-        "?" if worse is None else f"{worse:.1%}",
-        size(held) if held else "-",
-    )
+    costs = "?" if worse is None else f"{worse:.1%}", size(held) if held else "-"
+    if speed is None:
+        return "?", "?", "?", *costs
+    rates = rate(speed.decode_tokens_per_s.mid), rate(speed.prefill_tokens_per_s.mid)
+    return *rates, span(speed.request_s.mid), *costs
 
 
 def _markdown(report: PlanReport) -> Iterator[str]:

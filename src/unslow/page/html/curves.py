@@ -51,17 +51,12 @@ def render_curve(part: CurveView, number: int) -> Markup:
     points = sorted(part.points, key=lambda point: svg.clamp(point.at))[:MOST_POINTS]
     columns = (FEET[part.axis], "measured", "measured interval", "predicted", "predicted interval", "note")
     when = f", measured {part.measured_at}" if part.measured_at else ""
-    rows = [
-        (
-            f"{svg.clamp(point.at):,.0f}",
-            _ends(part.metric, point.measured),
-            _ends(part.metric, point.low, point.high),
-            _ends(part.metric, point.predicted),
-            _ends(part.metric, point.predicted_low, point.predicted_high),
-            point.note,
-        )
-        for point in part.points
-    ]
+    rows = []
+    for point in part.points:
+        measured = _ends(part.metric, point.measured), _ends(part.metric, point.low, point.high)
+        interval = _ends(part.metric, point.predicted_low, point.predicted_high)
+        predicted = _ends(part.metric, point.predicted), interval
+        rows.append((f"{svg.clamp(point.at):,.0f}", *measured, *predicted, point.note))
     keys = []
     if any(p.measured is not None for p in points):
         whiskers = any(p.low is not None for p in points)

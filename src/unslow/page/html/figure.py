@@ -97,10 +97,8 @@ def legend(keys: Sequence[Key]) -> Markup:
     """The signs and their meaning; hidden from screen readers, which have the tables."""
     if not keys:
         return NOTHING
-    items = [
-        tag("li", tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch"), tag("span", safe_text(key.words)))
-        for key in keys
-    ]
+    signs = (tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch") for key in keys)
+    items = (tag("li", sign, tag("span", safe_text(key.words))) for sign, key in zip(signs, keys, strict=True))
     return tag("ul", *items, class_="legend", aria_hidden="true")
 
 

@@ -158,17 +158,9 @@ def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
     for offer in offers:
         if offer.subject in (number, None):
             identity = f"offer-{number}-{offer.kind}"
-            button = tag(
-                "button",
-                offer.label,
-                id=f"start-{number}-{offer.kind}",
-                type="button",
-                class_="start",
-                data_run=offer.kind,
-                data_subject=offer.subject,
-                aria_describedby=identity,
-                disabled=bool(offer.refused),
-            )
+            starts = {"id": f"start-{number}-{offer.kind}", "type": "button", "class_": "start"}
+            run = {"data_run": offer.kind, "data_subject": offer.subject, "aria_describedby": identity}
+            button = tag("button", offer.label, **starts, **run, disabled=bool(offer.refused))
             rows.append(tag("li", button, tag("span", offer.refused or offer.words, id=identity, class_="quiet")))
     if not rows:
         return NOTHING
@@ -179,33 +171,27 @@ def run_buttons(offers: Sequence[Offer], number: int) -> Markup:
 
 def run_bar() -> Markup:
     """How the run goes, at the foot of the window; hidden until there is one."""
-    return tag(
-        "aside",
-        tag(
-            "div",
-            tag("strong", "", id="run-title"),
-            tag("span", "", id="run-text"),
-            tag("ul", id="run-remarks"),
-            tag("span", "", id="run-anyway-words", class_="quiet", hidden=True),
-            class_="run-words",
-        ),
+    anyway = "run-anyway-words"
+    words = (
+        tag("strong", "", id="run-title"),
+        tag("span", "", id="run-text"),
+        tag("ul", id="run-remarks"),
+        tag("span", "", id=anyway, class_="quiet", hidden=True),
+    )
+    parts = (
+        tag("div", *words, class_="run-words"),
         tag("progress", id="run-share", max="1", value="0", aria_label="Run progress"),
         tag("button", "Stop", type="button", id="run-stop"),
-        tag(
-            "button", "Measure anyway", type="button", id="run-anyway", hidden=True, aria_describedby="run-anyway-words"
-        ),
+        tag("button", "Measure anyway", type="button", id="run-anyway", hidden=True, aria_describedby=anyway),
         tag("button", "Close", type="button", id="run-close", hidden=True),
-        id="run",
-        hidden=True,
-        aria_label="Current run",
     )
+    return tag("aside", *parts, id="run", hidden=True, aria_label="Current run")
 
 
 def buttons_of(offers: Iterable[Offer], number: int, *, alone: bool) -> dict[str, str]:
     """The buttons of a subject that can be pressed: what each says, by its kind."""
-    found: dict[str, str] = {
-        offer.kind: offer.label for offer in offers if offer.subject in (number, None) and not offer.refused
-    }
+    own = (offer for offer in offers if offer.subject in (number, None) and not offer.refused)
+    found: dict[str, str] = {offer.kind: offer.label for offer in own}
     if alone and "bench" in found:  # before and after are compared where there is no doubt of what
         found["compare"] = found["bench"]
     return found

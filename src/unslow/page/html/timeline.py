@@ -21,7 +21,7 @@ _FAR = 50  # A limit that is so many times what was seen would press all lines t
 _ROOM = 1.06  # Above the highest value
 _SAME = 1e-9  # Of a value: what differs by less is the same
 _DEGREES = 40  # At least, so that a degree more or less is no mountain
-PHASES = {"load": "load", "queue": "queue", "prefill": "prefill", "decode": "decode", "idle": "idle"}
+PHASES = ("load", "queue", "prefill", "decode", "idle")
 """In the order of a request; others come after."""
 MOST_LANES, MOST_SPANS = 8, 2000
 _HIGH, _GAP = 12.0, 4.0
@@ -70,7 +70,7 @@ def render_timeline(part: TimelineView, number: int) -> Markup:
     """The sentence, the rows, and the numbers of each."""
     rows = rows_of(part.tracks)
     phases = [
-        (PHASES.get(phase, phase), span(sum(end - start for start, end in found)), str(len(found)))
+        (phase, span(sum(end - start for start, end in found)), str(len(found)))
         for phase, found in joined_spans(part.spans, 0).items()  # requests at once count once
     ]
     marks = [
@@ -187,12 +187,12 @@ def draw_lanes(drawing: svg.Drawing, time: svg.Linear, part: TimelineView) -> No
     drawing.height = 2.0
     close_s = _CLOSE / max(1.0, time.end - time.start) * time.high
     for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
-        top, words = drawing.height, PHASES.get(phase, phase)
-        drawing.words(time.start - 8, top + _HIGH - 2, svg.fit_text(words, time.start - 8), "end")
+        top = drawing.height
+        drawing.words(time.start - 8, top + _HIGH - 2, svg.fit_text(phase, time.start - 8), "end")
         drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
         class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
         for start, end in found:
-            drawing.box(_stretch(time, start, end, top), class_, f"{words}: {_when(start, end)}")
+            drawing.box(_stretch(time, start, end, top), class_, f"{phase}: {_when(start, end)}")
         drawing.height = top + _HIGH + _GAP
     reasons: dict[tuple[bool, str], list[ThrottleMark]] = {}
     for mark in part.marks:

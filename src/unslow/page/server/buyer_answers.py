@@ -28,9 +28,8 @@ def devices(report: DevicesReport) -> Markup:
     for rig in report.devices:
         each = money(rig.price_per_token_per_s, report.currency) if rig.price_per_token_per_s else "-"
         rows.append([rig.name, *_rig(rig), price(rig.price), each, _watts(rig)])
-    return join_markup(
-        [tag("p", lead, class_="quiet"), table("Devices side by side", _HEADS, rows), notes(report.notes)]
-    )
+    shown = table("Devices side by side", _HEADS, rows)
+    return join_markup([tag("p", lead, class_="quiet"), shown, notes(report.notes)])
 
 
 def choose(report: ChoiceReport) -> Markup:

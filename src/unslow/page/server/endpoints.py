@@ -29,6 +29,7 @@ _PAGE = "unslow.page.server.endpoints:CausePage"
 _RUN = "unslow.page.server.runs:RunShown"
 _WANTED = "unslow.page.server.runs:RunWanted"
 _OFFERS = "unslow.page.html.markup:Offer[]"
+_REPORT = "The diagnosis, as `unslow diagnose --json` prints it"
 _WHAT_IF = "/subjects/{number:int}/what-if"
 KNOBS = (
     Parameter("context", "context length in tokens, per slot unless the slots share one", "count"),
@@ -124,12 +125,7 @@ def panel_html(state: ServerState, question: Question) -> str:
 
 _VIEWS = (
     Endpoint("/view", "Every number on the page", "unslow.page.view:View", lambda state, _: state.machine().view),
-    Endpoint(
-        "/report",
-        "The diagnosis, as `unslow diagnose --json` prints it",
-        "unslow.think.report:Report",
-        lambda state, _: state.machine().view.report,
-    ),
+    Endpoint("/report", _REPORT, "unslow.think.report:Report", lambda state, _: state.machine().view.report),
     Endpoint("/snapshot", "The snapshot, masked", "unslow.facts.snapshot:Snapshot", snapshot),
     Endpoint(_WHAT_IF, "Memory and speed with other settings", "unslow.page.view:WhatIf", what_if, KNOBS),
     Endpoint(f"{_WHAT_IF}.html", "The same as HTML", "", what_if_html, KNOBS, media="text/html"),

@@ -82,10 +82,9 @@ def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -
         if any(len(value) > LONGEST_VALUE or "\0" in value for value in values):
             raise UserError(f"{name} is too long or contains a null character", f"at most {LONGEST_VALUE} characters")
         if parameter.choices and values[0] not in parameter.choices:
-            raise UserError(
-                f"{name} must be one of {', '.join(parameter.choices)} (got {values[0][:60]!r})", parameter.words
-            )
-    missing = [parameter.name for parameter in parameters if parameter.needed and parameter.name not in query]
-    if missing:
-        raise UserError(f"{missing[0]} is required", known[missing[0]].words)
+            choices = ", ".join(parameter.choices)
+            raise UserError(f"{name} must be one of {choices} (got {values[0][:60]!r})", parameter.words)
+    for parameter in parameters:
+        if parameter.needed and parameter.name not in query:
+            raise UserError(f"{parameter.name} is required", parameter.words)
     return {known[name].field or name: known[name].parse(values) for name, values in query.items()}

@@ -138,9 +138,8 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
         bar = memory_view.bar_of(room, asked, others)
         if bar.fits != shown.fits:
             name, short = "missing for one request of this length", shown.lacking_bytes
-            parts = (
-                (*bar.parts, MemoryPart(kind="lacking", name=name, bytes=short)) if short and bar.fits else bar.parts
-            )
+            lacking = (MemoryPart(kind="lacking", name=name, bytes=short),) if short and bar.fits else ()
+            parts = (*bar.parts, *lacking)
             bar = msgspec.structs.replace(bar, fits=shown.fits, parts=parts)
         bars.append(bar)
     if report.host.total_bytes:
