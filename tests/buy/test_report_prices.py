@@ -1,6 +1,6 @@
 """Which price is used, and how it is marked."""
 
-from unslow.buy.report import BuyerPrices, is_old, price_key, price_of_several
+from unslow.buy.report import BuyerPrices, is_old, price_key
 from unslow.catalog.devices import Device
 
 TODAY = "2026-11-16"
@@ -67,9 +67,7 @@ def test_builtin_prices_are_not_converted_to_another_currency() -> None:
 
 
 def test_price_of_several_devices_is_multiplied() -> None:
-    price = BuyerPrices({}, today=TODAY).of(CARD)
-    twice = price_of_several(price, 2)
+    twice = BuyerPrices({}, today=TODAY).of(CARD, count=2)
     assert twice is not None
     assert twice.amount == 3998
-    assert price_of_several(None, 2) is None
-    assert price_of_several(price, 1) == price
+    assert BuyerPrices({}, "EUR", TODAY).of(CARD, count=2) is None

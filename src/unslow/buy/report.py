@@ -119,19 +119,19 @@ class BuyerPrices(NamedTuple):
     currency: str = SHIPPED
     today: str = ""
 
-    def of(self, device: Device, label: str = "", *, smallest: bool = True) -> PriceShown | None:
-        """The price of one device; None where none is known in that currency.
+    def of(self, device: Device, label: str = "", *, smallest: bool = True, count: int = 1) -> PriceShown | None:
+        """The price of so many devices; None where none is known in that currency.
 
         `label` is the device with its size of memory, where it is sold with several: a shipped price is that of the
         `smallest`.
         """
-        for name in (label, device.name, *device.also):
-            if name and (key := price_key(name)) in self.own:
-                return PriceShown(amount=self.own[key], currency=self.currency, kind="yours")
-        if self.currency != SHIPPED or not smallest:
-            return None
-        found = shop_price(device)
-        return shown_price(found, self.today) if found else None
+        shown = None
+        own = [key for name in (label, device.name, *device.also) if name and (key := price_key(name)) in self.own]
+        if own:
+            shown = PriceShown(amount=self.own[own[0]], currency=self.currency, kind="yours")
+        elif self.currency == SHIPPED and smallest and (found := shop_price(device)):
+            shown = shown_price(found, self.today)
+        return msgspec.structs.replace(shown, amount=shown.amount * count) if shown else None
 
     def is_buyable(self, device: Device, price: PriceShown | None) -> bool:
         """Whether the price can be held against a budget: a launch price only of what is still sold."""
@@ -165,8 +165,3 @@ def is_old(day: str, today: str) -> bool:
     months = 12 * (int(now[1]) - int(before[1])) + int(now[2]) - int(before[2])
     months -= (now[3] or "01") < (before[3] or "01")
     return months >= KEEPS_MONTHS
-
-
-def price_of_several(price: PriceShown | None, count: int) -> PriceShown | None:
-    """The price of several."""
-    return msgspec.structs.replace(price, amount=price.amount * count) if price else None

@@ -7,17 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.buy.report import (
-    SHIPPED,
-    AskedShown,
-    BuyerPrices,
-    Fits,
-    PriceShown,
-    RigShown,
-    SpeedShown,
-    price_key,
-    price_of_several,
-)
+from unslow.buy.report import SHIPPED, AskedShown, BuyerPrices, Fits, PriceShown, RigShown, SpeedShown, price_key
 from unslow.catalog.device_names import misspelt, near_devices
 from unslow.catalog.devices import Device, parse_device_name
 from unslow.commands._buyer import Work, parse_amount
@@ -231,7 +221,7 @@ def speed_of(case: Case, request: PredictRequest) -> SpeedShown:
 
 def rig_shown(rig: Rig, prices: BuyerPrices, quant: str = "", answer: ModelRating | Unknown | None = None) -> RigShown:
     """The rig with its price and with what was predicted, if anything was."""
-    price = price_of_several(prices.of(rig.device, rig.label, smallest=rig.is_smallest), rig.number)
+    price = prices.of(rig.device, rig.label, smallest=rig.is_smallest, count=rig.number)
     shown = _device_shown(rig.device, rig.number, price, answer.speed if isinstance(answer, ModelRating) else None)
     shown = msgspec.structs.replace(shown, name=rig.name, memory_bytes=rig.number * rig.each_bytes or None, quant=quant)
     if isinstance(answer, ModelRating):
@@ -275,8 +265,8 @@ def this_machine(system: System, work: Work, prices: BuyerPrices) -> RigShown:
 def rig_shown_here(hardware: Hardware, prices: BuyerPrices, report: PredictionReport | None) -> RigShown:
     """This machine with what was predicted of it, if anything was."""
     device, count = hardware.device, hardware.device_count
-    price = prices.of(device, "here", smallest=device.kind != "cpu")
-    price = price if "here" in prices.own else price_of_several(price, count)
+    paid = 1 if "here" in prices.own else count  # of all of them together
+    price = prices.of(device, "here", smallest=device.kind != "cpu", count=paid)
     rooms = hardware.rooms or ((hardware.host_room,) if hardware.host_room else ())
     shown = msgspec.structs.replace(
         _device_shown(device, count, price, _speed_shown(report) if report else None),

@@ -32,6 +32,7 @@ _ALONE = " (one token at a time can't reach peak compute)"
 _CLOSE = 1.05  # Above a roof by more than this, it is no rounding
 _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
 Bound = Literal["memory", "compute", "overhead"]
+Phase = Literal["decode", "prefill"]
 _MEMORY = (READS, HOST_READS, HOST_ATTENTION, COPIES, FETCHES)
 _COMPUTE = (COMPUTE, HOST_COMPUTE)
 
@@ -146,11 +147,7 @@ def _of_prompt(totals: Totals, tokens: float, each: float, roof: Roof) -> Load:
 
 
 def _point(
-    phase: Literal["decode", "prefill"],
-    label: str,
-    loads: list[Load],
-    predicted: Prediction | Unknown,
-    rate: Fact[float],
+    phase: Phase, label: str, loads: list[Load], predicted: Prediction | Unknown, rate: Fact[float]
 ) -> RooflinePoint | None:
     found = predicted if isinstance(predicted, Prediction) else None
     measured = rate.value if isinstance(rate, Known) else None

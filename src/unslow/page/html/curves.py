@@ -25,20 +25,9 @@ _STEP = 9.0  # Units between two spots of a line that words keep off
 
 
 @dataclass(frozen=True, slots=True)
-class _Across:
-    """A log scale; zero stands apart at the left."""
-
-    scale: svg.Log
-    nothing: float
-
-    def at(self, value: float) -> float:
-        return self.scale.at(value) if value > 0 else self.nothing
-
-
-@dataclass(frozen=True, slots=True)
 class _Plot:
     area: svg.Box
-    across: _Across
+    across: Callable[[float], float]  # On a log scale; zero stands apart at the left
     up: svg.Linear
     unit: figure.Quantity
     room: svg.LabelSpace
@@ -88,7 +77,7 @@ def draw_curve(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoin
     plot = _plot(drawing, part, points)
     _band(drawing, plot, points)
     if part.knee is not None and part.knee > 0:
-        x = plot.across.at(svg.clamp(part.knee))
+        x = plot.across(svg.clamp(part.knee))
         drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
         plot.room.take(svg.Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
         drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(svg.clamp(part.knee))}", "middle", "strong")
@@ -97,7 +86,7 @@ def draw_curve(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoin
     for point in points:
         _whisker(drawing, plot, point)
         # Hollow for what was predicted, full for what was measured
-        x, where = plot.across.at(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
+        x, where = plot.across(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
         for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
             if value is not None:
                 y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
@@ -131,9 +120,13 @@ def _plot(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoint]) -
         least, greatest = least / 2, greatest * 2
     has_nothing = any(point.at <= 0 for point in points)
     scale = svg.Log(least, greatest, area.left + (44 if has_nothing else 12), area.right - 12)
-    across, places = _Across(scale, area.left + 12), svg.powers(2, least * 0.93, greatest * 1.07, drawing.format.ticks)
+    places = svg.powers(2, least * 0.93, greatest * 1.07, drawing.format.ticks)
+
+    def across(value: float) -> float:
+        return scale.at(value) if value > 0 else area.left + 12
+
     places = (0.0, *places) if has_nothing else places
-    drawing.height = figure.foot_axis(drawing, area, across.at, places, place_words(part.axis), FEET[part.axis])
+    drawing.height = figure.foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
     room = svg.LabelSpace(svg.Box(area.left + 1, svg.LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
 
@@ -145,7 +138,7 @@ def place_words(axis: str) -> Callable[[float], str]:
 
 def _band(drawing: svg.Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:
     ends = [
-        (plot.across.at(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
+        (plot.across(p.at), plot.up.at(p.predicted_low), plot.up.at(p.predicted_high))
         for p in points
         if p.predicted_low is not None and p.predicted_high is not None
     ]
@@ -158,7 +151,7 @@ def _band(drawing: svg.Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> No
 
 
 def _line(drawing: svg.Drawing, plot: _Plot, name: str, values: Sequence[tuple[float, float | None]]) -> None:
-    there = [(plot.across.at(at), plot.up.at(value)) for at, value in values if value is not None]
+    there = [(plot.across(at), plot.up.at(value)) for at, value in values if value is not None]
     if there:
         drawing.path(svg.polyline(there), f"line {name}")
     for (x, y), (end_x, end_y) in pairwise(there):
@@ -171,7 +164,7 @@ def _line(drawing: svg.Drawing, plot: _Plot, name: str, values: Sequence[tuple[f
 def _whisker(drawing: svg.Drawing, plot: _Plot, point: CurvePoint) -> None:
     if point.low is None or point.high is None:
         return
-    x, low, high = plot.across.at(point.at), plot.up.at(point.low), plot.up.at(point.high)
+    x, low, high = plot.across(point.at), plot.up.at(point.low), plot.up.at(point.high)
     caps = "".join(f"M{svg.number(x - 4)},{svg.number(y)}L{svg.number(x + 4)},{svg.number(y)}" for y in (low, high))
     drawing.path(f"M{svg.number(x)},{svg.number(low)}L{svg.number(x)},{svg.number(high)}{caps}", "whisker")
     plot.room.take(svg.Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
@@ -179,7 +172,7 @@ def _whisker(drawing: svg.Drawing, plot: _Plot, point: CurvePoint) -> None:
 
 def _value(drawing: svg.Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
     """The number above, below or beside the point: the nearest free place."""
-    said, x = plot.unit.number(value), plot.across.at(point.at)
+    said, x = plot.unit.number(value), plot.across(point.at)
     wide = svg.width(said, bold=True) + 2
     ends = [plot.up.at(v) for v in (value, point.low, point.high) if v is not None]
     rows = [row for far in (4, 9, 15, 22) for row in (min(ends) - far - svg.LINE, max(ends) + far)]

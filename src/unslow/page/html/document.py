@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.page.html import diagnosis, markup
 from unslow.page.html.curves import render_curve
-from unslow.page.html.markup import NOTHING, Markup, join_markup, sentence, tag, text
+from unslow.page.html.markup import NOTHING, Markup, Offer, join_markup, sentence, tag, text
 from unslow.page.html.memory import render_answer, render_memory
 from unslow.page.html.roofline import render_roofline
 from unslow.page.html.speed import budgets, render_change, speeds
@@ -77,7 +77,7 @@ def document(
     *,
     serving: Serving | None = None,
     title: str = "",
-    offers: Sequence[markup.Offer] = (),
+    offers: Sequence[Offer] = (),
     tabs: tuple[Tab, ...] = (),
 ) -> str:
     """The whole page: that of a server, or without `serving` a file that asks nobody."""
@@ -104,7 +104,7 @@ def document(
     return frame_page(name, join_markup([*parts, foot]), head=machine, serving=serving, tabs=tabs)
 
 
-def panel(view: View, number: int, name: str, offers: Sequence[markup.Offer] = ()) -> Markup:
+def panel(view: View, number: int, name: str, offers: Sequence[Offer] = ()) -> Markup:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
     if not 0 <= number < len(view.report.subjects):
         raise UserError(f"no subject {number}", f"there are {len(view.report.subjects)}, numbered from 0")
@@ -165,7 +165,7 @@ def _switch(subjects: list[ShownSubject]) -> Markup:
     return tag("nav", tag("ol", *items), aria_label="Subjects", class_="switch")
 
 
-def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[markup.Offer]) -> Markup:
+def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[Offer]) -> Markup:
     made, links = {name: section(shown, name) for name in _PANELS}, []
     for name, html in made.items():
         is_empty = html.endswith(" hidden></section>")
@@ -232,18 +232,13 @@ def _missing(shown: ShownSubject) -> Markup:
     return join_markup(parts)
 
 
-def _view_content(name: str, render: Callable[[Any, int], Markup]) -> Callable[[ShownSubject], Markup]:
+def _content(source: str, name: str, render: Callable[..., Markup]) -> Callable[[ShownSubject], Markup]:
+    """What draws that part of the view or of the report; a part of the view is drawn with the subject's number."""
+
     def content(shown: ShownSubject) -> Markup:
-        part = getattr(shown.view, name)
-        return render(part, shown.number) if part else NOTHING
-
-    return content
-
-
-def _report_content(name: str, render: Callable[[Any], Markup]) -> Callable[[ShownSubject], Markup]:
-    def content(shown: ShownSubject) -> Markup:
-        items = getattr(shown.report, name)
-        return render(items) if items else NOTHING
+        part = getattr(getattr(shown, source), name)
+        number = (shown.number,) if source == "view" else ()
+        return render(part, *number) if part else NOTHING
 
     return content
 
@@ -260,23 +255,23 @@ def _notes(shown: ShownSubject) -> Markup:
 
 
 _PANELS = {
-    "speed": Panel("Speed", "Speed", _view_content("speeds", lambda rows, _: speeds(rows)), wide=True),
+    "speed": Panel("Speed", "Speed", _content("view", "speeds", lambda rows, _: speeds(rows)), wide=True),
     "findings": Panel("Causes", "Causes", lambda shown: diagnosis.findings(shown.report)),
     "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
-    "memory": Panel("Memory", "Memory", _view_content("memory", render_memory), wide=True),
-    "timeline": Panel("Timeline", "Timeline", _view_content("timeline", render_timeline), wide=True),
-    "roofline": Panel("Roofline", "Roofline", _view_content("roofline", render_roofline)),
-    "depth": Panel("Speed by context depth", "Depth", _view_content("depth", render_curve)),
-    "users": Panel("Speed by concurrent users", "Users", _view_content("users", render_curve)),
-    "change": Panel("Before and after", "Before and after", _view_content("change", render_change), wide=True),
+    "memory": Panel("Memory", "Memory", _content("view", "memory", render_memory), wide=True),
+    "timeline": Panel("Timeline", "Timeline", _content("view", "timeline", render_timeline), wide=True),
+    "roofline": Panel("Roofline", "Roofline", _content("view", "roofline", render_roofline)),
+    "depth": Panel("Speed by context depth", "Depth", _content("view", "depth", render_curve)),
+    "users": Panel("Speed by concurrent users", "Users", _content("view", "users", render_curve)),
+    "change": Panel("Before and after", "Before and after", _content("view", "change", render_change), wide=True),
     "missing": Panel("Not available", "Not available", _missing, wide=True),
     "contradictions": Panel(
-        "Contradictions", "Contradictions", _report_content("contradictions", diagnosis.contradictions), wide=True
+        "Contradictions", "Contradictions", _content("report", "contradictions", diagnosis.contradictions), wide=True
     ),
-    "checklist": Panel("Checklist", "Checklist", _report_content("checklist", diagnosis.checklist)),
+    "checklist": Panel("Checklist", "Checklist", _content("report", "checklist", diagnosis.checklist)),
     "untold": Panel("Undetermined", "Undetermined", lambda s: diagnosis.undetermined_causes(s.report, s.buttons)),
-    "understood": Panel("What the text says", "Text", _report_content("known", diagnosis.text_facts)),
-    "ruled_out": Panel("Ruled out", "Ruled out", _report_content("ruled_out", diagnosis.ruled_out_causes)),
+    "understood": Panel("What the text says", "Text", _content("report", "known", diagnosis.text_facts)),
+    "ruled_out": Panel("Ruled out", "Ruled out", _content("report", "ruled_out", diagnosis.ruled_out_causes)),
     "notes": Panel("Notes", "Notes", _notes),
 }
 PANEL_NAMES = ("verdict", *_PANELS)

@@ -38,10 +38,9 @@ KNOBS = (
     Parameter("quant", "quantization of the weights, such as Q4_K_M"),
     Parameter("slots", "parallel slots", "count"),
 )
-_FILES = ("prices",)  # What names a file is for the command line
-DEVICES = parameters_of(DevicesRequest, without=_FILES, names={"names": "device"}, commas=("names", "price"))
-CHOOSE = parameters_of(ChooseRequest, without=_FILES, commas=("price", "among"))
-COST = parameters_of(CostRequest, without=_FILES, commas=("device", "price", "rent", "api"))
+DEVICES = parameters_of(DevicesRequest, names={"names": "device"}, commas=("names", "price"))
+CHOOSE = parameters_of(ChooseRequest, commas=("price", "among"))
+COST = parameters_of(CostRequest, commas=("device", "price", "rent", "api"))
 TIERS = parameters_of(TiersRequest)
 
 

@@ -29,8 +29,7 @@ class BuyerForm(NamedTuple):
     title: str
     words: str
     parameters: Sequence[Parameter]
-    first: tuple[str, ...]  # The fields that are shown; all others are folded
-    example: dict[str, str]  # What the fields hold at first
+    first: dict[str, str]  # The fields that are shown, and what they hold at first; all others are folded
 
 
 BUYER_FORMS = (
@@ -39,7 +38,6 @@ BUYER_FORMS = (
         "Choose hardware",
         "The one- or two-card PC, Mac or mini PC that reaches your speed within your budget, and why.",
         CHOOSE,
-        ("model", "context", "budget", "goal"),
         {"model": _MODEL, "context": "8192", "budget": "1500", "goal": "20"},
     ),
     BuyerForm(
@@ -47,15 +45,13 @@ BUYER_FORMS = (
         "Compare devices",
         "Side by side for one model: whether it fits, speed, price per tok/s, power.",
         DEVICES,
-        ("device", "model", "context", "sort"),
-        {"device": "RTX 3090, RTX 4090, RTX 5090", "model": _MODEL, "context": "8192"},
+        {"device": "RTX 3090, RTX 4090, RTX 5090", "model": _MODEL, "context": "8192", "sort": ""},
     ),
     BuyerForm(
         "cost",
         "Own, rent or use an API",
         "The price per million tokens each way, and after how many months your own device pays off.",
         COST,
-        ("model", "device", "tokens_per_day", "electricity"),
         {"model": _MODEL, "device": "RTX 4090", "tokens_per_day": "1000000", "electricity": "0.30"},
     ),
     BuyerForm(
@@ -63,7 +59,6 @@ BUYER_FORMS = (
         "What can I run",
         "The largest well-known models for each memory size, computed for the whole catalogue.",
         TIERS,
-        ("memory", "context"),
         {"memory": "8,12,16,24,48", "context": "8192"},
     ),
 )
@@ -101,8 +96,8 @@ def page_of(state: ServerState, wanted: str, serving: Serving) -> str:
 
 def _section(question: BuyerForm) -> Markup:
     answer = f"{question.name}-answer"
-    first = [p for p in question.parameters if p.name in question.first]
-    first.sort(key=lambda parameter: question.first.index(parameter.name))
+    named = {p.name: p for p in question.parameters}
+    first = [named[name] for name in question.first]
     more = [p for p in question.parameters if p.name not in question.first]
     shown, folded = (
         tag("div", *(_form_field(question, one) for one in some), class_="fields") for some in (first, more)
@@ -140,7 +135,7 @@ def _form_field(question: BuyerForm, parameter: Parameter) -> Markup:
         options = [tag("option", choice or "default", value=choice) for choice in ("", *parameter.choices)]
         entry = tag("select", *options, id=identity, name=parameter.name, aria_describedby=said)
     else:
-        given = {"value": question.example.get(parameter.name), "required": parameter.needed}
+        given = {"value": question.first.get(parameter.name), "required": parameter.needed}
         entry = tag("input", type="text", id=identity, name=parameter.name, **given, aria_describedby=said)
     words = tag("small", parameter.words, id=said)
     return tag("label", tag("span", name.capitalize()), entry, words, for_=identity)

@@ -11,6 +11,7 @@ Kind = Literal["text", "count", "number", "switch", "list", "names"]
 LONGEST_VALUE = 500  # Longer than any path or name that means something
 MOST_VALUES = 32  # Of a parameter that may be repeated
 _KINDS: dict[Any, Kind] = {NUMBER: "number", SWITCH: "switch"}
+_FILES = ("prices",)  # What names a file is for the command line
 _SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 
@@ -47,16 +48,12 @@ class Parameter(NamedTuple):
 
 
 def parameters_of(
-    request: type[Request],
-    *,
-    without: Collection[str] = (),
-    names: Mapping[str, str] | None = None,
-    commas: Collection[str] = (),
+    request: type[Request], *, names: Mapping[str, str] | None = None, commas: Collection[str] = ()
 ) -> tuple[Parameter, ...]:
     """The parameters of a command's request; some by other names, some as lists with commas between."""
     parameters = []
     for field in fields_of(request):
-        if field.option.only == "cli" or field.name in without:
+        if field.option.only == "cli" or field.name in _FILES:
             continue
         kind: Kind = _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
         if field.name in commas:
