@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from unslow.commands.diagnose.target import read_stored
-from unslow.page.build import view_of
+from unslow.page.build import Sources, view_of
 from unslow.think.judge.judge import diagnose
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"
@@ -28,7 +28,7 @@ def main() -> int:
         snapshot = read_stored(str(folder))
         report = diagnose(snapshot)
         start = time.process_time()
-        view = view_of(report, snapshot)
+        view = view_of(report, Sources(snapshot))
         took[folder.name] = 1000 * (time.process_time() - start)
         size[folder.name] = len(msgspec.json.encode(view))
     slow, large = max(took, key=lambda name: took[name]), max(size, key=lambda name: size[name])

@@ -13,7 +13,7 @@ from unslow.commands.diagnose.look import LookResult
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.snapshot import Snapshot, Subject, parse_snapshot
 from unslow.look.stored.history import History
-from unslow.page.build import build_view, last_change, setup_bench, stored_benches, view_of, view_target
+from unslow.page.build import Sources, build_view, last_change, setup_bench, stored_benches, view_of, view_target
 from unslow.page.view import View
 from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import diagnose
@@ -40,7 +40,7 @@ def bench(name: str) -> Bench:
 
 def drawn(name: str, **more: object) -> View:
     snapshot = recorded(MACHINES / name)
-    return view_of(diagnose(snapshot), snapshot, **more)  # type: ignore[arg-type]
+    return view_of(diagnose(snapshot), Sources(snapshot, **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -69,7 +69,7 @@ def test_view_target_diagnoses_a_stored_target():
 def test_samples_of_a_diagnosis_become_the_timeline(wording):
     data = (BENCHES.parent / "snapshots" / "h200_watched_timeline.json").read_bytes()
     snapshot = parse_snapshot(data, "h200")
-    (subject,) = view_of(diagnose(snapshot), snapshot).subjects
+    (subject,) = view_of(diagnose(snapshot), Sources(snapshot)).subjects
     assert subject.timeline is not None
     tracks = {track.name: track for track in subject.timeline.tracks}
     assert tracks["power_w"].device == "NVIDIA H200"
@@ -90,7 +90,7 @@ def test_newer_benchmark_replaces_the_timeline_of_the_diagnosis(taken_at, is_new
     data = (BENCHES.parent / "snapshots" / "h200_watched_timeline.json").read_bytes()
     snapshot = parse_snapshot(data, "h200")
     after = msgspec.structs.replace(bench("h200_timeline.json"), taken_at=taken_at)
-    (subject,) = view_of(diagnose(snapshot), snapshot, benches=[after]).subjects
+    (subject,) = view_of(diagnose(snapshot), Sources(snapshot, benches=(after,))).subjects
     assert subject.timeline is not None
     assert (taken_at[:10] in subject.timeline.summary) == is_newer
 
@@ -162,7 +162,7 @@ def test_each_subject_gets_the_benchmarks_of_its_model(tmp_path: Path):
     snapshot = recorded(MACHINES / "h200_live_healthy")
     twice = msgspec.structs.replace(snapshot, subjects=(*snapshot.subjects, Subject()))
     slope = msgspec.structs.replace(bench("h200_slope.json"), model=next(snapshot.cases()).model.name.need())
-    view = view_of(diagnose(twice), twice, benches=[slope])
+    view = view_of(diagnose(twice), Sources(twice, benches=(slope,)))
     depths = {view.report.subjects[s.number].model: s.depth for s in view.subjects}
     own = next(depth for name, depth in depths.items() if name != "unknown")
     assert own is not None
@@ -173,4 +173,4 @@ def test_each_subject_gets_the_benchmarks_of_its_model(tmp_path: Path):
 
 def test_empty_snapshot_gives_an_empty_view():
     empty = Snapshot(unslow_version="1")
-    assert view_of(diagnose(empty), empty).subjects == ()
+    assert view_of(diagnose(empty), Sources(empty)).subjects == ()

@@ -10,7 +10,7 @@ from tests.test_hostile_snapshots import changed
 
 from unslow.facts.snapshot import Case, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.page import build
-from unslow.page.build import view_of
+from unslow.page.build import Sources, view_of
 from unslow.page.view import View
 from unslow.think.judge.judge import diagnose
 
@@ -23,7 +23,7 @@ def first(name: str) -> Case:
 
 
 def drawn(snapshot: Snapshot) -> View:
-    view = view_of(diagnose(snapshot), snapshot)
+    view = view_of(diagnose(snapshot), Sources(snapshot))
     assert msgspec.json.decode(msgspec.json.encode(view), type=View) == view
     return view
 

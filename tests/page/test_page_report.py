@@ -18,7 +18,7 @@ from unslow.commands.report import ReportRequest
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 from unslow.page import report
-from unslow.page.build import view_of
+from unslow.page.build import Sources, view_of
 from unslow.page.report import form_of, render_view, write_report
 from unslow.think.judge.judge import diagnose
 
@@ -78,7 +78,7 @@ def test_hostile_snapshot_gives_an_inert_page():
     raw = dump_snapshot(recorded(Path(SLOW))).decode()
     hostile = raw.replace("llama8b", "</script><img src=x onerror=alert(1)>'\u202e").replace("NVIDIA H200", "<b>H200")
     snapshot = parse_snapshot(hostile.encode(), "hostile")
-    read = Parsed(render_view(view_of(with_fix_commands(diagnose(snapshot), snapshot), snapshot), "html"))
+    read = Parsed(render_view(view_of(with_fix_commands(diagnose(snapshot), snapshot), Sources(snapshot)), "html"))
     assert not read.broken
     assert not read.all("img")
     assert len(read.all("script")) == 1

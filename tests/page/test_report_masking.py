@@ -7,7 +7,7 @@ from unslow.commands.diagnose.look import LookResult
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import GIB
-from unslow.page.build import view_of
+from unslow.page.build import Sources, view_of
 from unslow.page.report import masked_view
 from unslow.page.view import View
 from unslow.think.judge.judge import diagnose
@@ -42,7 +42,7 @@ def seen(case: Case) -> tuple[View, LookResult]:
     subject = Subject(runtime=case.runtime, model=case.model, run=case.run)
     snapshot = Snapshot(unslow_version="1", machine=case.machine, subjects=(subject,))
     looked = LookResult(snapshot, (("measured at http://anna-desktop.lan:8080 by anna@anna-desktop:~",),))
-    return view_of(diagnose(snapshot), snapshot), looked
+    return view_of(diagnose(snapshot), Sources(snapshot)), looked
 
 
 def test_masked_view_contains_no_user_key_prompt_or_host():

@@ -5,20 +5,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from unslow import __version__
+from unslow.buy import offers
 from unslow.buy.devices import price_notes, work_notes
-from unslow.buy.offers import (
-    USUAL_QUANTS,
-    Aim,
-    ChoiceReport,
-    Market,
-    OfferShown,
-    WayShown,
-    choose_offer,
-    low_rate,
-    offer_rank,
-    quants_of,
-    refusal,
-)
+from unslow.buy.offers import Aim, Market, OfferShown, WayShown, low_rate
 from unslow.buy.report import SOLD_YEARS, AskedShown
 from unslow.buy.rigs import HERE, Rig, find_work, parse_rig, read_prices, rig_here
 from unslow.catalog.models import listed_models
@@ -40,15 +29,15 @@ _Pairs = Sequence[tuple[Rig, Rig | None]]  # What to buy, and what it stands bes
 
 
 @one_judgement()
-def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> ChoiceReport:
+def choose(system: System, request: ChooseRequest, progress: Progress | None = None) -> offers.ChoiceReport:
     """What to buy, the runners-up, and what was refused; what would have to give where nothing will do."""
     prices, _ = read_prices(system, request)
     found, question, asked = find_work(system, request)
     have = rig_here(system) if request.have.casefold() in HERE else parse_rig(request.have) if request.have else None
-    market = Market(request, prices, found, question, quants_of(found, request), have, asked)
+    market = Market(request, prices, found, question, offers.quants_of(found, request), have, asked)
     aim = Aim(request.budget, request.goal, request.partly)
-    offers = list(market.offers(aim, progress or Silent()))
-    choice = choose_offer(offers, aim)
+    every = list(market.offers(aim, progress or Silent()))
+    choice = offers.choose_offer(every, aim)
     best = choice.best
     if best is not None:
         weights = market.in_quant(best.rig.quant).blueprint.weights_bytes
@@ -59,7 +48,7 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     said = f"layers that do not fit run from host memory (assumed large enough, {host:.0f} GB/s)"
     quants = ", ".join(market.quants)
     notes = (f"quant: the finest of {quants} that reaches the goal",) if len(market.quants) > 1 else ()
-    return ChoiceReport(
+    return offers.ChoiceReport(
         unslow_version=__version__,
         asked=asked,
         budget=request.budget,
@@ -69,7 +58,7 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
         chosen=best,
         runners_up=choice.runners_up,
         refused=choice.refused,
-        ways=() if best else tuple(ways_out(market, offers, aim)),
+        ways=() if best else tuple(ways_out(market, every, aim)),
         assumptions=(
             *assumptions(aim, request.host_price, prices.currency, asked, request.have),
             *((said,) if request.partly else ()),
@@ -132,15 +121,15 @@ def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, h
     return tuple(said)
 
 
-def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
+def ways_out(market: Market, every: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
     """One way for each thing that can give, where it helps."""
-    dear = [o for o in offers if aim.budget is not None and refusal(o, aim) == "too_dear"]
+    dear = [o for o in every if aim.budget is not None and offers.refusal(o, aim) == "too_dear"]
     if dear:
         best = min(dear, key=lambda o: o.total or 0.0)
         words = f"a budget of {best.total:,.0f} {market.prices.currency}: {_offer_words(best)}"
         yield WayShown(gives="budget", words=words)
     affordable = [
-        pair for pair, offer in zip(market.pairs(), offers, strict=True)
+        pair for pair, offer in zip(market.pairs(), every, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
     for way in (_coarser_quant_way, _shorter_context_way, _host_memory_way, _smaller_model_way):
@@ -148,7 +137,7 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
             yield found
     if aim.goal is None:
         return
-    within = [o for o in offers if o.rig.speed and refusal(o, aim._replace(goal=None)) is None]
+    within = [o for o in every if o.rig.speed and offers.refusal(o, aim._replace(goal=None)) is None]
     if within and (best := max(within, key=low_rate)).rig.speed:
         middle = best.rig.speed.each_tokens_per_s.mid
         words = f"a goal of {low_rate(best):,.1f} tok/s: {best.rig.name} in {best.rig.quant}, expected {middle:,.1f}"
@@ -156,10 +145,11 @@ def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator
 
 
 def _coarser_quant_way(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
-    if market.request.quant or market.quants[-1] not in USUAL_QUANTS:  # what its publisher ships is not made coarser
+    usual = offers.USUAL_QUANTS
+    if market.request.quant or market.quants[-1] not in usual:  # what its publisher ships is not made coarser
         return None
     below = min(find_mix(quant).bits_per_weight for quant in market.quants)
-    for quant in (quant for quant in USUAL_QUANTS if find_mix(quant).bits_per_weight < below):
+    for quant in (quant for quant in usual if find_mix(quant).bits_per_weight < below):
         if found := _cheapest_reaching(market, rigs, aim, quant):
             words = f"{quant}, at some loss of quality: {found.rig.name}, {low_rate(found):,.1f} tok/s at the low end"
             return WayShown(gives="quant", words=f"{words} (--quant-least {quant})")
@@ -212,12 +202,13 @@ def _cheapest_reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> Of
     first = list(dict.fromkeys((*by_memory, *by_speed)))
     if not _acceptable_offers(market, first, aim, quant):
         return None
-    return min(_acceptable_offers(market, rigs, aim, quant), key=lambda offer: offer_rank(offer, aim), default=None)
+    fine = _acceptable_offers(market, rigs, aim, quant)
+    return min(fine, key=lambda offer: offers.offer_rank(offer, aim), default=None)
 
 
 def _acceptable_offers(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
     tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
-    return [offer for offer in tried if refusal(offer, aim) is None]
+    return [offer for offer in tried if offers.refusal(offer, aim) is None]
 
 
 def _offer_words(offer: OfferShown) -> str:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from unslow import __version__
+from unslow.buy import rigs
 from unslow.buy.devices import work_notes
 from unslow.buy.report import (
     KEEPS_MONTHS,
@@ -17,18 +18,6 @@ from unslow.buy.report import (
     RigShown,
     SpeedShown,
     shown_price,
-)
-from unslow.buy.rigs import (
-    HERE,
-    PricesFile,
-    api_amounts,
-    find_work,
-    named_amount,
-    parse_rig,
-    rate_rig,
-    read_prices,
-    rig_shown,
-    this_machine,
 )
 from unslow.catalog.prices import apis_of, rents_of
 from unslow.commands._output import Progress, Silent
@@ -130,39 +119,39 @@ class Terms(NamedTuple):
 class _CostInputs(NamedTuple):
     system: System
     request: CostRequest
-    prices_file: PricesFile
+    prices_file: rigs.PricesFile
     prices: BuyerPrices
     found: FoundModel
     question: PredictRequest
 
     def rig(self, name: str) -> RigShown:
         """A device by name with its speed."""
-        if name.casefold() in HERE:
-            return this_machine(self.system, self.request, self.prices)
-        rig = parse_rig(name)
-        return rig_shown(rig, self.prices, self.found.quant, rate_rig(rig, self.found, self.question))
+        if name.casefold() in rigs.HERE:
+            return rigs.this_machine(self.system, self.request, self.prices)
+        rig = rigs.parse_rig(name)
+        return rigs.rig_shown(rig, self.prices, self.found.quant, rigs.rate_rig(rig, self.found, self.question))
 
 
 @one_judgement()
 def cost(system: System, request: CostRequest, progress: Progress | None = None) -> CostReport:
     """What a million tokens cost with each device, rented or bought, and when owning has paid."""
-    prices, told = read_prices(system, request)
-    found, question, asked = find_work(system, request)
+    prices, told = rigs.read_prices(system, request)
+    found, question, asked = rigs.find_work(system, request)
     inputs = _CostInputs(system, request, told, prices, found, question)
     (progress or Silent()).step("predicting", 0.0)
-    rigs = [inputs.rig(name) for name in request.device]
-    use = _requested_use(request, rigs)
+    devices = [inputs.rig(name) for name in request.device]
+    use = _requested_use(request, devices)
     given = request.electricity if request.electricity is not None else told.electricity
     terms = Terms(
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
-    for rig in rigs:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
+    for rig in devices:  # what sells for more than it cost makes tokens at less than nothing: a slip of the finger
         if rig.price and terms.resale > (paid := purchase_cost(rig, rig.price, terms)):
             most = f"at most {paid:,.0f}, the price of {rig.name} (got {terms.resale:,.0f})"
             raise UserError(f"--resale must be {most}", "it is what the device sells for at the end")
-    owned = [own_way(rig, rig.price, use, terms) for rig in rigs]
-    others = [*_rent_ways(inputs, use, rigs), *_api_ways(inputs, use)]
+    owned = [own_way(rig, rig.price, use, terms) for rig in devices]
+    others = [*_rent_ways(inputs, use, devices), *_api_ways(inputs, use)]
     pairs = [break_even(mine, other, terms) for mine in owned for other in alternatives(others)]
     said = request.electricity is not None or told.electricity is not None
     return CostReport(
@@ -181,7 +170,7 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     )
 
 
-def _requested_use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
+def _requested_use(request: CostRequest, devices: Sequence[RigShown]) -> UseShown:
     """Tokens of a day; hours and shares are those of the first device that can run the model."""
     tokens: float | None = request.tokens_per_day
     said: UseSaid = "tokens_per_day"
@@ -191,7 +180,7 @@ def _requested_use(request: CostRequest, rigs: Sequence[RigShown]) -> UseShown:
             hours, said = 24 * (request.utilisation or 0.0), "utilisation"
         if not hours:
             raise UserError("--hours-per-day and --utilisation must be above 0", "give --tokens-per-day instead")
-        speed = next((rig.speed for rig in rigs if rig.speed and rig.fits != "no"), None)
+        speed = next((rig.speed for rig in devices if rig.speed and rig.fits != "no"), None)
         if speed is None:
             hint = 'name one, such as --device "RTX 3090", or --tokens-per-day'
             raise UserError("no --device can run the model", hint)
@@ -229,16 +218,16 @@ def purchase_cost(rig: RigShown, price: PriceShown, terms: Terms) -> float:
     return price.amount + (terms.host_price if rig.kind == "gpu" else 0.0)
 
 
-def _rent_ways(inputs: _CostInputs, use: UseShown, rigs: Sequence[RigShown]) -> Iterator[WayShown]:
+def _rent_ways(inputs: _CostInputs, use: UseShown, devices: Sequence[RigShown]) -> Iterator[WayShown]:
     """What the user can rent; else the shipped rents that can do it, those of the devices at hand among them."""
-    own_prices = [named_amount(text, "--rent") for text in (*inputs.request.rent, *inputs.prices_file.rents)]
+    own_prices = [rigs.named_amount(text, "--rent") for text in (*inputs.request.rent, *inputs.prices_file.rents)]
     for name, amount in own_prices:
         rig = inputs.rig(name)
         price = PriceShown(amount=amount * rig.count, currency=inputs.prices.currency, kind="yours")
         yield rent_way(rig, price, use, all_day=False)
         yield rent_way(rig, price, use, all_day=True)
     if not own_prices and inputs.prices.currency == SHIPPED:
-        at_hand = {rig.device for rig in rigs}
+        at_hand = {rig.device for rig in devices}
         cheapest = {price.of: price for price in reversed(rents_of())}
         shown = ((inputs.rig(name), shown_price(price, inputs.prices.today)) for name, price in cheapest.items())
         ways = [rent_way(rig, price, use, all_day=False) for rig, price in shown]
@@ -261,7 +250,7 @@ def rent_way(rig: RigShown, price: PriceShown, use: UseShown, *, all_day: bool) 
 
 def _api_ways(inputs: _CostInputs, use: UseShown) -> Iterator[WayShown]:
     """The user's APIs; else the shipped ones of this very model."""
-    own_prices = [api_amounts(text) for text in (*inputs.request.api, *inputs.prices_file.apis)]
+    own_prices = [rigs.api_amounts(text) for text in (*inputs.request.api, *inputs.prices_file.apis)]
     for n, (name, inward, outward) in enumerate(own_prices, 1):
         price = PriceShown(amount=outward, currency=inputs.prices.currency, kind="yours")
         yield api_way(f"API {name or n}", price, inward, use)
@@ -337,11 +326,8 @@ def alternatives(others: list[WayShown]) -> list[WayShown]:
 
 def cheapest_first(ways: list[WayShown]) -> tuple[WayShown, ...]:
     """What can do it by what it costs, then the rest."""
-
-    def place(way: WayShown) -> tuple[bool, bool, float, str]:
-        return way.enough is not True, way.per_million is None, way.per_million or 0.0, way.name
-
-    return tuple(sorted(ways, key=place))
+    by_cost = sorted(ways, key=lambda way: (way.per_million is None, way.per_million or 0.0, way.name))
+    return tuple(sorted(by_cost, key=lambda way: way.enough is not True))
 
 
 def break_even_words(pair: BreakEvenShown, years: float) -> str:

@@ -51,7 +51,7 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
         asked=about,
         sorted_by=order,
         currency=prices.currency,
-        catalogue_devices=len(_catalogue()),
+        catalogue_devices=len(list(rigs_of(all_gpus()))),
         devices=sort_rigs(shown, order),
         notes=(*work_notes(about), *shared, *notes_on(shown, prices, has_model=bool(found))),
     )
@@ -63,15 +63,11 @@ def _requested_rigs(request: DevicesRequest) -> list[Rig]:
     if not (request.all or request.vendor or request.min_memory):
         return [parse_rig(name) for name in _USUAL]
     vendor = (request.vendor or "").casefold()
-    large = (rig for rig in _catalogue() if rig.each_bytes >= request.min_memory)
+    large = (rig for rig in rigs_of(all_gpus()) if rig.each_bytes >= request.min_memory)
     every = [rig for rig in large if vendor in ("", rig.device.vendor.casefold())]
     if not every:
         raise UserError("no device in the catalogue matches", "try another --vendor or a smaller --min-memory")
     return every
-
-
-def _catalogue() -> list[Rig]:
-    return list(rigs_of(all_gpus()))
 
 
 def sort_rigs(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:

@@ -50,10 +50,10 @@ class Sources(NamedTuple):
     """Everything that the panels of any subject are made from."""
 
     snapshot: Snapshot
-    system: System | None = None
-    benches: tuple[Bench, ...] = ()  # The newest first
+    system: System | None = None  # With one, files of models may be read
+    benches: tuple[Bench, ...] = ()
     change: ChangeView | None = None
-    ready: bool = False
+    ready: bool = False  # Whether to work out what sliders would say
     alone: bool = True  # Whether there is but one subject: then all benchmarks and comparisons are its own
 
 
@@ -85,24 +85,15 @@ def build_view(
     kept = stored_benches(snapshot, history) if live else ()
     known = tuple({bench.id: bench for bench in (*benches, *kept)}.values())
     change = change_of_verify(verified) if verified else last_change(snapshot, benches, history, live=live)
-    system = LiveSystem() if live else None
-    view = view_of(report, snapshot, system=system, benches=known, change=change, ready=ready)
-    return SeenMachine(view, snapshot, looked, known)
+    sources = Sources(snapshot, LiveSystem() if live else None, known, change, ready)
+    return SeenMachine(view_of(report, sources), snapshot, looked, known)
 
 
-def view_of(
-    report: Report,
-    snapshot: Snapshot,
-    *,
-    system: System | None = None,
-    benches: Sequence[Bench] = (),
-    change: ChangeView | None = None,
-    ready: bool = False,
-) -> View:
-    """The view of a report; with a system, files of models may be read; `ready` works out what sliders would say."""
-    newest_first = tuple(sorted(benches, key=lambda bench: bench.taken_at, reverse=True))
-    alone = len(list(views_of(snapshot))) == 1
-    sources = Sources(snapshot, system, newest_first, change, ready, alone)
+def view_of(report: Report, sources: Sources) -> View:
+    """The view of a report."""
+    snapshot = sources.snapshot
+    newest_first = tuple(sorted(sources.benches, key=lambda bench: bench.taken_at, reverse=True))
+    sources = sources._replace(benches=newest_first, alone=len(list(views_of(snapshot))) == 1)
     subjects = tuple(_subject(subject, sources, number) for number, subject in enumerate(report.subjects))
     return View(
         unslow_version=report.unslow_version,

@@ -19,7 +19,7 @@ _TAB = 4  # Columns of a tab in a file: to a terminal it is a sign that moves, s
 
 
 def _apply_parts(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
-    yield from _dim(report.mended)
+    yield from (_in(line, "dim") for line in report.mended)
     yield _head(report.outcome, f"{report.runtime}, {report.model}: {report.option}")
     if report.because:
         yield _in(f"because {report.because}" if report.outcome == "printed" else report.because)
@@ -32,7 +32,7 @@ def _apply_parts(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
         by_hand = report.outcome == "printed"
         yield _in("nothing was changed; run yourself:" if by_hand else "left for you to run:", "bold")
         yield from (command_text(safe_text(line), 4) for line in report.lines)
-    yield from _dim([f"not included: {what}" for what in report.left_out])
+    yield from (_in(f"not included: {what}", "dim") for what in report.left_out)
     yield from _then(report.then, done=report.restarted)
     if report.change:
         yield _in(f"recorded in {report.journal}; to undo:")
@@ -60,7 +60,7 @@ def _then(lines: Sequence[str], *, done: bool) -> Iterator[RenderableType]:
 
 
 def _undone(report: UndoReport, _width: int) -> Iterator[RenderableType]:
-    yield from _dim(report.mended)
+    yield from (_in(line, "dim") for line in report.mended)
     changes = report.changes
     yield _head(report.outcome, changes[0].what if len(changes) == 1 and report.outcome != "listed" else report.journal)
     if report.outcome == "listed":
@@ -77,10 +77,6 @@ def _undone(report: UndoReport, _width: int) -> Iterator[RenderableType]:
     for change in changes:
         yield from (_in(f"the model {name} is deleted") for name in change.models if report.outcome == "would_undo")
         yield from _then(change.then, done=False) if report.outcome == "undone" else ()
-
-
-def _dim(lines: Sequence[str]) -> Iterator[RenderableType]:
-    yield from (_in(line, "dim") for line in lines)
 
 
 def _in(text: str, style: str = "") -> Padding:

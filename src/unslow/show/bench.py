@@ -1,7 +1,7 @@
 """A benchmark for a terminal, as JSON or as `llama-bench` writes it: figures, sweeps, telemetry, what it comes to."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,28 @@ _ONLY_IF_SEEN = {
     "pcie_transmit_bytes_per_s": 5e6,
 }
 """Less than this is nothing worth a line."""
-_Shown = Callable[[Stat], str]
+_GPU = {
+    "busy": "busy",
+    "memory_busy": "memory busy",
+    "clock_hz": "clock",
+    "memory_clock_hz": "memory clock",
+    "power_w": "power",
+    "temperature_c": "max temperature",
+    "vram_used_bytes": "max VRAM used",
+    "pcie_receive_bytes_per_s": "link receive",
+    "pcie_transmit_bytes_per_s": "link transmit",
+}
+_HOST = {
+    "own_cpus": "CPUs used by the server",
+    "others_cpus": "CPUs used by others",
+    "busiest_core": "busiest CPU",
+    "memory_available_bytes": "min free RAM",
+    "swap_in_bytes_per_s": "swap in",
+    "disk_read_bytes_per_s": "disk reads",
+    "cpu_pressure": "CPU pressure",
+    "memory_pressure": "memory pressure",
+    "io_pressure": "I/O pressure",
+}
 
 
 def _parts(result: BenchResult, _width: int) -> Iterator[RenderableType]:
@@ -209,53 +230,27 @@ def _gpu_rows(phases: Sequence[PhaseTelemetry]) -> Iterator[tuple[str, ...]]:
             yield (f"  {name} {reason.replace('_', ' ')}", *(f"{share:.0%} of the time" for share in shares))
 
 
-def _rows(
-    prefix: str, names: dict[str, tuple[str, _Shown]], stats: Sequence[dict[str, Stat]]
-) -> Iterator[tuple[str, ...]]:
-    for name, (words, shown) in names.items():
+def _rows(prefix: str, names: dict[str, str], stats: Sequence[dict[str, Stat]]) -> Iterator[tuple[str, ...]]:
+    for name, words in names.items():
         cells = [s.get(name) for s in stats]
         if any(cell and (name not in _ONLY_IF_SEEN or cell.mean > _ONLY_IF_SEEN[name]) for cell in cells):
-            yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))
+            texts = (_stat_text(name, cell) if cell else "-" for cell in cells)
+            yield (f"  {prefix} {words}".replace("   ", "  "), *texts)
 
 
-def _percent(stat: Stat) -> str:
+def _stat_text(name: str, stat: Stat) -> str:
+    """In the unit that the name carries: the mean, but the extreme of what may run out or grow too hot."""
+    if name.endswith("_hz"):
+        return f"{stat.mean / 1e6:,.0f} MHz"
+    if name.endswith("_bytes_per_s"):
+        return f"{stat.mean / GB:.2f} GB/s"
+    if name.endswith("_bytes"):
+        return size(stat.low if name == "memory_available_bytes" else stat.high)
+    if name.endswith("_cpus"):
+        return f"{stat.mean:.1f}"
+    if name in {"power_w", "temperature_c"}:
+        return f"{stat.mean:.0f} W" if name == "power_w" else f"{stat.high:.0f} °C"
     return f"{stat.mean:.0%}"
-
-
-def _mhz(stat: Stat) -> str:
-    return f"{stat.mean / 1e6:,.0f} MHz"
-
-
-def _traffic(stat: Stat) -> str:
-    return f"{stat.mean / GB:.2f} GB/s"
-
-
-def _cpus(stat: Stat) -> str:
-    return f"{stat.mean:.1f}"
-
-
-_GPU: dict[str, tuple[str, _Shown]] = {
-    "busy": ("busy", _percent),
-    "memory_busy": ("memory busy", _percent),
-    "clock_hz": ("clock", _mhz),
-    "memory_clock_hz": ("memory clock", _mhz),
-    "power_w": ("power", lambda stat: f"{stat.mean:.0f} W"),
-    "temperature_c": ("max temperature", lambda stat: f"{stat.high:.0f} °C"),
-    "vram_used_bytes": ("max VRAM used", lambda stat: size(stat.high)),
-    "pcie_receive_bytes_per_s": ("link receive", _traffic),
-    "pcie_transmit_bytes_per_s": ("link transmit", _traffic),
-}
-_HOST: dict[str, tuple[str, _Shown]] = {
-    "own_cpus": ("CPUs used by the server", _cpus),
-    "others_cpus": ("CPUs used by others", _cpus),
-    "busiest_core": ("busiest CPU", _percent),
-    "memory_available_bytes": ("min free RAM", lambda stat: size(stat.low)),
-    "swap_in_bytes_per_s": ("swap in", _traffic),
-    "disk_read_bytes_per_s": ("disk reads", _traffic),
-    "cpu_pressure": ("CPU pressure", _percent),
-    "memory_pressure": ("memory pressure", _percent),
-    "io_pressure": ("I/O pressure", _percent),
-}
 
 
 def _json(result: BenchResult) -> str:

@@ -10,7 +10,7 @@ from unslow.commands.diagnose.look import LookResult
 from unslow.commands.diagnose.request import QUICK, limits_of
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.values import reported_fact
-from unslow.page.build import SeenMachine, view_of
+from unslow.page.build import SeenMachine, Sources, view_of
 from unslow.page.server.live_run import bench_of, diagnosis_of, only_url, subject_at, with_diagnosis
 from unslow.page.server.runs import RunWanted
 from unslow.page.server.state import ServeOptions
@@ -31,7 +31,8 @@ def seen(*urls, speed=None):
     )
     snapshot = msgspec.structs.replace(stored, subjects=subjects)
     report = with_fix_commands(diagnose(snapshot), snapshot)
-    return SeenMachine(view_of(report, snapshot), snapshot, LookResult(snapshot, tuple((f"of {url}",) for url in urls)))
+    looked = LookResult(snapshot, tuple((f"of {url}",) for url in urls))
+    return SeenMachine(view_of(report, Sources(snapshot)), snapshot, looked)
 
 
 @pytest.fixture(scope="module")

@@ -57,11 +57,11 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
     limits = []
     for roof in part.roofs:
         ridge = short_number(svg.clamp(roof.ridge_flops_per_byte))
-        limits.append((roof.device, bytes_rate(roof.bytes_per_s), flops(roof.flops_per_s), ridge, roof.source))
+        limits.append((roof.device, _per_s(roof.bytes_per_s, "B"), _per_s(roof.flops_per_s), ridge, roof.source))
     phases = []
     for p in part.points:
         values = (p.measured_flops_per_s, p.predicted_flops_per_s, p.roof_flops_per_s)
-        cells = ("-" if value is None else flops(value) for value in values)
+        cells = ("-" if value is None else _per_s(value) for value in values)
         phases.append((p.label or p.phase, short_number(svg.clamp(p.flops_per_byte)), *cells, _BOUND[p.bound_by]))
     columns = ("Phase", "FLOP per byte", "Measured", "Predicted", "Roof", "Bound")
     tables = [
@@ -135,7 +135,7 @@ def _heights(point: RooflinePoint) -> list[float]:
 
 def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> None:
     foot, ridge = plot.slope_of(roof)
-    said = f"{roof.name}: {bytes_rate(roof.bytes_per_s)}, {flops(roof.flops_per_s)}"
+    said = f"{roof.name}: {_per_s(roof.bytes_per_s, 'B')}, {_per_s(roof.flops_per_s)}"
     drawing.path(svg.polyline([foot, ridge, (plot.area.right, ridge[1])]), f"roof roof-{place + 1}", said)
     drawing.line(ridge[0], ridge[1], ridge[0], plot.area.bottom, "ridge")
     for share in range(41):  # words keep off the slope
@@ -152,7 +152,7 @@ def _point(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> None:
     for value, name, size in pairs:
         if value is not None:
             y = plot.up.at(value)
-            said = f"{point.label or point.phase}, {name}: {flops(value)}, {_share(value, point)}"
+            said = f"{point.label or point.phase}, {name}: {_per_s(value)}, {_share(value, point)}"
             drawing.path(svg.marker(x, y, SHAPES[point.phase], size), f"mark {name} {point.phase}", said)
             plot.room.take(svg.Box(x - 8, y - 8, x + 8, y + 8))
 
@@ -165,7 +165,7 @@ def _reach_of(plot: _Plot, point: RooflinePoint) -> svg.Box:
 def _flat_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof) -> bool:
     """Whether there was room for the name and the compute limit."""
     y, right = plot.up.at(roof.flops_per_s), plot.area.right - 2
-    for said in (f"{roof.name}: {flops(roof.flops_per_s)}", roof.name):
+    for said in (f"{roof.name}: {_per_s(roof.flops_per_s)}", roof.name):
         shown = svg.fit_text(said, plot.area.right - plot.area.left - 8, bold=True)
         left, rows = right - svg.width(shown, bold=True), (y - 4 - svg.LINE, y + 4)
         spots = [svg.Box(left, row, right, row + svg.LINE) for row in rows]
@@ -178,7 +178,7 @@ def _flat_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof) -> bool:
 def _slope_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, name: str) -> None:
     foot, ridge = plot.slope_of(roof)
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
-    said = f"{svg.fit_text(name, long * 0.55)}, {bytes_rate(roof.bytes_per_s)}"
+    said = f"{svg.fit_text(name, long * 0.55)}, {_per_s(roof.bytes_per_s, 'B')}"
     angle, half = atan2(ridge[1] - foot[1], ridge[0] - foot[0]), svg.width(said) / 2
     for off in (7, -16):
         for share in (0.5, 0.6, 0.4, 0.7, 0.3):
@@ -201,7 +201,7 @@ def _point_words(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> Non
         return
     x, y = plot.across.at(point.flops_per_byte), plot.up.at(value)
     name, _, more = (point.label or point.phase).partition(", ")
-    name, bare = svg.fit_text(name, 180, bold=True), [flops(value), _share(value, point), _BOUND[point.bound_by]]
+    name, bare = svg.fit_text(name, 180, bold=True), [_per_s(value), _share(value, point), _BOUND[point.bound_by]]
     said_at_most = [[name, svg.fit_text(more, 200), *bare]] if more else []
     for lines in (*said_at_most, *([name, *bare[left:]] for left in range(3)), [name]):
         wide = max(svg.width(said, bold=not place) for place, said in enumerate(lines)) + 2
@@ -213,14 +213,8 @@ def _point_words(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> Non
             return
 
 
-def flops(value: float) -> str:
-    """A rate of computing."""
-    return f"{si_number(svg.clamp(value))}FLOP/s"
-
-
-def bytes_rate(value: float) -> str:
-    """A rate of reading."""
-    return f"{si_number(svg.clamp(value))}B/s"
+def _per_s(value: float, what: str = "FLOP") -> str:
+    return f"{si_number(svg.clamp(value))}{what}/s"
 
 
 def _share(value: float, point: RooflinePoint) -> str:

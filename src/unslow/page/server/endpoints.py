@@ -105,8 +105,7 @@ def what_if_html(state: ServerState, question: Question) -> str:
     """The same as a part of the page."""
     from unslow.page.html.memory import render_answer
 
-    number = question.path["number"]
-    return str(render_answer(state.what_if(number, dict(question.flags)), number))
+    return str(render_answer(what_if(state, question), question.path["number"]))
 
 
 def panel_html(state: ServerState, question: Question) -> str:

@@ -254,17 +254,13 @@ def _shortage_words(devices: Sequence[MemoryShown], host: MemoryShown) -> str:
         short = [max(short, key=lambda memory: memory.lacking_bytes)]
     counted = Counter(memory.name for memory in short)
     lacking = {name: sum(m.lacking_bytes for m in short if m.name == name) for name in counted}
-    told = [
-        f"{f'{count} {name} are' if count > 1 else f'{_with_article(name)} is'} {size(lacking[name])} short"
-        for name, count in counted.items()
-    ]
+    told = []
+    for name, count in counted.items():
+        which = f"{count} {name} are" if count > 1 else f"the {name.partition(',')[0]} is"
+        told.append(f"{which} {size(lacking[name])} short")
     return " and ".join(told[:3])
 
 
 def _names(memories: Sequence[MemoryShown]) -> str:
     counted = Counter(memory.name for memory in memories)
-    return " and ".join(f"{count} {name}" if count > 1 else _with_article(name) for name, count in counted.items())
-
-
-def _with_article(name: str) -> str:
-    return f"the {name.partition(',')[0]}"
+    return " and ".join(f"{n} {name}" if n > 1 else f"the {name.partition(',')[0]}" for name, n in counted.items())
