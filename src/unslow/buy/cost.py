@@ -7,18 +7,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from unslow import __version__
-from unslow.buy import rigs
+from unslow.buy import report, rigs
 from unslow.buy.devices import work_notes
-from unslow.buy.report import (
-    KEEPS_MONTHS,
-    SHIPPED,
-    AskedShown,
-    BuyerPrices,
-    PriceShown,
-    RigShown,
-    SpeedShown,
-    shown_price,
-)
+from unslow.buy.report import SHIPPED, AskedShown, BuyerPrices, PriceShown, RigShown, SpeedShown, shown_price
 from unslow.catalog.prices import apis_of, rents_of
 from unslow.commands._output import Progress, Silent
 from unslow.commands.cost import CostRequest
@@ -371,7 +362,7 @@ def notes_on(ways: Sequence[WayShown], prices: BuyerPrices) -> Iterator[str]:
         price = way.price
         if price is None or price.kind == "yours":
             continue
-        old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
+        old = f", more than {report.KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
         if price.kind == "launch":
             unchecked, name = "" if price.checked else " (not verified)", way.rig.device if way.rig else way.name
             yield f'{name}: price at launch in {price.date}{unchecked}; override with --price "{name}=AMOUNT"'

@@ -1,7 +1,7 @@
 """Answers `unslow tiers`: what each size of memory runs, gone through for every model of the catalogue."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median, median_low
 from typing import NamedTuple
 
@@ -201,12 +201,18 @@ class _TierModels:
                 missed.append((group[0], found))
             else:
                 runs[model_family(group[0])] = self._newest(group, groups) or self._runs(group, *found)
+        near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
+        misses = []
+        for model, lacks in sorted(near, key=lambda pair: pair[1])[:2]:
+            quant = self._names(model)[-1]
+            name, size, instead = model.name, model.parameters, self._would_fit(model, quant, lacks)
+            misses.append(MissesShown(model=name, parameters=size, quant=quant, lacks_bytes=lacks, would_fit=instead))
         tier = self._tier
         return TierShown(
             memory_bytes=tier.memory_bytes, unified=tier.unified, device=tier.device, devices=tier.devices,
             bytes_per_s=tier.hardware.device.memory_bytes_per_s if tier.device else None,
             runs=tuple(sorted(runs.values(), key=lambda one: -one.parameters)),
-            misses=tuple(self._misses(missed)),
+            misses=tuple(misses),
         )  # fmt: skip
 
     def _newest(self, group: Sequence[WellKnown], groups: Sequence[Sequence[WellKnown]]) -> RunsShown | None:
@@ -265,15 +271,6 @@ class _TierModels:
             alike=len(group) - 1,
         )
 
-    def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
-        near = [(model, lacks) for model, lacks in missed if lacks < (_NEAR - 1) * self._room]
-        for model, lacks in sorted(near, key=lambda pair: pair[1])[:2]:
-            quant = self._names(model)[-1]
-            yield MissesShown(
-                model=model.name, parameters=model.parameters, quant=quant, lacks_bytes=lacks,
-                would_fit=self._would_fit(model, quant, lacks),
-            )  # fmt: skip
-
     def _would_fit(self, model: WellKnown, quant: str, lacks: int) -> str:
         if quant in _QUANTS:
             for name in _QUANTS[_QUANTS.index(quant) + 1 :]:
@@ -294,9 +291,8 @@ def models_by_shape(models: Iterable[WellKnown], context: int) -> list[list[Well
     """
     groups: dict[tuple[str, int, str], list[WellKnown]] = {}
     for model in models:
-        if model.shape.context_trained >= context and not any(
-            part in model.name.lower() or part in model.architecture.lower() for part in _ARE_NO_CHAT
-        ):
+        names = f"{model.name} {model.architecture}".lower()
+        if model.shape.context_trained >= context and not any(part in names for part in _ARE_NO_CHAT):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
     return sorted(

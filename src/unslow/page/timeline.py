@@ -54,8 +54,8 @@ def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> Tim
     marks = []
     for one in timeline.reasons:
         device, harmful = device_name(one.device, gpus), _is_slowed(one, timeline, gpus.get(one.device))
-        ends = {"start_s": one.start_s, "end_s": one.end_s}
-        marks.append(ThrottleMark(device=device, reason=one.reason, **ends, harmful=harmful))
+        start_s, end_s = one.start_s, one.end_s
+        marks.append(ThrottleMark(device=device, reason=one.reason, start_s=start_s, end_s=end_s, harmful=harmful))
     spans = tuple(PhaseSpan(phase=span.phase, start_s=span.start_s, end_s=span.end_s) for span in timeline.spans)
     said = f"{before} {timeline_summary(timeline.times_s, tracks, marks)}".strip()
     return TimelineView(times_s=timeline.times_s, tracks=tracks, spans=spans, marks=tuple(marks), summary=said)

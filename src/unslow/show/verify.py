@@ -12,14 +12,8 @@ from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import REQUEST, Side, Work
 from unslow.show import console
 from unslow.show.units import amount, rate, span
-from unslow.think.stats.verification_report import (
-    AnswersShown,
-    FigureShown,
-    IntervalShown,
-    PredictedShown,
-    VerifyReport,
-    WorkShown,
-)
+from unslow.think.stats import verification_report
+from unslow.think.stats.verification_report import VerifyReport
 
 NAMES = {REQUEST: "Total request", DECODE: "Decode", PREFILL: "Prefill"}
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "can't tell"}
@@ -77,7 +71,7 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     yield from map(console.warning, report.notes)
 
 
-def _row(one: FigureShown) -> dict[str, RenderableType]:
+def _row(one: verification_report.FigureShown) -> dict[str, RenderableType]:
     return {
         "  FIGURE": f"  {NAMES[one.metric]}",
         "BEFORE": amount(one.metric, one.before.mid),
@@ -123,7 +117,7 @@ def _markdown(report: VerifyReport) -> Iterator[str]:
     yield f"<sub>Written by unslow {report.unslow_version}.</sub>"
 
 
-def work_words(work: Work | WorkShown) -> str:
+def work_words(work: Work | verification_report.WorkShown) -> str:
     """The request that both were asked."""
     kept = f" after {work.kept_tokens:,} cached" if work.kept_tokens else ""
     return f"{work.prompt_tokens:,} prompt tokens{kept}, {work.answer_tokens:,} generated"
@@ -140,12 +134,12 @@ def time_words(report: VerifyReport) -> str:
     return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
 
 
-def interval(shown: IntervalShown) -> str:
+def interval(shown: verification_report.IntervalShown) -> str:
     """Both ends of a ratio; one round has none."""
     return f"{shown.low:.3f} to {shown.high:.3f}" if shown.high < _ENDLESS else "-"
 
 
-def answer_lines(answers: AnswersShown) -> Iterator[str]:
+def answer_lines(answers: verification_report.AnswersShown) -> Iterator[str]:
     """Whether it still answers as before, and what that rests on."""
     yield f"{_KEPT[answers.verdict]}: {answers.because}"
     if answers.perplexity:
@@ -158,7 +152,7 @@ def answer_lines(answers: AnswersShown) -> Iterator[str]:
         yield f"{begin}; they agree for {answers.together:.0%} of their words{usual}"
 
 
-def predicted_words(predicted: PredictedShown) -> str:
+def predicted_words(predicted: verification_report.PredictedShown) -> str:
     """What the plan had said."""
     said = predicted.decode_tokens_per_s
     decode = f"; decode {rate(said.mid)} tok/s ({rate(said.low)} to {rate(said.high)})" if said else ""

@@ -84,9 +84,14 @@ def draw_curve(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoin
     _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
-        _whisker(drawing, plot, point)
-        # Hollow for what was predicted, full for what was measured
         x, where = plot.across(point.at), f"{point.at:,.0f} {FEET[part.axis]}"
+        if point.low is not None and point.high is not None:
+            low, high = plot.up.at(point.low), plot.up.at(point.high)
+            middle, left, right, *ends = map(svg.number, (x, x - 4, x + 4, low, high))
+            caps = "".join(f"M{left},{y}L{right},{y}" for y in ends)
+            drawing.path(f"M{middle},{ends[0]}L{middle},{ends[1]}{caps}", "whisker")
+            plot.room.take(svg.Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
+        # Hollow for what was predicted, full for what was measured
         for value, name, shape in ((point.predicted, "predicted", "diamond"), (point.measured, "measured", "round")):
             if value is not None:
                 y, note = plot.up.at(value), f"; {point.note}" if point.note else ""
@@ -159,15 +164,6 @@ def _line(drawing: svg.Drawing, plot: _Plot, name: str, values: Sequence[tuple[f
         for step in range(steps + 1):
             at_x, at_y = x + (end_x - x) * step / steps, y + (end_y - y) * step / steps
             plot.room.take(svg.Box(at_x - 2, at_y - 2, at_x + 2, at_y + 2))
-
-
-def _whisker(drawing: svg.Drawing, plot: _Plot, point: CurvePoint) -> None:
-    if point.low is None or point.high is None:
-        return
-    x, low, high = plot.across(point.at), plot.up.at(point.low), plot.up.at(point.high)
-    caps = "".join(f"M{svg.number(x - 4)},{svg.number(y)}L{svg.number(x + 4)},{svg.number(y)}" for y in (low, high))
-    drawing.path(f"M{svg.number(x)},{svg.number(low)}L{svg.number(x)},{svg.number(high)}{caps}", "whisker")
-    plot.room.take(svg.Box(x - 4, min(low, high) - 1, x + 4, max(low, high) + 1))
 
 
 def _value(drawing: svg.Drawing, plot: _Plot, point: CurvePoint, value: float, class_: str) -> None:
