@@ -235,7 +235,7 @@ def choose_offer(offers: Sequence[OfferShown], aim: Aim) -> Choice:
     best = fine[0] if fine else None
     seen = {best.rig.device} if best else set[str]()
     found: list[OfferShown] = []
-    for offer in fine[1:]:  # each device once: twice the chosen card is no other idea
+    for offer in fine[1:]:  # each device once: twice the chosen card is not another idea
         if offer.rig.device not in seen and len(found) < _RUNNERS_UP:
             seen.add(offer.rig.device)
             found.append(offer)
@@ -243,7 +243,7 @@ def choose_offer(offers: Sequence[OfferShown], aim: Aim) -> Choice:
 
 
 def refusal(offer: OfferShown, aim: Aim) -> Refusal | None:
-    """Why an offer can't be taken; None where it can."""
+    """Why an offer is refused; None where it is not."""
     if offer.rig.fits == "no":
         return "does_not_fit"
     if offer.rig.speed is None:

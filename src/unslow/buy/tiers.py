@@ -335,7 +335,7 @@ def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) 
 
 
 def shipped_mix(model: WellKnown) -> str:
-    """The mix of 4 bits that a publisher ships itself, which nobody makes finer; empty for all others."""
+    """The mix of 4 bits that a publisher ships itself, which is not made finer; empty for all others."""
     return "MXFP4_MOE" if model.published == "MXFP4" else ""
 
 

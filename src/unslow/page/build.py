@@ -191,7 +191,7 @@ def _make_panel(make: Callable[[], Any]) -> Any:
     """A panel, or Unknown: one that breaks does not break the others."""
     try:
         return make()
-    except UserError as error:  # numbers that can't be
+    except UserError as error:  # impossible numbers
         return Unknown(error.message, error.hint)
     except MissingFactError as missing:
         return missing.unknown

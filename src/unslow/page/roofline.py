@@ -29,7 +29,7 @@ _BOUND = {
 }
 _ALONE = " (one token at a time can't reach peak compute)"
 """Where the roof says memory: products of a matrix with one vector leave most units idle."""
-_CLOSE = 1.05  # Above a roof by more than this, it is no rounding
+_CLOSE = 1.05  # Above a roof by more than this, it is more than rounding
 _ARM_SETS = frozenset({"neon", "sve", "sve2", "i8mm", "dotprod"})
 Bound = Literal["memory", "compute", "overhead"]
 Phase = Literal["decode", "prefill"]
@@ -253,7 +253,7 @@ def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> R
 
 
 def cpu_peak(cpu: Cpu) -> CpuPeak:
-    """The most that a core of this CPU can do; by its name where nobody listed its instructions."""
+    """The most that a core of this CPU can do; by its name where its instructions are not listed."""
     model, sets = cpu.model.value_or(""), cpu.instruction_sets
     if _ARM_SETS & set(sets.value_or([])) or model.startswith("Apple"):
         peak = _MATRIX if "i8mm" in sets.value_or(["i8mm"]) else _DOT  # one that is not listed may have the best

@@ -146,7 +146,7 @@ def users_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Un
     seen, basis = _sweep_curve("users", benches) or _measured_curve(tried, case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("users", _with_predictions(seen.points), seen) if seen.points else basis
-    # How many conversations are answered at once; None where nobody says
+    # How many conversations are answered at once; None where that is not known
     runtime = case.runtime
     slots = runtime.scheduling.slots.value_or(runtime.scheduling.max_sequences.value_or(None)) or None
     most = max([2 * slots if slots else USUAL_USERS, FEWEST_USERS, *seen.points])

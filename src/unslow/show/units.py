@@ -259,7 +259,7 @@ def fold_small_parts(parts: list[BudgetPart]) -> list[BudgetPart]:
     """The parts that matter, those that hardly take time as one."""
     total = sum(p.seconds for p in parts)
     small = [p for p in parts if p.seconds < _LITTLE * total and p.part != UNEXPLAINED]
-    if len(small) < 2:  # noqa: PLR2004 (one is no crowd)
+    if len(small) < 2:  # noqa: PLR2004 (one stays as it is)
         return parts
     name, seconds = f"{len(small)} smaller parts", sum(p.seconds for p in small)
     rest = BudgetPart(phase=parts[0].phase, part=name, seconds=seconds, per=parts[0].per)

@@ -19,7 +19,7 @@ _METRICS = {
     "client_decode_tokens_per_s": "decode at the client, tok/s",
     "time_to_first_token_s": "time to first token",
 }
-MOST_POINTS = 200  # More can't be told apart
+MOST_POINTS = 200  # More are too close to tell apart
 _SMALLEST = 1e-6  # What is less is as good as nothing, and has no place on a scale of doublings
 _STEP = 9.0  # Units between two spots of a line that words keep off
 

@@ -80,7 +80,7 @@ def document(
     offers: Sequence[Offer] = (),
     tabs: tuple[Tab, ...] = (),
 ) -> str:
-    """The whole page: that of a server, or without `serving` a file that asks nobody."""
+    """The whole page: that of a server, or without `serving` a file that works without one."""
     view = clean_report(view)
     subjects = [_shown_subject(view, number) for number in range(len(view.report.subjects))]
     for number, shown in enumerate(subjects):
@@ -88,7 +88,7 @@ def document(
         if serving:
             buttons = markup.buttons_of(offers, number, alone=len(subjects) == 1)
             subjects[number] = shown._replace(buttons=buttons)
-        elif memory and not memory.ready:  # nobody would answer its sliders
+        elif memory and not memory.ready:  # its sliders would have no answers
             memory = msgspec.structs.replace(memory, sliders=())
             subjects[number] = shown._replace(view=msgspec.structs.replace(shown.view, memory=memory))
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]

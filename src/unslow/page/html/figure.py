@@ -8,7 +8,7 @@ from unslow.page.html.svg import FORMATS, LINE, Box, Drawing, Format, clamp, tic
 from unslow.show.console import safe_text
 from unslow.show.units import GB, GIB, MIB
 
-MOST_ROWS = 200  # Of a table: nobody reads on, and the JSON has them all
+MOST_ROWS = 200  # Of a table: more are too many to read, and the JSON has them all
 _APART = 8.0  # Between two numbers of an axis
 _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _K = 1024

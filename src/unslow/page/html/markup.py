@@ -133,7 +133,7 @@ def lines_to_copy(texts: Sequence[str]) -> Markup:
         if place is Place.HAND:
             parts += [tag("p", text(line.text), class_="by-hand") for line in lines]
         elif place is Place.FLAG:
-            for line in lines:  # one that has to go is only named: nobody pastes it anywhere
+            for line in lines:  # one that has to go is only named, not pasted
                 words, dash, flag = line.text.partition("-")
                 named = tag("p", words, tag("code", dash + flag), class_="by-hand")
                 parts.append(named if words.strip() else command(line.text))

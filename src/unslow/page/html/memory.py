@@ -46,7 +46,7 @@ def render_memory(part: MemoryView, number: int) -> Markup:
 
 
 def sliders(shown: Sequence[Slider], number: int) -> Markup:
-    """All sliders of a subject; one with a single place can't be moved and is left out."""
+    """All sliders of a subject; one with a single place is left out."""
     fields = []
     for slider in (slider for slider in shown if len(slider.choices) > 1):
         name = f"memory-{number}-{slider.knob}"

@@ -127,7 +127,7 @@ def _block(phase: str, parts: list[BudgetPart], lost: set[str]) -> Markup:
         return tag("div", title, tag("p", f"All of the time: {whole.part}."), class_="budget")
     rows, shapes, edge, series = [], [], 0.0, 0
     for number, part in enumerate(parts, 1):
-        # What a found cause takes and what nobody can explain look like nothing else
+        # What a found cause takes, and what is unexplained, look like nothing else
         look = "unexplained" if part.part == UNEXPLAINED else "lost" if part.part.lower() in lost else ""
         if not look:
             look, series = f"series-{series % 6 + 1}", series + 1

@@ -13,7 +13,7 @@ MOST, LEAST = 1e18, 1e-18
 """What is larger (a broken counter) is drawn as this, what is smaller as nothing: differences and logarithms of them
 stay finite."""
 _SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
-"""Steps of a clock: nobody reads off 20 s of a minute's third."""
+"""Steps of a clock: a third of a minute is hard to read."""
 FONT = 12.0  # Units of the picture: `charts.css` says the same
 LINE = FONT * 1.25  # From one line of text to the next
 BOLD = 1.13  # How much wider bold letters are

@@ -20,7 +20,7 @@ _DIFFERS = 0.12  # Of the height of a row: a mean so far from the middle of the 
 _FAR = 50  # A limit that is so many times what was seen would press all lines to the foot
 _ROOM = 1.06  # Above the highest value
 _SAME = 1e-9  # Of a value: what differs by less is the same
-_DEGREES = 40  # At least, so that a degree more or less is no mountain
+_DEGREES = 40  # At least, so that a degree more or less looks small
 PHASES = ("load", "queue", "prefill", "decode", "idle")
 """In the order of a request; others come after."""
 MOST_LANES, MOST_SPANS = 8, 2000

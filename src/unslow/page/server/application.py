@@ -162,7 +162,7 @@ def _error_response(_request: Request, error: Exception) -> Response:
     elif isinstance(error, HTTPException):
         status, message = error.status_code, error.detail
         hint = "see /api/v1/openapi.json" if status in (404, 405) else ""
-    elif isinstance(error, ClientDisconnect):  # within its request: nobody reads the answer, and it is no bug
+    elif isinstance(error, ClientDisconnect):  # within its request: the answer is not read, and it is not a bug
         return Response(status_code=400)
     else:
         sys.stderr.write(without_controls("".join(traceback.format_exception(error))))

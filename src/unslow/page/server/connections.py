@@ -10,7 +10,7 @@ HEAD_S = 10.0  # For the head of a request to come whole: on loopback it takes a
 
 
 class Connection(H11Protocol):
-    """A connection of one browser or program, or of somebody who only takes up room."""
+    """A connection of one browser or program, or of one that only takes up room."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

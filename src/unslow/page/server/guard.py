@@ -20,7 +20,7 @@ LARGEST_BODY_BYTES = 16 * 1024  # The one body that is understood has three shor
 LONGEST_HEAD = 16 * 1024  # Characters of the address and all headers; a browser sends a tenth of it
 LONGEST_PATH = 400  # Characters; the longest that means something ends with the name of a cause
 _OWN_SITE = ("same-origin", "none")
-"""What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
+"""What a browser says of a request by the page itself, and of an address that a user typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, including its token"
 _POLICY = (
     "default-src 'none'; script-src 'nonce-{0}'; style-src 'nonce-{0}'; connect-src 'self'; img-src data:; "
@@ -52,7 +52,7 @@ class ServerIdentity(NamedTuple):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """What a Host header may say. A name that somebody rebinds to loopback is not among them."""
+        """What a Host header may say. A name that is rebound to loopback is not among them."""
         return tuple(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
 
     @property
@@ -146,9 +146,9 @@ class Guard:
 
 def _refusal_response(why: Refusal, path: str) -> Response:
     headers = {"allow": ", ".join(METHODS)} if why.status == 405 else {}  # noqa: PLR2004 (method not allowed)
-    if why.status == NO_TOKEN:  # it must say by what one gets in; browsers ask nobody for this
+    if why.status == NO_TOKEN:  # it must say what is needed to get in; browsers do not ask for this
         headers["www-authenticate"] = "Unslow-Token"
-    headers["connection"] = "close"  # a body that nobody reads is not waited for
+    headers["connection"] = "close"  # a body that is not read is not waited for
     if path == PAGE:
         page = _REFUSED_PAGE.format(escape(why.message.capitalize()), escape(why.hint))
         return HTMLResponse(page, why.status, headers)

@@ -48,7 +48,9 @@ LABELS: dict[RunKind, str] = {
 }
 NOTHING_RUNS = "no server is running: this starts the embedded engine on a synthetic model and contacts nothing else"
 _TOO_SOON = "stopped before anything was measured"
-_PICTURE_EVERY_S = 1.0  # Between two pictures of the samples: nobody follows more, and each takes some milliseconds
+_PICTURE_EVERY_S = (
+    1.0  # Between two pictures of the samples: more are too fast to follow, and each takes some milliseconds
+)
 _FIGURES: dict[str, Callable[[float], str]] = {
     "decode_tokens_per_s": lambda speed: f"decode {rate(speed)} tok/s",
     "prefill_tokens_per_s": lambda speed: f"prefill {rate(speed)} tok/s",
@@ -90,7 +92,7 @@ def memory_at(seen: SeenMachine, number: int, *, live: bool) -> Memory:
 
 
 def offers_of(seen: SeenMachine, wanted: ServeOptions) -> list[Offer]:
-    """All of them; none for what was stored, which nobody can measure any more."""
+    """All of them; none for what was stored, which is not measured again."""
     if not is_live(wanted.request.target):
         return []
     numbers: list[int | None] = list(range(len(seen.view.report.subjects))) or [None]
@@ -201,7 +203,7 @@ class LiveRun(Observer):
                     self.seen = view_target(self._request, self, benches=given.benches, verified=given.verified)
                     self.text = " ".join(subject.summary for subject in self.seen.view.report.subjects)
             self.was_stopped = self.is_stopping
-        except BaseException as error:  # noqa: BLE001 (a thread has nobody who would catch it)
+        except BaseException as error:  # noqa: BLE001 (nothing above a thread would catch it)
             if isinstance(error, KeyboardInterrupt) or (self.is_stopping and isinstance(error, UserError)):
                 self.was_stopped, self.text = True, _TOO_SOON
             else:
@@ -270,7 +272,7 @@ def perform_run(state: ServerState, entry: runs.StartedRun) -> None:
         over = False
         while not over:
             over = live.wait(_PICTURE_EVERY_S)
-            if entry.watchers and (timeline := live.new_timeline()):  # drawn only where somebody looks
+            if entry.watchers and (timeline := live.new_timeline()):  # drawn only for those who watch
                 _tell_picture(entry, timeline, seen)
         entry.tell(_ending(state, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)

@@ -67,7 +67,7 @@ def parameters_of(
 
 
 def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What a query means, by the fields of a request; UserError names what is not known or can't be."""
+    """What a query means, by the fields of a request; UserError names what is unknown or not possible."""
     known = {parameter.name: parameter for parameter in parameters}
     for name, values in query.items():
         if name not in known:

@@ -107,7 +107,7 @@ class NotThereError(UserError):
 
 
 class BusyError(UserError):
-    """It can't be had now."""
+    """It is not available now."""
 
 
 def bug_error(bug: BaseException) -> UserError:
@@ -122,11 +122,11 @@ class StartedRun:
     def __init__(self, wanted: RunWanted) -> None:
         self.id, self.wanted = secrets.token_hex(8), wanted
         self.watchers = 0
-        """How many streams follow it: pictures are drawn for somebody only."""
+        """How many streams follow it: pictures are drawn only where there are any."""
         self.stop_run: Callable[[], None] | None = None
         """Ends it early; what was measured until then is kept."""
         self.is_unwanted = False
-        """Whether somebody stopped it, be it before there was anything to stop."""
+        """Whether it was stopped, be it before there was anything to stop."""
         self.thread: threading.Thread | None = None
         self._lines: list[RunLine] = []
         self._state: RunState = "running"

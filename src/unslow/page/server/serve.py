@@ -80,7 +80,7 @@ def serve_options(asked: ServeRequest) -> ServeOptions:
 
 
 def open_listener(port: int) -> socket.socket:
-    """A socket on loopback; 0 takes any free port. UserError where the port can't be had."""
+    """A socket on loopback; 0 takes any free port. UserError where the port is not available."""
     try:
         listener = socket.create_server(("127.0.0.1", port), backlog=128)
     except OSError as error:
@@ -140,7 +140,7 @@ def address_words(own: ServerIdentity) -> str:
 
 
 def way_to_open(environment: Mapping[str, str], platform: str = sys.platform) -> Way:
-    """Which way there is: a browser opened over SSH would open on a screen that nobody looks at."""
+    """Which way there is: a browser opened over SSH would open on a screen that is not in use."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         return "tunnel"
     has_display = environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")

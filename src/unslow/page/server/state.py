@@ -49,7 +49,7 @@ class ServerState:
         self.runs = RunList()
         self._lock = threading.RLock()
         self._is_open = False
-        """Whether somebody has opened the page, and may move its sliders."""
+        """Whether the page was opened, so that its sliders may be moved."""
         self._sliding = threading.Lock()
         self._ahead = Prefetcher(self._answer, lambda: not self.closing and not self.runs.is_busy)
         self._looked = threading.Event()
@@ -76,7 +76,7 @@ class ServerState:
             self._looked.set()
         self.prepare()
         gc.collect()
-        gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
+        gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while a slider is moved
 
     def start(self, wanted: RunWanted) -> StartedRun:
         """Start a run; BusyError while another goes on."""
@@ -121,7 +121,7 @@ class ServerState:
             self._ahead.note(SliderPlace(number, memory.view().sliders, settings))
 
     def was_opened(self) -> None:
-        """Somebody looks: a slider of what is shown first may be moved next."""
+        """The page was opened: a slider of what is shown first may be moved next."""
         self._is_open = True
         self._note_sliders(0, {})
 

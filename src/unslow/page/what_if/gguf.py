@@ -98,7 +98,7 @@ class Subject(NamedTuple):
     setup: Setup  # As it is now
     now: AskedSettings
     others: tuple[tuple[memory_view.OtherProgram, ...], ...] = ()  # For each room
-    priced: PricedWork | None = None  # None where nobody knows how fast the machine is
+    priced: PricedWork | None = None  # None where the speed of the machine is unknown
     expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
     unified: bool = False
     """Whether conversations share one cache, and its context, also where their number is changed."""
@@ -275,7 +275,7 @@ def parts_of(shown: MemoryShown) -> Need:
 
 
 def host_bar(room: Room | None, parts: Need) -> MemoryBar:
-    """The bar of the host's memory; without an end where nobody knows how large it is."""
+    """The bar of the host's memory; without an end where its size is unknown."""
     if room is None:
         return MemoryBar(name="host", is_host=True, parts=tuple(memory_view.own_parts(parts)))
     return memory_view.bar_of(room, memory_view.AskedBytes(parts), is_host=True)

@@ -41,7 +41,7 @@ class HfSubject(NamedTuple):
 
 
 def hf_memory_of(system: System | None, case: CaseView) -> memory_view.Memory | Unknown:
-    """Of what runs, or why it can't be told."""
+    """Of what runs, or why it is unknown."""
     name = case.runtime.name.value_or("")
     if name not in _RUNTIMES:
         why = f"the memory layout of {name or 'this runtime'} is unknown"
@@ -54,7 +54,7 @@ def hf_memory_of(system: System | None, case: CaseView) -> memory_view.Memory | 
         return found
     try:
         memory = hf_memory(subject := _hf_subject(case, found, cards))
-    except UserError as error:  # numbers that can't be
+    except UserError as error:  # impossible numbers
         return Unknown(error.message, error.hint)
     now = memory.view().now
     if now.verdict not in ("fits", "tight"):

@@ -22,7 +22,7 @@ _ORDER = ("weights", "kv", "compute", "stranger", "reserve")
 """In which parts lie; others and the reserve have their room first."""
 _MOST_NAMED = 8  # Other programs with a part of their own; the smaller ones share one
 KnobName = Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
-SHORTEST_CONTEXT = 2048  # A shorter one is no use for a conversation
+SHORTEST_CONTEXT = 2048  # A shorter one is not useful for a conversation
 LIMITS = {"context": (256, 2**27), "slots": (1, 256)}  # As `unslow fit` takes them
 LABELS: dict[KnobName, str] = {
     "context": "Context per slot",
@@ -78,18 +78,18 @@ class Memory:
         return self._view
 
     def what_if(self, settings: Mapping[str, str]) -> WhatIf:
-        """With these settings, and those of now for the rest; UserError where they can't be."""
+        """With these settings, and those of now for the rest; UserError where they are not possible."""
         asked = parse_settings(self._view.sliders, settings)
         return self._view.now if asked == self._view.now.settings else self._answer(asked)
 
     def ready(self) -> tuple[WhatIf, ...]:
-        """Every answer to one slider moved alone: for a file that can ask nobody."""
+        """Every answer to one slider moved alone: for a file without a server."""
         places = [(slider, choice.value) for slider in self._view.sliders for choice in slider.choices]
         return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
 
 
 def parse_settings(sliders: Sequence[Slider], settings: Mapping[str, str]) -> dict[str, str]:
-    """A value for every slider: as asked, else as it stands; UserError for what can't be."""
+    """A value for every slider: as asked, else as it stands; UserError for what is not possible."""
     known = {slider.knob: slider for slider in sliders}
     if strange := sorted(set(settings) - set(known)):
         raise UserError(f"no slider {strange[0][:40]!r}", f"sliders: {', '.join(known) or 'none here'}")
@@ -113,7 +113,7 @@ def bar_of(room: Room, asked: AskedBytes, others: Sequence[OtherProgram] = (), *
     """The bar of a memory whose size is known."""
     kept = max(0, room.reserve_bytes + asked.context_bytes + asked.later_bytes - asked.beside_bytes)
     others_parts = other_parts(min(room.others_bytes, room.capacity_bytes), others, is_host=is_host)
-    # What nobody gets: the driver's and the runtime's own first, which a shared memory may have less of
+    # Not usable: the driver's and the runtime's own first, which a shared memory may have less of
     later = min(kept, asked.later_bytes)
     reserved = (("driver and runtime", kept - later), ("workspace of the first prompt", later))
     reserve = [MemoryPart(kind="reserve", name=name, bytes=size) for name, size in reserved if size]
@@ -157,7 +157,7 @@ def other_parts(held: int, others: Sequence[OtherProgram], *, is_host: bool = Fa
             words = f"{name} ({len(each)} processes)" if len(each) > 1 else name
             found.append(MemoryPart(kind="stranger", name=words, bytes=size))
     if left > 0:
-        # What is in use and nobody counted: by the names of those whose size the driver does not tell
+        # What is in use and not counted: by the names of those whose size the driver does not report
         untold = list(dict.fromkeys(program.name for program in others if not program.bytes))
         beyond = len(sizes) - _MOST_NAMED
         name = f"{beyond} smaller programs and unnamed ones" if beyond > 0 else UNNAMED

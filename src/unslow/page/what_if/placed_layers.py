@@ -13,7 +13,7 @@ _UNTOLD = "the number of GPU layers is not reported"
 
 
 def assumed_gpu_layers(case: CaseView, answers: GgufAnswers) -> tuple[int, str] | None:
-    """How many layers that nobody counted should be on GPUs, the output counted as one, and why so many.
+    """How many layers should be on GPUs where they are not counted, the output as one, and why so many.
 
     None where they were counted, or where nothing came to lie.
     """
@@ -36,7 +36,7 @@ def assumed_gpu_layers(case: CaseView, answers: GgufAnswers) -> tuple[int, str] 
 
 
 def _layers_by_vram(case: CaseView, answers: GgufAnswers) -> tuple[int, str] | None:
-    """None if its VRAM is unknown or can't be counted in layers."""
+    """None if its VRAM is unknown or does not count in layers."""
     counted = [case.vram.own_bytes_on(gpu) for gpu in answers.subject.gpus]
     is_listed = case.vram.own_is_counted and any(counted)
     held = sum(size or 0.0 for size in counted) + case.vram.own_lent_bytes if is_listed else None
@@ -100,7 +100,7 @@ def _placement_is_known(case: CaseView) -> bool:
 def without_own_vram(case: CaseView, answers: GgufAnswers) -> Subject:
     """The subject with what it holds itself not counted among others, where the driver does not name it.
 
-    In a container, and with most drivers but NVIDIA's, nobody tells whose the memory is.
+    In a container, and with most drivers but NVIDIA's, the owner of the memory is not reported.
     """
     subject, unnamed = answers.subject, unnamed_bytes(case, answers.subject)
     if not any(unnamed):

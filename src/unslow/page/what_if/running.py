@@ -144,7 +144,7 @@ def other_programs_on(case: CaseView, gpu: Gpu) -> tuple[memory_view.OtherProgra
 
 
 def command_lines(case: CaseView, now: AskedSettings, asked: AskedSettings, settings: Settings) -> str:
-    """The lines to type; empty where nothing differs, or where it is another file that nobody has."""
+    """The lines to type; empty where nothing differs, or where it is another file."""
     if asked.quant != now.quant:
         return ""
     changes = []
