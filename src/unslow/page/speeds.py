@@ -22,8 +22,7 @@ from unslow.think.stats.verification_report import IntervalShown, VerifyReport
 _NOTABLE = 0.005  # Less than half of one per cent is nothing lost
 SHALLOWEST, DEEPEST = 256, 1 << 20
 USUAL_CONTEXT = 32_768  # Where neither the server nor the model tells how long a context may be
-FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256
-"""The curve goes on where requests begin to wait, so that it is seen."""
+FEWEST_USERS, USUAL_USERS, MOST_USERS = 8, 16, 256  # The curve goes on where requests begin to wait, so that it is seen
 USUAL_DEPTH = 512  # Of each user's conversation, where no other was measured
 _STEPS = (1.0, 1.5)  # The grid between two powers of two
 MOST_CHANGES = 12

@@ -36,8 +36,7 @@ _LIMITS = {
 }
 _SHARES = frozenset({"busy", "memory_busy"})
 _OF_CPUS = frozenset({"busy_cpus", "own_cpus", "others_cpus"})
-HELD_S = 2.5
-"""For so long a value stands for the moments after it: what changes slowly is read twice a second or less."""
+HELD_S = 2.5  # For so long a value stands for the moments after it: what changes slowly is read twice a second or less
 _SLOWDOWN = THERMAL | POWER | {"hw_slowdown"}
 """Reasons that take clocks from a GPU that has work; the others are settings, or an idle GPU."""
 _GHZ = 1e9

@@ -29,8 +29,7 @@ class Format:
 
     name: Literal["wide", "middle", "narrow"]
     width: float
-    ticks: int
-    """How many numbers there is room for along the foot."""
+    ticks: int  # How many numbers there is room for along the foot
 
     @property
     def is_narrow(self) -> bool:
@@ -63,8 +62,7 @@ class Drawing:
     """A picture that grows downwards: its height is known when all is drawn."""
 
     format: Format
-    name: str
-    """A prefix of ids, its own in the whole page."""
+    name: str  # A prefix of ids, its own in the whole page
     height: float = 0.0
     parts: list[Markup] = field(default_factory=list)
 

@@ -21,8 +21,7 @@ _FAR = 50  # A limit that is so many times what was seen would press all lines t
 _ROOM = 1.06  # Above the highest value
 _SAME = 1e-9  # Of a value: what differs by less is the same
 _DEGREES = 40  # At least, so that a degree more or less looks small
-PHASES = ("load", "queue", "prefill", "decode", "idle")
-"""In the order of a request; others come after."""
+PHASES = ("load", "queue", "prefill", "decode", "idle")  # In the order of a request; others come after
 MOST_LANES, MOST_SPANS = 8, 2000
 _HIGH, _GAP = 12.0, 4.0
 _THINNEST = 0.8  # A short phase is still seen
@@ -58,8 +57,7 @@ class Row:
     high: float
     limit: float | None
     unit: figure.Quantity
-    odd: frozenset[int]
-    """Which of many devices differ from the others, by place."""
+    odd: frozenset[int]  # Which of many devices differ from the others, by place
 
     @property
     def are_few(self) -> bool:

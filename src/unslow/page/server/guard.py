@@ -72,8 +72,7 @@ class ServerIdentity(NamedTuple):
 class Ticket:
     """Lets a browser in once. Its command line, which every user of the machine can read, has this and no token."""
 
-    LASTS_S = 120.0
-    """Longer than any browser takes to start."""
+    LASTS_S = 120.0  # Longer than any browser takes to start
 
     def __init__(self) -> None:
         self.text = secrets.token_urlsafe(32)

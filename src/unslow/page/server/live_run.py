@@ -162,12 +162,9 @@ class LiveRun(Observer):
     def __init__(
         self, request: Looking | BenchRequest, wanted: ServeOptions, tell: Callable[[runs.RunLine], None]
     ) -> None:
-        self.seen: SeenMachine | None = None
-        """What a diagnosis came to."""
-        self.bench: Bench | None = None
-        """What a benchmark came to."""
-        self.text = ""
-        """The same in words."""
+        self.seen: SeenMachine | None = None  # What a diagnosis came to
+        self.bench: Bench | None = None  # What a benchmark came to
+        self.text = ""  # The same in words
         self.was_stopped = False
         self.failure: BaseException | None = None
         self._request, self._wanted, self._tell = request, wanted, tell

@@ -121,12 +121,9 @@ class StartedRun:
 
     def __init__(self, wanted: RunWanted) -> None:
         self.id, self.wanted = secrets.token_hex(8), wanted
-        self.watchers = 0
-        """How many streams follow it: pictures are drawn only where there are any."""
-        self.stop_run: Callable[[], None] | None = None
-        """Ends it early; what was measured until then is kept."""
-        self.is_unwanted = False
-        """Whether it was stopped, be it before there was anything to stop."""
+        self.watchers = 0  # How many streams follow it: pictures are drawn only where there are any
+        self.stop_run: Callable[[], None] | None = None  # Ends it early; what was measured until then is kept
+        self.is_unwanted = False  # Whether it was stopped, be it before there was anything to stop
         self.thread: threading.Thread | None = None
         self._lines: list[RunLine] = []
         self._state: RunState = "running"

@@ -42,14 +42,11 @@ class ServerState:
     def __init__(self, wanted: ServeOptions) -> None:
         self.wanted = wanted
         self.is_live = is_live(wanted.request.target)
-        self.closing = False
-        """Whether the end has come: streams end themselves."""
-        self.was_told = False
-        """Whether the user has read that there is nothing to see, and why."""
+        self.closing = False  # Whether the end has come: streams end themselves
+        self.was_told = False  # Whether the user has read that there is nothing to see, and why
         self.runs = RunList()
         self._lock = threading.RLock()
-        self._is_open = False
-        """Whether the page was opened, so that its sliders may be moved."""
+        self._is_open = False  # Whether the page was opened, so that its sliders may be moved
         self._sliding = threading.Lock()
         self._ahead = Prefetcher(self._answer, lambda: not self.closing and not self.runs.is_busy)
         self._looked = threading.Event()

@@ -100,8 +100,7 @@ class Subject(NamedTuple):
     others: tuple[tuple[memory_view.OtherProgram, ...], ...] = ()  # For each room
     priced: PricedWork | None = None  # None where the speed of the machine is unknown
     expected: PriceFactors = PriceFactors()  # What the report, with all that was seen, expects of what runs
-    unified: bool = False
-    """Whether conversations share one cache, and its context, also where their number is changed."""
+    unified: bool = False  # Whether conversations share one cache, and its context, also where their number is changed
     rotates: bool = False  # Whether its build rotates quantised keys and values, by which they lose less
     command: Callable[[AskedSettings, Settings], str] = lambda *_: ""
     notes: tuple[str, ...] = ()
