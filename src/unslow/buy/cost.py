@@ -294,15 +294,12 @@ def seconds_per_token(speed: SpeedShown, prompt_ratio: float) -> float:
 
 
 def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
-    """When a device has paid for itself against another way; None where either can't do it or can't be told.
-
-    What it sells for counts as if it could be sold on that day.
-    """
+    """When a device has paid for itself against another way; None where either is too slow or unknown."""
     if mine.rig is None or mine.price is None or mine.power_per_month is None or other.per_month is None:
         return None
     if mine.enough is not True or other.enough is not True:
         return None
-    saved = other.per_month - mine.power_per_month
+    saved = other.per_month - mine.power_per_month  # what it sells for counts as if it were sold on that day
     months = (purchase_cost(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
     against = f"{other.name}, {other.how}" if other.how != "api" else other.name
     return BreakEvenShown(own=mine.name, against=against, months=months)

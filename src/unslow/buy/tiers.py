@@ -159,10 +159,7 @@ def _tier(size: int, *, unified: bool) -> _Tier:
 
 
 def typical_rig(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
-    """The device of the middle bandwidth among those with so much memory, and how many there are.
-
-    Of cards those of the cheaper half: others are made for workstations.
-    """
+    """The device of the middle bandwidth among those with so much memory, and how many there are."""
     found = [
         rig for rig in rigs_of(devices)
         if rig.each_bytes == memory_bytes and rig.device.memory_bytes_per_s and rig.device.year >= _SINCE
@@ -172,7 +169,7 @@ def typical_rig(devices: Iterable[Device], memory_bytes: int, *, unified: bool) 
     if not found:
         return None, 0
     count = len(found)
-    if not unified:
+    if not unified:  # of cards those of the cheaper half: others are made for workstations
         usual = median(rig.device.launch_usd for rig in found)
         found = [rig for rig in found if rig.device.launch_usd <= usual]
     middle = median_low(rig.device.memory_bytes_per_s for rig in found)
@@ -285,17 +282,14 @@ class _TierModels:
 
 
 def models_by_shape(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
-    """Models that chat and were trained for such a context, those of one shape together.
-
-    The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
-    """
+    """Models that chat and were trained for such a context, those of one shape together, the largest first."""
     groups: dict[tuple[str, int, str], list[WellKnown]] = {}
     for model in models:
         names = f"{model.name} {model.architecture}".lower()
         if model.shape.context_trained >= context and not any(part in names for part in _ARE_NO_CHAT):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
-    return sorted(
+    return sorted(  # those of a time when few tokens were usual come last: the catalogue has no dates
         ordered,
         key=lambda group: (
             group[0].shape.context_trained < _USUAL_TOKENS, -group[0].parameters, _newest_first(group[0]),

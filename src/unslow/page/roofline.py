@@ -192,10 +192,7 @@ def devices_roof(case: CaseView, question: SpeedQuestion) -> Roof:
 
 
 def _flops(case: CaseView, gpu: Gpu) -> tuple[float, str]:
-    """What a GPU computes, and the sources of its bandwidth and of that.
-
-    Quantised weights are multiplied as 8-bit integers where the chip can.
-    """
+    """What a GPU computes, and the sources of its bandwidth and of that."""
     chip, _ = chip_of_gpu(gpu)
     matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
@@ -204,7 +201,7 @@ def _flops(case: CaseView, gpu: Gpu) -> tuple[float, str]:
         bandwidth = "memory clock and bus width from the driver"
     if device is None:
         return matrix, f"{bandwidth}; compute estimated from the bandwidth"
-    if case.physics.type_class != HALF and device.int8_ops_per_s > matrix:
+    if case.physics.type_class != HALF and device.int8_ops_per_s > matrix:  # as quantised weights are multiplied
         source = device.sources.get("int8_ops_per_s", device.source)
         return device.int8_ops_per_s, f"{bandwidth}; 8-bit integer rate from the catalogue ({source})"
     source = device.sources.get("fp16_flops_per_s", device.source)

@@ -17,7 +17,7 @@ def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
     yield console.head(word, device or "this machine", style)
     words = [f"{calibration.engine} {calibration.engine_version}"]
-    words += [_threads(calibration.threads)] if calibration.threads else []
+    words += [f"{calibration.threads} thread{'' if calibration.threads == 1 else 's'}"] if calibration.threads else []
     words += [f"RAM {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
     words += [f"last-level cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
     yield console.dim(" · ".join([*words, f"{calibration.seconds:.0f} s"]))
@@ -63,17 +63,14 @@ def _kept_parts(report: KeptReport, _width: int) -> Iterator[RenderableType]:
         what = "rates per type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
         device = known.machine.cpu if known.backend == "cpu" else known.device
         state = Text("stale  ", style="yellow") if one.stale else Text("valid  ", style="green")
-        yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
+        threads = f"{known.threads} thread{'' if known.threads == 1 else 's'}"
+        yield state.append(f"{device} · {known.engine} {known.engine_version} · {threads}", "bold")
         yield console.dim(f"{known.taken_at} · {what} · {console.safe_text(one.path)}")
         yield from (console.dim(f"because {console.safe_text(reason)}") for reason in one.stale)
         if known.disturbed:
             yield console.dim(f"less reliable: {known.disturbed}")
     if not report.calibrations:
         yield f"No calibrations in {console.safe_text(report.folder)}; `unslow calibrate` measures this machine."
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'}"
 
 
 render_calibration = console.ReportKind(

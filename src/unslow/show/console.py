@@ -150,6 +150,13 @@ class TextConsole(Console):
         return "\n".join(line.rstrip() for line in printed.splitlines())
 
 
+def printed(part: RenderableType, *, width: int, color: bool = False) -> str:
+    """What a terminal of that width shows of it."""
+    console = TextConsole(width=width, color=color)
+    console.print(part)
+    return console.text
+
+
 def head(label: str, text: str, style: str = CYAN) -> Text:
     """The first line of an answer: a word on a coloured ground, and what it is about."""
     return Text(f" {label} ", style=style).append(f"  {text}", "bold not reverse")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from unslow.show.console import TextConsole, pair_grid
+from unslow.show.console import pair_grid, printed
 from unslow.think.report import Page
 
 _CODE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -26,15 +26,13 @@ def page_text(page: Page, *, width: int, color: bool) -> str:
     """A page for a terminal."""
     from rich.markdown import Markdown  # noqa: PLC0415 (a third of the time that the list of all causes takes)
 
-    console, text = TextConsole(width=width, color=color), page_markdown(page)
-    console.print(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)))
-    return console.text
+    text = page_markdown(page)
+    return printed(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)), width=width, color=color)
 
 
 def list_text(pages: Sequence[Page], *, width: int) -> str:
     """All pages, a line each."""
-    console, grid = TextConsole(width=width, color=False), pair_grid()
+    grid = pair_grid()
     for page in pages:
         grid.add_row(page.id, page.title)
-    console.print(grid)
-    return console.text
+    return printed(grid, width=width)

@@ -183,6 +183,4 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
     for model in models:
         table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
-    page = console.TextConsole(width=width, color=False)
-    page.print(table)
-    return page.text
+    return console.printed(table, width=width)

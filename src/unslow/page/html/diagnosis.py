@@ -112,14 +112,16 @@ def undetermined_causes(subject: SubjectReport, buttons: Mapping[str, str] = mar
         how = tag("p", sentence(button)) if button else markup.command(question.command)
         questions.append(tag("div", tag("p", sentence(question.why)), how, class_="fix"))
     head = tag("h4", "Suspected, not proven") if suspected else NOTHING
-    rest = details(f"{_many(others)} undetermined", _causes(others, buttons)) if others else NOTHING
+    many = "1 cause" if len(others) == 1 else f"{len(others)} causes"
+    rest = details(f"{many} undetermined", _causes(others, buttons)) if others else NOTHING
     return join_markup([*questions, head, _causes(suspected, buttons), rest])
 
 
 def ruled_out_causes(items: Sequence[report.RuledOut]) -> Markup:
     """Every cause that is not there, folded away."""
     rows = [tag("div", tag("dt", item.cause.replace("_", " ")), tag("dd", sentence(item.because))) for item in items]
-    return details(f"{_many(items)} ruled out", tag("dl", *rows, class_="causes"))
+    many = "1 cause" if len(rows) == 1 else f"{len(rows)} causes"
+    return details(f"{many} ruled out", tag("dl", *rows, class_="causes"))
 
 
 def contradictions(items: Sequence[report.ContradictionShown]) -> Markup:
@@ -163,10 +165,6 @@ def _causes(items: Sequence[report.Untold], buttons: Mapping[str, str]) -> Marku
         said = tag("dd", tag("p", sentence(f"{item.because}{lacks}")), how)
         rows.append(tag("div", tag("dt", item.cause.replace("_", " ")), said))
     return tag("dl", *rows, class_="causes") if rows else NOTHING
-
-
-def _many(items: Sequence[object]) -> str:
-    return "1 cause" if len(items) == 1 else f"{len(items)} causes"
 
 
 def details(title: str, content: Markup) -> Markup:

@@ -64,12 +64,12 @@ class ShownSubject(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What a panel is called, also in few words, what is in it, and how much room it takes."""
+    """What a panel is called, what is in it, how much room it takes, and its name in few words."""
 
     title: str
-    short: str
     content: Callable[[ShownSubject], Markup]
     wide: bool = False
+    short: str = ""  # Where the title is long
 
 
 def document(
@@ -170,7 +170,9 @@ def _subject(shown: ShownSubject, serving: Serving | None, offers: Sequence[Offe
     for name, html in made.items():
         is_empty = html.endswith(" hidden></section>")
         if serving or not is_empty:  # a run may fill what is empty
-            links.append(tag("a", _PANELS[name].short, href=f"#{name}-{shown.number}", hidden=is_empty))
+            links.append(
+                tag("a", _PANELS[name].short or _PANELS[name].title, href=f"#{name}-{shown.number}", hidden=is_empty)
+            )
     before = [made.pop(name) for name in _BEFORE_CHARTS]
     charts = tag("div", *(made.pop(name) for name in _CHARTS), class_="beside")
     return tag(
@@ -255,24 +257,24 @@ def _notes(shown: ShownSubject) -> Markup:
 
 
 _PANELS = {
-    "speed": Panel("Speed", "Speed", _content("view", "speeds", lambda rows, _: speeds(rows)), wide=True),
-    "findings": Panel("Causes", "Causes", lambda shown: diagnosis.findings(shown.report)),
-    "budget": Panel("Where the time goes", "Time", lambda s: budgets(s.report.budget, s.report.findings)),
-    "memory": Panel("Memory", "Memory", _content("view", "memory", render_memory), wide=True),
-    "timeline": Panel("Timeline", "Timeline", _content("view", "timeline", render_timeline), wide=True),
-    "roofline": Panel("Roofline", "Roofline", _content("view", "roofline", render_roofline)),
-    "depth": Panel("Speed by context depth", "Depth", _content("view", "depth", render_curve)),
-    "users": Panel("Speed by concurrent users", "Users", _content("view", "users", render_curve)),
-    "change": Panel("Before and after", "Before and after", _content("view", "change", render_change), wide=True),
-    "missing": Panel("Not available", "Not available", _missing, wide=True),
+    "speed": Panel("Speed", _content("view", "speeds", lambda rows, _: speeds(rows)), wide=True),
+    "findings": Panel("Causes", lambda shown: diagnosis.findings(shown.report)),
+    "budget": Panel("Where the time goes", lambda s: budgets(s.report.budget, s.report.findings), short="Time"),
+    "memory": Panel("Memory", _content("view", "memory", render_memory), wide=True),
+    "timeline": Panel("Timeline", _content("view", "timeline", render_timeline), wide=True),
+    "roofline": Panel("Roofline", _content("view", "roofline", render_roofline)),
+    "depth": Panel("Speed by context depth", _content("view", "depth", render_curve), short="Depth"),
+    "users": Panel("Speed by concurrent users", _content("view", "users", render_curve), short="Users"),
+    "change": Panel("Before and after", _content("view", "change", render_change), wide=True),
+    "missing": Panel("Not available", _missing, wide=True),
     "contradictions": Panel(
-        "Contradictions", "Contradictions", _content("report", "contradictions", diagnosis.contradictions), wide=True
+        "Contradictions", _content("report", "contradictions", diagnosis.contradictions), wide=True
     ),
-    "checklist": Panel("Checklist", "Checklist", _content("report", "checklist", diagnosis.checklist)),
-    "untold": Panel("Undetermined", "Undetermined", lambda s: diagnosis.undetermined_causes(s.report, s.buttons)),
-    "understood": Panel("What the text says", "Text", _content("report", "known", diagnosis.text_facts)),
-    "ruled_out": Panel("Ruled out", "Ruled out", _content("report", "ruled_out", diagnosis.ruled_out_causes)),
-    "notes": Panel("Notes", "Notes", _notes),
+    "checklist": Panel("Checklist", _content("report", "checklist", diagnosis.checklist)),
+    "untold": Panel("Undetermined", lambda s: diagnosis.undetermined_causes(s.report, s.buttons)),
+    "understood": Panel("What the text says", _content("report", "known", diagnosis.text_facts), short="Text"),
+    "ruled_out": Panel("Ruled out", _content("report", "ruled_out", diagnosis.ruled_out_causes)),
+    "notes": Panel("Notes", _notes),
 }
 PANEL_NAMES = ("verdict", *_PANELS)
 
