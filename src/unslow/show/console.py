@@ -150,7 +150,7 @@ class TextConsole(Console):
         return "\n".join(line.rstrip() for line in printed.splitlines())
 
 
-def printed(part: RenderableType, *, width: int, color: bool = False) -> str:
+def printed_text(part: RenderableType, *, width: int, color: bool = False) -> str:
     """What a terminal of that width shows of it."""
     console = TextConsole(width=width, color=color)
     console.print(part)

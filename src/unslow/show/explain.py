@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from unslow.show.console import pair_grid, printed
+from unslow.show.console import pair_grid, printed_text
 from unslow.think.report import Page
 
 _CODE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -27,7 +27,7 @@ def page_text(page: Page, *, width: int, color: bool) -> str:
     from rich.markdown import Markdown  # noqa: PLC0415 (a third of the time that the list of all causes takes)
 
     text = page_markdown(page)
-    return printed(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)), width=width, color=color)
+    return printed_text(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)), width=width, color=color)
 
 
 def list_text(pages: Sequence[Page], *, width: int) -> str:
@@ -35,4 +35,4 @@ def list_text(pages: Sequence[Page], *, width: int) -> str:
     grid = pair_grid()
     for page in pages:
         grid.add_row(page.id, page.title)
-    return printed(grid, width=width)
+    return printed_text(grid, width=width)

@@ -183,4 +183,4 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
     for model in models:
         table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
-    return console.printed(table, width=width)
+    return console.printed_text(table, width=width)

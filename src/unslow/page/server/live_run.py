@@ -62,9 +62,7 @@ def first_look(wanted: ServeOptions) -> SeenMachine:
     """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
     if not is_live(wanted.request.target):
         return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
-    snapshot = inspect_target(wanted.request)
-    report = with_fix_commands(diagnose(snapshot), snapshot)
-    return build_view(report, LookResult(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)
+    return _rediagnose(LookResult(inspect_target(wanted.request)), wanted, wanted.benches)
 
 
 def inspect_target(request: Looking) -> Snapshot:
