@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from unslow import __version__
 from unslow.catalog.quants import Mix, mixes_from_large_to_small
@@ -51,29 +51,11 @@ _TIGHT = (
 _TIGHT_IN_OLLAMA = "less memory stays free than the margin: Ollama would move layers to the CPU (num_gpu keeps them)"
 
 
-class _Smaller(NamedTuple):
-    """A smaller quant of the model, and the setup with it."""
-
-    quant: Mix
-    setup: Setup
-
-    def quant_shown(self) -> QuantShown:
-        """What it asks for."""
-        *devices, _ = self.setup.memory().needs
-        weights = self.setup.blueprint.weights_bytes
-        return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
-
-
 @one_judgement()
 def gguf_answer(system: System, request: FitRequest) -> FitReport:
     """Whether the model fits, as llama.cpp counts."""
     request, found, setup = find_setup(system, request)
-    hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
-    notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
-    why = setup.memory().estimated
-    buffers = (f"compute buffers are estimated: {why}",) if why else ()
-    said = (*found.notes, *notes, *hardware.memory_notes, *buffers, *_newer_note(setup, hyper))
-    return _Gguf(request, found, setup).report(said)
+    return _Gguf(request, found, setup).report(tuple(_notes(request, found, setup)))
 
 
 def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundModel, Setup]:
@@ -168,29 +150,28 @@ def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str]
     return tuple(pairs)
 
 
-def setting_notes(request: FitRequest, settings: Settings, trained: int, *, experts: bool, gpus: bool) -> list[str]:
-    """What a user should know of the settings."""
-    notes = []
+def _notes(request: FitRequest, found: FoundModel, setup: Setup) -> Iterator[str]:
+    """What a user should know of the model, the settings and the memory."""
+    settings, gpus, experts = setup.settings, setup.hardware.rooms, Hyper(found.blueprint).experts
+    trained = trained_context(found.blueprint)
+    yield from found.notes
     if request.ubatch and request.batch is None and request.ubatch > BATCH:
-        notes.append(f"a micro-batch of {request.ubatch} needs a batch at least as large; assuming -b {request.ubatch}")
+        yield f"a micro-batch of {request.ubatch} needs a batch at least as large; assuming -b {request.ubatch}"
     if settings.slot_context > trained:
-        notes.append(f"a slot has {settings.slot_context:,} tokens, more than the model's trained limit of {trained:,}")
+        yield f"a slot has {settings.slot_context:,} tokens, more than the model's trained limit of {trained:,}"
     if request.n_cpu_moe and not experts:
-        notes.append("--n-cpu-moe has no effect: the model has no experts")
+        yield "--n-cpu-moe has no effect: the model has no experts"
     if request.gpu_layers and not gpus:
-        notes.append("--gpu-layers has no effect: there is no GPU")
-    return notes
-
-
-def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
-    """What newer builds take more: only experts make a difference, and only on GPUs."""
-    if not hyper.experts or not setup.hardware.rooms or setup.settings.fuses:
-        return ()
-    both = (setup.memory(setup.settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
-    more = max(newer.compute - older.compute for older, newer in zip(*both, strict=True))
-    if more < _WORTH_A_WORD:
-        return ()
-    return (f"builds of llama.cpp after b{UNFUSED_UNTIL} keep {more / MIB:,.0f} MiB more for fused kernels on CUDA",)
+        yield "--gpu-layers has no effect: there is no GPU"
+    yield from setup.hardware.memory_notes
+    if why := setup.memory().estimated:
+        yield f"compute buffers are estimated: {why}"
+    if experts and gpus and not settings.fuses:  # newer builds take more only for experts, and only on GPUs
+        both = (setup.memory(settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
+        more = max(newer.compute - older.compute for older, newer in zip(*both, strict=True))
+        kept = f"keep {more / MIB:,.0f} MiB more for fused kernels on CUDA"
+        if more >= _WORTH_A_WORD:
+            yield f"builds of llama.cpp after b{UNFUSED_UNTIL} {kept}"
 
 
 class _Gguf:
@@ -198,6 +179,8 @@ class _Gguf:
 
     def __init__(self, request: FitRequest, found: FoundModel, setup: Setup) -> None:
         self._request, self._found, self._setup = request, found, setup
+        self._ollama = request.runtime == "ollama"
+        self._sharing = setup.settings.slots if self._ollama else 1  # Ollama's setting is the context of one slot
         self._everything = found.blueprint.count("block_count") + 1
         self._as_quant = cache(partial(as_quant, found.blueprint))
         self._tight = False
@@ -211,11 +194,16 @@ class _Gguf:
         changed = None if placed or not is_open else self._runnable()
         verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
         smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
+        next_quant = None
+        if smaller and smaller[-1][1].settings == setup.settings:
+            mix, other = smaller[-1]
+            on_gpus = sum(need.total for need in other.memory().needs[:-1])
+            next_quant = QuantShown(name=mix.name, weights_bytes=other.blueprint.weights_bytes, gpu_bytes=on_gpus)
         runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, setup.settings)
         set_layers = setup.settings.gpu_layers
-        if verdict == "tight":
-            notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
         self._tight = verdict == "tight"
+        if self._tight:
+            notes = (*notes, _TIGHT_IN_OLLAMA if self._ollama else _TIGHT)
         lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
         needed = sum(d.total_bytes for d in (*devices, host))
         room = sum(r.usable_bytes for r in setup.hardware.rooms) if devices else None
@@ -233,7 +221,7 @@ class _Gguf:
             max_gpu_layers=most_layers(setup),
             max_context=None if verdict == "cannot_tell" else self._most_context(setup),
             kv=shown_cache(setup),
-            next_quant=next((s.quant_shown() for s in smaller if s.setup.settings == setup.settings), None),
+            next_quant=next_quant,
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
             ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
@@ -244,15 +232,14 @@ class _Gguf:
     def _placed(self, setup: Setup) -> Settings | None:
         """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
         free = setup._replace(settings=setup.settings._replace(gpu_layers=-1))
-        return fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
+        return fitting_settings(free, experts_may_move=not self._ollama)
 
     def _runnable(self) -> Runnable | None:
         """With what a plan may change too: the type of the cache, the micro-batch, slots that nobody asked for."""
-        ollama, asked, packed = self._request.runtime == "ollama", self._setup, self._packed_cache
-        able = OLLAMA_ABILITIES if ollama else EVERYTHING
-        may_shrink = self._request.ubatch is None
+        asked, packed = self._setup, self._packed_cache
+        able, may_shrink = OLLAMA_ABILITIES if self._ollama else EVERYTHING, self._request.ubatch is None
         found = find_runnable(asked, packed, able, may_shrink_batch=may_shrink)
-        if found or ollama or self._request.parallel:
+        if found or self._ollama or self._request.parallel:
             return found
         one = asked._replace(settings=asked.settings._replace(slots=1, outputs=1, unified=False))
         packed = packed and packed._replace(slots=1, outputs=1, unified=False)
@@ -277,10 +264,7 @@ class _Gguf:
     def _most_context(self, setup: Setup) -> int | None:
         """In the count that the runtime's own setting has."""
         most = most_context(setup)
-        return most // setup.settings.slots if most and self._request.runtime == "ollama" else most
-
-    def _with_context(self, settings: Settings, tokens: int) -> Settings:
-        return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
+        return most // self._sharing if most else most
 
     def _lines(self, settings: Settings, *, other_file: bool = False) -> dict[str, Any]:
         """What to type, as the fields of a report; another file than the one that was read has no name yet."""
@@ -289,7 +273,7 @@ class _Gguf:
         return {"command": "\n".join(lines), "commands": lines}
 
     def _ways(
-        self, placed: Settings | None, changed: Runnable | None, smaller: Sequence[_Smaller]
+        self, placed: Settings | None, changed: Runnable | None, smaller: Sequence[tuple[Mix, Setup]]
     ) -> Iterator[WayShown]:
         """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
         if changed:
@@ -298,7 +282,7 @@ class _Gguf:
         for quant, setup in smaller[:1]:
             what = f"{self._quant_words(quant, setup.settings)}, the largest common quant that fits"
             whole.append(WayShown(what=what, **self._lines(setup.settings, other_file=True)))
-        is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
+        is_coarse = bool(smaller) and smaller[0][0].bits_per_weight < _COARSE_BITS
         yield from self._less_cache()
         yield from () if is_coarse else whole
         if placed:
@@ -312,14 +296,14 @@ class _Gguf:
         settings, packed = self._setup.settings, self._packed_cache
         shorter = self._most_context(self._setup) or 0
         if shorter >= _SHORTEST_USEFUL:
-            lines = self._lines(self._with_context(settings, shorter))
+            lines = self._lines(settings._replace(context=shorter * self._sharing))
             yield WayShown(what=f"a context of {shorter:,} tokens", **lines)
         if packed and self._setup.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
             longer = self._most_context(self._setup._replace(settings=packed)) or 0
             if longer > max(shorter, _SHORTEST_USEFUL):
-                lines = self._lines(self._with_context(packed, longer))
+                lines = self._lines(packed._replace(context=longer * self._sharing))
                 yield WayShown(what=f"a context of {longer:,} tokens with a q8_0 KV cache", **lines)
 
     def _less_and_partly(self, *, same_context: bool) -> Iterator[WayShown]:
@@ -327,16 +311,16 @@ class _Gguf:
         asked, packed = self._setup, self._packed_cache
         if not asked.hardware.rooms:  # then all of it is on the host anyway
             return
-        tokens = asked.settings.context // (asked.settings.slots if self._request.runtime == "ollama" else 1)
-        halves = [tokens >> n for n in range(1, tokens.bit_length()) if tokens >> n >= _SHORTEST_USEFUL]
+        tokens = asked.settings.context // self._sharing
         less: list[tuple[str, Settings]] = [(_SAME_CONTEXT_PACKED, packed)] if packed and same_context else []
-        less += [(f"a context of {half:,} tokens", self._with_context(asked.settings, half)) for half in halves]
+        while (tokens := tokens // 2) >= _SHORTEST_USEFUL:
+            less.append((f"a context of {tokens:,} tokens", asked.settings._replace(context=tokens * self._sharing)))
         for what, settings in less:
             if placed := self._placed(asked._replace(settings=settings)):
                 yield WayShown(what=f"{what}, with {self._placement_words(placed)}", **self._lines(placed))
                 break
-        rooms = asked.hardware.rooms
-        room = asked.hardware.usable_bytes - len(rooms) * asked.margin_bytes  # with less, most trials would be in vain
+        # With less than this, most trials would be in vain
+        room = asked.hardware.usable_bytes - len(asked.hardware.rooms) * asked.margin_bytes
         for quant, settings in product(self._quants_below(room), self._caches):
             other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
             if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
@@ -346,21 +330,16 @@ class _Gguf:
 
     def _placement_words(self, settings: Settings) -> str:
         layers, experts = settings.gpu_layers, settings.experts_on_cpu
-        if layers < 0 or layers >= self._everything:
-            return (
-                f"the experts of {experts} layers in host memory, the rest on the GPU"
-                if experts
-                else "all layers offloaded"
-            )
+        if not 0 <= layers < self._everything:
+            split = f"the experts of {experts} layers in host memory, the rest on the GPU"
+            return split if experts else "all layers offloaded"
         bare = " without their experts" if experts else ""
         return f"{layers} of {self._everything} layers{bare} offloaded, the rest in host memory: much slower"
 
     def _quant_words(self, quant: Mix, settings: Settings) -> str:
         bits = quant.bits_per_weight
-        costs = (
-            "" if bits >= _COARSE_BITS else " (some quality loss)" if bits >= _RUINOUS_BITS else " (large quality loss)"
-        )
-        return f"{quant.name}{costs}{'' if settings.key_type == self._setup.settings.key_type else ' in a q8_0 cache'}"
+        loss = "" if bits >= _COARSE_BITS else f" ({'some' if bits >= _RUINOUS_BITS else 'large'} quality loss)"
+        return f"{quant.name}{loss}{'' if settings.key_type == self._setup.settings.key_type else ' in a q8_0 cache'}"
 
     @property
     def _caches(self) -> list[Settings]:
@@ -372,14 +351,14 @@ class _Gguf:
         """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
         return packed_cache(self._setup, self._found.quant, self._found.parameters)
 
-    def _smaller_quants(self) -> Iterator[_Smaller]:
+    def _smaller_quants(self) -> Iterator[tuple[Mix, Setup]]:
         """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
         most = max(self._setup.left_or_lacking(settings) for settings in self._caches)
         for quant in self._quants_below(self._found.blueprint.weights_bytes + most):
             other = self._setup._replace(blueprint=self._as_quant(quant.name))
             fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
             if settings := next(fitting, None):
-                yield _Smaller(quant, other._replace(settings=settings))
+                yield quant, other._replace(settings=settings)
                 if settings == self._setup.settings:
                     return
 
@@ -387,8 +366,8 @@ class _Gguf:
         """The usual quants that are smaller than this one and, by their bits, no larger than so much."""
         bits = 8 * self._found.blueprint.weights_bytes / max(1, self._found.parameters)
         enough = bits * min(1, most_bytes / self._found.blueprint.weights_bytes + _ROUGH)
-        smaller = (m for m in mixes_from_large_to_small() if m.bits_per_weight < enough)
-        yield from (m for m in smaller if m.name != self._found.quant)
+        quants = mixes_from_large_to_small()
+        yield from (m for m in quants if m.bits_per_weight < enough and m.name != self._found.quant)
 
 
 def lines_of(

@@ -142,9 +142,8 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
     if settings.kv_bytes > 1 and family in FP8_CACHE:
         ways.append(("the same context with an FP8 KV cache", small.command()))
     formats = (("FP8", "an FP8 checkpoint"), ("AWQ", "a 4-bit checkpoint (AWQ or GPTQ)"))
-    coarser = (
-        (word, what, tried.in_format(word)) for word, what in formats if word != "FP8" or family in PACKS_AT_LOAD
-    )
+    usable = ((word, what) for word, what in formats if word != "FP8" or family in PACKS_AT_LOAD)
+    coarser = ((word, what, tried.in_format(word)) for word, what in usable)
     less = _MUCH_SMALLER * total_bytes(tried.parts)
     coarse = ((what, one.command(f"MODEL-{word}")) for word, what, one in coarser if total_bytes(one.parts) < less)
     ways += [next((way for way in coarse if way[1]), ("", ""))]

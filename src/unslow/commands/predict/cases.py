@@ -26,21 +26,9 @@ from unslow.think.plan.llama_cpp.question import EVERYTHING
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
 from unslow.think.setup import Setup
+from unslow.think.speed import question as speed
 from unslow.think.speed.load import hf_load, model_load
 from unslow.think.speed.named_models import mix_of, named_model
-from unslow.think.speed.question import (
-    Outcome,
-    SpeedQuestion,
-    Trust,
-    decode_outcome,
-    has_links,
-    has_wide_vectors,
-    is_server_by_name,
-    prefill_outcome,
-    trust_in,
-    usual_backend,
-    widen_interval,
-)
 from unslow.think.speed.report import BasisShown
 from unslow.think.speed.rows import AskedRow, group_of, question_of
 
@@ -62,9 +50,9 @@ class Case(NamedTuple):
     """A question with all that was decided on the way to it."""
 
     asked: AskedRow
-    question: SpeedQuestion
+    question: speed.SpeedQuestion
     group: str
-    trust: Trust
+    trust: speed.Trust
     placement: Placement
     setup: Setup | None  # The same as it lies in memory; None where nothing tells how much there is
     request: PredictRequest  # As asked, but for what had to change so that it runs at all
@@ -79,7 +67,6 @@ class Case(NamedTuple):
         """Whether the memory holds so many conversations with this placement; None where nothing tells."""
         if self.setup is None:
             return None
-        # The settings with that placement
         placement = self.placement
         layers = -1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers
         settings = self.setup.settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
@@ -92,7 +79,7 @@ class Case(NamedTuple):
 class Speeds(NamedTuple):
     """What is expected of a case, in intervals as wide as it is trusted."""
 
-    decode: Outcome
+    decode: speed.Outcome
     prefill: Interval  # Tokens of a prompt per second
 
     def first_token_s(self, request: PredictRequest) -> Interval:
@@ -136,7 +123,7 @@ def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> C
         chip = hardware.processors.chip(request.threads or hardware.processors.cores)
         alone = question.totals is None  # the processors compute everything
         question = question._replace(host=question.host._replace(chip=chip), chip=chip if alone else question.chip)
-    trust = trust_in(hardware.device, asked.setting)
+    trust = speed.trust_in(hardware.device, asked.setting)
     return Case(asked, question, group_of(asked), trust, placement, setup, request, changed)
 
 
@@ -148,7 +135,7 @@ def backend_of(device: Device, request: PredictRequest) -> str:
         return BACKENDS[request.backend]
     if device.vendor == "AMD" and not request.is_llama_cpp:
         return "rocm"  # others do not run on Vulkan
-    return usual_backend(device)
+    return speed.usual_backend(device)
 
 
 def setup_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> Setup | None:
@@ -227,14 +214,15 @@ def _asked_row(
     setting = setting_of(plan, hardware, request, backend)
     if hf:
         setting = setting._replace(types=type_class(hf.quant))
+        load = hf_load(hf.shape, hf.parts, setting.types)
+    else:
+        load = remember_once(plan, "load", lambda: model_load(plan))
     return AskedRow(
         device=hardware.device,
         gpus=hardware.device_count,
         backend=backend,
         model=None,
-        load=hf_load(hf.shape, hf.parts, setting.types)
-        if hf
-        else remember_once(plan, "load", lambda: model_load(plan)),
+        load=load,
         setting=setting,
         year=NEWEST_YEAR,
         kind="tg",
@@ -252,14 +240,14 @@ def _asked_row(
 
 def split_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> str:
     """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
-    if hardware.device_count == 1 or request.split or request.runtime != "vllm" or found.shape is None:
-        return (request.split or SPLIT_BY_LAYER) if hardware.device_count > 1 else SPLIT_BY_LAYER
-    return SPLIT_BY_LAYER if found.shape.shape.heads % hardware.device_count else SPLIT_BY_TENSOR
+    gpus, by_tensor = hardware.device_count, request.runtime == "vllm" and found.shape
+    usual = SPLIT_BY_TENSOR if by_tensor and by_tensor.shape.heads % gpus == 0 else SPLIT_BY_LAYER
+    return request.split or usual if gpus > 1 else SPLIT_BY_LAYER
 
 
 def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> SpeedSetting:
     """The software on the device, as what was learned is looked up."""
-    device = hardware.device
+    device, cpu = hardware.device, hardware.machine.cpu if hardware.machine else None
     return SpeedSetting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
@@ -268,10 +256,10 @@ def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, bac
         runtime=RUNTIMES[request.runtime],
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
-        linked=has_links(device),
-        wide_vectors=multiplies_wide(hardware.machine.cpu) if hardware.machine else has_wide_vectors(hardware.named),
-        tiles=bool(hardware.machine and has_tiles(hardware.machine.cpu)),
-        server=is_server(hardware.machine.cpu) if hardware.machine else is_server_by_name(hardware.named),
+        linked=speed.has_links(device),
+        wide_vectors=multiplies_wide(cpu) if cpu else speed.has_wide_vectors(hardware.named),
+        tiles=bool(cpu and has_tiles(cpu)),
+        server=is_server(cpu) if cpu else speed.is_server_by_name(hardware.named),
         graphs=request.graphs,
     )
 
@@ -284,10 +272,10 @@ def element_bytes(kv_type: str) -> float:
 
 def speeds_of(case: Case, request: PredictRequest) -> Speeds:
     """By the physics, and by what was learned of such cases."""
-    decode = decode_outcome(case.question, case.group)
-    prompt = prefill_outcome(case.question, float(request.prompt), float(request.ubatch))
-    rate = widen_interval(decode.rate, case.trust.wider, decode.ceiling)
-    return Speeds(decode._replace(rate=rate), widen_interval(prompt.rate, case.trust.wider, prompt.ceiling))
+    decode = speed.decode_outcome(case.question, case.group)
+    prompt = speed.prefill_outcome(case.question, float(request.prompt), float(request.ubatch))
+    rate = speed.widen_interval(decode.rate, case.trust.wider, decode.ceiling)
+    return Speeds(decode._replace(rate=rate), speed.widen_interval(prompt.rate, case.trust.wider, prompt.ceiling))
 
 
 def basis_of(case: Case) -> BasisShown:

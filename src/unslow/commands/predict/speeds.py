@@ -22,23 +22,11 @@ from unslow.think.hardware import Hardware
 from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
 from unslow.think.physics.terms import Interval, inverse_interval
+from unslow.think.speed import report
 from unslow.think.speed.calibration import Match, match_calibration
 from unslow.think.speed.machine_rates import CalibratedTime, calibrated_decode, calibrated_prefill, demand_of
 from unslow.think.speed.question import WIDER, Outcome, batching_curve, decode_outcome, ridge, walls, widen_interval
-from unslow.think.speed.report import (
-    BasisShown,
-    BatchShown,
-    ExplainShown,
-    ModelShown,
-    PlacementShown,
-    PlaceShown,
-    PredictionReport,
-    PromptShown,
-    QuantShown,
-    SpeculativeShown,
-    SpeedShown,
-    shown_rate,
-)
+from unslow.think.speed.report import PredictionReport, shown_rate
 
 USUAL_ACCEPTANCE = 0.7  # Of a draft model of the same family on ordinary text, where nothing is said
 _SAME = 0.004
@@ -75,7 +63,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     split = case.asked.split if hardware.device_count > 1 else request.split or SPLIT_BY_LAYER
     names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
     settings = {**{name: getattr(request, name) for name in names}, "split": split}
-    prompt = PromptShown(
+    prompt = report.PromptShown(
         prompt_tokens=request.prompt,
         micro_batch=min(request.ubatch, request.prompt),
         tokens_per_s=shown_rate(speeds.prefill),
@@ -91,7 +79,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
         prefill=prompt,
         speculative=speculative_speed(case, draft, hardware, request) if draft else None,
         explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
-        basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
+        basis=report.BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
         notes=(
             *dict.fromkeys(notes_on(found, hardware, case, request)),
             *notes_on_calibration(match, measured, request),
@@ -158,8 +146,8 @@ def _as_measured(speeds: Speeds, measured: MeasuredSpeeds | None, request: Predi
     return Speeds(decode, Interval(*(request.prompt * end for end in inverse_interval(measured.prefill.seconds))))
 
 
-def _model(found: FoundModel) -> ModelShown:
-    return ModelShown(
+def _model(found: FoundModel) -> report.ModelShown:
+    return report.ModelShown(
         name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
         weights_bytes=found.weights_bytes, layers=found.blueprint.count("block_count"),
         stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
@@ -167,9 +155,9 @@ def _model(found: FoundModel) -> ModelShown:
     )  # fmt: skip
 
 
-def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShown:
+def _place(hardware: Hardware, case: Case, request: PredictRequest) -> report.PlaceShown:
     host = case.question.host
-    return PlaceShown(
+    return report.PlaceShown(
         device=hardware.device.name,
         gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
         bytes_per_s=float(case.question.chip.bytes_per_s),
@@ -179,9 +167,9 @@ def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShow
     )
 
 
-def _placement(case: Case) -> PlacementShown:
+def _placement(case: Case) -> report.PlacementShown:
     placement = case.placement
-    return PlacementShown(
+    return report.PlacementShown(
         gpu_layers=placement.gpu_layers,
         all_gpu_layers=placement.all_layers,
         experts_on_cpu=placement.experts_on_cpu,
@@ -190,8 +178,8 @@ def _placement(case: Case) -> PlacementShown:
     )
 
 
-def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
-    return SpeedShown(
+def _speed(decode: Outcome, request: PredictRequest) -> report.SpeedShown:
+    return report.SpeedShown(
         tokens_per_s=shown_rate(decode.rate),
         each_tokens_per_s=decode.rate.mid / request.batch,
         step_s=decode.seconds,
@@ -202,7 +190,7 @@ def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
 
 def speculative_speed(
     case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest
-) -> SpeculativeShown | None:
+) -> report.SpeculativeShown | None:
     """What drafting gives; None where the draft model can't be predicted there."""
     small = case_of(draft, hardware._replace(rooms=()), request)
     if isinstance(small, Unknown):
@@ -217,7 +205,7 @@ def speculative_speed(
     rate = speculative_rate(count, acceptance, check_s, draft_s)
     ratio = rate / plain.rate.mid
     interval = widen_interval(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
-    return SpeculativeShown(
+    return report.SpeculativeShown(
         draft=f"{draft.name} {draft.quant}",
         draft_tokens=count,
         acceptance=acceptance,
@@ -230,7 +218,7 @@ def speculative_speed(
 
 def memory_wall_of(
     found: FoundModel, case: Case, hardware: Hardware, request: PredictRequest, calibration: Calibration | None = None
-) -> ExplainShown:
+) -> report.ExplainShown:
     """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
     known = _calibrated_rate(found.blueprint, calibration, request)
@@ -243,14 +231,14 @@ def memory_wall_of(
             plan = found.blueprint if name == found.quant else as_quant(found.blueprint, name)
             shown.append(_quant(name, plan, hardware, request, calibration))
     # Those that differ in size: of a model whose experts stay as they are, most quants are the same
-    quants, last = list[QuantShown](), math.inf
+    quants, last = list[report.QuantShown](), math.inf
     for quant in sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes):
         if quant.name == found.quant or quant.weights_bytes < last * (1 - _SAME):
             last = quant.weights_bytes
             quants.append(quant)
-    return ExplainShown(
+    return report.ExplainShown(
         batching=tuple(
-            BatchShown(
+            report.BatchShown(
                 conversations=count,
                 tokens_per_s=together * factor,
                 each_tokens_per_s=together / count * factor,
@@ -271,14 +259,14 @@ def _calibrated_rate(plan: Blueprint, calibration: Calibration | None, request: 
 
 def _quant(
     name: str, plan: Blueprint, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
-) -> QuantShown | None:
+) -> report.QuantShown | None:
     other = case_of(FoundModel(name, plan, name, "", 0), hardware, request)
     if isinstance(other, Unknown):
         return None
     weights = plan.weights_bytes
     elements = sum(math.prod(t.shape) for t in plan.tensors)
     placement = other.placement
-    return QuantShown(
+    return report.QuantShown(
         name=name,
         weights_bytes=weights,
         bits_per_weight=8 * weights / max(1, elements),

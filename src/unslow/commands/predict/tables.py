@@ -46,10 +46,9 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
         lines = _checked_rows(csv.reader(table.lines(), delimiter=table.delimiter), table)
         header = next((row for row in lines if any(cell.strip() for cell in row)), None)
         if header is None:
-            raise UserError(
-                f"{table.name} is empty", "the first line must name the columns: model, hardware, test, ..."
-            )
-        layout = Layout(header, ADDED, table.name, table.decimal)
+            hint = "the first line must name the columns: model, hardware, test, ..."
+            raise UserError(f"{table.name} is empty", hint)
+        layout = Layout(header, table.name, table.decimal)
         with open_output(target, table, force=force) as file:
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
             file.write(table.mark)
@@ -70,7 +69,7 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
 class Layout:
     """The places of the columns that are read, and of those that are written."""
 
-    def __init__(self, header: Sequence[str], added: Sequence[str], name: str, decimal: str) -> None:
+    def __init__(self, header: Sequence[str], name: str, decimal: str) -> None:
         """The layout of a table with this first line; UserError where a needed column is missing."""
         if len(header) > _MOST_COLUMNS:
             raise UserError(f"{name} has {len(header):,} columns", "check that it is a table")
@@ -82,10 +81,10 @@ class Layout:
             hint = f"the first line must name the columns (got {seen or 'none'})"
             raise UserError(f"{name} has no column {', '.join(missing)}", hint)
         self.places = places
-        self.header = [*header, *(column for column in added if column not in places)]
+        self.header = [*header, *(column for column in ADDED if column not in places)]
         self.names = tuple(name for name in NAMES if name in places)
         self._kept = len(header)
-        self._written = [places[column] if column in places else self.header.index(column) for column in added]
+        self._written = [places[column] if column in places else self.header.index(column) for column in ADDED]
         self._is_plain = self._written == [*range(self._kept, len(self.header))]
         self._named = itemgetter(*(places[name] for name in self.names))
         self._numbers = [places[column] for column in _NUMBERS if column in places] if decimal != "." else []
@@ -98,11 +97,9 @@ class Layout:
             whole = [list(row) for row in whole]
             for row, place in product(whole, self._numbers):
                 row[place] = row[place].replace(self._decimal, ".")
-        return [*map(self._named, whole)], self._column(DEPTH, whole), self._column(SIZE, whole)
-
-    def _column(self, name: str, rows: Sequence[Row]) -> list[str]:
-        place = self.places.get(name)
-        return [""] * len(rows) if place is None else [row[place] for row in rows]
+        places = (self.places.get(name) for name in (DEPTH, SIZE))
+        depths, sizes = ([""] * len(rows) if at is None else [row[at] for row in whole] for at in places)
+        return [*map(self._named, whole)], depths, sizes
 
     def extended_row(self, row: Row, added: Sequence[str]) -> Row:
         """The row with what was predicted in the columns for it; cells beyond the last column stay behind them."""
