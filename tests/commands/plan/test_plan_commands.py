@@ -2,7 +2,7 @@
 
 import msgspec
 
-from unslow.commands.plan.gguf import abilities_of, decides
+from unslow.commands.plan.gguf import LACKING, abilities_of
 from unslow.commands.plan.planner import Speller, left_out, with_commands
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
@@ -73,8 +73,8 @@ def test_missing_knobs_narrow_the_search() -> None:
     assert not one_type.mixed_cache
     assert one_type.cache_types == abilities_of("llama.cpp").cache_types
     assert abilities_of("llama.cpp") == abilities_of("llama.cpp", [Knob.THREADS])
-    assert decides(Knob.KV_OFFLOAD)
-    assert not decides(Knob.THREADS)
+    assert Knob.KV_OFFLOAD in LACKING
+    assert Knob.THREADS not in LACKING
 
 
 def test_current_settings_have_their_command() -> None:

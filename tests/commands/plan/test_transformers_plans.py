@@ -6,7 +6,7 @@ import pytest
 
 from unslow.commands.diagnose.target import read_stored
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.safetensors import plan_transformers
+from unslow.commands.plan.safetensors import plan_safetensors
 from unslow.facts.snapshot import Case
 from unslow.look.system.live import LiveSystem
 from unslow.think.case.view import CaseView
@@ -17,7 +17,7 @@ MACHINES = Path(__file__).parents[2] / "machines"
 
 def plan(case: Case | None = None, **flags: object) -> PlanReport:
     request = PlanRequest.from_flags({"runtime": "transformers", **flags})
-    return plan_transformers(LiveSystem(), request, CaseView(case) if case else None)
+    return plan_safetensors(LiveSystem(), request, CaseView(case) if case else None)
 
 
 def changes(report: PlanReport) -> dict[str, object]:

@@ -14,7 +14,7 @@ from unslow.commands.plan.safetensors import (
     find_hf_model,
     named_cards,
     other_checkpoints,
-    plan_vllm,
+    plan_safetensors,
     vllm_question,
 )
 from unslow.facts.errors import UserError
@@ -39,7 +39,7 @@ def case(name: str) -> Case:
 
 
 def planned(name: str, **flags: object) -> PlanReport:
-    return plan_vllm(LiveSystem(), PlanRequest.from_flags({"runtime": "vllm", **flags}), CaseView(case(name)))
+    return plan_safetensors(LiveSystem(), PlanRequest.from_flags({"runtime": "vllm", **flags}), CaseView(case(name)))
 
 
 def changes(report: PlanReport) -> dict[str, object]:
@@ -128,7 +128,7 @@ def test_cpu_server_gives_cannot_tell(tmp_path: Path, wording) -> None:
     checkpoint("bf16", tmp_path / "tiny")
     runtime = Runtime().with_facts(name=reported_fact("vLLM", "test"), device_used=reported_fact("cpu", "test"))
     request = PlanRequest(model=str(tmp_path / "tiny"), runtime="vllm")
-    report = plan_vllm(LiveSystem(), request, CaseView(Case(machine=Machine(), runtime=runtime)))
+    report = plan_safetensors(LiveSystem(), request, CaseView(Case(machine=Machine(), runtime=runtime)))
     assert (report.verdict, report.machine) == ("cannot_tell", "no known GPU")
     wording(report.reason)
     assert "unslow plan MODEL --runtime vllm --device" in report.hint
@@ -169,7 +169,7 @@ def priced(model: str, quant: str, devices: str, tensor: int, users: int) -> tup
 
 def test_named_model_and_gpus_get_a_plan() -> None:
     flags = {"model": "llama 3.3 70b", "quant": "AWQ", "devices": ["2x RTX 4090"], "runtime": "vllm", "users": 4}
-    report = plan_vllm(LiveSystem(), PlanRequest.from_flags(flags))
+    report = plan_safetensors(LiveSystem(), PlanRequest.from_flags(flags))
     assert report.verdict == "better"
     assert report.current is None
     assert report.machine == "2x RTX 4090"
@@ -183,12 +183,12 @@ def test_missing_model_or_too_long_prompt_is_refused(wording) -> None:
         find_hf_model(LiveSystem(), PlanRequest(runtime="vllm"), None)
     long = PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("RTX 4090",), context=512, prompt=600)
     with pytest.raises(UserError) as caught:
-        plan_vllm(LiveSystem(), long)
+        plan_safetensors(LiveSystem(), long)
     wording(str(caught.value))
 
 
 def test_unknown_gpu_gives_cannot_tell() -> None:
-    report = plan_vllm(LiveSystem(), PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("24GB",)))
+    report = plan_safetensors(LiveSystem(), PlanRequest(model="llama 3.1 8b", runtime="vllm", devices=("24GB",)))
     assert report.verdict == "cannot_tell"
     assert report.hint
 
@@ -209,7 +209,7 @@ def test_same_model_in_another_format_on_disk_is_an_option(tmp_path: Path) -> No
     found = find_hf_model(LiveSystem(), PlanRequest(model=str(tmp_path / "tiny"), runtime="vllm"), None)
     assert [other.quant for other in other_checkpoints(LiveSystem(), found)] == ["FP8"]
     flags = {"model": str(tmp_path / "tiny"), "devices": ["RTX 4090"], "runtime": "vllm", "context": 2048}
-    report = plan_vllm(LiveSystem(), PlanRequest.from_flags(flags))
+    report = plan_safetensors(LiveSystem(), PlanRequest.from_flags(flags))
     assert report.recommended is not None
     assert report.options[report.recommended].quant == "BF16"  # the other one has other answers
     paths = {s.value for option in report.options for s in option.settings if s.knob == "model_file"}

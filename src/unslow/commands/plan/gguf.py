@@ -29,7 +29,7 @@ from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities, Draft, L
 from unslow.think.plan.llama_cpp.question import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES
 from unslow.think.plan.pareto_front import FrontAndChoice
-from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+from unslow.think.plan.report import PlanReport, Verdict
 from unslow.think.plan.running import WORTH_A_CHANGE
 
 USUAL_PROMPT = 512
@@ -44,7 +44,7 @@ ABILITIES = {
     "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
 }
 """LM Studio knows a share of layers, and its place."""
-_LACKING: dict[Knob, Abilities] = {
+LACKING: dict[Knob, Abilities] = {
     Knob.TENSOR_OVERRIDE: Abilities(apart=False),
     Knob.EXPERTS_ON_CPU: Abilities(apart=False),
     Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
@@ -84,10 +84,11 @@ def plan_for_model(
     question = question_of(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned = plan_with_or_without_gpus(question, (), itself)
-    told = f"the defaults of {question.runtime} do not fit here, so there is nothing to compare with"
-    alone = (told,) if planned.current is None and planned.recommended is not None else ()
-    taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
-    notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
+    notes = (*found.notes, *hardware.notes, *_host_notes(hardware, request), *context_notes(goal, found.blueprint))
+    if planned.current is None and planned.recommended is not None:
+        alone = f"the defaults of {question.runtime} do not fit here, so there is nothing to compare with"
+        notes = (*notes, alone)
+    notes = (*notes, *planned.notes)
     names = [device.name for device in hardware.devices]
     report = gguf_report(request, found, goal, planned, machine_words(names, hardware.host_room), notes)
     return request, msgspec.structs.replace(report, stands_for=found.stands_for), found
@@ -117,17 +118,15 @@ def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> H
     )
 
 
-def host_notes(hardware: Hardware, request: PlanRequest) -> tuple[str, ...]:
+def _host_notes(hardware: Hardware, request: PlanRequest) -> Iterator[str]:
     """What was assumed of a host that is not here."""
-    notes = []
     if hardware.host_is_assumed:
         speed, cores = hardware.processors.bytes_per_s / GB, hardware.processors.cores
         which = hardware.named if hardware.device.kind == "cpu" else "a host"
-        notes.append(f"Assuming {which} with {speed:.0f} GB/s and {cores} cores (--ram-bandwidth, --threads)")
+        yield f"Assuming {which} with {speed:.0f} GB/s and {cores} cores (--ram-bandwidth, --threads)"
     shared = hardware.device.is_unified or any(room.unified for room in hardware.rooms)
     if hardware.machine is None and hardware.host_room is None and request.ram_bytes is None and not shared:
-        notes.append("Host memory size not given; assuming that the rest fits (--ram 64GB)")
-    return tuple(notes)
+        yield "Host memory size not given; assuming that the rest fits (--ram 64GB)"
 
 
 def context_notes(goal: Goal, plan: Blueprint) -> tuple[str, ...]:
@@ -153,9 +152,8 @@ def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
     answer = request.answer if "answer" in request.given else min(request.answer, room)
     work = Work(prompt, request.kept, answer, users)
     if work.tokens > context:
-        hint = (
-            f"use a longer --context or fewer tokens ({request.kept:,} cached, {prompt:,} prompt, {answer:,} generated)"
-        )
+        tokens = f"{request.kept:,} cached, {prompt:,} prompt, {answer:,} generated"
+        hint = f"use a longer --context or fewer tokens ({tokens})"
         raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
     return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
 
@@ -164,7 +162,7 @@ def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
     """What a runtime lets its user set, less what the version at hand has no words for."""
     able = ABILITIES[runtime]
     for knob in lacking:
-        less = _LACKING.get(knob, Abilities())
+        less = LACKING.get(knob, Abilities())
         able = able._replace(
             apart=able.apart and less.apart,
             partly=able.partly and less.partly,
@@ -175,11 +173,6 @@ def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
             cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
         )
     return able
-
-
-def decides(knob: Knob) -> bool:
-    """Whether a plan would be another one without this setting."""
-    return knob in _LACKING
 
 
 def question_of(
@@ -227,8 +220,7 @@ def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: 
     found = find_gguf_model(system, request.draft, None)
     if found.incomplete:
         raise UserError(f"--draft {request.draft}: {found.incomplete}", "download it again")
-    why = why_no_draft(model, found.blueprint)
-    if why:
+    if why := why_no_draft(model, found.blueprint):
         raise UserError(f"{found.name} cannot be a draft model for this model: {why}", _FAMILY)
     file = "" if found.source == CATALOGUE or not here else found.source
     return Draft(f"{found.name} {found.quant}", Pieces(found.blueprint), file, GUESSED)
@@ -298,15 +290,14 @@ def gguf_report(
         verdict = "impossible"
     elif not best.changes or (goal.aim == "speed" and best.speedup is not None and best.speedup < WORTH_A_CHANGE):
         verdict = "already_best"
-    if request.runtime != "llama.cpp":
-        planned = planned._replace(options=tuple(map(_without_fit, planned.options)))
+    if request.runtime != "llama.cpp":  # others have no switch for its fit: the number of layers turns it off
+        options = []
+        for option in planned.options:
+            both = option.changes, option.settings
+            changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in both)
+            options.append(msgspec.structs.replace(option, changes=changes, settings=settings))
+        planned = planned._replace(options=tuple(options))
     return plan_report(request, found.name, machine, goal, planned, verdict, notes)
-
-
-def _without_fit(option: OptionShown) -> OptionShown:
-    """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
-    changes, settings = (tuple(c for c in every if c.knob != Knob.FIT) for every in (option.changes, option.settings))
-    return msgspec.structs.replace(option, changes=changes, settings=settings)
 
 
 def plan_report(

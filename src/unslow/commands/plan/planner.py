@@ -11,7 +11,7 @@ from unslow.commands._output import Progress, Silent
 from unslow.commands.models.find import CATALOGUE, FoundModel
 from unslow.commands.models.stored import exists, expand_path
 from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.gguf import decides, plan_for_model
+from unslow.commands.plan.gguf import LACKING, plan_for_model
 from unslow.commands.plan.running import plan_running, seen_model, untold
 from unslow.commands.plan.subjects import UnreadModelError, find_subject, is_target
 from unslow.facts.commands import Commands
@@ -20,11 +20,11 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Placement, Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported_fact
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.system import System
 from unslow.think.case.view import CaseView
-from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+from unslow.think.plan.report import OptionShown, PlanReport
 
 _RUNTIMES = {"llama.cpp": "llama.cpp", "Ollama": "ollama", "LM Studio": "lm_studio", "vLLM": "vllm",
              "Transformers": "transformers"}  # fmt: skip
@@ -51,10 +51,12 @@ class Speller(NamedTuple):
         wanted = option.settings if whole else option.changes
         if self.fresh and self.name == "vllm":  # nothing runs: what was, are vLLM's own defaults
             wanted = tuple(c for c in wanted if c.value != c.was or c.knob == Knob.CONTEXT_LENGTH)
-        if any(_is_missing(change) for change in wanted) and bool(self.model.path.value_or("")):
+        path, files = self.model.path.value_or(""), [c for c in wanted if c.knob == Knob.MODEL_FILE]
+        # Those that name a quant in place of a file that is here
+        missing = [c for c in files if not is_absolute_path(str(c.value)) and "." not in str(c.value)]
+        if missing and path:
             return None
-        changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if not _is_missing(c)]
-        path = self.model.path.value_or("")
+        changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if c not in missing]
         if self.fresh and self.name == "ollama" and path.endswith(".gguf"):
             changes = [Knob.MODEL_FILE.to(path), *(c for c in changes if c.knob is not Knob.MODEL_FILE)]
         try:
@@ -86,7 +88,7 @@ def make_plan(system: System, request: PlanRequest, progress: Progress | None = 
     said.step(f"searching settings for {request.model}", 0.3)
     if request.runtime in _ON_LLAMA_CPP:
         return _with_what_is_at_hand(lambda lacking: _plan_for_model(system, request, lacking))
-    report = _other_planner(request.runtime)(system, request, None)
+    report = _plan_safetensors(system, request, None)
     # A model by the word that the user wrote: a folder that is here, or a name
     word = request.model or ""
     path = expand_path(word)
@@ -134,12 +136,15 @@ def _as_told(request: PlanRequest, case: CaseView) -> CaseView:
 
 
 def _planned_for(system: System, request: PlanRequest, case: CaseView, *, live: bool) -> PlanReport:
-    here = system if live else None
-    runtime = _with_layer_count(here, case) if request.runtime == "lm_studio" else case.runtime
+    here, runtime = system if live else None, case.runtime
+    if request.runtime == "lm_studio" and not isinstance(runtime.placement.layers, Known):  # it takes a share of them
+        found = seen_model(here, case)
+        if isinstance(found, FoundModel):
+            runtime = runtime.with_facts(layers=_layers_of(found))
     speller = Speller(runtime, case.model, fresh=False, system=here)
     if request.runtime in ("vllm", "transformers"):
         try:
-            return with_commands(_other_planner(request.runtime)(system, request, case), speller)
+            return with_commands(_plan_safetensors(system, request, case), speller)
         except UnreadModelError as error:
             return untold(request, case, Unknown(error.message, error.hint))
     if request.runtime not in _ON_LLAMA_CPP:
@@ -149,39 +154,30 @@ def _planned_for(system: System, request: PlanRequest, case: CaseView, *, live: 
     return _with_what_is_at_hand(lambda lacking: (plan_running(system, request, case, lacking, live=live), speller))
 
 
-def _with_layer_count(here: System | None, case: CaseView) -> Runtime:
-    """The runtime with its layers, of which LM Studio takes a share."""
-    found = None if isinstance(case.runtime.placement.layers, Known) else seen_model(here, case)
-    if not isinstance(found, FoundModel):
-        return case.runtime
-    layers = reported_fact(found.blueprint.count("block_count") + 1, "the model's file")
-    return case.runtime.with_facts(layers=layers)
+def _layers_of(found: FoundModel) -> Fact[int]:
+    return reported_fact(found.blueprint.count("block_count") + 1, "the model's file")
 
 
 def _plan_for_model(system: System, request: PlanRequest, lacking: set[Knob]) -> tuple[PlanReport, Speller]:
     request, report, found = plan_for_model(system, request, lacking)
-    layers = reported_fact(found.blueprint.count("block_count") + 1, "the model's file")
-    model = _model_of(system, found, request)
-    return report, Speller(Runtime(placement=Placement(layers=layers)), model, fresh=True, name=request.runtime)
-
-
-def _model_of(system: System, found: FoundModel, request: PlanRequest) -> Model:
-    """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
+    # By the file that is here, and by the name that the runtime's own store has for it: none is made up
     is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
     own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
     name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
-    return Model(
+    model = Model(
         name=reported_fact(name, "given") if name else NOT_LOOKED,
         path=reported_fact(found.source, "given") if is_file else NOT_LOOKED,
         quant=reported_fact(found.quant, "given"),
     )
+    runtime = Runtime(placement=Placement(layers=_layers_of(found)))
+    return report, Speller(runtime, model, fresh=True, name=request.runtime)
 
 
-def _other_planner(runtime: str) -> Callable[[System, PlanRequest, CaseView | None], PlanReport]:
-    """Of a runtime that is not llama.cpp: loaded when it is needed, for most plans need neither."""
-    from unslow.commands.plan.safetensors import plan_transformers, plan_vllm
+def _plan_safetensors(system: System, request: PlanRequest, case: CaseView | None) -> PlanReport:
+    """Loaded when it is needed, because most plans do not need it."""
+    from unslow.commands.plan.safetensors import plan_safetensors
 
-    return plan_vllm if runtime == "vllm" else plan_transformers
+    return plan_safetensors(system, request, case)
 
 
 def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]]) -> PlanReport:
@@ -189,8 +185,8 @@ def _with_what_is_at_hand(plan: Callable[[set[Knob]], tuple[PlanReport, Speller]
     lacking: set[Knob] = set()
     for _ in range(_MOST_TRIES):
         report, speller = plan(lacking)
-        lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
-        if not lacks:
+        lacks = {*left_out(report, speller)} & LACKING.keys()
+        if lacks <= lacking:
             break
         lacking |= lacks
     return with_commands(report, speller)
@@ -209,11 +205,11 @@ def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
     options = tuple(_with_lines(option, speller) for option in report.options)
     current = report.current
     if current and not current.commands:
-        current = msgspec.structs.replace(current, commands=tuple(_as_it_is(current, speller)))
+        current = msgspec.structs.replace(current, commands=tuple(_current_lines(current, speller)))
     return msgspec.structs.replace(report, options=options, current=current)
 
 
-def _as_it_is(current: OptionShown, speller: Speller) -> Sequence[str]:
+def _current_lines(current: OptionShown, speller: Speller) -> Sequence[str]:
     """The line that started what runs; where nothing does, the one that leaves all but the context to the runtime."""
     command = speller.runtime.process.command.value_or([])
     if command:
@@ -243,8 +239,3 @@ def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
         for change in option.changes
     )
     return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
-
-
-def _is_missing(change: ChangeShown) -> bool:
-    """Whether it names a quant in place of a file that is here."""
-    return change.knob == Knob.MODEL_FILE and not is_absolute_path(str(change.value)) and "." not in str(change.value)

@@ -1,22 +1,13 @@
 """The plan for what runs on llama.cpp, or on what is built on it: its model, and the settings that it has now."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from unslow.catalog.models import WellKnown, find_model, well_known
 from unslow.commands.models.find import FoundModel, find_gguf_model
 from unslow.commands.models.well_known import mix_named
-from unslow.commands.plan import PlanRequest
-from unslow.commands.plan.gguf import (
-    abilities_of,
-    context_notes,
-    gguf_report,
-    goal_of,
-    machine_words,
-    question_of,
-    unknown_report,
-)
+from unslow.commands.plan import PlanRequest, gguf
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Blueprint, Model
@@ -27,31 +18,12 @@ from unslow.think.blueprints import made_up
 from unslow.think.case.view import CaseView
 from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.memo import one_judgement
+from unslow.think.plan import running
 from unslow.think.plan.goal import Goal, Work, work_seen
+from unslow.think.plan.llama_cpp import running as server
 from unslow.think.plan.llama_cpp.plan import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion
-from unslow.think.plan.llama_cpp.running import (
-    RunningServer,
-    context_of,
-    current_of,
-    hindered_by_threads,
-    now_of,
-    room_lacking,
-    shared_slots_of,
-    slots_of,
-)
 from unslow.think.plan.report import OptionShown, PlanReport
-from unslow.think.plan.running import (
-    UNPRICED,
-    by_measurement,
-    gpus_at_work,
-    has_unpriced,
-    is_assumed,
-    is_far_below,
-    overflows,
-    seen_hardware,
-    seen_memory,
-)
 
 _HINT = "run unslow where the model file is, or name the file: `unslow plan FILE.gguf`"
 _LIKE = 0.06  # Of parameters: a model with so many fewer or more is another one; runtimes round them
@@ -68,14 +40,14 @@ def plan_running(
         return untold(request, case, found)
     request, said = with_seen_work(request, case)
     hardware = _hardware(case)
-    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
+    goal = gguf.goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
-        return unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
-    abilities = abilities_of(request.runtime, lacking)._replace(
+        return gguf.unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
+    abilities = gguf.abilities_of(request.runtime, lacking)._replace(
         fuses=case.memory.keeps_fused_inputs, rotates=case.memory.rotates_cache
     )
-    question = question_of(system, request, found, goal, hardware, abilities, live=live)
-    slots = 0 if "users" in request.given else shared_slots_of(case)
+    question = gguf.question_of(system, request, found, goal, hardware, abilities, live=live)
+    slots = 0 if "users" in request.given else server.shared_slots_of(case)
     return _answer(request, case, found, question._replace(shared_slots=slots), said)
 
 
@@ -84,7 +56,7 @@ def _answer(
 ) -> PlanReport:
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
-    seen = RunningServer(case, question.given_variant.pieces, by_itself, on_gpus=bool(hardware.rooms))
+    seen = server.RunningServer(case, question.given_variant.pieces, by_itself, on_gpus=bool(hardware.rooms))
     # The same with the context, which a new line is told anyway
     runtime, given = case.runtime, settings_given(case)
     is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
@@ -92,29 +64,29 @@ def _answer(
         isinstance(runtime.context.requested, Known) or not isinstance(runtime.process.command, Known)
     ):
         given.setdefault("context", str(runtime.context.length.value_or(0)))
-    now = now_of(seen, given, users_asked="users" in request.given)
+    now = server.now_of(seen, given, users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
-    question = question._replace(current=current_of(seen) if runs else None)
-    planned = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
+    question = question._replace(current=server.current_of(seen) if runs else None)
+    planned = plan_with_or_without_gpus(question, now, by_itself, server.hindered_by_threads(seen))
     names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its CPU")]
     current = planned.current if runs else None
     if current is not None:  # as it was measured; nothing of it is to be changed
         speed = case.run.decode_tokens_per_s.value_or(case.runtime.history.decode_tokens_per_s.value_or(0.0))
         current = msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
-    said = (*said, *context_notes(goal, found.blueprint))
+    said = (*said, *gguf.context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
-    machine = machine_words(names, hardware.host_room)
-    report = gguf_report(request, found, goal, planned._replace(current=current), machine, notes)
-    if current and overflows(case, current):
-        return by_measurement(report, current)
+    machine = gguf.machine_words(names, hardware.host_room)
+    report = gguf.gguf_report(request, found, goal, planned._replace(current=current), machine, notes)
+    if current and running.overflows(case, current):
+        return running.by_measurement(report, current)
     best = report.options[report.recommended] if report.recommended is not None else None
     if best is None or not runs:
         return msgspec.structs.replace(report, verdict="better") if best else report
-    told = room_lacking(case, goal, found.blueprint)
+    told = server.room_lacking(case, goal, found.blueprint)
     if told and best.changes:
         report = msgspec.structs.replace(report, verdict="better", notes=(*report.notes, told))
-    if current and has_unpriced(case, current, best.changes):
-        return by_measurement(report, current, UNPRICED)
+    if current and running.has_unpriced(case, current, best.changes):
+        return running.by_measurement(report, current, running.UNPRICED)
     return report
 
 
@@ -127,74 +99,65 @@ def settings_given(case: CaseView) -> dict[str, str]:
     return {name: setting.value for name, setting in settings.items()}
 
 
-def _notes(case: CaseView, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
-    notes = []
-    if current is None and case.runtime.state.value_or("loaded") != "failed":
-        notes.append("The running configuration needs more memory than there is; the cost is not predicted")
+def _notes(case: CaseView, hardware: Hardware, current: OptionShown | None) -> Iterator[str]:
     if case.runtime.state.value_or("loaded") == "failed":
-        notes.append(f"It did not load: {case.runtime.memory.load_error.value_or('not enough memory')}")
-    shared, one = int(case.runtime.context.length.value_or(0)), context_of(case)
-    if slots_of(case) == 1 and shared > one:
-        notes.append(f"Its conversations share {shared:,} tokens now; the plan has room for one of {one:,} (--users N)")
+        yield f"It did not load: {case.runtime.memory.load_error.value_or('not enough memory')}"
+    elif current is None:
+        yield "The running configuration needs more memory than there is; the cost is not predicted"
+    shared, one = int(case.runtime.context.length.value_or(0)), server.context_of(case)
+    if server.slots_of(case) == 1 and shared > one:
+        yield f"Its conversations share {shared:,} tokens now; the plan has room for one of {one:,} (--users N)"
     if not hardware.rooms and case.gpus.usable:
-        notes.append("It does not use the GPU (`unslow` says why); this plan is for its CPU only")
-    if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
+        yield "It does not use the GPU (`unslow` says why); this plan is for its CPU only"
+    if running.is_assumed(case) and (not hardware.rooms or (current and current.host)):
         speed = hardware.processors.bytes_per_s / 1e9
         tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
         how = "measured while other processes ran" if tried else "not measured"
-        notes.append(f"Host memory bandwidth {how}; assuming {speed:.0f} GB/s")
-    if current and is_far_below(current):
-        notes.append(
-            f"Measured {current.measured_tokens_per_s:.3g} tok/s, far below what these settings should reach:"
-            " `unslow` says what else slows it down"
-        )
-    return tuple(notes)
+        yield f"Host memory bandwidth {how}; assuming {speed:.0f} GB/s"
+    if current and running.is_far_below(current):
+        measured = f"Measured {current.measured_tokens_per_s:.3g} tok/s"
+        yield f"{measured}, far below what these settings should reach: `unslow` says what else slows it down"
 
 
 def with_seen_work(request: PlanRequest, case: CaseView) -> tuple[PlanRequest, tuple[str, ...]]:
     """The request with the work that was seen, within the context there is, and what a reader must know of it."""
-    work, context = work_seen(case), context_of(case)
+    work, context = work_seen(case), server.context_of(case)
     context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
-    users = slots_of(case)
+    users = server.slots_of(case)
     seen = {"prompt": work.prompt, "kept": work.kept, "answer": work.answer}
     request = request.with_seen(context=context or None, users=users, **seen)
-    said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
+    given = request.given & {"prompt", "kept"}
+    said: tuple[str, ...] = (work.said,) if work.said and not given else ()
     if users > 1 and "users" not in request.given:
-        said.append(f"Planned for {users} concurrent conversations, one per slot")
-    return _within(request, context), tuple(said)
-
-
-def _within(request: PlanRequest, context: int) -> PlanRequest:
-    """What was seen of a longer conversation, cut to the context; what the user wrote stays."""
-    usual = Work()
-    answer = min(request.answer, max(1, context // 2)) if context else request.answer
-    room = context - answer - (request.prompt or usual.prompt)
-    if not context or request.given & {"prompt", "kept"} or room >= request.kept:
-        return request
-    prompt = min(request.prompt or usual.prompt, max(1, context - answer))
-    return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
+        said = (*said, f"Planned for {users} concurrent conversations, one per slot")
+    # What was seen of a longer conversation is cut to the context; what the user wrote stays
+    prompt, answer = request.prompt or Work().prompt, min(request.answer, max(1, context // 2))
+    if context and not given and context - answer - prompt < request.kept:
+        prompt = min(prompt, max(1, context - answer))
+        request = request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
+    return request, said
 
 
 def _hardware(case: CaseView) -> Hardware | Unknown:
     """The machine that it has for itself, or why that can't be told."""
-    gpus = gpus_at_work(case)
-    memory = seen_memory(case, gpus)
+    gpus = running.gpus_at_work(case)
+    memory = running.seen_memory(case, gpus)
     if gpus and not memory.rooms:
         return Unknown("the VRAM of its GPUs is unknown", "run unslow on the machine itself")
     if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
         return Unknown("its machine is unknown", "run unslow there")
     try:
-        return seen_hardware(case, gpus, memory)
+        return running.seen_hardware(case, gpus, memory)
     except MissingFactError as error:
         return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
 
 
 def untold(request: PlanRequest, case: CaseView, why: Unknown) -> PlanReport:
     """Where nothing can be planned for what runs: why."""
-    context = context_of(case) or request.context or 0
+    context = server.context_of(case) or request.context or 0
     goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
     machine = ", ".join(gpu.name.value_or("a GPU") for gpu in case.gpus.usable) or case.machine.cpu.model.value_or("?")
-    return unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)
+    return gguf.unknown_report(request, case.model.name.value_or("a model"), machine, goal, why)
 
 
 def seen_model(system: System | None, case: CaseView) -> FoundModel | Unknown:

@@ -60,16 +60,23 @@ class AskedPlan(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def plan_vllm(system: System, request: PlanRequest, case: CaseView | None = None) -> PlanReport:
-    """The best settings; what runs is described beside them where a case is given."""
-    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
-    runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
-    asked = asked_for(system, request, case, case.gpus.model_copies if case and runs_on_them else 1)
+def plan_safetensors(system: System, request: PlanRequest, case: CaseView | None = None) -> PlanReport:
+    """The best settings of vLLM or Transformers; what runs is described beside them where a case is given."""
+    here, is_vllm = case if request.devices == ("auto",) else None, request.runtime == "vllm"
+    cards = cards_of_case(here) if here else named_cards(system, request)
+    runs_on_them = is_vllm and isinstance(cards, Hardware)
+    asked = asked_for(system, request, case, here.gpus.model_copies if here and runs_on_them else 1)
     if isinstance(cards, Unknown):
-        return _unknown_cards(request, asked, cards)
-    others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
-    question = vllm_question(request, asked, cards, case, others)
-    return hf_report(request, asked, cards, vllm_options(question))
+        machine = "no known GPU" if request.devices == ("auto",) else ", ".join(request.devices)
+        return unknown_report(request, asked.found.name, machine, asked.goal, cards)
+    if is_vllm:
+        others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
+        planned = vllm_options(vllm_question(request, asked, cards, case, others))
+    else:
+        planned = transformers_options(transformers_question(request, asked, cards, case))
+    machine = f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
+    notes = tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes)))
+    return plan_report(request, asked.found.name, machine, asked.goal, planned, _verdict(planned, asked), notes)
 
 
 def vllm_question(
@@ -106,11 +113,8 @@ def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
     first = _as_loaded(found)
     if found.packing or first.types != HALF or family not in PACKS_AT_LOAD:
         return (first,)
-    rounded = tuple(
-        (part._replace(bytes=part.bytes // 2) if part.role in _PACKED_AT_LOAD else part) for part in first.parts
-    )
-    at_load = Checkpoint(found.name, "FP8", rounded, BYTES, "FP8 per tensor", packed_at_load=True)
-    return first, at_load
+    parts = tuple(p._replace(bytes=p.bytes // 2) if p.role in _PACKED_AT_LOAD else p for p in first.parts)
+    return first, Checkpoint(found.name, "FP8", parts, BYTES, "FP8 per tensor", packed_at_load=True)
 
 
 def _as_loaded(found: FoundShape) -> Checkpoint:
@@ -169,15 +173,6 @@ def _is_same(one: FoundShape, other: FoundShape) -> bool:
     near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
     shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
     return shape and (near or not one.parameters or not other.parameters)
-
-
-def plan_transformers(system: System, request: PlanRequest, case: CaseView | None = None) -> PlanReport:
-    """The best settings; what runs is described beside them where a case is given."""
-    cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
-    asked = asked_for(system, request, case)
-    if isinstance(cards, Unknown):
-        return _unknown_cards(request, asked, cards)
-    return hf_report(request, asked, cards, transformers_options(transformers_question(request, asked, cards, case)))
 
 
 def transformers_question(
@@ -252,22 +247,17 @@ def cards_of_case(case: CaseView) -> Hardware | Unknown:
 
 
 def _room(case: CaseView, gpu: Gpu) -> Room | None:
+    """Without what the server holds of the card: as the driver lists it, else the share that it was told to take."""
     room = room_of_gpu(gpu, case.machine.memory) if isinstance(gpu.vram_total_bytes, Known) else None
     if room is None:
         return None
-    return room._replace(others_bytes=max(0, room.others_bytes - _own(case, gpu, room.capacity_bytes)))
-
-
-def _own(case: CaseView, gpu: Gpu, total: int) -> int:
-    """What the server holds of a card: as the driver lists it, else the share that it was told to take."""
     listed = [p for p in gpu.processes.value_or([]) if case.vram.is_own(p, on_gpu=True)]
     sizes = [int(p.vram_bytes.value) for p in listed if isinstance(p.vram_bytes, Known)]
-    if sizes:
-        return sum(sizes)
-    share = case.runtime.memory.gpu_memory_fraction
-    weights = sum(b.bytes for b in case.runtime.memory.buffers.value_or([]) if b.on_gpu)
-    uses = gpu in case.gpus.in_use and case.runtime.state.value_or("loaded") == "loaded"
-    return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
+    own, share = sum(sizes), case.runtime.memory.gpu_memory_fraction
+    if not sizes and gpu in case.gpus.in_use and case.runtime.state.value_or("loaded") == "loaded":
+        weights = sum(b.bytes for b in case.runtime.memory.buffers.value_or([]) if b.on_gpu)
+        own = round(room.capacity_bytes * share.value) if isinstance(share, Known) else weights
+    return room._replace(others_bytes=max(0, room.others_bytes - own))
 
 
 def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
@@ -297,24 +287,15 @@ def asked_for(system: System, request: PlanRequest, case: CaseView | None, copie
     trained = found.shape.positions or USUAL_CONTEXT
     running = int(case.runtime.context.length.value_or(0)) if case else 0
     context = request.context or running or min(USUAL_CONTEXT, trained)
-    users, notes = _users(request, case)
-    return AskedPlan(found, goal_within(request, context, max(1, -(-users // copies))), notes)
-
-
-def _users(request: PlanRequest, case: CaseView | None) -> tuple[int, tuple[str, ...]]:
-    """As asked; where nobody said, as many as the server has in work and waiting."""
-    if case is None or request.users > 1 or "users" in request.given:
-        return request.users, ()
-    running, waiting = (
-        case.runtime.scheduling.running_requests.value_or(0),
-        case.runtime.scheduling.deferred_requests.value_or(0),
-    )
-    seen = min(MOST_USERS, int(running + waiting))
-    if seen <= 1:
-        return 1, ()
-    return seen, (
-        f"Planned for {seen} concurrent users: {int(running)} requests running and {int(waiting)} queued now",
-    )
+    users, notes = request.users, list[str]()
+    if case and users == 1 and "users" not in request.given:  # as many as the server has in work and waiting
+        work = case.runtime.scheduling
+        busy, queued = work.running_requests.value_or(0), work.deferred_requests.value_or(0)
+        users = max(1, min(MOST_USERS, int(busy + queued)))
+        if users > 1:
+            now = f"{int(busy)} requests running and {int(queued)} queued now"
+            notes.append(f"Planned for {users} concurrent users: {now}")
+    return AskedPlan(found, goal_within(request, context, max(1, -(-users // copies))), tuple(notes))
 
 
 def find_hf_model(system: System, request: PlanRequest, case: CaseView | None) -> FoundShape:
@@ -370,13 +351,6 @@ def version_of(case: CaseView | None, default: tuple[int, int]) -> tuple[int, in
     return (int(match[1]), int(match[2])) if match else default
 
 
-def hf_report(request: PlanRequest, asked: AskedPlan, cards: Hardware, planned: FrontAndChoice) -> PlanReport:
-    """The whole answer."""
-    machine = f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
-    notes = tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes)))
-    return plan_report(request, asked.found.name, machine, asked.goal, planned, _verdict(planned, asked), notes)
-
-
 def _verdict(planned: FrontAndChoice, asked: AskedPlan) -> Verdict:
     """Whether there is something to gain: speed, room that was asked for, or with another aim anything changed."""
     if planned.recommended is None:
@@ -388,8 +362,3 @@ def _verdict(planned: FrontAndChoice, asked: AskedPlan) -> Verdict:
     lacks_room = planned.current is not None and planned.current.context < wanted <= best.context
     slow = asked.goal.aim == "speed" and best.speedup < WORTH_A_CHANGE
     return "already_best" if slow and not lacks_room else "better"
-
-
-def _unknown_cards(request: PlanRequest, asked: AskedPlan, why: Unknown) -> PlanReport:
-    machine = "no known GPU" if request.devices == ("auto",) else ", ".join(request.devices)
-    return unknown_report(request, asked.found.name, machine, asked.goal, why)
