@@ -125,9 +125,8 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
     device = (find_cpu(name) if asked.backend == "cpu" else None) or find_written(name)
     if device is None:
         if is_size_alone(name):
-            return Unknown(
-                f"{name} is a memory size; it does not say how fast the device is", "name the device: RTX 4090"
-            )
+            why = f"{name} is a memory size; it does not say how fast the device is"
+            return Unknown(why, "name the device: RTX 4090")
         words = parse_device_name(name).words
         if meant := devices_meant(words):
             names = ", ".join(d.name for d in meant[:_NAMES_SHOWN])
@@ -284,9 +283,8 @@ def parse_device_list(texts: tuple[str, ...]) -> list[str]:
         if not name:
             raise UserError("empty device name", "separate several with a comma: RTX 3060, RTX 3090")
         if not 1 <= count <= MOST_DEVICES or len(names) + count > MOST_DEVICES:
-            raise UserError(
-                f"the number of devices must be between 1 and {MOST_DEVICES} (got {part!r})", "as in 2x RTX 3090"
-            )
+            why = f"the number of devices must be between 1 and {MOST_DEVICES} (got {part!r})"
+            raise UserError(why, "as in 2x RTX 3090")
         names += [name] * count
     return names
 
@@ -326,15 +324,18 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
         return _of_size(variants, _size(written.sizes[0]))
     common = [d for d in variants if not _SIZE_IN_NAME.search(d.name)] or variants
     device = min(common, key=_smallest_first)
-    if not device.memory_bytes:
-        if not ram_bytes:
-            raise UserError(f"the {device.name} comes in several memory sizes", f'add yours: "{device.name} 32GB"')
-        return _of_size(variants, ram_bytes)
+    if device.memory_bytes:
+        return _room(device, note=_assumed_variant(device, variants))
+    if not ram_bytes:
+        raise UserError(f"the {device.name} comes in several memory sizes", f'add yours: "{device.name} 32GB"')
+    return _of_size(variants, ram_bytes)
+
+
+def _assumed_variant(device: Device, variants: list[Device]) -> str:
+    """Which one is assumed, where there are variants of other sizes."""
     others = [d for d in variants if d.memory_bytes != device.memory_bytes]
-    return _room(device, note=_assumed_variant(device, others) if others else "")
-
-
-def _assumed_variant(device: Device, others: list[Device]) -> str:
+    if not others:
+        return ""
     name, sizes = _SIZE_IN_NAME.sub("", device.name), [f"{d.memory_bytes / GIB:.4g}" for d in others]
     there = f"there is also {', '.join(d.name for d in others)}"
     if all(_SIZE_IN_NAME.sub("", d.name) == name for d in others):
@@ -352,11 +353,8 @@ def _of_size(variants: list[Device], size: int) -> Room:
     device = min(variants, key=_smallest_first)
     name = _SIZE_IN_NAME.sub("", device.name)
     known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.is_unified})
-    note = (
-        f"Assuming {_size_text(size)}; the catalogue lists the {name} with {' or '.join(map(_size_text, known))}"
-        if known
-        else ""
-    )
+    listed = " or ".join(map(_size_text, known))
+    note = f"Assuming {_size_text(size)}; the catalogue lists the {name} with {listed}" if known else ""
     return _room(device, f"{name} {_label(size)}", size, note)
 
 

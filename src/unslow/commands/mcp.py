@@ -35,9 +35,8 @@ def run(request: McpRequest) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "unslow":
             raise
-        raise UserError(
-            f"`unslow mcp` needs the package mcp, version 2 or newer: {error}", hint_for_extra("mcp")
-        ) from error
+        why = f"`unslow mcp` needs the package mcp, version 2 or newer: {error}"
+        raise UserError(why, hint_for_extra("mcp")) from error
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("unslow: waiting for an agent on standard input; docs/how_to/mcp.md shows the setup\n")
     serve(Permissions(measure=not request.passive, apply=request.allow_apply, hosts=frozenset(request.allow_host)))

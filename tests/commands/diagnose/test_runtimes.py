@@ -70,9 +70,9 @@ def machine(monkeypatch):
 
 
 def seen(system: FakeSystem):
-    found = read_runtimes(system, "")
-    errors = {outcome.name: outcome.error for outcome in found.outcomes if outcome.error}
-    return [s.runtime.name.need() for s in found.subjects], errors
+    subjects, outcomes = read_runtimes(system, "")
+    errors = {outcome.name: outcome.error for outcome in outcomes if outcome.error}
+    return [s.runtime.name.need() for s in subjects], errors
 
 
 def test_several_runtimes_are_found_at_once(machine):
@@ -186,8 +186,8 @@ def test_llama_server_behind_an_open_port_is_read(monkeypatch):
         f"GET {url}/props": Answer(200, json.dumps(props).encode()),
     }
     files = {"/proc/net/tcp6": listening(8080).replace("0100007F", "0" * 32)}
-    found = read_runtimes(FakeSystem(http=http, files=files, folders={"/proc": ["1"]}), "")
-    assert [s.runtime.process.url.need() for s in found.subjects] == [url]
+    subjects, _ = read_runtimes(FakeSystem(http=http, files=files, folders={"/proc": ["1"]}), "")
+    assert [s.runtime.process.url.need() for s in subjects] == [url]
 
 
 def test_timeout_stops_further_readers(machine, wording):
@@ -228,9 +228,9 @@ def test_server_is_found_by_its_port_without_proc():
         "GET http://127.0.0.1:11434/api/version": Answer(200, b'{"version": "0.33.0"}'),
     }
     commands = {"netstat -an": FinishedCommand(0, table, "")}
-    found = read_runtimes(FakeSystem(http=http, commands=commands, asks={"sys.platform": "win32"}), "")
-    assert [(s.runtime.name.need(), s.model.name.need()) for s in found.subjects] == [("Ollama", "m:1")]
-    assert found.outcomes[0].error, "that no process was seen is a fact"
+    subjects, outcomes = read_runtimes(FakeSystem(http=http, commands=commands, asks={"sys.platform": "win32"}), "")
+    assert [(s.runtime.name.need(), s.model.name.need()) for s in subjects] == [("Ollama", "m:1")]
+    assert outcomes[0].error, "that no process was seen is a fact"
 
 
 def test_error_names_the_server_not_the_queried_path(machine):

@@ -60,9 +60,8 @@ def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
     """A file and what changes in it, without what nobody shall see of the command line."""
     keys = [key for flag in find_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
-    return FileShown(
-        path=edit.path, is_new=edit.before is None, diff=shown_diff(edit.before, edit.after, edit.path, keys)
-    )
+    diff = shown_diff(edit.before, edit.after, edit.path, keys)
+    return FileShown(path=edit.path, is_new=edit.before is None, diff=diff)
 
 
 def shown_diff(before: bytes | None, after: bytes | None, path: str, keys: Sequence[str] = ()) -> str:
@@ -94,10 +93,8 @@ def check_in_force(journals: Journals, process: str) -> None:
         if journal.process == process and journal.files and journal.state in ("written", "done"):
             shell = " && ".join(line for line in journal.then if parse_line(line).place is Place.SHELL)
             restart = shell or ", ".join(parse_line(line).text for line in journal.then) or "restart the server"
-            raise UserError(
-                f"change {journal.id} ({journal.what}) is not active yet: the server has not been restarted since",
-                f"{restart}; or undo it: {undo_line(journals, journal.id)}",
-            )
+            why = f"change {journal.id} ({journal.what}) is not active yet: the server has not been restarted since"
+            raise UserError(why, f"{restart}; or undo it: {undo_line(journals, journal.id)}")
 
 
 def process_of(system: System, pid: int) -> str:
@@ -130,20 +127,25 @@ def would_undo(system: System, request: UndoRequest) -> UndoReport:
     with _open_journals(system, request) as (journals, changes, journal, mended):
         if journal is None:
             return _nothing(journals, mended)
+        foreign = []
         try:
-            foreign = tuple(_theirs(journals, journal, *one) for one in changes.foreign(journal))
+            for name, step in changes.foreign(journal):
+                diff = "a different model now has that name"
+                if step is not None:
+                    diff = shown_diff(journals.read_copy(journal.id, f"after-{step}"), _now(name), name)
+                foreign.append(FileShown(path=name, diff=diff))
         except LookError as error:
             raise UserError(error.why, "nothing was changed") from error
     files = []
-    for number, step in enumerate(journal.files):
-        diff = shown_diff(_now(step.path), journals.read_copy(journal.id, f"before-{number}"), step.path)
-        files.append(FileShown(path=step.path, is_new=step.before is None, diff=diff))
+    for number, file in enumerate(journal.files):
+        diff = shown_diff(_now(file.path), journals.read_copy(journal.id, f"before-{number}"), file.path)
+        files.append(FileShown(path=file.path, is_new=file.before is None, diff=diff))
     return UndoReport(
         unslow_version=__version__,
         outcome="would_undo",
         changes=(_change_shown(journal),),
         files=tuple(files),
-        foreign=foreign,
+        foreign=tuple(foreign),
         mended=mended,
         journal=journals.place(journal.id),
     )
@@ -197,13 +199,6 @@ def _find_change(journals: Journals, change: str | None) -> Journal | None:
 
 def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
     return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
-
-
-def _theirs(journals: Journals, journal: Journal, name: str, number: int | None) -> FileShown:
-    if number is None:
-        return FileShown(path=name, diff="a different model now has that name")
-    left = journals.read_copy(journal.id, f"after-{number}")
-    return FileShown(path=name, diff=shown_diff(left, _now(name), name))
 
 
 def _now(path: str) -> bytes | None:

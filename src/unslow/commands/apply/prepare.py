@@ -81,9 +81,8 @@ def prepare_change(system: System, plan: PlanReport, request: ApplyRequest) -> P
     subject = running_server(system, plan, request.target, request.api_key)
     if subject is None:
         commands = commands_for(changes_of(plan, option, anew=True), CaseView(Case()), system=system, name=plan.runtime)
-        return _by_hand(
-            _report(plan, option, commands), f"{plan.runtime} is not running here, so there is nothing to edit"
-        )
+        because = f"{plan.runtime} is not running here, so there is nothing to edit"
+        return _by_hand(_report(plan, option, commands), because)
     pid = subject.runtime.process.pid.value_or(0)
     words = words_of(read_process(system, pid).command()) if pid else []
     if words and subject.runtime.process.command.value_or([]):  # as it is now: keys that facts hide have to stay in it
@@ -114,9 +113,8 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
             hint = "to apply another option: --option N"
             raise UserError("the plan says that the current settings are the best", hint)
         if number is None or not 0 <= number < len(plan.options):
-            raise UserError(
-                f"the plan recommends nothing: {plan.reason or plan.verdict}", "choose an option: --option N"
-            )
+            why = f"the plan recommends nothing: {plan.reason or plan.verdict}"
+            raise UserError(why, "choose an option: --option N")
         return plan.options[number]
     names = ", ".join(f"{number}: {option.name}" for number, option in enumerate(plan.options))
     if wanted.isdecimal() and len(wanted) <= len(str(len(plan.options))):
@@ -132,7 +130,7 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
 def running_server(system: System, plan: PlanReport, target: str | None, api_key: str) -> Subject | None:
     """The server as it runs now; None where no such runtime does, UserError where it may be several."""
     url = as_url(target) if target else None
-    subjects = read_runtimes(system, api_key).subjects
+    subjects, _ = read_runtimes(system, api_key)
     if url:
         base = check_url(url)
         subjects = tuple(s for s in subjects if is_at(s, base)) or subjects_at_url(system, base, api_key)
@@ -226,9 +224,7 @@ def _of_ollama(
 ) -> PreparedChange:
     model = ollama_changes(commands, subject.runtime, subject.model.name.value_or(""), request.name)
     variables = _changed_variables(commands, subject)
-    edits: tuple[Edit, ...] = ()
-    then: tuple[str, ...] = ()
-    because = ""
+    edits, then, because = tuple[Edit, ...](), tuple[str, ...](), ""
     if variables:  # a drop-in of the server's own, and the restart
         try:
             edit, then = service_edit(system, subject.runtime.process.pid.value_or(0), variables)
@@ -300,16 +296,15 @@ def perform_change(system: System, ready: PreparedChange, journal: str | None = 
 
 def restart_server(then: Sequence[str]) -> None:
     """Run what makes the server see the change; UserError where it fails, and the change stays."""
+    hint = "the change is applied; `unslow undo` reverts it"
     for line in then:
         if parse_line(line).place is not Place.SHELL:
-            hint = "the change is applied; `unslow undo` reverts it"
             raise UserError(f"cannot be restarted from here: {line}", hint)
+        words = shlex.split(line)
         try:
-            done = subprocess.run(
-                shlex.split(line), capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False
-            )
+            done = subprocess.run(words, capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False)
             failure = (done.stderr.strip()[-300:] or f"status {done.returncode}") if done.returncode else ""
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = str(error)
         if failure:
-            raise UserError(f"`{line}` failed: {failure}", "the change is applied; `unslow undo` reverts it")
+            raise UserError(f"`{line}` failed: {failure}", hint)

@@ -53,9 +53,8 @@ class Way(NamedTuple):
 def way_of(system: System, told: StartWords, file: str | None) -> Way:
     """The way of a file that the user names, else the one that the server's process shows; else by hand."""
     if file and file.endswith((".service", ".conf")):
-        raise UserError(
-            f"{file} is a systemd unit, which unslow never edits", "omit --file: unslow writes a drop-in next to it"
-        )
+        hint = "omit --file: unslow writes a drop-in next to it"
+        raise UserError(f"{file} is a systemd unit, which unslow never edits", hint)
     try:
         if file and file.endswith((".yml", ".yaml")):
             return _of_compose(told, file, _service(system, told, file), named=True)
@@ -74,10 +73,8 @@ def way_of(system: System, told: StartWords, file: str | None) -> Way:
             why = "no systemd service, compose file or script was found that starts it; name one with --file"
             return Way("by_hand", because=f"{error.why}; {why}" if "compose" in error.why else why)
         return _of_compose(told, composed.file, composed.service)
-    except NotUnderstoodError as error:
-        return Way("by_hand", because=str(error))
-    except LookError as error:
-        return Way("by_hand", because=error.why)
+    except (NotUnderstoodError, LookError) as error:
+        return Way("by_hand", because=error.why if isinstance(error, LookError) else str(error))
 
 
 def _is_ours(system: System, pid: int) -> bool:
@@ -148,8 +145,7 @@ def _of_unit(system: System, told: StartWords, unit: Unit) -> Way:
     try:
         edit = unit_edit(files, unit, told)
     except NotUnderstoodError as error:
-        script = _script_of(system, files)
-        if script:
+        if script := _script_of(system, files):
             return _of_script(told, script, restart_lines(unit)[1:])
         raise NotUnderstoodError(f"{unit.name}: {error}") from error
     return Way("systemd", (edit,), restart_lines(unit))

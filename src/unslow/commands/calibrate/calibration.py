@@ -46,11 +46,11 @@ Step = Callable[[str, float], None]
 
 def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure the embedded engine, or the server that the request names, and keep the result."""
-    calibration = (
-        calibrate_running(request, progress) if request.target else calibrate_embedded(system, request, progress)
-    )
-    path = default_store().save(calibration)
-    progress.say(f"saved to {path}")
+    if request.target:
+        calibration = calibrate_running(request, progress)
+    else:
+        calibration = calibrate_embedded(system, request, progress)
+    progress.say(f"saved to {default_store().save(calibration)}")
     return calibration
 
 
@@ -132,12 +132,10 @@ def _cache_bytes(system: System) -> int:
 
 def _check_memory(machine: Machine, guests: Sequence[ModelToMeasure]) -> None:
     wanted = sum(MEMORY_OVER * Path(guest.path).stat().st_size + ENGINE_BYTES for guest in guests)
-    limits = (machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
-    if min(limits) < wanted:
-        hint = "free some memory first"
-        raise UserError(
-            f"calibration needs {wanted / GB:.1f} GB of memory, but only {min(limits) / GB:.1f} GB are free", hint
-        )
+    free = min(machine.memory.available_bytes.value_or(wanted), machine.memory.limit_bytes.value_or(wanted))
+    if free < wanted:
+        why = f"calibration needs {wanted / GB:.1f} GB of memory, but only {free / GB:.1f} GB are free"
+        raise UserError(why, "free some memory first")
 
 
 def point_of(system: System, one: ModelTimes) -> Point:
@@ -160,9 +158,8 @@ def disturbance(rounds: Rounds, rates: Rates) -> str:
     reasons = []
     if rounds.use and not rounds.quiet:
         names = ", ".join(p.name for p in rounds.use.busiest[:2])
-        reasons.append(
-            f"other processes used {rounds.use.busy_cpus:.1f} CPUs meanwhile{f' ({names})' if names else ''}"
-        )
+        named = f" ({names})" if names else ""
+        reasons.append(f"other processes used {rounds.use.busy_cpus:.1f} CPUs meanwhile{named}")
     lost, good = (sum(n) for n in zip(*((one.lost, one.samples) for one in rounds.measured), strict=True))
     if lost > LOST_SHARE * (lost + good):
         reasons.append(f"{lost} of {lost + good} samples were aborted")
@@ -185,10 +182,8 @@ def check_calibration(calibration: Calibration, *, anyway: bool) -> Calibration:
     """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
     factor = calibration.scale.factor if calibration.scale else 1.0
     if factor > SLOWEST_FACTOR and not anyway:
-        hint = "`unslow` with the same target says why; --anyway saves it regardless"
-        raise UserError(
-            f"the server is {factor:.1f} times slower than expected, so it must not become the baseline", hint
-        )
+        why = f"the server is {factor:.1f} times slower than expected, so it must not become the baseline"
+        raise UserError(why, "`unslow` with the same target says why; --anyway saves it regardless")
     return calibration
 
 
@@ -203,9 +198,10 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     if isinstance(snapshot.machine.cpu.model, Unknown):
         raise UserError("the server's machine is not visible from here", "run `unslow calibrate` on that machine")
     runtime, machine = case.runtime, case.machine
-    on_gpu = any(buffer.on_gpu for buffer in runtime.memory.buffers.value_or([])) or bool(
-        runtime.placement.gpu_layers.value_or(0)
-    )
+    buffers, placement = runtime.memory.buffers.value_or([]), runtime.placement
+    on_gpu = any(buffer.on_gpu for buffer in buffers) or bool(placement.gpu_layers.value_or(0))
+    gpus = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    gpus = gpus or [device.description or device.name for device in placement.devices.value_or([])]
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
     expected = case.speed.predict()
     if isinstance(expected, Unknown):
@@ -218,7 +214,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         engine=runtime.name.value_or("llama.cpp"),
         engine_version=runtime.version.value_or("unknown"),
         backend="gpu" if on_gpu else "cpu",
-        device=_device(machine, runtime) if on_gpu else "cpu",
+        device=", ".join(gpus) if on_gpu else "cpu",
         threads=runtime.compute.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
@@ -232,44 +228,34 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     )
 
 
-def _device(machine: Machine, runtime: Runtime) -> str:
-    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    return ", ".join(names) or ", ".join(
-        device.description or device.name for device in runtime.placement.devices.value_or([])
-    )
-
-
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:
     """Every calibration with what has changed since."""
     store = store or default_store()
     found = store.read_all(system)
     progress.step("looking at the machine", 0.5)
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system))) if found else Machine()
-    return KeptReport(
-        folder=str(store.folder), calibrations=tuple(_kept_calibration(one, machine, system.now()) for one in found)
-    )
+    kept = tuple(_kept_calibration(one, machine, system.now()) for one in found)
+    return KeptReport(folder=str(store.folder), calibrations=kept)
 
 
 def _kept_calibration(one: StoredCalibration, machine: Machine, now: str) -> KeptCalibration:
     if one.calibration is None:
         return KeptCalibration(path=one.path, problem=one.problem)
     if not same_machine(one.calibration.machine, mark_of(machine)):
-        return KeptCalibration(
-            path=one.path, calibration=one.calibration, stale=("it was measured on another machine",)
-        )
+        stale = ("it was measured on another machine",)
+        return KeptCalibration(path=one.path, calibration=one.calibration, stale=stale)
     # The engine as it is now; a server that is not asked is taken to be what it was
     runtime = Runtime()
     if one.calibration.engine == ENGINE:
         with suppress(UserError):  # no longer installed
             runtime = Runtime(version=reported_fact(engine_version(), "installed package"))
-    stale = stale_because(one.calibration, machine, runtime, now)
-    return KeptCalibration(path=one.path, calibration=one.calibration, stale=tuple(stale))
+    changed = stale_because(one.calibration, machine, runtime, now)
+    return KeptCalibration(path=one.path, calibration=one.calibration, stale=tuple(changed))
 
 
 def forget_calibrations(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
     """Remove the calibrations whose file, engine, device or processor has the word, or all; UserError for none."""
-    store = store or default_store()
-    gone = []
+    store, gone = store or default_store(), list[str]()
     for one in store.read_all(system):
         known = one.calibration
         words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()

@@ -44,9 +44,9 @@ def answer(text: str, *, several: bool) -> CheckReport:
 
 def read_claims(system: System, path: str) -> str:
     """The text of a file, or of standard input for `-`; UserError where it can't be read, or is none."""
-    if path == "-" and sys.stdin is None:
-        raise UserError("no standard input", "give the claim itself, or --file FILE")
     if path == "-":
+        if sys.stdin is None:
+            raise UserError("no standard input", "give the claim itself, or --file FILE")
         return decode_text(sys.stdin.buffer.read(LONGEST_TEXT * 4), "standard input")
     try:
         data = system.read_bytes(path, LONGEST_TEXT * 4)

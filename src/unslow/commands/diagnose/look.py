@@ -16,6 +16,7 @@ from unslow import __version__
 from unslow.commands._command_lines import with_fix_commands
 from unslow.commands._formats import Looking
 from unslow.commands._output import Progress, Silent
+from unslow.commands.diagnose import target as targets
 from unslow.commands.diagnose.discretion import Discretion, userinfo
 from unslow.commands.diagnose.request import (
     RECORDED_REQUEST,
@@ -27,18 +28,6 @@ from unslow.commands.diagnose.request import (
     with_wish,
 )
 from unslow.commands.diagnose.runtimes import PROCESSES, chosen_subjects, subjects_at_url
-from unslow.commands.diagnose.target import (
-    as_url,
-    check_url,
-    collect,
-    is_live,
-    read_stored,
-    recorded_diagnosis,
-    recorder_of,
-    save,
-    with_machine,
-    with_subjects,
-)
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.masking import keyless
@@ -95,24 +84,26 @@ class StartedEngine(msgspec.Struct, frozen=True):
 
 def diagnose_target(request: Looking, progress: Progress) -> DiagnosisResult:
     """The report on whatever the request names, with what was seen."""
-    if is_live(request.target):
+    if targets.is_live(request.target):
         looked = look_and_measure(request, progress)
     else:
         if request.record:
             raise UserError("--record works only with a live machine or server", "omit the recorded TARGET")
-        recording = recorded_diagnosis(Path(str(request.target)))
+        recording = targets.recorded_diagnosis(Path(str(request.target)))
         if recording:
             progress.step(f"replaying the recording {request.target}", 0.0)
-        looked = replay_diagnosis(recording, Silent()) if recording else LookResult(read_stored(str(request.target)))
+            looked = replay_diagnosis(recording, Silent())
+        else:
+            looked = LookResult(targets.read_stored(str(request.target)))
         looked = looked._replace(snapshot=keyless(looked.snapshot))
     snapshot = with_wish(looked.snapshot, request)
     if request.save:
-        save(snapshot, request.save, progress)
+        targets.save(snapshot, request.save, progress)
     try:
         report = diagnose(snapshot)
     except Exception as bug:
         keep = request.save or "unslow-bug.json"
-        save(snapshot, keep, progress)
+        targets.save(snapshot, keep, progress)
         bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, the masked snapshot.")
         raise
     return DiagnosisResult(with_notes(with_fix_commands(report, snapshot), looked), looked._replace(snapshot=snapshot))
@@ -134,8 +125,8 @@ def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...]
 
     discretion, limits = Discretion.about(request.api_key, request.target), limits_of(request)._replace(only=only)
     with discretion.errors():
-        named = as_url(request.target or "")
-        url = check_url(named) if named else None
+        named = targets.as_url(request.target or "")
+        url = targets.check_url(named) if named else None
         host = urlsplit(url).hostname or "" if url else ""
         shown = discretion.progress(progress)
         if named and userinfo(named):
@@ -143,7 +134,7 @@ def look_and_measure(request: Looking, progress: Progress, only: tuple[str, ...]
         closing = ClosingSystem([host] if host else [])
         if watcher := current_observer():
             watcher.on_system(closing)
-        with _recording_system(closing, request, discretion, shown) as system, stoppable(closing):
+        with targets.recording(closing, request.record, shown, discretion.keys) as system, stoppable(closing):
             seen = look_at(Measuring(system, request, shown, limits, door=closing), url)
             system.ask(RECORDED_REQUEST, lambda: request_to_record(request, url, limits, seen.course))
         return seen._replace(snapshot=discretion.facts(seen.snapshot))
@@ -155,21 +146,6 @@ def replay_diagnosis(recording: RecordedSystem, progress: Progress) -> LookResul
 
     request, kept = recorded_request(recording.ask(RECORDED_REQUEST, dict))
     return look_at(Measuring(recording, request, progress, kept.limits, recorded=kept.course), kept.url)
-
-
-@contextmanager
-def _recording_system(
-    closing: ClosingSystem, request: Looking, discretion: Discretion, progress: Progress
-) -> Iterator[System]:
-    if not request.record:
-        yield closing
-        return
-    recorder = recorder_of(closing, request.record, discretion.keys)
-    try:
-        yield recorder
-    finally:
-        recorder.close()
-    progress.say(f"wrote the recording {request.record}")
 
 
 @contextmanager
@@ -200,7 +176,7 @@ def look_at(measuring: "Measuring", url: str | None) -> LookResult:
         return _look_afar(measuring, url)
     progress.step("inspecting the machine and running servers", 0.0)
     port = urlsplit(url).port if url else None
-    seen = collect(system, bandwidth=not request.passive, api_key=request.api_key or "", port=port)
+    seen = targets.collect(system, bandwidth=not request.passive, api_key=request.api_key or "", port=port)
     seen = msgspec.structs.replace(seen, wish=wish_of(request))
     if watcher := current_observer():
         watcher.looked_at(seen.machine)
@@ -216,7 +192,7 @@ def look_at(measuring: "Measuring", url: str | None) -> LookResult:
         if not subjects:
             subjects = (stack.enter_context(embedded_subject(system, request.model, progress)),)
             measuring.begin_again()
-        done = measuring.measure(seen, [with_machine(subject, seen.machine) for subject in subjects])
+        done = measuring.measure(seen, [targets.with_machine(subject, seen.machine) for subject in subjects])
         found = tuple(_with_earlier(system, seen, subject) for subject in done.subjects)
         if not request.passive and done.course.ended != "stopped":
             # The larger of two readings, before and after: what the memory can do, not what a neighbour left of it
@@ -224,7 +200,7 @@ def look_at(measuring: "Measuring", url: str | None) -> LookResult:
             if again.read_bytes_per_s.value_or(0) > before.read_bytes_per_s.value_or(0):
                 machine = msgspec.structs.replace(seen.machine, memory=overlaid(before, again))
                 seen = msgspec.structs.replace(seen, machine=machine)
-        return LookResult(with_subjects(seen, found), done.notes, done.course)
+        return LookResult(targets.with_subjects(seen, found), done.notes, done.course)
 
 
 def _check_processes(seen: Snapshot) -> None:
@@ -278,7 +254,7 @@ def embedded_subject(system: System, shape: str | None, progress: Progress) -> I
 def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
     if subject.runtime.embedded:
         return subject
-    (case,) = views_of(with_subjects(seen, (subject,)))
+    (case,) = views_of(targets.with_subjects(seen, (subject,)))
     try:
         from unslow.commands._bench_history import earlier_in_history
 
@@ -297,4 +273,4 @@ def _look_afar(measuring: "Measuring", url: str) -> LookResult:
     machine, wish = Machine(gpus=why), wish_of(request)
     seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=machine, wish=wish)
     done = measuring.measure(seen, subjects_at_url(system, url, request.api_key or ""))
-    return LookResult(with_subjects(seen, done.subjects), done.notes, done.course)
+    return LookResult(targets.with_subjects(seen, done.subjects), done.notes, done.course)

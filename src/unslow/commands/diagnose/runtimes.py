@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -45,15 +45,10 @@ _LAST_PORT = 65535
 _NOBODY = "check that a server such as llama-server or Ollama runs there and that this is its API address"
 
 
-class FoundRuntimes(NamedTuple):
-    """What runs, and how looking for it went."""
-
-    subjects: tuple[Subject, ...]
-    outcomes: tuple[ProbeOutcome, ...]
-
-
-def read_runtimes(system: System, api_key: str, port: int | None = None) -> FoundRuntimes:
-    """Everything that runs here, each runtime by its own processes; then what only listens.
+def read_runtimes(
+    system: System, api_key: str, port: int | None = None
+) -> tuple[tuple[Subject, ...], tuple[ProbeOutcome, ...]]:
+    """Everything that runs here, each runtime by its own processes, then what only listens; and how looking went.
 
     With a port, servers that say that they are at another one are left alone.
     """
@@ -78,7 +73,7 @@ def read_runtimes(system: System, api_key: str, port: int | None = None) -> Foun
     read = [_time_probe(system, looker.NAME, partial(add_subjects, looker), api_key)[1] for looker in lookers()]
     heard, outcome = _time_probe(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
     found = tuple(with_own_process(system, subject) for subject in join_seen_and_heard(subjects, heard))
-    return FoundRuntimes(found, (listed, *broken, *read, outcome))
+    return found, (listed, *broken, *read, outcome)
 
 
 def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> bool:
@@ -188,8 +183,8 @@ def _with_output(system: System, looker: Looker, subject: Subject, process: Proc
 
 def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
     """The subjects at a URL, by the first runtime that knows its server; LookError where none does."""
-    start, failures, answered = system.clock(), [], False
-    before = start
+    start = before = system.clock()
+    failures, answered = [], False
     for looker in lookers():
         try:
             subjects = looker.read_url(system, url, api_key)
@@ -234,10 +229,9 @@ def join_seen_and_heard(seen: Sequence[Subject], heard: Sequence[Subject]) -> tu
 
 
 def _is_same(seen: Subject, heard: Subject) -> bool:
-    boxed = isinstance(seen.runtime.process.container, Known) and isinstance(
-        seen.runtime.scheduling.busy_slots, Unknown
-    )
-    named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
+    runtime = seen.runtime
+    boxed = isinstance(runtime.process.container, Known) and isinstance(runtime.scheduling.busy_slots, Unknown)
+    named = runtime.name.value_or("a") == heard.runtime.name.value_or("b")
     files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
     return boxed and named and files[0] == files[1] != ""
 
@@ -266,10 +260,9 @@ def chosen_subjects(
     if not process.name:
         raise UserError(f"process {pid} does not exist or is not visible from here", hint)
     told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
+    why = "is not a runtime that unslow knows, or has no model loaded"
     if told:
         why = f"could not be read: {told[0].removeprefix(start)}"
-    else:
-        why = "is not a runtime that unslow knows, or has no model loaded"
     raise UserError(f"process {pid} ({process.name}) {why}", hint)
 
 

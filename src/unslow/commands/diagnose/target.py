@@ -3,7 +3,8 @@
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -131,15 +132,15 @@ def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | N
     machine, outcomes = read_machine(system)
     if bandwidth:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
-    found = read_runtimes(system, api_key, port)
-    machine = overlaid(machine, Machine(disks=read_model_disks(system, found.subjects)))
+    subjects, looked = read_runtimes(system, api_key, port)
+    machine = overlaid(machine, Machine(disks=read_model_disks(system, subjects)))
     return Snapshot(
         unslow_version=__version__,
         taken_at=taken_at,
         machine=machine,
-        subjects=tuple(with_machine(subject, machine) for subject in found.subjects),
+        subjects=tuple(with_machine(subject, machine) for subject in subjects),
         calibrations=calibrations_of_machine(read_calibrations(system), machine),
-        probes=(*outcomes, *found.outcomes),
+        probes=(*outcomes, *looked),
     )
 
 
@@ -159,31 +160,32 @@ def with_subjects(snapshot: Snapshot, subjects: tuple[Subject, ...]) -> Snapshot
 
 def write_snapshot(output: str, target: str | None, record: str | None, *, bandwidth: bool, progress: Progress) -> None:
     """Collect, live or from a stored target, and write the masked snapshot."""
-    if target is not None and not is_live(target):
+    if target is not None:
+        if is_live(target):
+            hint = "for one server: unslow diagnose URL --save FILE"
+            raise UserError("collect reads this machine or a recording", hint)
         save(read_stored(target), output, progress)
         return
-    if target is not None:
-        hint = "for one server: unslow diagnose URL --save FILE"
-        raise UserError("collect reads this machine or a recording", hint)
     progress.step("inspecting the machine", 0.3)
-    live: System = LiveSystem()
-    recorder = recorder_of(live, record) if record else None
-    try:
-        snapshot = collect(recorder or live, bandwidth=bandwidth)
-    finally:
-        if recorder:
-            recorder.close()
-    save(snapshot, output, progress)
-    if record:
-        progress.say(f"wrote the recording {record}")
+    with recording(LiveSystem(), record, progress) as system:
+        save(collect(system, bandwidth=bandwidth), output, progress)
 
 
-def recorder_of(system: System, folder: str, secrets: Sequence[str] = ()) -> Recorder:
-    """A door that records into a folder; UserError where that can't be written."""
+@contextmanager
+def recording(system: System, folder: str | None, progress: Progress, secrets: Sequence[str] = ()) -> Iterator[System]:
+    """The system, recorded into a folder where one is named; UserError where that can't be written."""
+    if not folder:
+        yield system
+        return
     try:
-        return Recorder(system, Path(folder), secrets)
+        recorder = Recorder(system, Path(folder), secrets)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", "name a writable folder") from error
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+    progress.say(f"wrote the recording {folder}")
 
 
 def save(snapshot: Snapshot, output: str, progress: Progress) -> None:

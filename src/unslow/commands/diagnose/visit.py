@@ -6,23 +6,14 @@ All servers share the time. The course of it is kept, so that a recording can go
 
 from collections.abc import Callable, Sequence
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
 
 from unslow.commands._formats import Looking
 from unslow.commands._output import Progress
-from unslow.commands.diagnose.permission import (
-    EVICT,
-    EVICTED,
-    HELD,
-    busy,
-    caution,
-    is_llama_server,
-    refusal,
-    slot_of,
-    target_of,
-)
+from unslow.commands.diagnose import permission
 from unslow.commands.diagnose.request import THOROUGH, USUAL, Course, Limits, Step
 from unslow.commands.diagnose.target import with_subjects
 from unslow.facts.run import Run
@@ -58,7 +49,7 @@ HURRIED_SHARE = 0.5
 """With less time than usual, the speed may take this share of it, so that what is suspected can be tried as well."""
 WATCH_S = 6.0
 NONE_SENT = " (--passive sends none)"  # Of what is sent: how to have it otherwise, for whoever gave the command
-ANYWAY = f" (--evict measures anyway: {EVICTED})"
+ANYWAY = f" (--evict measures anyway: {permission.EVICTED})"
 _MOMENTS, _MOMENT_S = 6, 0.5
 _MOST_ANSWERED = 5 * 512  # Tokens that the usual measurement asks for at most
 _MOST_LISTED = 2
@@ -115,9 +106,8 @@ class Measuring:
         course = self._recorded or self._course(visits)
         for visit in visits:
             if course.ended == "stopped":
-                visit.cut_short(
-                    "the measurement was stopped before a response was complete", "let the measurement finish"
-                )
+                why = "the measurement was stopped before a response was complete"
+                visit.cut_short(why, "let the measurement finish")
             elif course.ended == "late":
                 why = f"no response completed within {self._limits.seconds:.0f} s"
                 visit.cut_short(why, "allow more time with --thorough")
@@ -135,16 +125,12 @@ class Measuring:
             return None
         if self._door and self._door.is_stopped:
             return None
-        found = [
-            (number, visit.next(self._left() if visit.performed else max(self._left(), FIRST_S)))
-            for number, visit in enumerate(visits)
-        ]
-        known = [(number, choice) for number, choice in found if choice]
-
-        def urgency(one: tuple[int, Choice]) -> tuple[bool, bool, float]:
-            return one[1].measurement.name in FIRST, one[1].decides_suspicion, one[1].worth_per_s
-
-        return max(known, key=urgency, default=None)
+        found = []
+        for number, visit in enumerate(visits):
+            if choice := visit.next(self._left() if visit.performed else max(self._left(), FIRST_S)):
+                urgency = choice.measurement.name in FIRST, choice.decides_suspicion, choice.worth_per_s
+                found.append((urgency, (number, choice)))
+        return max(found, key=itemgetter(0))[1] if found else None
 
     def _perform(self, visits: Sequence["Visit"], number: int, choice: Choice) -> None:
         visit, name = visits[number], choice.measurement.name
@@ -203,7 +189,7 @@ class Visit:
         self.done: set[str] = set(MEASUREMENTS) - set(limits.only or trials())
         self.performed: list[str] = []
         self._system, self._seen, self._request, self._limits = system, seen, request, limits
-        self._refused = refusal(subject, passive=request.passive)
+        self._refused = permission.refusal(subject, passive=request.passive)
         self._report: SubjectReport | None = None
 
     @property
@@ -225,38 +211,32 @@ class Visit:
         """Say what will be sent, or why nothing is."""
         url = self.subject.runtime.process.url.value_or("the server")
         if self.may_send:
-            slot = slot_of(self._system, self.subject, self._target(), evict=self._request.evict)
+            slot = permission.slot_of(self._system, self.subject, self._target(), evict=self._request.evict)
             self._refused = slot if isinstance(slot, Unknown) else None
         if self._refused:
-            anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
+            anyway = ANYWAY if self._refused.how_to_get == permission.EVICT else ""
             progress.say(f"{url}: {self._refused.why}; observing only{anyway}")
             self._overlay(Run(decode_tokens_per_s=self._refused), ())  # what its log tells of the past stays
         elif not self.subject.runtime.embedded:
             progress.say(f"sending {self.announcement()}{NONE_SENT}")
-            if care := caution(self.subject.runtime):
+            if care := permission.caution(self.subject.runtime):
                 progress.say(f"{url}: {care}")
 
     def announcement(self) -> str:
         """How much is sent at most, and to whom."""
         case, url = self.case, self.subject.runtime.process.url.value_or("the server")
-        loads = [
-            m.load(case) for m in MEASUREMENTS.values() if m.sends and m.possible(case) and m.name not in self.done
-        ]
+        sending = (m for m in MEASUREMENTS.values() if m.sends and m.possible(case) and m.name not in self.done)
+        loads = [m.load(case) for m in sending]
         read, answered = sum(x.prompt_tokens for x in loads), sum(x.generated_tokens for x in loads) + _MOST_ANSWERED
-        seconds = self._limits.seconds
-        return (
-            f"prompts of up to {read:,.0f} tokens in all to {url}, for answers of up to {answered:,.0f}, "
-            f"within {seconds:.0f} s"
-        )
+        most = f"for answers of up to {answered:,.0f}, within {self._limits.seconds:.0f} s"
+        return f"prompts of up to {read:,.0f} tokens in all to {url}, {most}"
 
     def next(self, seconds_left: float) -> Choice | None:
         """What to measure of it now; nothing more of a server that broke off."""
         if self._has_failed():
             return None
-        patience = self._limits.patience
-        return next_measurement(
-            self.case, self.report(), self.done, seconds_left, may_send=self.may_send, patience=patience
-        )
+        done, patience = self.done, self._limits.patience
+        return next_measurement(self.case, self.report(), done, seconds_left, may_send=self.may_send, patience=patience)
 
     def missing(self) -> list[Choice]:
         """What would be worth measuring and was not, or was cut short."""
@@ -310,7 +290,7 @@ class Visit:
     def _plan(self, seconds: float) -> Plan | Unknown:
         """How to measure now; Unknown where others have come meanwhile, or hold all there is."""
         run, runtime = self.subject.run, self.subject.runtime
-        shown = is_llama_server(runtime) and not runtime.embedded
+        shown = permission.is_llama_server(runtime) and not runtime.embedded
         free = FreeSlots()
         if shown:
             server = self._target().server(self._system)
@@ -321,9 +301,9 @@ class Visit:
                 self._system.sleep(_MOMENT_S)  # others pause, and an answer that was cut short has an end
                 free = read_free_slots(server)
         if free.busy:
-            return busy(free.busy)
+            return permission.busy(free.busy)
         if shown and not free.unused and not self._request.evict:
-            return HELD
+            return permission.HELD
         return Plan(
             seconds_per_completion=self._limits.seconds_per_completion,
             slot=next(reversed(free.unused), None),
@@ -337,7 +317,7 @@ class Visit:
         )
 
     def _target(self) -> Target:
-        return target_of(self._system, self.subject, self._request.api_key)
+        return permission.target_of(self._system, self.subject, self._request.api_key)
 
     def _overlay(self, run: Run, fills: tuple[str, ...]) -> None:
         self.subject = msgspec.structs.replace(self.subject, run=merge_runs(self.subject.run, run, fills))

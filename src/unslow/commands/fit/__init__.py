@@ -148,10 +148,8 @@ class FitRequest(ShownRequest, frozen=True, kw_only=True):
             if kind not in known:
                 raise UserError(f"{kind!r} is not a KV cache type", f"{self.runtime} has {', '.join(known)}")
         if self.gpu_memory_utilization is not None and not 0 < self.gpu_memory_utilization <= 1:
-            raise UserError(
-                f"--gpu-memory-utilization must be a share above 0, up to 1 (got {self.gpu_memory_utilization:g})",
-                "vLLM's own default is 0.92 (before 0.20: 0.9)",
-            )
+            why = f"--gpu-memory-utilization must be a share above 0, up to 1 (got {self.gpu_memory_utilization:g})"
+            raise UserError(why, "vLLM's own default is 0.92 (before 0.20: 0.9)")
 
 
 def answer(request: FitRequest) -> "FitReport":

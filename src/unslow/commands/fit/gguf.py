@@ -69,15 +69,12 @@ def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, FoundMo
     hardware = find_memory(system, request.devices, request.ram_bytes)
     rooms = hardware.rooms
     if request.tensor_split and len(request.tensor_split) != len(rooms):
-        raise UserError(
-            f"--tensor-split must have one share per GPU (got {len(request.tensor_split)} for {len(rooms)})",
-            "such as 3,1",
-        )
+        why = f"--tensor-split must have one share per GPU (got {len(request.tensor_split)} for {len(rooms)})"
+        raise UserError(why, "such as 3,1")
     settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
     if why := refusal(Hyper(found.blueprint), settings):
-        raise UserError(
-            f"llama.cpp does not start with these settings: {why}", "see --kv-type, --flash-attention and --parallel"
-        )
+        hint = "see --kv-type, --flash-attention and --parallel"
+        raise UserError(f"llama.cpp does not start with these settings: {why}", hint)
     margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
     setup = Setup(found.blueprint, hardware, settings, margin).settle_attention()
     if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
@@ -139,9 +136,8 @@ def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str]
     for text in ",".join(patterns).split(",") if patterns else ():
         pattern, equals, device = text.rpartition("=")
         if not equals or device.upper() not in places:
-            raise UserError(
-                f"{text!r} is not a tensor override", f"write PATTERN=DEVICE, with one of {', '.join(places)}"
-            )
+            hint = f"write PATTERN=DEVICE, with one of {', '.join(places)}"
+            raise UserError(f"{text!r} is not a tensor override", hint)
         try:
             re.compile(pattern)
         except re.error as error:

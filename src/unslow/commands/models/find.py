@@ -13,17 +13,8 @@ import msgspec
 from unslow.catalog.models import find_model as find_known
 from unslow.catalog.quants import EstimatedMix, estimated_mix, quants, split_quant
 from unslow.catalog.weight_parts import Part, parts_of_shape, parts_of_tensors, plain_storage, total_bytes
+from unslow.commands.models import well_known
 from unslow.commands.models.stored import exists, expand_path, find_model, is_folder, obstacle
-from unslow.commands.models.well_known import (
-    NamedModel,
-    chosen_mix,
-    chosen_scheme,
-    find_well_known,
-    mix_named,
-    named_scheme,
-    projector_note,
-    same_shape_note,
-)
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, HfShape, Tensor
 from unslow.facts.stored_model import StoredModel
@@ -109,13 +100,13 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
     else:
         found = _on_this_machine(system, word)
     if not found:
-        meant = find_well_known(system, word)
-        model, (chosen, why) = meant.model, chosen_mix(meant, quant)
+        meant = well_known.find_well_known(system, word)
+        model, (chosen, why) = meant.model, well_known.chosen_mix(meant, quant)
         how = f"No file read; tensors from {model.source}, types as llama-quantize chooses them"
-        notes = (*same_shape_note(meant), *why, how, *projector_note(model))
+        notes = meant.notes(*why, how)
         made = FoundModel(model.name, made_up(model, chosen.name), chosen.name, CATALOGUE, model.parameters, notes)
         return _with_estimated_sizes(made._replace(stands_for=meant.stands_for), quant or meant.quant)
-    mix = mix_named(quant).name if quant else found.quant
+    mix = well_known.mix_named(quant).name if quant else found.quant
     if found.quant in (mix, (quant or "").upper()):
         return found
     estimate = estimated_mix(quant or "")
@@ -207,7 +198,7 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
         return _from_config(expand_path(word), config, quant, runtime)
     stored = find_model(system, word)
     if stored is None:
-        return _shape_from_catalogue(find_well_known(system, word), quant, runtime)
+        return _shape_from_catalogue(well_known.find_well_known(system, word), quant, runtime)
     if stored.format == "gguf":
         hint = "give a folder with safetensors, or the model name"
         raise UserError(f"{stored.name} is a GGUF file; this runtime's memory use for those is unknown", hint)
@@ -217,8 +208,8 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
 def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
     """A model whose weights are counted from the numbers of its config, in the type that it names."""
     shape = _shape_of(folder, config)
-    own = named_scheme(named_quant(config), runtime)
-    chosen = named_scheme(quant, runtime) if quant else own
+    own = well_known.named_scheme(named_quant(config), runtime)
+    chosen = well_known.named_scheme(quant, runtime) if quant else own
     return FoundShape(
         name=one_line(folder.rstrip("/").rpartition("/")[2]),
         architecture=str(config.get("model_type", "")),
@@ -266,10 +257,10 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
     )
 
 
-def _shape_from_catalogue(meant: NamedModel, asked: str | None, runtime: str = "vllm") -> FoundShape:
+def _shape_from_catalogue(meant: well_known.NamedModel, asked: str | None, runtime: str = "vllm") -> FoundShape:
     model = meant.model
-    chosen, why = chosen_scheme(meant, asked, runtime)
-    published = named_scheme(model.published or "BF16", runtime)
+    chosen, why = well_known.chosen_scheme(meant, asked, runtime)
+    published = well_known.named_scheme(model.published or "BF16", runtime)
     shape = shape_of_blueprint(made_up(model, "F16"))
     return FoundShape(
         name=model.name,
@@ -283,7 +274,7 @@ def _shape_from_catalogue(meant: NamedModel, asked: str | None, runtime: str = "
         dtype_bytes=chosen.plain_bytes,
         stands_for=meant.stands_for,
         checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
-        notes=(*same_shape_note(meant), *why, f"No file read; numbers from {model.source}", *projector_note(model)),
+        notes=meant.notes(*why, f"No file read; numbers from {model.source}"),
     )
 
 
@@ -292,7 +283,7 @@ def shape_by_name(word: str, quant: str) -> FoundShape | None:
     try:
         model = find_known(word)
         _, carried = split_quant(word.rsplit("/", 1)[-1])
-        return _shape_from_catalogue(NamedModel(model, carried), None if carried else quant or None)
+        return _shape_from_catalogue(well_known.NamedModel(model, carried), None if carried else quant or None)
     except UserError:
         return None
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 
 from unslow.catalog.models import find_model as find_known_model
@@ -43,9 +44,9 @@ def find_model(system: System, word: str) -> StoredModel | None:
     if not word or "\0" in word:
         raise UserError("the model name is empty", "give a file, a folder or a name listed by `unslow models`")
     found = _found_at(system, word) or matching(find_everywhere(system).models, word)
-    if not found and is_path(word):
-        raise missing_file(word)
     if not found:
+        if is_path(word):
+            raise missing_file(word)
         return None
     told = [with_header(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in RUNNABLE] or told
@@ -82,12 +83,20 @@ def _found_at(system: System, word: str) -> list[StoredModel]:
 def obstacle(system: System, path: str) -> str:
     """What is wrong with a path; empty for a folder, a file that may be a model, and where nothing is."""
     if is_folder(system, path):
-        return "is too large a folder to search for models" if _is_too_wide(system, path) else ""
+        real = path
+        with suppress(LookError):
+            real = system.read_link(path)
+        # All there is, or what the kernel makes up
+        is_wide = real in ("/", "/dev") or f"{real}/".startswith(("/proc/", "/sys/"))
+        return "is too large a folder to search for models" if is_wide else ""
     try:
         head = system.read_head(path, len(_POINTER))
     except LookError as error:
         if error.absence is Absence.NOT_FOUND:
-            return "is a broken link" if _is_named(system, path) else ""
+            folder, name = os.path.split(path)
+            with suppress(LookError):
+                return "is a broken link" if name and name in system.list_dir(folder or ".") else ""
+            return ""
         if error.absence is Absence.NOT_SUPPORTED:
             return "is a pipe or a device, not a file; `-` reads standard input"
         return error.why.removeprefix(f"{path}: ")
@@ -96,41 +105,22 @@ def obstacle(system: System, path: str) -> str:
     return "only its Git LFS pointer is here, not the model: `git lfs pull` fetches it" if head == _POINTER else ""
 
 
-def _is_named(system: System, path: str) -> bool:
-    folder, name = os.path.split(path)
-    try:
-        return bool(name) and name in system.list_dir(folder or ".")
-    except LookError:
-        return False
-
-
-def _is_too_wide(system: System, path: str) -> bool:
-    """Whether it is all there is, or what the kernel makes up."""
-    try:
-        real = system.read_link(path)
-    except LookError:
-        real = path
-    return real in ("/", "/dev") or any(real == kernel or real.startswith(f"{kernel}/") for kernel in ("/proc", "/sys"))
-
-
 def is_folder(system: System, path: str) -> bool:
     """Whether it can be listed."""
-    try:
+    with suppress(LookError):
         system.list_dir(path)
-    except LookError:
-        return False
-    return True
+        return True
+    return False
 
 
 def exists(system: System, path: str) -> bool:
     """Whether there is a folder or a file that can be read."""
     if is_folder(system, path):
         return True
-    try:
+    with suppress(LookError):
         system.read_head(path, 1)
-    except LookError:
-        return False
-    return True
+        return True
+    return False
 
 
 def expand_path(path: str) -> str:

@@ -31,6 +31,13 @@ class NamedModel(NamedTuple):
     quant: str  # As the name has it; empty where it has none
     stands_for: str = ""  # The name of another model of the same shape, where that one was named
 
+    def notes(self, *how: str) -> tuple[str, ...]:
+        """What a reader must know: the model that was computed, how, and what of it is not counted."""
+        same = f"{self.stands_for} has the same shape as {self.model.name}; calculated with that"
+        reads = self.model.projector
+        apart = f"its projector (mmproj), which reads {reads}, is not included; it needs additional memory"
+        return (*([same] if self.stands_for else []), *how, *([apart] if reads else []))
+
 
 class ModelChoice(NamedTuple):
     """A format: a scheme of quantisation, or None for numbers that are not packed."""
@@ -65,7 +72,7 @@ def chosen_mix(meant: NamedModel, asked: str | None) -> tuple[Mix, tuple[str, ..
     """The mix that is asked for, that the name carries, that the publisher ships, or the usual one; and a note."""
     if asked:
         mix = mix_named(asked)
-        return mix, overruled_quant_notes(meant, mix.name, _find_or_none(find_mix, meant.quant))
+        return mix, _overruled_quant_notes(meant, mix.name, _find_or_none(find_mix, meant.quant))
     if meant.quant:
         return mix_named(meant.quant), ()
     if shipped := _find_or_none(find_mix, meant.model.published):
@@ -91,9 +98,8 @@ def chosen_scheme(meant: NamedModel, asked: str | None, runtime: str = "vllm") -
     """What is asked for, what the name carries, or what the publisher ships; and a note."""
     if asked:
         chosen = named_scheme(asked, runtime)
-        return chosen, overruled_quant_notes(
-            meant, chosen.name, _find_or_none(lambda word: named_scheme(word, runtime), meant.quant)
-        )
+        carried = _find_or_none(lambda word: named_scheme(word, runtime), meant.quant)
+        return chosen, _overruled_quant_notes(meant, chosen.name, carried)
     if meant.quant:
         return named_scheme(meant.quant, runtime), ()
     chosen = named_scheme(meant.model.published or "BF16", runtime)
@@ -116,7 +122,7 @@ def named_scheme(word: str, runtime: str) -> ModelChoice:
     return ModelChoice(name, scheme)
 
 
-def overruled_quant_notes(meant: NamedModel, used: str, carried: "ModelChoice | Mix | None") -> tuple[str, ...]:
+def _overruled_quant_notes(meant: NamedModel, used: str, carried: "ModelChoice | Mix | None") -> tuple[str, ...]:
     """A note where the flag and the name tell of different quants."""
     if not meant.quant or (carried and used == carried.name):
         return ()
@@ -129,17 +135,3 @@ def _find_or_none(find: Callable[[str], T], word: str) -> T | None:
         return find(word) if word else None
     except UserError:
         return None
-
-
-def same_shape_note(meant: NamedModel) -> tuple[str, ...]:
-    """That another model of the same shape was computed."""
-    if not meant.stands_for:
-        return ()
-    return (f"{meant.stands_for} has the same shape as {meant.model.name}; calculated with that",)
-
-
-def projector_note(model: WellKnown) -> tuple[str, ...]:
-    """What of a model is not counted."""
-    if not model.projector:
-        return ()
-    return (f"its projector (mmproj), which reads {model.projector}, is not included; it needs additional memory",)

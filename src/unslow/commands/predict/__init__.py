@@ -165,17 +165,15 @@ class PredictRequest(ShownRequest, frozen=True, kw_only=True):
         """UserError where fields don't go together."""
         if self.csv is not None:
             if alone := [field.flag for field in fields_of(type(self)) if field.attribute in self.given - {*_TABLES}]:
-                raise UserError(
-                    f"{alone[0]} cannot be combined with --csv", "each row of the table sets its own values"
-                )
+                hint = "each row of the table sets its own values"
+                raise UserError(f"{alone[0]} cannot be combined with --csv", hint)
             return
         if "draft_tokens" in self.given and not self.draft:
             raise UserError("--draft-tokens needs a draft model", "name it: --draft qwen3-0.6b")
         known = CACHE_TYPES if self.is_llama_cpp else OTHER_CACHE_TYPES
         if self.kv_type not in known:
-            raise UserError(
-                f"--kv-type must be one of {', '.join(known)} (got {self.kv_type!r})", "choose another type"
-            )
+            why = f"--kv-type must be one of {', '.join(known)} (got {self.kv_type!r})"
+            raise UserError(why, "choose another type")
         if not self.is_llama_cpp and (given := [n for n in _LLAMA_CPP_ALONE if getattr(self, n) is not None]):
             flag = given[0].replace("_", "-")
             raise UserError(f"--{flag} is a setting of llama.cpp, not of {self.runtime}", "omit it")

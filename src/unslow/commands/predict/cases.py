@@ -95,6 +95,11 @@ class ExpectedSpeeds(NamedTuple):
     ceiling_tokens_per_s: float  # What bandwidth alone would allow
     gpu_layers: int | None  # How many layers find room on the GPUs; None for all
 
+    @property
+    def in_part(self) -> bool:
+        """Whether only a part of the model finds room on the GPUs."""
+        return self.gpu_layers is not None
+
 
 def case_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> Case | Unknown:
     """The case, or why it can't run."""
@@ -178,10 +183,8 @@ def _placement(
         lacking = max(0, sum(need.total for need in (*devices, host)) - setup.hardware.usable_bytes)
         where = "GPUs and host together are short of" if setup.hardware.rooms else "memory is short of"
         much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
-        return Unknown(
-            f"it does not fit: {where} {much}, and reading the rest from disk for every token is extremely slow",
-            "choose a smaller quant or model; `unslow fit` says which one fits",
-        )
+        why = f"it does not fit: {where} {much}, and reading the rest from disk for every token is extremely slow"
+        return Unknown(why, "choose a smaller quant or model; `unslow fit` says which one fits")
     settings = runs.settings
     if settings._replace(gpu_layers=-1, experts_on_cpu=0) != setup.settings._replace(gpu_layers=-1, experts_on_cpu=0):
         return runs

@@ -4,7 +4,7 @@ A report rarely holds what the exact prediction needs (tensors, placement, bandw
 3090" and "Llama 3 8B Q4_K_M", and the catalogue knows both.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -17,17 +17,12 @@ from unslow.think.judge.verdict import CONTRADICTION, TOO_FAST, lost_speed
 from unslow.think.report import ChecklistItem, Expectation, Range, SubjectReport
 from unslow.think.speed.question import rounded_rate
 
+if TYPE_CHECKING:
+    from unslow.commands.predict.cases import ExpectedSpeeds
+
 DECODE = "decode_tokens_per_s"
 CPU_UNTOLD = "part of the model is on the CPU, and the text does not give its memory bandwidth"
 _USUAL_QUANTS = {"Ollama": "Q4_K_M", "LM Studio": "Q4_K_M"}
-
-
-class Usual(NamedTuple):
-    """What is usual, the most that bandwidth allows, and whether only a part of the model finds room on the GPU."""
-
-    speed: Range
-    ceiling: float
-    in_part: bool
 
 
 def with_expectation(subject: SubjectReport, case: CaseView) -> SubjectReport:
@@ -39,27 +34,25 @@ def with_expectation(subject: SubjectReport, case: CaseView) -> SubjectReport:
         return subject
     known, usual = DECODE in subject.expected.achievable, _usual(case)
     if usual is None or (known and not usual.in_part):
-        return (
-            _without_prediction(subject)
-            if known and root_causes(subject.findings) == ["weights_spill_to_ram"]
-            else subject
-        )
-    most = usual.speed.mid if subject.findings else usual.speed.high
+        spills = known and root_causes(subject.findings) == ["weights_spill_to_ram"]
+        return _without_prediction(subject) if spills else subject
+    speed = usual.decode
+    most = speed.mid if subject.findings else speed.high
     if usual.in_part and subject.measured.get(DECODE, 0.0) > most:
         return _without_prediction(subject)
-    expected = Expectation(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
-    checklist, rate, speed = subject.checklist, subject.measured.get(DECODE), usual.speed
+    usual_range = Range(low=speed.low, mid=speed.mid, high=speed.high)
+    expected = Expectation(achievable={DECODE: usual_range}, because=AS_MUCH_AS_FITS if usual.in_part else "")
+    checklist, rate = subject.checklist, subject.measured.get(DECODE)
     if rate is not None:
         because = f"{rounded_rate(rate)} tok/s, {rounded_rate(speed.low)} to {rounded_rate(speed.high)} expected"
-        answered = ChecklistItem(
-            item=AS_FAST, state="ok" if reaches_achievable(rate, speed.low) else "bad", because=because
-        )
+        state: Literal["ok", "bad"] = "ok" if reaches_achievable(rate, speed.low) else "bad"
+        answered = ChecklistItem(item=AS_FAST, state=state, because=because)
         checklist = tuple(answered if item.item == AS_FAST else item for item in checklist)
     subject = msgspec.structs.replace(subject, expected=expected, checklist=checklist)
     return subject if known else _judge_by_expectation(subject, usual, was_faster=lost_speed(case))
 
 
-def _usual(case: CaseView) -> Usual | None:
+def _usual(case: CaseView) -> "ExpectedSpeeds | None":
     """Of one GPU: several are placed in ways that a text seldom tells, and of a CPU it leaves out what decides."""
     gpus = case.gpus.usable
     device = gpus[0].name.value_or("") if len(gpus) == 1 else ""
@@ -70,11 +63,7 @@ def _usual(case: CaseView) -> Usual | None:
     from unslow.commands.predict.cases import catalog_expectation
 
     found = catalog_expectation(case.model.name.value, quant, device)
-    if isinstance(found, Unknown):
-        return None
-    rate = found.decode
-    speed = Range(low=rate.low, mid=rate.mid, high=rate.high)
-    return Usual(speed, found.ceiling_tokens_per_s, in_part=found.gpu_layers is not None)
+    return None if isinstance(found, Unknown) else found
 
 
 def _without_prediction(subject: SubjectReport) -> SubjectReport:
@@ -84,14 +73,14 @@ def _without_prediction(subject: SubjectReport) -> SubjectReport:
     return msgspec.structs.replace(subject, expected=Expectation(because=CPU_UNTOLD), checklist=checklist)
 
 
-def _judge_by_expectation(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> SubjectReport:
+def _judge_by_expectation(subject: SubjectReport, usual: "ExpectedSpeeds", *, was_faster: bool) -> SubjectReport:
     """Normal where the speed is as expected and nothing speaks against it; slow where it is below."""
     rate = subject.measured.get(DECODE)
     if rate is None or subject.findings or subject.verdict != "cannot_tell":
         return subject
-    expected, fitting = usual.speed, f" {AS_MUCH_AS_FITS}" if usual.in_part else ""
+    expected, fitting = usual.decode, f" {AS_MUCH_AS_FITS}" if usual.in_part else ""
     now, between = rounded_rate(rate), f"{rounded_rate(expected.low)} to {rounded_rate(expected.high)}"
-    if rate > CONTRADICTION * usual.ceiling and not usual.in_part:
+    if rate > CONTRADICTION * usual.ceiling_tokens_per_s and not usual.in_part:
         too_fast = msgspec.structs.replace(subject.expected, because=TOO_FAST)
         return msgspec.structs.replace(subject, expected=too_fast)
     if not reaches_achievable(rate, expected.low):

@@ -115,9 +115,8 @@ def check_request(request: TuneRequest) -> None:
     """UserError where it names something that runs, or a file that it can't have."""
     check_writable("--output", request.output)
     if is_live(request.target):
-        raise UserError(
-            f"{request.target} is already running, and tune starts its own servers", "name its model instead"
-        )
+        why = f"{request.target} is already running, and tune starts its own servers"
+        raise UserError(why, "name its model instead")
     if request.model and not request.is_plan:
         raise UserError("--model is for a plan, and this is already a model", "omit it")
 

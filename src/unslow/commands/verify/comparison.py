@@ -19,7 +19,7 @@ from unslow.commands.diagnose.target import is_live
 from unslow.commands.plan.subjects import read_saved
 from unslow.commands.verify import VerifyRequest
 from unslow.commands.verify.rounds import Course, in_turns, measure_alone, one_after_the_other
-from unslow.commands.verify.server import MeasuredServer, check_room, extent_before
+from unslow.commands.verify.server import FEWEST_PLACES, Extent, MeasuredServer, check_room
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
@@ -140,7 +140,8 @@ def _compare_servers(
     request: VerifyRequest, planned: PlannedComparison | None, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
     both = request.before or "", request.after or ""
-    both = both_lines(planned, *both) if planned else both
+    if planned:
+        both = both_lines(planned, *both)
     course = Course(_work(request, planned.work if planned else Work()), request.seconds, not request.no_answers)
     places = _places(both, request, progress)
     parties = []
@@ -256,14 +257,15 @@ def _against(
     work = _work(request, before.work)
     if work != before.work:
         known = before.work
-        hint = f"omit --prompt, --kept and --answer: it was {known.prompt_tokens}, {known.kept_tokens} and "
-        raise UserError(f"{path} was measured with another request", f"{hint}{known.answer_tokens}")
+        sizes = f"{known.prompt_tokens}, {known.kept_tokens} and {known.answer_tokens}"
+        hint = f"omit --prompt, --kept and --answer: it was {sizes}"
+        raise UserError(f"{path} was measured with another request", hint)
     compares = not request.no_answers and bool(before.answers)
-    course = Course(work, request.seconds, compares, extent_before(before))
+    extent = Extent(before.compared_tokens, before.places or FEWEST_PLACES, len(before.answers))
+    course = Course(work, request.seconds, compares, extent if before.answers else None)
     party, place, end = _alone(request, course, progress)
-    return judge_verification(
-        before, discretion.facts(party.side(work)), _verify_context(request, planned, place, "apart", end)
-    )
+    after = discretion.facts(party.side(work))
+    return judge_verification(before, after, _verify_context(request, planned, place, "apart", end))
 
 
 def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[MeasuredServer, ServerPlace, _End]:

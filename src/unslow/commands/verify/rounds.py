@@ -7,17 +7,8 @@ from typing import NamedTuple
 
 from unslow.commands._output import Progress
 from unslow.commands.bench.bencher import Bencher
-from unslow.commands.verify.server import (
-    Extent,
-    MeasuredServer,
-    Prompt,
-    compare_answers,
-    extent_of,
-    measure_request,
-    prompt_of,
-    prompts_of_life,
-    warm_up,
-)
+from unslow.commands.verify import server
+from unslow.commands.verify.server import MeasuredServer
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.values import Known
@@ -41,7 +32,7 @@ class Course(NamedTuple):
     work: Work
     seconds: float
     answers: bool = True
-    extent: Extent | None = None  # How much of the answers is compared, where that was chosen before
+    extent: server.Extent | None = None  # How much of the answers is compared, where that was chosen before
 
     @property
     def for_speed_s(self) -> float:
@@ -106,21 +97,21 @@ def in_turns(parties: Sequence[MeasuredServer], course: Course, system: System, 
             raise UserError("both are the same server", "name two, or measure with --save, change it, then --against")
         for bencher, party in both:
             progress.step(f"warming up: {party.what}", 0.0)
-            if why := warm_up(bencher, party, course.work):
+            if why := server.warm_up(bencher, party, course.work):
                 return why
         clock.begin_rounds()
         number = 0
         while clock.has_time(number) and not is_enough(both[0][1].samples, both[1][1].samples):
             number += 1
             clock.say(f"round {number}")
-            prompt = prompt_of(both[0][0], course.work)
+            prompt = server.prompt_of(both[0][0], course.work)
             for bencher, party in both if number % 2 else reversed(both):
-                if why := measure_request(bencher, party, course.work, prompt, number):
+                if why := server.measure_request(bencher, party, course.work, prompt, number):
                     return why
         if course.answers:
-            extent = extent_of(both[0][1], course.for_answers_s)
+            extent = server.extent_of(both[0][1], course.for_answers_s)
             for bencher, party in both:
-                compare_answers(bencher, party, extent, twice=party is both[0][1])
+                server.compare_answers(bencher, party, extent, twice=party is both[0][1])
         return ""
 
 
@@ -134,23 +125,23 @@ def one_after_the_other(parties: Sequence[MeasuredServer], course: Course, syste
     number, extent = 0, course.extent
     while clock.has_time(number) and not is_enough(parties[0].samples, parties[1].samples):
         number += 1
-        prompts: list[Prompt] = []
+        prompts: list[server.Prompt] = []
         for party in parties if number % 2 else reversed(parties):
             clock.say(f"round {number}: {party.what}")
             with ExitStack() as life:
                 bencher = _next_life(life, party, progress)
                 if bencher is None:
                     return f"{party.what} did not restart in round {number}: {party.failed_starts[-1]}"
-                if why := warm_up(bencher, party, course.work):
+                if why := server.warm_up(bencher, party, course.work):
                     return why
-                load_s = bencher.subject.run.load_s.value_or(0.0)
-                for prompt in prompts_of_life(bencher, course.work, prompts, load_s):  # the same for both of a round
-                    if why := measure_request(bencher, party, course.work, prompt, number):
+                load_s = bencher.subject.run.load_s.value_or(0.0)  # both servers of a round get the same prompts
+                for prompt in server.prompts_of_life(bencher, course.work, prompts, load_s):
+                    if why := server.measure_request(bencher, party, course.work, prompt, number):
                         return why
                 if course.answers and number == 1:
-                    extent = extent or extent_of(party, course.for_answers_s)
+                    extent = extent or server.extent_of(party, course.for_answers_s)
                     with clock.pause():
-                        compare_answers(bencher, party, extent, twice=party is parties[0])
+                        server.compare_answers(bencher, party, extent, twice=party is parties[0])
     return ""
 
 
@@ -171,13 +162,13 @@ def measure_alone(party: MeasuredServer, course: Course, system: System, progres
     clock = Clock(system, course.for_speed_s, progress)
     with party.open_bencher(progress) as bencher:
         progress.step(f"warming up: {party.what}", 0.0)
-        why = warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
+        why = server.warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
         _note_host(party, system)
         telemetry = bencher.sampler.telemetry() if bencher.sampler else None
         party.conditions = conditions_of(telemetry, Run(), bencher.case.machine) if telemetry else {}
         if course.answers and not why:
-            extent = course.extent or extent_of(party, course.for_answers_s)
-            compare_answers(bencher, party, extent, twice=course.extent is None)
+            extent = course.extent or server.extent_of(party, course.for_answers_s)
+            server.compare_answers(bencher, party, extent, twice=course.extent is None)
         return why
 
 
@@ -189,7 +180,7 @@ def _rounds(bencher: Bencher, party: MeasuredServer, course: Course, clock: Cloc
             _note_host(party, bencher.system)
         number += 1
         clock.say(f"round {number}")
-        if why := measure_request(bencher, party, course.work, prompt_of(bencher, course.work), number):
+        if why := server.measure_request(bencher, party, course.work, server.prompt_of(bencher, course.work), number):
             return why
     return ""
 

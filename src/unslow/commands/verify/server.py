@@ -218,10 +218,8 @@ def prompts_of_life(bencher: Bencher, work: Work, prompts: list[Prompt], start_s
 
 def prompt_of(bencher: Bencher, work: Work) -> Prompt:
     """A prompt that no cache has seen; both servers of a round are asked the same."""
-    prompts = bencher.prompts
-    return Prompt(
-        prompts.prompt(work.kept_tokens) if work.kept_tokens else "", prompts.prompt(max(1, work.prompt_tokens))
-    )
+    kept = bencher.prompts.prompt(work.kept_tokens) if work.kept_tokens else ""
+    return Prompt(kept, bencher.prompts.prompt(max(1, work.prompt_tokens)))
 
 
 def measure_request(bencher: Bencher, party: MeasuredServer, work: Work, prompt: Prompt, number: int) -> str:
@@ -267,11 +265,6 @@ def extent_of(party: MeasuredServer, seconds: float) -> Extent:
 
 def _slowest(rates: Sequence[float | None]) -> float:
     return min((rate for rate in rates if rate), default=0.0)
-
-
-def extent_before(side: Side) -> Extent | None:
-    """The extent of what was kept; None where no answers were."""
-    return Extent(side.compared_tokens, side.places or FEWEST_PLACES, len(side.answers)) if side.answers else None
 
 
 def compare_answers(bencher: Bencher, party: MeasuredServer, extent: Extent, *, twice: bool) -> None:
