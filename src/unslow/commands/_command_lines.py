@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -18,19 +18,21 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import AtHand
 from unslow.look.command_writer.machine_knobs import Host, spell_machine
 from unslow.look.command_writer.starters import NO_UNIT, Unit, lines_for_system, read_unit
-from unslow.look.runtimes import Looker, looker_named, looker_of, names, writer_of
+from unslow.look.runtimes import looker_named, looker_of, names, writer_of
 from unslow.look.system import LookError, System
 from unslow.think.case.view import CaseView, views_of
 from unslow.think.judge.headline import REMOVE_SETTING
 from unslow.think.judge.summary import summary
 from unslow.think.report import Finding, Fix, Report, SubjectReport
 
+SHORTEST_CONTEXT = 4096
+MOST_WIRED = 0.85  # Of the memory that a Mac has: what is left runs the system
+_BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
+_ONE_FOR_ALL = "model_reloads_between_requests"
+"""The one cause that asks for a context that all share, not for a shorter one."""
 _HEAD_BYTES = 4
-
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
-
 _SYSTEMS = {"win32": "Windows", "darwin": "macOS"}
-
 _HERE = reported_fact(_SYSTEMS[sys.platform], "this machine") if sys.platform in _SYSTEMS else NOT_LOOKED
 
 
@@ -53,12 +55,8 @@ def commands_for(
     host = Host(case.system.family, case.system.gpu_makers, case.system.container, case.system.unit)
     of_machine = {change.knob: lines for change in changes if (lines := spell_machine(change, host))}
     of_runtime = [change for change in changes if change.knob not in of_machine]
-    gone = [
-        (change, f"{change.value} is not readable here")
-        for change in of_runtime
-        if change.knob is Knob.MODEL_FILE and system is not None and not _can_be_read(str(change.value), system)
-    ]
-    missing = [change for change, _ in gone]
+    files = [change for change in of_runtime if change.knob is Knob.MODEL_FILE]
+    missing = [file for file in files if system is not None and not _can_be_read(str(file.value), system)]
     there = [change for change in of_runtime if change not in missing]
     written = _of_runtime(there, case, AtHand(case.model, program=program, anew=anew), system)
     lines = [line for spelled in of_machine.values() for line in spelled]
@@ -66,7 +64,7 @@ def commands_for(
         written,
         short=tuple(lines_for_system(written.short, host.system)),
         lines=tuple(lines_for_system([*lines, *written.lines], host.system)),
-        left_out=(*gone, *written.left_out),
+        left_out=(*((file, f"{file.value} is not readable here") for file in missing), *written.left_out),
     )
 
 
@@ -76,11 +74,16 @@ def _of_runtime(changes: Sequence[Change], case: CaseView, at_hand: AtHand, syst
     looker = looker_of(case.runtime.name.value_or(""))
     if looker is None:
         raise UserError("the runtime of the plan is unknown", "name it, for example llama_cpp or ollama")
-    at_hand = at_hand._replace(
-        unit=_unit(case.runtime, system),
-        options=_options(looker, case.runtime, system, at_hand.program),
-        listed=frozenset(str(f.value) for f in (case.model.name, case.model.path) if isinstance(f, Known)),
-    )
+    # What the program itself says that it has: the very one that runs, or the one that the user names
+    options: Mapping[str, str] = {}
+    read_own, read_named = getattr(looker, "read_own_options", None), getattr(looker, "read_options", None)
+    if system is not None and read_own and read_named:
+        if isinstance(case.runtime.process.pid, Known):
+            options = read_own(system, case.runtime)
+        elif at_hand.program:
+            options = read_named(system, at_hand.program)
+    listed = frozenset(str(f.value) for f in (case.model.name, case.model.path) if isinstance(f, Known))
+    at_hand = at_hand._replace(unit=_unit(case.runtime, system), options=dict(options), listed=listed)
     writer = writer_of(looker)
     written = writer.commands_for(changes, case.runtime, at_hand)
     if not written.lines and [change.knob for change in changes] == [Knob.NATIVE_BUILD]:
@@ -120,15 +123,6 @@ def _unit(runtime: Runtime, system: System | None) -> Unit:
     return Unit(name) if name and not name.startswith("user@") else NO_UNIT
 
 
-def _options(looker: Looker, runtime: Runtime, system: System | None, program: str) -> dict[str, str]:
-    """What the program itself says that it has: the very one that runs, or the one that the user names."""
-    read_own, read_named = getattr(looker, "read_own_options", None), getattr(looker, "read_options", None)
-    if system is None or read_own is None or read_named is None:
-        return {}
-    runs = isinstance(runtime.process.pid, Known)
-    return dict(read_own(system, runtime) if runs else read_named(system, program) if program else {})
-
-
 def _can_be_read(path: str, system: System) -> bool:
     """Whether a path leads to a file or a folder; a name that is no path is for the runtime to know."""
     if not is_absolute_path(path):
@@ -137,17 +131,6 @@ def _can_be_read(path: str, system: System) -> bool:
         with suppress(LookError):
             return bool(read())
     return False
-
-
-SHORTEST_CONTEXT = 4096
-
-MOST_WIRED = 0.85  # Of the memory that a Mac has: what is left runs the system
-
-_BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
-
-_ONE_FOR_ALL = "model_reloads_between_requests"
-
-"""The one cause that asks for a context that all share, not for a shorter one."""
 
 
 def with_fix_commands(report: Report, snapshot: Snapshot) -> Report:

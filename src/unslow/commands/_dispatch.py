@@ -82,19 +82,6 @@ def command_parser(name: str) -> "CommandParser":
     return parser_of(name, module.__doc__ or "", module.run.__annotations__["request"])
 
 
-def with_command(words: list[str]) -> list[str]:
-    """The words with the command spelled out: `unslow` alone, flags alone or a target mean `diagnose`."""
-    known = list(commands())
-    if words and words[0] in known:
-        return words
-    first = next((w for w in words if not w.startswith("-")), None)
-    if words and words[0] == first and not _is_target(first):
-        near = difflib.get_close_matches(first, known, 1)
-        hint = f"did you mean `unslow {near[0]}`?" if near else "`unslow --help` lists the commands"
-        raise UserError(f"{first!r} is not a command, file, folder, process id or URL", hint)
-    return ["diagnose", *words]
-
-
 def _is_target(word: str) -> bool:
     host, _, port = word.rpartition(":")
     is_address = bool(host) and port.isdecimal()
@@ -132,8 +119,17 @@ def dispatch(words: list[str]) -> int:
 
 
 def parse_words(words: list[str]) -> tuple[Callable[[Any], int], Any]:
-    """What runs the command that the words name, and the request that they mean."""
-    name, *rest = with_command(words)
+    """What runs the command that the words name, and the request that they mean.
+
+    `unslow` alone, flags alone or a target mean `diagnose`.
+    """
+    name, *rest = words or ["diagnose"]
+    if name not in commands():
+        if not name.startswith("-") and not _is_target(name):
+            near = difflib.get_close_matches(name, list(commands()), 1)
+            hint = f"did you mean `unslow {near[0]}`?" if near else "`unslow --help` lists the commands"
+            raise UserError(f"{name!r} is not a command, file, folder, process id or URL", hint)
+        name, rest = "diagnose", words
     flags = vars(command_parser(name).parse_args(rest))
     run = importlib.import_module(f"unslow.commands.{name}").run
     return run, run.__annotations__["request"].from_flags(flags)

@@ -17,16 +17,27 @@ if TYPE_CHECKING:
     from unslow.page.view import View
     from unslow.show.console import ReportKind
 
-
 EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
-
 """The worst verdict first: one slow server among healthy ones is something found."""
-
 ANY_TARGET = Kind("a text", str, str | int | Path | Snapshot, Snapshot)
-
 FORMATS = ("html", "json", "markdown", "openmetrics", "terminal")  # Of a diagnosis
-
 SHORTEST_S, LONGEST_S = 5, 3600  # Of a diagnosis
+_RENDERERS = {
+    "html": ("unslow.page.html.document", "render_html"),
+    "json": ("unslow.show.console", "render_json"),
+    "markdown": ("unslow.show.markdown", "render"),
+    "openmetrics": ("unslow.fleet.openmetrics", "render_openmetrics"),
+    "terminal": ("unslow.show.diagnosis", "render"),
+}
+_KIND_HOMES = {
+    "CapacityReport": "unslow.fleet.capacity.report",
+    "ChoiceReport": "unslow.buy.show",
+    "CostReport": "unslow.buy.show",
+    "DevicesReport": "unslow.buy.show",
+    "FleetReport": "unslow.fleet.show",
+    "TiersReport": "unslow.buy.show",
+}
+"""Where reports are shown that no file of `unslow.show` shows."""
 
 
 def formats_text() -> str:
@@ -69,26 +80,6 @@ class Keeping(Looking, frozen=True, kw_only=True):
     record: Annotated[
         str | None, Option("also record all raw data, to replay the diagnosis anywhere", metavar="DIR", only="cli")
     ] = None
-
-
-_RENDERERS = {
-    "html": ("unslow.page.html.document", "render_html"),
-    "json": ("unslow.show.console", "render_json"),
-    "markdown": ("unslow.show.markdown", "render"),
-    "openmetrics": ("unslow.fleet.openmetrics", "render_openmetrics"),
-    "terminal": ("unslow.show.diagnosis", "render"),
-}
-
-_KIND_HOMES = {
-    "CapacityReport": "unslow.fleet.capacity.report",
-    "ChoiceReport": "unslow.buy.show",
-    "CostReport": "unslow.buy.show",
-    "DevicesReport": "unslow.buy.show",
-    "FleetReport": "unslow.fleet.show",
-    "TiersReport": "unslow.buy.show",
-}
-
-"""Where reports are shown that no file of `unslow.show` shows."""
 
 
 def check_format(form: str) -> None:

@@ -33,8 +33,7 @@ class CommandParser(argparse.ArgumentParser):
         found, rest = self.parse_known_args(args, namespace)
         if strange := next((word.partition("=")[0] for word in rest if word.startswith("-")), None):
             options = [word for action in self._actions for word in action.option_strings]
-            unknown = unknown_option(strange, options)
-            self.error(unknown.message)
+            self.error(unknown_option(strange, options).message)
         if rest:
             self.error(f"{rest[0]!r} is an extra argument")
         return found
@@ -45,14 +44,14 @@ def parser_of(name: str, description: str, request: type[Request]) -> CommandPar
     parser = CommandParser(f"unslow {name}", description.strip())
     places: dict[str, Any] = {"": parser}
     for field in fields_of(request):
-        option = field.option
+        option, text = field.option, field.option.text.replace("%", "%%")
         place = places[option.group] = places.get(option.group) or parser.add_argument_group(option.group)
         if option.apart:
             apart = f"apart {option.apart}"
             place = places[apart] = places.get(apart) or place.add_mutually_exclusive_group()
         if option.positional:
             number = "*" if field.several else None if field.default is NEEDED else "?"
-            place.add_argument(field.name, nargs=number, metavar=option.metavar, help=_help(field))
+            place.add_argument(field.name, nargs=number, metavar=option.metavar, help=text)
             continue
         if option.short:
             flag, value = option.short
@@ -61,7 +60,7 @@ def parser_of(name: str, description: str, request: type[Request]) -> CommandPar
         further = option.flags.split()
         flags = [*(one for one in further if not one.startswith("--")), field.flag]
         flags += [one for one in further if one.startswith("--")]
-        place.add_argument(*flags, dest=field.name, help=_help(field), **_action(field))
+        place.add_argument(*flags, dest=field.name, help=text, **_action(field))
         if option.off:
             place.add_argument(*option.off.split(), dest=field.name, action="store_false", help=argparse.SUPPRESS)
     return parser
@@ -78,7 +77,3 @@ def _action(field: Field) -> Mapping[str, Any]:
     if field.several:
         return {**found, "action": "append"}
     return {**found, "required": option.required or field.default is NEEDED}
-
-
-def _help(field: Field) -> str:
-    return field.option.text.replace("%", "%%")

@@ -192,19 +192,16 @@ class Field(NamedTuple):
         return tuple(self._one(one) for one in several)
 
     def _one(self, given: Any) -> Any:
+        hint = f"{self.flag}: {self.option.text}"
         try:
             value = self.kind.value(given)
         except ValueError:
-            raise UserError(f"{self.flag} must be {self.kind.form} (got {given!r})", self._hint) from None
+            raise UserError(f"{self.flag} must be {self.kind.form} (got {given!r})", hint) from None
         least, most = self.option.least, self.option.most
         if value is None or ((least is None or value >= least) and (most is None or value <= most)):
             return value
         within = f"between {_number(least)} and {_number(most)}" if most is not None else f"at least {_number(least)}"
-        raise UserError(f"{self.flag} must be {within} (got {given})", self._hint)
-
-    @property
-    def _hint(self) -> str:
-        return f"{self.flag}: {self.option.text}"
+        raise UserError(f"{self.flag} must be {within} (got {given})", hint)
 
 
 def _number(value: float | None) -> str:
@@ -305,8 +302,9 @@ def function_of(
     Its docstring is that of the request, or of `answer` where it has a name of its own, with a line for each option.
     """
     fields = [field for field in fields_of(request) if field.option.only != "cli" and field.name not in without]
-    fields.sort(key=lambda field: not _leads(field, first))
-    parameters = [_parameter(field, first) for field in fields]
+    leading = {f.name for f in fields if f.is_needed or f.option.positional or f.name == first}
+    fields.sort(key=lambda field: field.name not in leading)
+    parameters = [_parameter(field, by_place=field.name in leading) for field in fields]
     takes_progress = "progress" in inspect.signature(answer).parameters
     if takes_progress:
         parameters.append(Parameter("progress", Parameter.KEYWORD_ONLY, default=None, annotation=Progress | None))
@@ -329,21 +327,15 @@ def function_of(
     return function
 
 
-def _leads(field: Field, first: str) -> bool:
-    return field.is_needed or field.option.positional or field.name == first
-
-
-def _parameter(field: Field, first: str) -> Parameter:
-    by_place = Parameter.POSITIONAL_OR_KEYWORD if _leads(field, first) else Parameter.KEYWORD_ONLY
-    default = field.default
+def _parameter(field: Field, *, by_place: bool) -> Parameter:
+    default, takes = field.default, field.kind.takes
     if isinstance(default, tuple) and len(default) == 1:
         default = default[0]
-    if field.kind.takes is str and isinstance(default, int | float):  # it is written with its unit
+    if takes is str and isinstance(default, int | float):  # it is written with its unit
         default = None
-    takes = field.kind.takes
     if field.several:
         takes = str | Sequence[str] if takes is str else types.GenericAlias(Sequence, (takes,))
     annotation = takes if field.is_needed or (takes is bool and field.default is not None) else takes | None
-    return Parameter(
-        field.name, by_place, default=Parameter.empty if field.is_needed else default, annotation=annotation
-    )
+    default = Parameter.empty if field.is_needed else default
+    kind = Parameter.POSITIONAL_OR_KEYWORD if by_place else Parameter.KEYWORD_ONLY
+    return Parameter(field.name, kind, default=default, annotation=annotation)

@@ -28,7 +28,6 @@ examples:
 exit status: 0 nothing is slow, 1 something was found, 2 could not run, 3 cannot tell
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from unslow.commands._formats import EXIT
@@ -141,7 +140,8 @@ def run(request: FleetRequest) -> int:
         if getattr(request, name) and request.action != action:
             flag = f"--{name.replace('_', '-')}"
             raise UserError(f"{flag} is not for `unslow fleet {request.action}`", f"`unslow fleet {action}` takes it")
-    status = _ACTIONS[request.action](request)
+    act = {"diagnose": _diagnose, "capacity": _capacity}.get(request.action, _without_a_query)
+    status = act(request)
     return 0 if request.exit_zero else status
 
 
@@ -182,28 +182,24 @@ def _capacity(request: FleetRequest) -> int:
     return 0 if any(row.users_at_goal for row in report.rows) else 3
 
 
-def _queries(request: FleetRequest) -> int:
-    from unslow.fleet.actions import queries_text
+def _without_a_query(request: FleetRequest) -> int:
+    """The queries themselves, the dashboard, or the rules and their tests."""
+    if request.action == "queries":
+        from unslow.fleet.actions import queries_text
 
-    _write(queries_text(request), request)
-    return 0
+        text = queries_text(request)
+    elif request.action == "dashboard":
+        from unslow.fleet.dashboard import SERVED, dashboard_text
 
+        text = dashboard_text(request.pages or SERVED)
+    else:
+        from unslow.fleet.alerts import PAGES, rule_tests_text, rules_text
 
-def _rules(request: FleetRequest) -> int:
-    from unslow.fleet.alerts import PAGES, rule_tests_text, rules_text
-
-    if request.format != "terminal":
-        raise UserError("rules have one format: Prometheus YAML", "omit --json and --format")
-    pages = request.pages or PAGES
-    tests = request.tests and rule_tests_text(pages, long=request.tests == "day")
-    _write(tests or rules_text(pages), request)
-    return 0
-
-
-def _dashboard(request: FleetRequest) -> int:
-    from unslow.fleet.dashboard import SERVED, dashboard_text
-
-    _write(dashboard_text(request.pages or SERVED), request)
+        if request.format != "terminal":
+            raise UserError("rules have one format: Prometheus YAML", "omit --json and --format")
+        pages = request.pages or PAGES
+        text = rule_tests_text(pages, long=request.tests == "day") if request.tests else rules_text(pages)
+    _write(text, request)
     return 0
 
 
@@ -217,9 +213,6 @@ def _write(text: str, request: FleetRequest) -> None:
         write_whole((text.rstrip("\n") + "\n").encode(), request.output)
 
 
-_ACTIONS: dict[Action, Callable[[FleetRequest], int]] = {
-    "diagnose": _diagnose, "capacity": _capacity, "queries": _queries, "rules": _rules, "dashboard": _dashboard,
-}  # fmt: skip
 diagnose_fleet = function_of(
     FleetRequest, _judge_fleet, name="diagnose_fleet", first="prometheus", without=_OF_CAPACITY
 )

@@ -45,9 +45,15 @@ Step = Callable[[str, float], None]
 
 
 def calibrate(system: System, request: CalibrateRequest, progress: Progress) -> Calibration:
-    """Measure the embedded engine, or the server that the request names, and keep the result."""
-    if request.target:
-        calibration = calibrate_running(request, progress)
+    """Measure the embedded engine, or the server that the request names, and keep the result.
+
+    UserError where a server may not or can't be measured.
+    """
+    if request.target:  # as a diagnosis does, with the same manners
+        key = request.api_key or os.environ.get("UNSLOW_API_KEY")
+        wanted = Looking(target=request.target, evict=request.evict, api_key=key)
+        snapshot = look_and_measure(wanted, progress, only=(SPEED,)).snapshot
+        calibration = check_calibration(calibration_of(snapshot), anyway=request.anyway)
     else:
         calibration = calibrate_embedded(system, request, progress)
     progress.say(f"saved to {default_store().save(calibration)}")
@@ -170,14 +176,6 @@ def disturbance(rounds: Rounds, rates: Rates) -> str:
     return "; ".join(reasons)
 
 
-def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
-    """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
-    key = request.api_key or os.environ.get("UNSLOW_API_KEY")
-    wanted = Looking(target=request.target, evict=request.evict, api_key=key)
-    snapshot = look_and_measure(wanted, progress, only=(SPEED,)).snapshot
-    return check_calibration(calibration_of(snapshot), anyway=request.anyway)
-
-
 def check_calibration(calibration: Calibration, *, anyway: bool) -> Calibration:
     """The calibration; UserError where it would take a server that is slow for some reason as the normal one."""
     factor = calibration.scale.factor if calibration.scale else 1.0
@@ -200,8 +198,6 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     runtime, machine = case.runtime, case.machine
     buffers, placement = runtime.memory.buffers.value_or([]), runtime.placement
     on_gpu = any(buffer.on_gpu for buffer in buffers) or bool(placement.gpu_layers.value_or(0))
-    gpus = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    gpus = gpus or [device.description or device.name for device in placement.devices.value_or([])]
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
     expected = case.speed.predict()
     if isinstance(expected, Unknown):
@@ -214,7 +210,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         engine=runtime.name.value_or("llama.cpp"),
         engine_version=runtime.version.value_or("unknown"),
         backend="gpu" if on_gpu else "cpu",
-        device=", ".join(gpus) if on_gpu else "cpu",
+        device=_device(machine, runtime) if on_gpu else "cpu",
         threads=runtime.compute.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
@@ -226,6 +222,11 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
             measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
         ),
     )
+
+
+def _device(machine: Machine, runtime: Runtime) -> str:
+    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    return ", ".join(names or [one.description or one.name for one in runtime.placement.devices.value_or([])])
 
 
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:

@@ -103,7 +103,11 @@ class Measuring:
         if self._door:
             self._door.concluding = True
             self._door.close_in(inf)
-        course = self._recorded or self._course(visits)
+        course = self._recorded
+        if course is None:
+            seconds, stopped = self._clock() - self._since, self._door and self._door.is_stopped
+            late = not stopped and any(visit.missing() for visit in visits)
+            course = Course(tuple(self._steps), "stopped" if stopped else "late" if late else "enough", seconds)
         for visit in visits:
             if course.ended == "stopped":
                 why = "the measurement was stopped before a response was complete"
@@ -154,13 +158,6 @@ class Measuring:
         total = self._limits.seconds
         concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
         return total - concluding - (self._clock() - self._since)
-
-    def _course(self, visits: Sequence["Visit"]) -> Course:
-        seconds = self._clock() - self._since
-        if self._door and self._door.is_stopped:
-            return Course(tuple(self._steps), "stopped", seconds)
-        late = any(visit.missing() for visit in visits)
-        return Course(tuple(self._steps), "late" if late else "enough", seconds)
 
 
 def notes_on(course: Course, missing: Sequence[Choice]) -> tuple[str, ...]:

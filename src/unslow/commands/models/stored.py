@@ -150,28 +150,22 @@ def missing_file(word: str) -> UserError:
 def matching(models: Sequence[StoredModel], word: str) -> list[StoredModel]:
     """The models that a word may mean: those that fit it best, by name, file or repository."""
     wanted = word.casefold()
-    for names_of in (lambda m: {m.name.casefold()}, _name, _file, _repository):
-        found = [m for m in models if wanted in names_of(m)]
+    for names in zip(*map(_names_of, models), strict=True):
+        found = [model for model, known in zip(models, names, strict=True) if wanted in known]
         if found:
             return [m for m in found if not m.superseded] or found
     return []
 
 
-def _name(model: StoredModel) -> set[str]:
+def _names_of(model: StoredModel) -> tuple[set[str], ...]:
+    """What a model may be called, the closest first: its name, its tag's default, its file, its repository."""
     name = model.name.casefold()
-    return {name, name.removesuffix(":latest")}
-
-
-def _file(model: StoredModel) -> set[str]:
-    names = {os.path.basename(model.path), *(os.path.basename(f.path) for f in model.files[:1])}  # noqa: PTH119
-    lower = {name.casefold() for name in names}
-    return lower | {name.removesuffix(".gguf").removesuffix(".safetensors") for name in lower}
-
-
-def _repository(model: StoredModel) -> set[str]:
-    name = model.name.casefold()
+    paths = (model.path, *(file.path for file in model.files[:1]))
+    files = {os.path.basename(path).casefold() for path in paths}  # noqa: PTH119
+    stems = {file.removesuffix(".gguf").removesuffix(".safetensors") for file in files}
     whole = name.rpartition(":")[0] or name
-    return {whole, name.rpartition("/")[2], whole.rpartition("/")[2]}
+    repository = {whole, name.rpartition("/")[2], whole.rpartition("/")[2]}
+    return {name}, {name.removesuffix(":latest")}, files | stems, repository
 
 
 def _contents(model: StoredModel) -> tuple[str, ...]:

@@ -79,7 +79,12 @@ def make_plan(system: System, request: PlanRequest, progress: Progress | None = 
         subject = find_subject(system, request.model, said)
         request = _of_runtime(request, subject.case)
         _check_flags(request)
-        case = _as_told(request, subject.case)
+        case = subject.case
+        if request.ram_bandwidth is not None:  # in place of what was measured of the host's memory
+            told = reported_fact(request.ram_bandwidth, "--ram-bandwidth")
+            memory = case.machine.memory
+            memory = msgspec.structs.replace(memory, read_bytes_per_s=told, read_one_core_bytes_per_s=NOT_LOOKED)
+            case = case.replace(machine=msgspec.structs.replace(case.machine, memory=memory))
         said.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
         report = _planned_for(system, request, case, live=subject.live)
         url = case.runtime.process.url.value_or("") if subject.live else ""
@@ -92,9 +97,8 @@ def make_plan(system: System, request: PlanRequest, progress: Progress | None = 
     # A model by the word that the user wrote: a folder that is here, or a name
     word = request.model or ""
     path = expand_path(word)
-    named_model = Model(
-        name=reported_fact(word, "given"), path=reported_fact(path, "given") if exists(system, path) else NOT_LOOKED
-    )
+    folder = reported_fact(path, "given") if exists(system, path) else NOT_LOOKED
+    named_model = Model(name=reported_fact(word, "given"), path=folder)
     return with_commands(report, Speller(Runtime(), named_model, fresh=True, name=request.runtime))
 
 
@@ -121,18 +125,6 @@ def _check_flags(request: PlanRequest) -> None:
     flag = next((name for name, value in given.items() if value is not None), None)
     if flag and request.runtime not in _ON_LLAMA_CPP:
         raise UserError(f"{request.runtime} is planned for GPUs only, so {flag} does not apply", "omit it")
-
-
-def _as_told(request: PlanRequest, case: CaseView) -> CaseView:
-    """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
-    if request.ram_bandwidth is None:
-        return case
-    memory = msgspec.structs.replace(
-        case.machine.memory,
-        read_bytes_per_s=reported_fact(request.ram_bandwidth, "--ram-bandwidth"),
-        read_one_core_bytes_per_s=NOT_LOOKED,
-    )
-    return case.replace(machine=msgspec.structs.replace(case.machine, memory=memory))
 
 
 def _planned_for(system: System, request: PlanRequest, case: CaseView, *, live: bool) -> PlanReport:
@@ -205,20 +197,16 @@ def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
     options = tuple(_with_lines(option, speller) for option in report.options)
     current = report.current
     if current and not current.commands:
-        current = msgspec.structs.replace(current, commands=tuple(_current_lines(current, speller)))
+        # The line that started what runs; where nothing does, the one that leaves all but the context to the runtime
+        lines: Sequence[str] = ()
+        if command := speller.runtime.process.command.value_or([]):
+            lines = (shlex.join(command),)  # keys are hidden in facts
+        elif speller.fresh:
+            plain = tuple(change for change in current.settings if change.knob in _PLAIN)
+            commands = speller.commands(msgspec.structs.replace(current, settings=plain, changes=plain))
+            lines = commands.lines if commands else ()
+        current = msgspec.structs.replace(current, commands=tuple(lines))
     return msgspec.structs.replace(report, options=options, current=current)
-
-
-def _current_lines(current: OptionShown, speller: Speller) -> Sequence[str]:
-    """The line that started what runs; where nothing does, the one that leaves all but the context to the runtime."""
-    command = speller.runtime.process.command.value_or([])
-    if command:
-        return (shlex.join(command),)  # keys are hidden in facts
-    if not speller.fresh:
-        return ()
-    plain = tuple(change for change in current.settings if change.knob in _PLAIN)
-    commands = speller.commands(msgspec.structs.replace(current, settings=plain, changes=plain))
-    return commands.lines if commands else ()
 
 
 def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:

@@ -211,8 +211,8 @@ def run(request: PredictRequest) -> int:
             hint = "pip install numpy"
             raise UserError(f"tables need {error.name}, which is not installed", hint) from error
         with ProgressBar() as progress:
-            done = predict_table(request.csv, request.out or "-", progress, force=request.force)
-        return 0 if done.predicted or not done.rows else 3
+            rows, predicted = predict_table(request.csv, request.out or "-", progress, force=request.force)
+        return 0 if predicted or not rows else 3
     if request.out is not None or request.force:
         raise UserError("--out and --force work only with --csv", "add --csv IN, or redirect standard output")
     report = answer(request)

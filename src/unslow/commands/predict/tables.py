@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import islice, product
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple, TextIO
+from typing import IO, TextIO
 
 from unslow.commands._output import Progress
 from unslow.facts.errors import UserError
@@ -30,20 +30,13 @@ _DECIMAL_COMMA = re.compile(r';"?\d+,\d+"?(?:;|\r?\n|$)')
 Row = list[str]
 
 
-class Done(NamedTuple):
-    """How many rows there were, and how many of them were predicted."""
+def predict_table(source: str, target: str, progress: Progress, *, force: bool = False) -> tuple[int, int]:
+    """Repeat a table with predictions: how many rows there were, and how many of them were predicted.
 
-    rows: int
-    predicted: int
-
-
-def predict_table(source: str, target: str, progress: Progress, *, force: bool = False) -> Done:
-    """Repeat a table with predictions; UserError where it can't be read or written, or is none.
-
-    Where it can't be finished, an old file of that name stays as it was.
+    UserError where it can't be read or written, or is none; then an old file of that name stays as it was.
     """
     with open_input(source) as table:
-        lines = _checked_rows(csv.reader(table.lines(), delimiter=table.delimiter), table)
+        lines = table.rows()
         header = next((row for row in lines if any(cell.strip() for cell in row)), None)
         if header is None:
             hint = "the first line must name the columns: model, hardware, test, ..."
@@ -53,17 +46,17 @@ def predict_table(source: str, target: str, progress: Progress, *, force: bool =
             writer = csv.writer(file, delimiter=table.delimiter, lineterminator=table.line_end)
             file.write(table.mark)
             writer.writerow(layout.header)
-            done = Done(0, 0)
+            count = predicted = 0
             while piece := list(islice(lines, PIECE)):
                 rows = [row for row in piece if row]  # a line with nothing in it is no row
                 found = predict_cells(layout.names, *layout.read(rows))
                 speeds = (layout.numbers(column.tolist()) for column in (found.mid, found.low, found.high))
                 added = zip(*speeds, found.basis, found.reasons, strict=True)
                 writer.writerows(layout.extended_row(row, cells) for row, cells in zip(rows, added, strict=True))
-                done = Done(done.rows + len(rows), done.predicted + found.reasons.count(""))
+                count, predicted = count + len(rows), predicted + found.reasons.count("")
                 progress.step("predicting", table.share_read())
-    progress.step(f"{done.predicted:,} of {done.rows:,} rows predicted", 1.0)
-    return done
+    progress.step(f"{predicted:,} of {count:,} rows predicted", 1.0)
+    return count, predicted
 
 
 class Layout:
@@ -123,8 +116,8 @@ class Input:
     """A table that is read line by line; cells that are not UTF-8 come out as they went in."""
 
     def __init__(self, file: IO[bytes], name: str, size: int) -> None:
-        self.name, self.line = name, 0
-        self._file, self._size, self._read = file, size, 0
+        self.name = name
+        self._file, self._size, self._line, self._read = file, size, 0, 0
         self._text: io.TextIOWrapper | None = None
         head = file.peek(_HEAD) if isinstance(file, io.BufferedReader) else b""
         self.encoding = next((code for mark, code in _WIDE if head.startswith(mark)), "utf-8")
@@ -138,14 +131,22 @@ class Input:
         self.line_end = "\r\n" if first.endswith("\r") else "\n"
         self.decimal = "," if self.delimiter == ";" and _DECIMAL_COMMA.search(text) else "."
 
-    def lines(self) -> Iterator[str]:
+    def rows(self) -> Iterator[Row]:
+        """The rows; UserError where the text is not a table."""
+        try:
+            yield from csv.reader(self._lines(), delimiter=self.delimiter)
+        except (csv.Error, UnicodeError, OSError) as error:
+            hint = "check that it is a text table; an unclosed quotation mark looks like this"
+            raise UserError(f"{self.name}, about line {self._line:,}: {error}", hint) from error
+
+    def _lines(self) -> Iterator[str]:
         """The lines, without the mark that some programs put before the first."""
         errors = "surrogateescape" if self.encoding == "utf-8" else "replace"
         self._text = io.TextIOWrapper(self._file, self.encoding, errors, newline="")
         for line in self._text:
-            self.line += 1
+            self._line += 1
             self._read += len(line)
-            yield line.lstrip(_MARK) if self.line == 1 else line
+            yield line.lstrip(_MARK) if self._line == 1 else line
 
     def close(self) -> None:
         """Let go of the file, which whoever opened it closes."""
@@ -156,15 +157,6 @@ class Input:
         """How much of the file was read, about; half where its size is not known."""
         width = 1 if self.encoding == "utf-8" else 2
         return min(0.99, width * self._read / self._size) if self._size else 0.5
-
-
-def _checked_rows(reader: Iterator[Row], table: Input) -> Iterator[Row]:
-    """The rows; UserError where the text is no table."""
-    try:
-        yield from reader
-    except (csv.Error, UnicodeError, OSError) as error:
-        hint = "check that it is a text table; an unclosed quotation mark looks like this"
-        raise UserError(f"{table.name}, about line {table.line:,}: {error}", hint) from error
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -73,7 +74,7 @@ def read_text_source(word: str) -> Iterator[TextSource]:
     if word == "-":
         if sys.stdin is None:
             raise UserError("no standard input", _HINT)
-        yield TextSource(_chunks(sys.stdin.buffer), "paste", 0)
+        yield TextSource(iter(partial(sys.stdin.buffer.read, CHUNK_BYTES), b""), "paste", 0)
         return
     try:
         with open(word, "rb") as file:
@@ -81,16 +82,12 @@ def read_text_source(word: str) -> Iterator[TextSource]:
             size = kind.st_size if stat.S_ISREG(kind.st_mode) else 0
             # What a file is called in sources of facts: printable, whatever bytes its name is made of
             name = os.path.basename(word) or word  # noqa: PTH119 (a name, no file)
-            yield TextSource(_chunks(file), "".join(c if c.isprintable() else "?" for c in name), size)
+            name = "".join(c if c.isprintable() else "?" for c in name)
+            yield TextSource(iter(partial(file.read, CHUNK_BYTES), b""), name, size)
     except IsADirectoryError as error:
         raise UserError(f"{word} is a folder", "`unslow diagnose FOLDER` reads a recorded machine") from error
     except OSError as error:
         raise UserError(f"{word}: {error.strerror or error}", _HINT) from error
-
-
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK_BYTES):
-        yield chunk
 
 
 def triage(chunks: Iterable[bytes], source: str, progress: BytesRead | None = None) -> TriageResult:
