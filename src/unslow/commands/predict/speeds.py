@@ -15,7 +15,7 @@ from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, MetadataValue
 from unslow.facts.runtime import Compute, Runtime
-from unslow.facts.values import GB, Unknown, reported_fact
+from unslow.facts.values import GB, NOT_LOOKED, Unknown, reported_fact
 from unslow.look.stored import read_calibrations
 from unslow.look.system import System
 from unslow.think.hardware import Hardware
@@ -56,7 +56,7 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     if isinstance(case, Unknown):
         return _no_prediction(found, case)
     request = case.request
-    match = find_match(system, hardware, case, request)
+    match = _find_match(system, hardware, case)
     usable = match.usable if match else None
     measured = measured_case(found.blueprint, usable, request) if usable else None
     speeds = _as_measured(speeds_of(case, request), measured, request)
@@ -72,18 +72,15 @@ def answer(system: System, request: PredictRequest) -> PredictionReport:
     return PredictionReport(
         unslow_version=__version__,
         model=_model(found),
-        place=_place(hardware, case, request),
+        place=_place(hardware, case),
         settings=settings,
         placement=_placement(case) if case.asked.backend != "cpu" else None,
         decode=_speed(speeds.decode, request),
         prefill=prompt,
-        speculative=speculative_speed(case, draft, hardware, request) if draft else None,
-        explain=memory_wall_of(found, case, hardware, request, usable) if request.explain else None,
+        speculative=_speculative_speed(case, draft, hardware) if draft else None,
+        explain=_memory_wall_of(found, case, hardware, usable) if request.explain else None,
         basis=report.BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
-        notes=(
-            *dict.fromkeys(notes_on(found, hardware, case, request)),
-            *notes_on_calibration(match, measured, request),
-        ),
+        notes=tuple(dict.fromkeys((*_notes(found, hardware, case), *_calibration_notes(match, measured, request)))),
     )
 
 
@@ -92,10 +89,8 @@ def _find_model(system: System, request: PredictRequest) -> FoundModel:
     if request.is_llama_cpp:
         return find_gguf_model(system, request.model, request.quant)
     shape = find_shape(system, request.model, request.quant, request.runtime)
-    numbers: dict[str, MetadataValue] = {
-        "hf.block_count": shape.shape.layers,
-        "hf.context_length": shape.shape.positions,
-    }
+    layers, trained = shape.shape.layers, shape.shape.positions
+    numbers: dict[str, MetadataValue] = {"hf.block_count": layers, "hf.context_length": trained}
     plan = Blueprint(architecture="hf", metadata=numbers, tensors=[])
     found = FoundModel(shape.name, plan, shape.quant, shape.source, shape.parameters, shape.notes, shape=shape)
     return found._replace(stands_for=shape.stands_for)
@@ -107,16 +102,16 @@ def _no_prediction(found: FoundModel, why: Unknown) -> PredictionReport:
     )
 
 
-def find_match(system: System, hardware: Hardware, case: Case, request: PredictRequest) -> Match | None:
+def _find_match(system: System, hardware: Hardware, case: Case) -> Match | None:
     """The calibration of this machine's processors, with a reason if it is stale.
 
     None where no calibration could say it better: unless they do all the work, for one conversation.
     """
+    request = case.request
     if hardware.machine is None or case.asked.backend != "cpu" or request.batch > 1 or not request.is_llama_cpp:
         return None
-    runtime = (
-        Runtime(compute=Compute(threads=reported_fact(request.threads, "--threads"))) if request.threads else Runtime()
-    )
+    threads = reported_fact(request.threads, "--threads") if request.threads else NOT_LOOKED
+    runtime = Runtime(compute=Compute(threads=threads))
     return match_calibration(read_calibrations(system), hardware.machine, runtime, system.now())
 
 
@@ -128,10 +123,8 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: PredictReq
         return None
     prefill = calibrated_prefill(demand_of(plan, 1, kinds), calibration, request.prompt) if not request.depth else None
     threads = f" with {calibration.threads} thread{'' if calibration.threads == 1 else 's'}"
-    basis = (
-        f"calibrated: {calibration.engine} {calibration.engine_version}{threads if calibration.threads else ''} "
-        f"on this machine, {calibration.taken_at[:10]}"
-    )
+    engine = f"{calibration.engine} {calibration.engine_version}{threads if calibration.threads else ''}"
+    basis = f"calibrated: {engine} on this machine, {calibration.taken_at[:10]}"
     return MeasuredSpeeds(decode, prefill, basis)
 
 
@@ -155,14 +148,14 @@ def _model(found: FoundModel) -> report.ModelShown:
     )  # fmt: skip
 
 
-def _place(hardware: Hardware, case: Case, request: PredictRequest) -> report.PlaceShown:
+def _place(hardware: Hardware, case: Case) -> report.PlaceShown:
     host = case.question.host
     return report.PlaceShown(
         device=hardware.device.name,
         gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
         bytes_per_s=float(case.question.chip.bytes_per_s),
         backend=case.asked.backend,
-        runtime=request.runtime,
+        runtime=case.request.runtime,
         host_bytes_per_s=float(host.chip.bytes_per_s) if host else None,
     )
 
@@ -188,10 +181,9 @@ def _speed(decode: Outcome, request: PredictRequest) -> report.SpeedShown:
     )
 
 
-def speculative_speed(
-    case: Case, draft: FoundModel, hardware: Hardware, request: PredictRequest
-) -> report.SpeculativeShown | None:
+def _speculative_speed(case: Case, draft: FoundModel, hardware: Hardware) -> report.SpeculativeShown | None:
     """What drafting gives; None where the draft model can't be predicted there."""
+    request = case.request
     small = case_of(draft, hardware._replace(rooms=()), request)
     if isinstance(small, Unknown):
         return None
@@ -216,12 +208,12 @@ def speculative_speed(
     )
 
 
-def memory_wall_of(
-    found: FoundModel, case: Case, hardware: Hardware, request: PredictRequest, calibration: Calibration | None = None
+def _memory_wall_of(
+    found: FoundModel, case: Case, hardware: Hardware, calibration: Calibration | None
 ) -> report.ExplainShown:
     """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
-    known = _calibrated_rate(found.blueprint, calibration, request)
+    known = _calibrated_rate(found.blueprint, calibration, case.request)
     factor = known / curve[1] if known else 1.0
     # The usual mixes from the largest to the smallest, and the model's own
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
@@ -229,10 +221,10 @@ def memory_wall_of(
     for name in names if found.quant in names else [*names, found.quant]:
         with suppress(UserError):  # a mix that these tensors can't have
             plan = found.blueprint if name == found.quant else as_quant(found.blueprint, name)
-            shown.append(_quant(name, plan, hardware, request, calibration))
+            shown.append(_quant(name, plan, hardware, case.request, calibration))
     # Those that differ in size: of a model whose experts stay as they are, most quants are the same
     quants, last = list[report.QuantShown](), math.inf
-    for quant in sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes):
+    for quant in sorted(filter(None, shown), key=lambda q: -q.weights_bytes):
         if quant.name == found.quant or quant.weights_bytes < last * (1 - _SAME):
             last = quant.weights_bytes
             quants.append(quant)
@@ -263,23 +255,22 @@ def _quant(
     other = case_of(FoundModel(name, plan, name, "", 0), hardware, request)
     if isinstance(other, Unknown):
         return None
-    weights = plan.weights_bytes
     elements = sum(math.prod(t.shape) for t in plan.tensors)
-    placement = other.placement
+    rate = _calibrated_rate(plan, calibration, request) or decode_outcome(other.question, other.group).rate.mid
     return report.QuantShown(
         name=name,
-        weights_bytes=weights,
-        bits_per_weight=8 * weights / max(1, elements),
+        weights_bytes=plan.weights_bytes,
+        bits_per_weight=8 * plan.weights_bytes / max(1, elements),
         fits=None if other.setup is None else other.setup.left() >= 0,
-        gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
-        experts_on_cpu=placement.experts_on_cpu,
-        tokens_per_s=_calibrated_rate(plan, calibration, request)
-        or decode_outcome(other.question, other.group).rate.mid,
+        gpu_layers=other.asked.gpu_layers,
+        experts_on_cpu=other.placement.experts_on_cpu,
+        tokens_per_s=rate,
     )
 
 
-def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: PredictRequest) -> Iterator[str]:
+def _notes(found: FoundModel, hardware: Hardware, case: Case) -> Iterator[str]:
     """What was assumed, what makes the interval wide, and what was asked for in vain."""
+    request = case.request
     yield from (*found.notes, *hardware.notes)
     yield from (f"{why}: the interval is wider" for why in case.trust.reasons)
     if case.question.host and case.question.totals and hardware.host_is_assumed:
@@ -312,9 +303,7 @@ def notes_on(found: FoundModel, hardware: Hardware, case: Case, request: Predict
         yield "--cpu-moe has no effect: the model has no experts"
 
 
-def notes_on_calibration(
-    match: Match | None, measured: MeasuredSpeeds | None, request: PredictRequest
-) -> Iterator[str]:
+def _calibration_notes(match: Match | None, measured: MeasuredSpeeds | None, request: PredictRequest) -> Iterator[str]:
     """Why it is not used, how far it goes, or that there could be one."""
     if match and match.calibration is None:
         yield "CPUs vary; `unslow calibrate` takes a minute and makes the prediction several times sharper"
