@@ -79,10 +79,8 @@ def compare_with(bench: Bench, word: str, history: History | None = None) -> Ben
     except UserError:
         if not _is_file(word):
             raise
-        settings = bench.settings.items()
-        before = max(
-            read_benches(word), key=lambda other: (other.model == bench.model, len(settings & other.settings.items()))
-        )
+        like = bench.settings.items()
+        before = max(read_benches(word), key=lambda b: (b.model == bench.model, len(like & b.settings.items())))
     return compared_to(bench, with_figures(before), history)
 
 
@@ -121,9 +119,8 @@ def with_figures(bench: Bench) -> Bench:
     if bench.figures or bench.protocol == "sweep" or not bench.passes:
         return bench
     known = figures_of(bench.passes)
-    return msgspec.structs.replace(
-        bench, figures=known.figures, samples=known.samples, notes=(*bench.notes, *known.notes)
-    )
+    notes = (*bench.notes, *known.notes)
+    return msgspec.structs.replace(bench, figures=known.figures, samples=known.samples, notes=notes)
 
 
 def export(bench: Bench, path: str, form: Form = "unslow") -> None:
@@ -143,9 +140,8 @@ def earlier_in_history(case: CaseView, history: History | None = None) -> Fact[E
         if newest is None:
             return not_found("no saved benchmark of this model on this machine", _HOW)
         now = with_figures(newest)
-        others = [
-            bench for bench in history.same_setup(now, _MOST) if bench.runtime_version not in ("", now.runtime_version)
-        ]
+        same = history.same_setup(now, _MOST)
+        others = [bench for bench in same if bench.runtime_version not in ("", now.runtime_version)]
         if now.runtime_version != case.runtime.version.value_or("") or not others:
             return not_found("this machine has no benchmarks of two runtime versions", _HOW)
         found = compared_to(now, with_figures(others[0]), history)

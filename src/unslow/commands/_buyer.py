@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from unslow.commands._request import Kind, LongRequest, Option, matched, parse_size
+from unslow.commands._request import Kind, LongRequest, Option, Quant, matched, parse_size
 
 _AMOUNT = re.compile(
     r"(?:usd|eur|gbp|[$€£])?\s*(\d{1,9}(?:[,_]\d{3})*(?:\.\d{1,6})?)\s*+([km]?)\s*+(?:usd|eur|gbp|[$€£])?",
@@ -46,10 +46,7 @@ class Work(LongRequest, frozen=True, kw_only=True):
     """The model, and how it is used."""
 
     model: Annotated[str, Option("model name, file, URL or stored model", metavar="MODEL", needed=True)]
-    quant: Annotated[
-        str | None,
-        Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME"),
-    ] = None
+    quant: Quant = None
     context: Annotated[
         int, Option("tokens in the context: 8192 (default) or 32k", "-c", metavar="N", least=0, most=2**27)
     ] = 8192

@@ -99,9 +99,8 @@ def dispatch(words: list[str]) -> int:
     except UserError as error:
         from unslow.show.console import safe_text  # only where there is something to say
 
-        _complain(
-            f"unslow: {safe_text(error.message)}\n" + (f"  hint: {safe_text(error.hint)}\n" if error.hint else "")
-        )
+        hint = f"  hint: {safe_text(error.hint)}\n" if error.hint else ""
+        _complain(f"unslow: {safe_text(error.message)}\n{hint}")
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         _complain("\nunslow: stopped\n")

@@ -96,6 +96,12 @@ def render(report: Report, form: str, *, width: int, color: bool, everything: bo
     return text
 
 
+def exit_status(report: Report) -> int:
+    """Of a command that shows this report: the worst verdict decides."""
+    verdicts = [subject.verdict for subject in report.subjects]
+    return next((status for verdict, status in EXIT.items() if verdict in verdicts), 3)
+
+
 def kind_of(report: object) -> "ReportKind[Any] | None":
     """The kind that a report is of, those of `unslow.show` found by presence; None where it has no text form."""
     from unslow import show

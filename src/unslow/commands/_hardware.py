@@ -164,10 +164,9 @@ def _named_processors(device: Device, asked: HardwareRequest) -> Processors:
         core = core_flops_per_s(device.clock_hz, narrow=device.narrow_cores)
         cores = int(core_count(device, float(asked.threads or 0)))
         return Processors(cores, asked.ram_bandwidth or device.memory_bytes_per_s, core_flops_per_s=core)
-    usual = USUAL_PROCESSORS.bytes_per_s if not device.is_unified else _SHARE_OF_UNIFIED * device.memory_bytes_per_s
-    return USUAL_PROCESSORS._replace(
-        cores=asked.threads or USUAL_PROCESSORS.cores, bytes_per_s=asked.ram_bandwidth or usual
-    )
+    usual = USUAL_PROCESSORS
+    shared = _SHARE_OF_UNIFIED * device.memory_bytes_per_s if device.is_unified else usual.bytes_per_s
+    return usual._replace(cores=asked.threads or usual.cores, bytes_per_s=asked.ram_bandwidth or shared)
 
 
 def _rooms(name: str, device: Device, count: int, ram_bytes: int | None) -> tuple[tuple[Room, ...], tuple[str, ...]]:

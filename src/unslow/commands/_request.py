@@ -158,6 +158,11 @@ class Option(NamedTuple):
     short: tuple[str, str] | None = None  # A flag that stands for one value, such as --json for --format json
 
 
+Quant = Annotated[
+    str | None, Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME")
+]
+
+
 class Field(NamedTuple):
     """A field of a request with its option."""
 

@@ -70,9 +70,8 @@ def _page_of_cause(name: str) -> Page:
     module = importlib.import_module(f"unslow.think.causes.{name}")
     cause, text = module.CAUSE, (module.__doc__ or "").strip()
     needs = tuple(need if isinstance(need, str) else " or ".join(need) for need in cause.needs)
-    routes = tuple(
-        PageRoute(kind=route.kind, looks_at=(route.look.__doc__ or "").partition("\n")[0]) for route in cause.routes
-    )
+    looks = ((route.kind, (route.look.__doc__ or "").partition("\n")[0]) for route in cause.routes)
+    routes = tuple(PageRoute(kind=kind, looks_at=first_line) for kind, first_line in looks)
     return Page(
         id=name, title=cause.title, phase=cause.phase, needs=needs, routes=routes, explains=cause.explains, text=text
     )

@@ -14,7 +14,7 @@ examples:
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._formats import ANY_TARGET, EXIT, Keeping, formats_text
+from unslow.commands._formats import ANY_TARGET, Keeping, formats_text
 from unslow.commands._output import Progress
 from unslow.commands._request import Option, function_of
 from unslow.facts.snapshot import Snapshot
@@ -55,15 +55,14 @@ def answer(request: DiagnoseRequest, progress: Progress) -> "Report":
 
 def run(request: DiagnoseRequest) -> int:
     """Diagnose and show."""
-    from unslow.commands._formats import check_format, render
+    from unslow.commands._formats import check_format, exit_status, render
     from unslow.commands._output import ProgressBar, color, width, write
 
     check_format(request.format)
     with ProgressBar(quiet=request.quiet) as progress:
         report = answer(request, progress)
     write(render(report, request.format, width=width(), color=color(), everything=request.all))
-    verdicts = [subject.verdict for subject in report.subjects]
-    return next((status for verdict, status in EXIT.items() if verdict in verdicts), 3)
+    return exit_status(report)
 
 
 diagnose = function_of(DiagnoseRequest, answer)

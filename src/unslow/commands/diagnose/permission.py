@@ -63,13 +63,12 @@ def target_of(system: System, subject: Subject, api_key: str | None) -> Target:
     own = is_llama_server(runtime) and not runtime.embedded
     key = api_key or (read_key_of(system, runtime) if own else "")
     # A llama-server alone has one model, whatever it is called; through a router it must be named
-    named = not is_llama_server(runtime) or runtime.process.front.value_or("").endswith(
-        runtime.process.url.value_or("-")
-    )
+    process = runtime.process
+    named = not is_llama_server(runtime) or process.front.value_or("").endswith(process.url.value_or("-"))
     return Target(
-        url=runtime.process.url.need(),
+        url=process.url.need(),
         api_key=key,
-        pid=runtime.process.pid.value_or(None),
+        pid=process.pid.value_or(None),
         runtime=runtime.name.value_or("llama.cpp"),
         model=subject.model.name.value_or("") if named else "",
         context=runtime.context.per_slot.value_or(runtime.context.length.value_or(None)),

@@ -16,16 +16,8 @@ from unslow.facts.merge import overlaid
 from unslow.facts.runtime import Runtime, ServerProcess
 from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject
 from unslow.facts.values import Absence, Known, Unknown, reported_fact
-from unslow.look.processes import (
-    Process,
-    ancestors,
-    read_listeners,
-    read_listening_process,
-    read_process,
-    read_processes,
-    started_by,
-    words_of,
-)
+from unslow.look import processes
+from unslow.look.processes import Process, words_of
 from unslow.look.running_server import with_own_process
 from unslow.look.runtimes import Looker, find_servers, load_runtimes, lookers
 from unslow.look.system import HTTP_TIMEOUT_S, LookError, System
@@ -52,14 +44,14 @@ def read_runtimes(
 
     With a port, servers that say that they are at another one are left alone.
     """
-    processes, listed = _time_probe(system, PROCESSES, lambda: read_processes(system), api_key)
+    running, listed = _time_probe(system, PROCESSES, lambda: processes.read_processes(system), api_key)
     subjects: list[Subject] = []
 
     def add_subjects(looker: Looker) -> tuple[()]:
         """Those of one runtime; a process that can't be read does not cost the others."""
         failures = []
-        for process in find_servers(looker, processes):
-            if port and _is_elsewhere(process, port, processes):
+        for process in find_servers(looker, running):
+            if port and _is_elsewhere(process, port, running):
                 continue
             try:
                 subjects.extend(looker.read(process, api_key))
@@ -76,14 +68,12 @@ def read_runtimes(
     return found, (listed, *broken, *read, outcome)
 
 
-def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> bool:
+def _is_elsewhere(process: Process, port: int, running: Sequence[Process]) -> bool:
     """Whether it was told another port than this one, and no server that was told this one, or none, started it."""
-    own = _told_port(process)
-    return own not in (0, port) and not any(
-        _told_port(parent) in (0, port)
-        for parent in ancestors(process, processes)
-        if any(word in parent.name for word in FRONTS)
-    )
+    if _told_port(process) in (0, port):
+        return False
+    fronts = (p for p in processes.ancestors(process, running) if any(word in p.name for word in FRONTS))
+    return all(_told_port(front) not in (0, port) for front in fronts)
 
 
 def _told_port(process: Process) -> int:
@@ -114,7 +104,7 @@ def _listening(system: System, subjects: Sequence[Subject], api_key: str) -> tup
     covered = {port for subject in subjects for port in ports_of(subject)}
     usual = {port for looker in lookers() for port in looker.PORTS}
     found: list[Subject] = []
-    for port in sorted({listener.port for listener in read_listeners(system)} & usual - covered):
+    for port in sorted({listener.port for listener in processes.read_listeners(system)} & usual - covered):
         url = f"http://127.0.0.1:{port}"
         for looker in (one for one in lookers() if port in one.PORTS):
             try:
@@ -150,7 +140,9 @@ def _with_listening_process(
     Where its command line is one of the runtime, it tells as much as that of a process that was found by its name.
     """
     known = all(isinstance(subject.runtime.process.pid, Known) for subject in subjects)
-    process = None if known or not is_local_url(url) else read_listening_process(system, _port(url) or _HTTP_PORT)
+    if known or not is_local_url(url):
+        return subjects
+    process = processes.read_listening_process(system, _port(url) or _HTTP_PORT)
     if process is None:
         return subjects
     takes = getattr(looker, "takes_command", None)
@@ -250,13 +242,14 @@ def chosen_subjects(
     mine = tuple(s for s in seen.subjects if s.runtime.process.pid.value_or(None) == pid)
     if not mine and pid != _FIRST:
         with suppress(LookError):
-            children = {child.pid for child in started_by(Process(system, pid, ""), read_processes(system))}
+            started = processes.started_by(Process(system, pid, ""), processes.read_processes(system))
+            children = {child.pid for child in started}
             mine = tuple(s for s in seen.subjects if s.runtime.process.pid.value_or(None) in children)
     if mine:
         return mine
     port = pid if pid <= _LAST_PORT else 8080
     hint = f"`unslow` finds running servers; to name one by its port: 127.0.0.1:{port}"
-    process, start = read_process(system, pid), f"process {pid}: "
+    process, start = processes.read_process(system, pid), f"process {pid}: "
     if not process.name:
         raise UserError(f"process {pid} does not exist or is not visible from here", hint)
     told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]

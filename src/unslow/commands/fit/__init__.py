@@ -15,7 +15,7 @@ exit status: 0 fits, 1 fits only partly or not at all, 2 could not run, 3 cannot
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from unslow.commands._request import NUMBER, PATH, SIZE, Kind, Option, ShownRequest, function_of, one_of
+from unslow.commands._request import NUMBER, PATH, SIZE, Kind, Option, Quant, ShownRequest, function_of, one_of
 from unslow.facts.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,10 +52,7 @@ class FitRequest(ShownRequest, frozen=True, kw_only=True):
     ram_bytes: Annotated[
         int | None, Option("host memory, if not this machine's: 64GB", name="ram", metavar="SIZE", kind=SIZE)
     ] = None
-    quant: Annotated[
-        str | None,
-        Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME"),
-    ] = None
+    quant: Quant = None
     runtime: Annotated[
         str,
         Option("llama_cpp (default), ollama (its own models only), vllm or transformers", metavar="NAME",

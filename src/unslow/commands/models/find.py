@@ -111,9 +111,8 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> FoundModel:
         return found
     estimate = estimated_mix(quant or "")
     note = f"The file is {found.quant}; these are the numbers for {estimate.word if estimate else mix}"
-    other = found._replace(
-        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
-    )
+    plan, notes = as_quant(found.blueprint, mix), (*found.notes, note)
+    other = found._replace(blueprint=plan, quant=mix, notes=notes, requantised=True)
     return _with_estimated_sizes(other, quant or "")
 
 
@@ -136,10 +135,9 @@ def _on_this_machine(system: System, word: str) -> FoundModel | None:
     found = _read(lambda: read_gguf(system, stored.path), stored.path, _FILE_HINT)
     extras = [f"{len(stored.projectors)} projector(s)"] * bool(stored.projectors)
     extras += [f"{len(stored.adapters)} adapter(s)"] * bool(stored.adapters)
-    notes = (f"without its {' and '.join(extras)}, which need additional memory",) if extras else ()
-    return found._replace(
-        name=one_line(stored.name), notes=(*found.notes, *notes), tool=stored.tool, settings=stored.settings
-    )
+    without = (f"without its {' and '.join(extras)}, which need additional memory",) if extras else ()
+    notes = (*found.notes, *without)
+    return found._replace(name=one_line(stored.name), notes=notes, tool=stored.tool, settings=stored.settings)
 
 
 def _read(read: Callable[[], Gguf], source: str, hint: str) -> FoundModel:

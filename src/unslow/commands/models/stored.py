@@ -53,7 +53,11 @@ def find_model(system: System, word: str) -> StoredModel | None:
     sound = [m for m in fitting if not m.broken] or fitting
     different = {_contents(m): m for m in reversed(sound)}
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
-        raise UserError(f"{word!r} matches {len(different)} models", f"choose one: {_choice(list(different.values()))}")
+        models = different.values()
+        clear = len({m.name for m in models}) == len(models) and not any(m.tool in UNNAMED for m in models)
+        names = sorted(m.name if clear else m.path for m in models)  # paths where names do not tell them apart
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        raise UserError(f"{word!r} matches {len(names)} models", f"choose one: {', '.join(names[:_SHOWN])}{more}")
     model = sound[0]
     if model.kind is Kind.REMOTE:
         raise UserError(f"{word} runs remotely: {model.tool} has no weights for it", "give a local model")
@@ -173,14 +177,6 @@ def _contents(model: StoredModel) -> tuple[str, ...]:
     if model.tool in UNNAMED:
         return tuple(file.inode or file.path for file in model.files)
     return (model.name.casefold(), str(model.size_bytes))
-
-
-def _choice(models: Sequence[StoredModel]) -> str:
-    """The models' names, or their paths where the names do not tell them apart."""
-    clear = len({m.name for m in models}) == len(models) and not any(m.tool in UNNAMED for m in models)
-    names = [m.name if clear else m.path for m in models]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(sorted(names)[:_SHOWN]) + more
 
 
 def list_models(system: System, where: Sequence[str], progress: Progress) -> Inventory:

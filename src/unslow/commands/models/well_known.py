@@ -123,14 +123,12 @@ def named_scheme(word: str, runtime: str) -> ModelChoice:
 
 
 def _overruled_quant_notes(meant: NamedModel, used: str, carried: "ModelChoice | Mix | None") -> tuple[str, ...]:
-    """A note where the flag and the name tell of different quants."""
     if not meant.quant or (carried and used == carried.name):
         return ()
     return (f"The name says {meant.quant}; using --quant {used}",)
 
 
 def _find_or_none(find: Callable[[str], T], word: str) -> T | None:
-    """What a word means; None where it means nothing."""
     try:
         return find(word) if word else None
     except UserError:

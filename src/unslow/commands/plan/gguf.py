@@ -119,7 +119,6 @@ def planned_hardware(system: System, request: PlanRequest, plan: Blueprint) -> H
 
 
 def _host_notes(hardware: Hardware, request: PlanRequest) -> Iterator[str]:
-    """What was assumed of a host that is not here."""
     if hardware.host_is_assumed:
         speed, cores = hardware.processors.bytes_per_s / GB, hardware.processors.cores
         which = hardware.named if hardware.device.kind == "cpu" else "a host"

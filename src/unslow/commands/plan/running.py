@@ -43,9 +43,8 @@ def plan_running(
     goal = gguf.goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return gguf.unknown_report(request, found.name, ", ".join(request.devices), goal, hardware, found.notes)
-    abilities = gguf.abilities_of(request.runtime, lacking)._replace(
-        fuses=case.memory.keeps_fused_inputs, rotates=case.memory.rotates_cache
-    )
+    abilities, memory = gguf.abilities_of(request.runtime, lacking), case.memory
+    abilities = abilities._replace(fuses=memory.keeps_fused_inputs, rotates=memory.rotates_cache)
     question = gguf.question_of(system, request, found, goal, hardware, abilities, live=live)
     slots = 0 if "users" in request.given else server.shared_slots_of(case)
     return _answer(request, case, found, question._replace(shared_slots=slots), said)
@@ -60,9 +59,8 @@ def _answer(
     # The same with the context, which a new line is told anyway
     runtime, given = case.runtime, settings_given(case)
     is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
-    if is_llama_cpp and (
-        isinstance(runtime.context.requested, Known) or not isinstance(runtime.process.command, Known)
-    ):
+    asked = isinstance(runtime.context.requested, Known) or not isinstance(runtime.process.command, Known)
+    if is_llama_cpp and asked:
         given.setdefault("context", str(runtime.context.length.value_or(0)))
     now = server.now_of(seen, given, users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
@@ -210,9 +208,8 @@ def _by_shape(model: Model) -> WellKnown | None:
     kind, width = model.architecture.value_or(""), model.width.value_or(0)
     alike = [k for k in well_known().values() if k.architecture == kind and k.shape.width == width]
     same = [k for k in alike if _is_like(k, model)]
-    return min(
-        same, key=lambda k: (k.shape.context_trained != model.context_trained.value_or(0), len(k.name)), default=None
-    )
+    trained = model.context_trained.value_or(0)
+    return min(same, key=lambda k: (k.shape.context_trained != trained, len(k.name)), default=None)
 
 
 def _is_like(known: WellKnown, model: Model) -> bool:

@@ -147,15 +147,18 @@ def other_checkpoints(system: System, found: FoundShape) -> list[FoundShape]:
     known, others = {found.quant}, []
     name, folder = _identity(found.name), posixpath.dirname(found.source.rstrip("/"))
     seen = find_everywhere(system, [folder] if folder else []).models[:MOST_SEEN]
-    alike = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
-    for stored in (with_header(system, model) for model in alike[:MOST_TAKEN]):
+    namesakes = [m for m in seen if m.path.rstrip("/") != found.source.rstrip("/") and _identity(m.name) == name]
+    for stored in (with_header(system, model) for model in namesakes[:MOST_TAKEN]):
         if stored.format != "safetensors" or stored.broken:
             continue
         try:
             other = find_shape(system, stored.path, None)
         except UserError:
             continue
-        if other.packing != _ELSEWHERE and other.quant not in known and _is_same(other, found):
+        near = abs(other.parameters - found.parameters) <= _LIKE * max(1, found.parameters)
+        near = near or not other.parameters or not found.parameters
+        alike = all(getattr(other.shape, name) == getattr(found.shape, name) for name in ("layers", "width", "heads"))
+        if other.packing != _ELSEWHERE and other.quant not in known and alike and near:
             known.add(other.quant)
             others.append(other)
     return sorted(others, key=lambda one: -sum(part.bytes for part in one.parts))
@@ -167,12 +170,6 @@ def _identity(name: str) -> str:
         return find_model(name).name
     except UserError:
         return split_quant(name.rstrip("/").rpartition("/")[2])[0].casefold()
-
-
-def _is_same(one: FoundShape, other: FoundShape) -> bool:
-    near = abs(one.parameters - other.parameters) <= _LIKE * max(1, other.parameters)
-    shape = all(getattr(one.shape, name) == getattr(other.shape, name) for name in ("layers", "width", "heads"))
-    return shape and (near or not one.parameters or not other.parameters)
 
 
 def transformers_question(

@@ -9,17 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow.commands._output import Progress
+from unslow.commands.diagnose import target as targets
 from unslow.commands.diagnose.runtimes import chosen_subjects, subjects_at_url
-from unslow.commands.diagnose.target import (
-    SNAPSHOT,
-    as_url,
-    check_url,
-    collect,
-    is_live,
-    read_stored,
-    with_machine,
-    with_subjects,
-)
 from unslow.commands.models.find import model_of_address
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless
@@ -53,12 +44,12 @@ def is_target(word: str | None) -> bool:
     """Whether a word means something that runs, or a record of it; else it is a model."""
     if word is None or word == "-":
         return word is None
-    if is_live(word):
+    if targets.is_live(word):
         return not _is_model_address(word)
     path = Path(word).expanduser()
     try:
         if path.is_dir():
-            return is_recording(path) or is_plain_folder(path) or (path / SNAPSHOT).is_file()
+            return is_recording(path) or is_plain_folder(path) or (path / targets.SNAPSHOT).is_file()
     except OSError:  # a name that is no path, or a folder that can't be read
         return False
     return path.suffix == ".json"
@@ -78,27 +69,27 @@ def _is_model_address(word: str) -> bool:
 
 def hosts_named(word: str | None) -> tuple[str, ...]:
     """The host of a server that the user names, which may then be asked."""
-    url = as_url(word) if word and is_target(word) else None
-    host = urlsplit(check_url(url)).hostname if url else None
+    url = targets.as_url(word) if word and is_target(word) else None
+    host = urlsplit(targets.check_url(url)).hostname if url else None
     return (host,) if host else ()
 
 
 def find_subject(system: System, target: str | None, progress: Progress) -> Subject:
     """The one thing that a target means; UserError where it is none, or nobody said which of several."""
-    if target is not None and not is_live(target):
+    if target is not None and not targets.is_live(target):
         progress.step(f"reading {target}", 0.1)
-        return _one(keyless(read_stored(str(Path(target).expanduser()))), target, live=False)
+        return _one(keyless(targets.read_stored(str(Path(target).expanduser()))), target, live=False)
     progress.step("inspecting the machine and running servers", 0.1)
-    named = as_url(target or "")
-    url = check_url(named) if named else None
+    named = targets.as_url(target or "")
+    url = targets.check_url(named) if named else None
     key = os.environ.get("UNSLOW_API_KEY", "")
     if url and not is_loopback(urlsplit(url).hostname or ""):
         subjects_at_url(system, url, key)  # which says if nothing answers there
         raise UserError(f"{url} is on another machine, whose memory is not visible from here", "run unslow plan there")
-    seen = collect(system, bandwidth=True, api_key=key, port=urlsplit(url).port if url else None)
+    seen = targets.collect(system, bandwidth=True, api_key=key, port=urlsplit(url).port if url else None)
     subjects = chosen_subjects(system, seen, url, None if url else target, key)
-    whole = tuple(with_machine(subject, seen.machine) for subject in subjects)
-    return _one(with_subjects(seen, whole), target, live=True)
+    whole = tuple(targets.with_machine(subject, seen.machine) for subject in subjects)
+    return _one(targets.with_subjects(seen, whole), target, live=True)
 
 
 def _one(snapshot: Snapshot, target: str | None, *, live: bool) -> Subject:

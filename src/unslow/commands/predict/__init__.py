@@ -28,6 +28,7 @@ from unslow.commands._request import (
     SPEED,
     Kind,
     Option,
+    Quant,
     ShownRequest,
     fields_of,
     function_of,
@@ -71,10 +72,7 @@ class PredictRequest(ShownRequest, frozen=True, kw_only=True):
         str, Option("model name, file, URL or stored model", metavar="MODEL", kind=PATH, positional=True, needed=True)
     ] = ""
     explain: Annotated[bool, Option("explain what limits the speed: parts, batching, quants")] = False
-    quant: Annotated[
-        str | None,
-        Option("quant, for a model name without a file (default: as published, else Q4_K_M)", metavar="NAME"),
-    ] = None
+    quant: Quant = None
     devices: Annotated[
         tuple[str, ...],
         Option("RTX 4090, 2x H100, M3 Max 64GB, a CPU, or auto for this machine's (default)", name="device",

@@ -70,9 +70,8 @@ class Case(NamedTuple):
         placement = self.placement
         layers = -1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers
         settings = self.setup.settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
-        several = settings._replace(
-            context=settings.context // settings.slots * conversations, slots=conversations, outputs=conversations
-        )
+        context = settings.context // settings.slots * conversations
+        several = settings._replace(context=context, slots=conversations, outputs=conversations)
         return self.setup.left(several) >= 0
 
 
@@ -284,10 +283,8 @@ def speeds_of(case: Case, request: PredictRequest) -> Speeds:
 def basis_of(case: Case) -> BasisShown:
     """The measurements that the interval of such a case comes from."""
     spread = spread_of(case.group, case.question.setting.backend)
-    text = (
-        f"catalog: {spread.configurations} configurations on {spread.devices} devices of this class ({case.group}), "
-        f"median error {spread.median_error:.0%}"
-    )
+    seen = f"{spread.configurations} configurations on {spread.devices} devices of this class ({case.group})"
+    text = f"catalog: {seen}, median error {spread.median_error:.0%}"
     return BasisShown(
         kind="catalog", text=text, group=case.group, configurations=spread.configurations, devices=spread.devices,
         median_error=spread.median_error,

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._formats import EXIT, formats_text
+from unslow.commands._formats import formats_text
 from unslow.commands._output import Progress, Silent
 from unslow.commands._request import Option, Request
 
@@ -37,7 +37,7 @@ class TriageRequest(Request, frozen=True, kw_only=True):
 
 def run(request: TriageRequest) -> int:
     """Read, judge and show."""
-    from unslow.commands._formats import check_format, render
+    from unslow.commands._formats import check_format, exit_status, render
     from unslow.commands._output import ProgressBar, color, width, write
     from unslow.commands.diagnose.target import save
     from unslow.commands.triage.pasted_text import read_text_source
@@ -49,8 +49,7 @@ def run(request: TriageRequest) -> int:
         if request.save:
             save(snapshot, request.save, progress)
     write(render(report, request.format, width=width(), color=color(), everything=request.all))
-    verdicts = [subject.verdict for subject in report.subjects]
-    return next((status for verdict, status in EXIT.items() if verdict in verdicts), 3)
+    return exit_status(report)
 
 
 def triage(text: str | bytes | Path, *, progress: Progress | None = None) -> "Report":

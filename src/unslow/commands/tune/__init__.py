@@ -67,17 +67,14 @@ class TuneRequest(LongRequest, frozen=True, kw_only=True):
 
 def run(request: TuneRequest) -> int:
     """Measure, judge and show."""
-    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.commands._output import show_answer
     from unslow.commands.tune.search import tune
     from unslow.commands.verify.comparison import write_report
     from unslow.show.tune import render_tune
     from unslow.think.stats.tuning import tune_status
 
-    render_tune.check_format(request.format)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
-    with ProgressBar(quiet=request.quiet) as progress:
-        report = tune(request, progress)
-    write(render_tune(report, request.format, width=width(), color=color()))
+    report = show_answer(request, render_tune, tune)
     if request.output:
         write_report(report, request.output)
     return tune_status(report)

@@ -162,7 +162,14 @@ def measure_alone(party: MeasuredServer, course: Course, system: System, progres
     clock = Clock(system, course.for_speed_s, progress)
     with party.open_bencher(progress) as bencher:
         progress.step(f"warming up: {party.what}", 0.0)
-        why = server.warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
+        why, number = server.warm_up(bencher, party, course.work), 0
+        clock.begin_rounds()
+        while not why and clock.has_time(number) and not is_steady(party.samples):
+            if number % HOST_EVERY == 0:
+                _note_host(party, system)
+            number += 1
+            clock.say(f"round {number}")
+            why = server.measure_request(bencher, party, course.work, server.prompt_of(bencher, course.work), number)
         _note_host(party, system)
         telemetry = bencher.sampler.telemetry() if bencher.sampler else None
         party.conditions = conditions_of(telemetry, Run(), bencher.case.machine) if telemetry else {}
@@ -170,19 +177,6 @@ def measure_alone(party: MeasuredServer, course: Course, system: System, progres
             extent = course.extent or server.extent_of(party, course.for_answers_s)
             server.compare_answers(bencher, party, extent, twice=course.extent is None)
         return why
-
-
-def _rounds(bencher: Bencher, party: MeasuredServer, course: Course, clock: Clock) -> str:
-    clock.begin_rounds()
-    number = 0
-    while clock.has_time(number) and not is_steady(party.samples):
-        if number % HOST_EVERY == 0:
-            _note_host(party, bencher.system)
-        number += 1
-        clock.say(f"round {number}")
-        if why := server.measure_request(bencher, party, course.work, server.prompt_of(bencher, course.work), number):
-            return why
-    return ""
 
 
 def _note_host(party: MeasuredServer, system: System) -> None:
