@@ -21,6 +21,7 @@ EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
 """The worst verdict first: one slow server among healthy ones is something found."""
 ANY_TARGET = Kind("a text", str, str | int | Path | Snapshot, Snapshot)
 FORMATS = ("html", "json", "markdown", "openmetrics", "terminal")  # Of a diagnosis
+FORMATS_TEXT = ", ".join(["terminal (default)", *(form for form in FORMATS if form != "terminal")])
 SHORTEST_S, LONGEST_S = 5, 3600  # Of a diagnosis
 _RENDERERS = {
     "html": ("unslow.page.html.document", "render_html"),
@@ -38,11 +39,6 @@ _KIND_HOMES = {
     "TiersReport": "unslow.buy.show",
 }
 """Where reports are shown that no file of `unslow.show` shows."""
-
-
-def formats_text() -> str:
-    """Every format of a diagnosis, the default first."""
-    return ", ".join(["terminal (default)", *(form for form in FORMATS if form != "terminal")])
 
 
 class Looking(Request, frozen=True, kw_only=True):

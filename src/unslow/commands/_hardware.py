@@ -354,7 +354,7 @@ def _of_size(variants: list[Device], size: int) -> Room:
     known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.is_unified})
     listed = " or ".join(map(_size_text, known))
     note = f"Assuming {_size_text(size)}; the catalogue lists the {name} with {listed}" if known else ""
-    return _room(device, f"{name} {_label(size)}", size, note)
+    return _room(device, f"{name} {size / GIB:.4g}GB", size, note)
 
 
 def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
@@ -382,7 +382,7 @@ def _hint(name: str, written: WrittenName) -> str:
         return f"if that is its memory size: {name}GB"
     near = near_devices(written.words)
     size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
-    example = written.sizes[0].upper() if written.sizes else _label(size)
+    example = written.sizes[0].upper() if written.sizes else f"{size / GIB:.4g}GB"
     if not near:
         return f"give its memory size instead: {example}"
     return f"did you mean {_names(near)}? Its memory size alone also works: {example}"
@@ -395,7 +395,3 @@ def _names(devices: list[Device]) -> str:
 
 def _size_text(size: int) -> str:
     return f"{size / GIB:.4g} GiB"
-
-
-def _label(size: int) -> str:
-    return f"{size / GIB:.4g}GB"

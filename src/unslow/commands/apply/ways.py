@@ -151,14 +151,14 @@ def _of_unit(system: System, told: StartWords, unit: Unit) -> Way:
     return Way("systemd", (edit,), restart_lines(unit))
 
 
-def unit_edit(files: list[UnitFile], unit: Unit, told: StartWords, folder: str = "") -> Edit:
+def unit_edit(files: list[UnitFile], unit: Unit, told: StartWords) -> Edit:
     """The drop-in of a unit, anew or over an earlier one of ours."""
     command = told.old != told.new
     there = {path.rpartition("/")[2] for path, _ in files[1:]}
     name = LAST_NAME if LAST_NAME in there else drop_in_name(files, told.environment, command=command)
     config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111
-    usual = f"{config}/systemd/user" if unit.of_user else SYSTEM_UNITS
-    real, before = read_for_edit(f"{folder or usual}/{unit.name}.d/{name}")
+    folder = f"{config}/systemd/user" if unit.of_user else SYSTEM_UNITS
+    real, before = read_for_edit(f"{folder}/{unit.name}.d/{name}")
     text = drop_in(files, told.old, told.new, told.environment, (before or b"").decode("utf-8", "replace"))
     try:  # as open as the unit: what it hides, the drop-in hides
         mode = stat.S_IMODE(os.stat(files[0].path).st_mode) & 0o666  # noqa: PTH116

@@ -14,7 +14,7 @@ examples:
 
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._formats import ANY_TARGET, Keeping, formats_text
+from unslow.commands._formats import ANY_TARGET, FORMATS_TEXT, Keeping
 from unslow.commands._output import Progress
 from unslow.commands._request import Option, function_of
 from unslow.facts.snapshot import Snapshot
@@ -35,7 +35,7 @@ class DiagnoseRequest(Keeping, frozen=True, kw_only=True):
         str | Snapshot | None,
         Option("URL, process id, snapshot or recording folder", metavar="TARGET", kind=ANY_TARGET, positional=True),
     ] = None  # type: ignore[assignment]  # a program may also hand over what it collected
-    format: Annotated[str, Option(formats_text(), metavar="FORMAT", only="cli", short=("--json", "json"))] = "terminal"
+    format: Annotated[str, Option(FORMATS_TEXT, metavar="FORMAT", only="cli", short=("--json", "json"))] = "terminal"
     all: Annotated[bool, Option("also list ruled-out and undetermined causes", only="cli")] = False
     quiet: Annotated[bool, Option("do not print progress", "-q", only="cli")] = False
 

@@ -94,7 +94,7 @@ def mix_named(word: str) -> Mix:
         raise
 
 
-def chosen_scheme(meant: NamedModel, asked: str | None, runtime: str = "vllm") -> tuple[ModelChoice, tuple[str, ...]]:
+def chosen_scheme(meant: NamedModel, asked: str | None, runtime: str) -> tuple[ModelChoice, tuple[str, ...]]:
     """What is asked for, what the name carries, or what the publisher ships; and a note."""
     if asked:
         chosen = named_scheme(asked, runtime)

@@ -63,7 +63,7 @@ _LIKE = 0.03  # Of parameters: a file with so many fewer or more is another mode
 
 @one_judgement()
 def plan_for_model(
-    system: System, request: PlanRequest, lacking: Collection[Knob] = ()
+    system: System, request: PlanRequest, lacking: Collection[Knob]
 ) -> tuple[PlanRequest, PlanReport, FoundModel]:
     """The best settings for a model that a user names, against what llama.cpp would choose by itself.
 
@@ -209,7 +209,7 @@ def margin_of(request: PlanRequest, rooms: Sequence[Room]) -> int:
     return request.margin_bytes
 
 
-def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: bool = True) -> Draft | None:
+def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: bool) -> Draft | None:
     """The draft model that the user named; UserError where there is none of that name, or it can't guess for the model.
 
     A file of this machine is no file of the one that the plan is for, unless that is here.
@@ -226,7 +226,7 @@ def find_draft(system: System, request: PlanRequest, model: Blueprint, *, here: 
 
 
 def variants_of(
-    system: System | None, found: FoundModel, fits_whole: Callable[[Blueprint], bool] = lambda _: True
+    system: System | None, found: FoundModel, fits_whole: Callable[[Blueprint], bool]
 ) -> tuple[Variant, ...]:
     """The given one among its siblings and what could be had, finest first; without a system none lie beside it.
 

@@ -32,7 +32,7 @@ _LEAST_CONTEXT = 256
 
 @one_judgement()
 def plan_running(
-    system: System, request: PlanRequest, case: CaseView, lacking: Collection[Knob] = (), *, live: bool = True
+    system: System, request: PlanRequest, case: CaseView, lacking: Collection[Knob], *, live: bool
 ) -> PlanReport:
     """The best settings against those of now; not `live` where it ran elsewhere, or once."""
     found = seen_model(system if live else None, case)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from unslow.commands._formats import formats_text
+from unslow.commands._formats import FORMATS_TEXT
 from unslow.commands._output import Progress, Silent
 from unslow.commands._request import Option, Request
 
@@ -27,7 +27,7 @@ class TriageRequest(Request, frozen=True, kw_only=True):
     """What a text says about slow inference."""
 
     file: Annotated[str, Option("text file; - for standard input", metavar="FILE|-", positional=True)]
-    format: Annotated[str, Option(formats_text(), metavar="FORMAT", short=("--json", "json"))] = "terminal"
+    format: Annotated[str, Option(FORMATS_TEXT, metavar="FORMAT", short=("--json", "json"))] = "terminal"
     save: Annotated[
         str | None, Option("also write the facts read from the text as a snapshot (masked)", metavar="FILE")
     ] = None

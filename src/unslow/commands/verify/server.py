@@ -246,8 +246,8 @@ def measure_request(bencher: Bencher, party: MeasuredServer, work: Work, prompt:
 
 def extent_of(party: MeasuredServer, seconds: float) -> Extent:
     """As much as the time is enough for, by how fast the server is."""
-    decode = _slowest([sample.decode_tokens_per_s for sample in party.samples])
-    prefill = _slowest([sample.prefill_tokens_per_s for sample in party.samples]) or decode
+    decode = min(filter(None, (sample.decode_tokens_per_s for sample in party.samples)), default=0.0)
+    prefill = min(filter(None, (sample.prefill_tokens_per_s for sample in party.samples)), default=decode)
     if not decode:
         return Extent(FEWEST_TOKENS, FEWEST_PLACES, FEWEST_QUESTIONS, max(SHORTEST_S, min(LONGEST_S, seconds)))
     part_s, all_of_them = seconds / _PARTS, len(sample_openings())
@@ -261,10 +261,6 @@ def extent_of(party: MeasuredServer, seconds: float) -> Extent:
         max(FEWEST_QUESTIONS, min(all_of_them, questions)),
         max(SHORTEST_S, min(LONGEST_S, seconds)),
     )
-
-
-def _slowest(rates: Sequence[float | None]) -> float:
-    return min((rate for rate in rates if rate), default=0.0)
 
 
 def compare_answers(bencher: Bencher, party: MeasuredServer, extent: Extent, *, twice: bool) -> None:
