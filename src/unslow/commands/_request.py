@@ -58,7 +58,7 @@ class Kind(NamedTuple):
         raise ValueError
 
 
-def matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+def whole_match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
     """The match of a whole text; ValueError where it has not this form."""
     match = pattern.fullmatch(text.strip())
     if not match:
@@ -68,7 +68,7 @@ def matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 def parse_count(text: str) -> int:
     """A whole number, from `8192` or `128k`, which is 128 times 1024; ValueError where it is none."""
-    match = matched(_COUNT, text)
+    match = whole_match(_COUNT, text)
     return int(f"{match[1]}{match[2]}") * {"": 1, "k": KIB, "m": MIB}[match[3].lower()]
 
 
@@ -82,13 +82,13 @@ def parse_number(text: str) -> float:
 
 def parse_size(text: str) -> int:
     """Bytes, from `512`, which is MiB, `24GB` or `24GiB`; ValueError where it is neither."""
-    match = matched(_SIZE, text)
+    match = whole_match(_SIZE, text)
     return int(float(match[1]) * _SIZE_UNITS[match[2].lower()[:1]])
 
 
 def parse_speed(text: str) -> float:
     """Bytes per second, from `80`, which is GB/s, `80GB/s` or `1.8TB/s`; ValueError where it is none."""
-    match = matched(_SPEED, text)
+    match = whole_match(_SPEED, text)
     speed = float(match[1]) * _SPEED_UNITS.get(match[2].lower(), 0)
     if not speed:
         raise ValueError
@@ -130,7 +130,7 @@ COUNT = Kind("a whole number such as 8192 or 128k", parse_count, int | str, int)
 NUMBER = Kind("a number", parse_number, float, (int, float))
 SIZE = Kind("a memory size such as 24GB, 512MiB or 1TB", parse_size, str)
 SPEED = Kind("a memory bandwidth such as 80GB/s", parse_speed, str)
-PERCENT = Kind("a percentage such as 1% or 0.5%", lambda text: float(matched(_PERCENT, text)[1]) / 100, str)
+PERCENT = Kind("a percentage such as 1% or 0.5%", lambda text: float(whole_match(_PERCENT, text)[1]) / 100, str)
 """A share of one."""
 SWITCH = Kind("true or false", parse_switch, bool, bool)
 _KINDS = {int: COUNT, float: NUMBER, bool: SWITCH, str: TEXT}
