@@ -121,16 +121,20 @@ class Amount(NamedTuple):
 
 def amounts(text: str) -> list[Amount]:
     """Every amount of a plain text, in order; a longer reading wins over a shorter one."""
-    written = [a for kind in _PATTERNS for a in _of_kind(kind, text)]
-    found = sorted([*written, *_worked_out(text)], key=lambda a: (a.start, -a.end))
+    found = [amount for kind in _PATTERNS for amount in _amounts_of_kind(kind, text)]
+    for match in _TAKEN.finditer(text):  # `512 tokens in 4 seconds` is a speed too
+        seconds = number(match["time"]) * _SECONDS.get(match["unit"], 1.0)
+        tokens = number(match["tokens"]) * (1024 if match["k"] else 1)
+        if seconds > 0 and tokens > 0:
+            found.append(Amount("speed", tokens / seconds, tokens / seconds, *match.span(), match["unit"]))
     kept: list[Amount] = []
-    for amount in found:
+    for amount in sorted(found, key=lambda a: (a.start, -a.end)):
         if not kept or amount.start >= kept[-1].end:
             kept.append(amount)
     return kept
 
 
-def _of_kind(kind: str, text: str) -> Iterator[Amount]:
+def _amounts_of_kind(kind: str, text: str) -> Iterator[Amount]:
     for match in _PATTERNS[kind].finditer(text):
         unit, scale = match["unit"], float(_SCALES.get(match["unit"], 1.0))
         if match["many"]:
@@ -149,15 +153,6 @@ def _of_kind(kind: str, text: str) -> Iterator[Amount]:
             yield Amount("speed", 1 / max(low, high), 1 / min(low, high), *match.span(), unit)
         elif kind != "token_time":
             yield Amount(kind, low, max(low, high), *match.span(), unit, is_limit=bool(match["before"]))
-
-
-def _worked_out(text: str) -> Iterator[Amount]:
-    """`512 tokens in 4 seconds` is a speed too."""
-    for match in _TAKEN.finditer(text):
-        seconds = number(match["time"]) * _SECONDS.get(match["unit"], 1.0)
-        tokens = number(match["tokens"]) * (1024 if match["k"] else 1)
-        if seconds > 0 and tokens > 0:
-            yield Amount("speed", tokens / seconds, tokens / seconds, *match.span(), match["unit"])
 
 
 def number(text: str) -> float:

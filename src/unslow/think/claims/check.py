@@ -1,21 +1,11 @@
 """Every claim of a text, judged."""
 
+from unslow.think.claims import sizes
 from unslow.think.claims.amounts import sentences
 from unslow.think.claims.ratios import judge_ratio, ratio_said
-from unslow.think.claims.report import Expected, JudgedClaim
+from unslow.think.claims.report import JudgedClaim
 from unslow.think.claims.sentence import SentenceReading, parse_sentence, role_of, with_earlier
-from unslow.think.claims.sizes import (
-    judge_cache,
-    judge_count,
-    judge_fit,
-    judge_layer_size,
-    judge_parameters,
-    judge_placed,
-    judge_size,
-    room_bytes,
-    speaks_of_fitting,
-)
-from unslow.think.claims.speeds import judge_bandwidth, judge_efficiency, judge_speed, speaks_of_efficiency
+from unslow.think.claims.speeds import Expected, judge_bandwidth, judge_efficiency, judge_speed, speaks_of_efficiency
 
 LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000
@@ -42,25 +32,27 @@ def check_claim(text: str, expected: Expected = lambda *_: None) -> list[JudgedC
 
 def _judge_sentence(said: SentenceReading, whole: SentenceReading, expected: Expected) -> list[JudgedClaim]:
     """What a sentence claims, by itself and with the names that it takes from before, which only some claims may."""
-    sizes = [(a, role_of(said, a)) for a in said.amounts if a.kind == "size" and not a.is_limit]
-    room = next((a for a, role in sizes if role == "room"), None)
+    roles = [(a, role_of(said, a)) for a in said.amounts if a.kind == "size" and not a.is_limit]
+    room = next((a for a, role in roles if role == "room"), None)
     speeds, settings = [a for a in said.amounts if a.kind == "speed"], said.settings
     found = [judge_speed(whole, a, expected) for a in speeds]
-    found += [judge_cache(whole, a) for a, role in sizes if role == "cache"]
-    # A bandwidth may be that of the device that a speed is claimed of, and no claim itself
+    found += [sizes.judge_cache(whole, a) for a, role in roles if role == "cache"]
+    # A bandwidth may be that of the device that a speed is claimed of, and not a claim itself
     is_setting = not said.devices and not said.on_cpu and bool(speeds)
     found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not is_setting]
     found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
-    for amount, role in sizes if said.models or said is whole else ():
-        if role in {"layer", "weights", "need"}:
-            found.append(judge_layer_size(said, amount) if role == "layer" else judge_size(said, amount, role))
+    for amount, role in roles if said.models or said is whole else ():
+        if role == "layer":
+            found.append(sizes.judge_layer_size(said, amount))
+        elif role in {"weights", "need"}:
+            found.append(sizes.judge_size(said, amount, role))
     if settings.layers_named is not None and said.models:
-        found.append(judge_count(said))
+        found.append(sizes.judge_count(said))
     if settings.gpu_layers is not None and whole.models and (room or whole.devices or not speeds):
-        found.append(judge_placed(whole, room_bytes(room) if room else 0.0))
-    found += judge_parameters(said)
+        found.append(sizes.judge_placed(whole, sizes.room_bytes(room) if room else 0.0))
+    found += sizes.judge_parameters(said)
     if ratio := ratio_said(said):
         found.append(judge_ratio(said, ratio))
-    if not found and said.models and (room or (said.devices and speaks_of_fitting(said))):
-        found.append(judge_fit(said, room))
+    if not found and said.models and (room or (said.devices and sizes.speaks_of_fitting(said))):
+        found.append(sizes.judge_fit(said, room))
     return found

@@ -196,7 +196,7 @@ def _kinds(text: str) -> list[DeviceSaid]:
 _DDR_OF_HOST = re.compile(r"\b(?:lp)?ddr([345])x?[- ](\d{4,5})\b")
 _CHANNELS = re.compile(r"\b(\d{1,2})[ -]?(?:channels?|ch)\b|\b(single|dual|quad|octa)[ -]channel")
 _CHANNEL_WORDS = {"single": 1, "dual": 2, "quad": 4, "octa": 8}
-_CPU = any_phrase(
+ON_CPU = any_phrase(
     "cpu[ -]only", r"(?:on|with|using|by) (?:a |an |the |my )?(?:\w+[ -]){0,3}?cpu", "no gpu",
     "without (?:a )?gpu", "ryzen", "core (?:ultra|i[3579])", r"i[3579]-\d{4,5}\w*", r"ddr[345]\w*",
 )  # fmt: skip
@@ -226,14 +226,13 @@ def host_said(text: str) -> Host | None:
         number = (int(channels[1] or 0) or _CHANNEL_WORDS[channels[2]]) if channels else 2
         rate = number * _BYTES_A_TRANSFER * int(ddr[2]) * 1e6
         return Host(f"{number} channels of {ddr[0].upper().replace(' ', '-')}", rate)
-    found = [d for d in _cpus() if re.search(rf"\b{re.escape(_processor(d))}\b", text)]
-    best = max(found, key=lambda d: d.memory_bytes_per_s, default=None)
+    best: Device | None = None
+    for device in _cpus():
+        # Processors are known by one word: epyc, threadripper, xeon; bare memory by none that a text has
+        word = device.name.lower().removeprefix("cpu ").removeprefix("2x ").partition(" ")[0]
+        if not _DDR.match(word) and re.search(rf"\b{re.escape(word)}\b", text):
+            best = max(best or device, device, key=lambda d: d.memory_bytes_per_s)
     return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s, best) if best else None
-
-
-def is_on_cpu(text: str) -> bool:
-    """Whether a plain text that names no GPU speaks of a CPU."""
-    return bool(_CPU.search(text)) or host_said(text) is not None
 
 
 def host_for(spilled_bytes: float, devices: int, said: Host | None) -> Host:
@@ -248,14 +247,7 @@ def _cpus() -> list[Device]:
     return [d for d in all_devices() if d.kind == "cpu" and d.memory_bytes_per_s]
 
 
-def _processor(device: Device) -> str:
-    """The word by which a processor is known: epyc, threadripper, xeon; of bare memory, none that a text has."""
-    words = device.name.lower().removeprefix("cpu ").removeprefix("2x ").split()
-    return words[0] if words and not re.match(r"(?:lp)?ddr", words[0]) else "\0"
-
-
 BOOST = 1.03  # How far a memory clock may lie above the datasheet's: what is beyond that too is impossible
-_CACHE_GAIN = 10.0  # How much quicker a last-level cache may be than the memory behind it
 
 
 class Place(NamedTuple):
@@ -276,11 +268,6 @@ class Place(NamedTuple):
             return self
         return _several(chip, math.ceil(weights_bytes / chip.memory_bytes), 0)
 
-    def read_bytes_per_s(self, weights_bytes: float) -> float:
-        """How quickly such weights can be read at most: from the cache where they fit in it."""
-        in_cache = self.cache_bytes and weights_bytes <= self.cache_bytes
-        return self.bytes_per_s * (_CACHE_GAIN if in_cache else 1.0)
-
 
 def places(said: DeviceSaid) -> list[Place]:
     """Each device that may be meant, as often as is said, the usual one first; of those that are alike, one."""
@@ -288,13 +275,6 @@ def places(said: DeviceSaid) -> list[Place]:
     for device in sorted(said.devices, key=usual_first):
         alike.setdefault((device.memory_bytes_per_s, device.memory_bytes), device)
     return [_several(device, said.number, said.memory_bytes) for device in alike.values()]
-
-
-def on_host(host: Host) -> Place:
-    """A host without a GPU."""
-    device = host.device
-    most = max(device.memory_bytes, *device.memory_sizes_bytes, 0) if device else 0
-    return Place(host.label, host.bytes_per_s, most, device=device)
 
 
 def _several(device: Device, number: int, memory_bytes: int) -> Place:

@@ -58,13 +58,14 @@ def models_said(text: str) -> list[ModelSaid]:
 
 def _model_named_at(text: str, words: list[re.Match[str]], at: int) -> ModelSaid | None:
     """The longest name that begins here; else a family whose size follows."""
-    if _family(words[at][0]) not in _families():
+    families, stems_by_key = _known_names()
+    if _family(words[at][0]) not in families:
         return None
     for end in range(min(len(words), at + _MOST_WORDS), at, -1):
         window = words[at:end]
         if _BREAK.search(text[window[0].start() : window[-1].end()]):
             continue
-        if stems := _by_key().get(_key(w[0] for w in window)):
+        if stems := stems_by_key.get(_key(w[0] for w in window)):
             return _model_said(text, window, [model_at(stem) for stem in sorted(stems)])
         if _SIZE.fullmatch(window[-1][0]) and len(window) > 1:
             models = _models_by_words(" ".join(w[0] for w in window if w[0] not in _NOISE))
@@ -91,24 +92,24 @@ def _model_of_size(text: str, word: re.Match[str], *, another: bool) -> ModelSai
     has_experts = bool(active or match[1] or _EXPERTS.search(text))
     models = [m for m in _models_by_words(word[0]) if bool(m.shape.experts) == has_experts]
     models = models or [m for m in _models_by_words("") if abs(m.parameters / total - 1) < _SAME_SIZE]
-    chosen = extremes([m for m in models if has_experts or is_plain(m.shape)] or models)
+    chosen = _extremes([m for m in models if has_experts or _is_plain(m.shape)] or models)
     return ModelSaid(word[0].upper(), tuple(chosen), total, active or total, *word.span())
 
 
 def _model_said(text: str, window: list[re.Match[str]], models: Sequence[WellKnown]) -> ModelSaid:
     start, end = window[0].start(), window[-1].end()
-    chosen = extremes(models)
+    chosen = _extremes(models)
     label = chosen[0].name if len(models) == 1 else text[start:end]
     return ModelSaid(label, tuple(chosen), chosen[0].parameters, 0.0, start, end, named=True)
 
 
-def is_plain(shape: Shape) -> bool:
+def _is_plain(shape: Shape) -> bool:
     """Whether all layers attend to all tokens, and all weights are read for each."""
     others = (shape.experts, shape.state, shape.inner, shape.linear_length, shape.head_size, shape.convolution)
     return not any(others) and not shape.window
 
 
-def extremes(models: Sequence[WellKnown]) -> list[WellKnown]:
+def _extremes(models: Sequence[WellKnown]) -> list[WellKnown]:
     """The usual one first; then those with the fewest and most parameters, and with the smallest and largest cache."""
     if len(models) <= _FEW:
         return list(models)
@@ -139,23 +140,17 @@ def _key(words: Iterable[str]) -> str:
 
 
 @cache
-def _families() -> frozenset[str]:
-    names = (name for stem, names in all_names().items() for name in (stem, *names))
-    return frozenset(family for name in names if (family := _family(_words(name)[0])))
-
-
-@cache
-def _by_key() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+def _known_names() -> tuple[set[str], dict[str, set[str]]]:
+    """Every family, and the models by the key of each of their names."""
+    families: set[str] = set()
+    stems: dict[str, set[str]] = {}
     for stem, names in all_names().items():
         for name in (stem, *names):
-            found.setdefault(_key(_words(name)), set()).add(stem)
-    found.pop("", None)
-    return found
-
-
-def _words(name: str) -> list[str]:
-    return _WORD.findall(name.lower()) or [""]
+            words = _WORD.findall(name.lower()) or [""]
+            families.add(_family(words[0]))
+            stems.setdefault(_key(words), set()).add(stem)
+    stems.pop("", None)
+    return families - {""}, stems
 
 
 _WIDE = {
@@ -318,7 +313,12 @@ def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
     plan = made_up(_well_known(name), mix)
     hyper, names = Hyper(plan), plan.by_name
     guessing = {f"blk.{n}." for n in range(hyper.layers, hyper.all_layers)}
-    tensors = [(t, _bytes(t, bits)) for t in plan.tensors if not t.name.startswith(tuple(guessing))]
+    tensors: list[tuple[Tensor, float]] = []
+    for tensor in plan.tensors:
+        if not tensor.name.startswith(tuple(guessing)):
+            # Schemes pack matrices, but neither the tables nor the output
+            packed = bits and len(tensor.shape) >= _MATRIX and tensor.name not in (*_LOOKED_UP, "output.weight")
+            tensors.append((tensor, math.prod(tensor.shape) * bits / 8 if packed else tensor.bytes))
     tied = "output.weight" not in names
     looked_up = [name for name in _LOOKED_UP if not (tied and name == _LOOKED_UP[0])]
     experts = sum(size for t, size in tensors if "_exps." in t.name)
@@ -340,10 +340,3 @@ def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
         active=everything - looked - elements * (1 - share),
         shaped=True,
     )
-
-
-def _bytes(tensor: Tensor, bits: float) -> float:
-    """As it is in the plan, or in so many bits where it is one of the matrices that schemes pack."""
-    if not bits or len(tensor.shape) < _MATRIX or tensor.name in (*_LOOKED_UP, "output.weight"):
-        return tensor.bytes
-    return math.prod(tensor.shape) * bits / 8

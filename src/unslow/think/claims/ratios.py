@@ -50,20 +50,16 @@ def ratio_said(said: SentenceReading) -> Ratio | None:
             high = number(match["high"]) if match["high"] else low
             what, saves = match["what"], match.re is _SAVES
             shrinks = saves or bool(re.fullmatch(_LOSSES, what))
-            ends = [_as_factor(end, shrinks=shrinks, is_percent=saves or match.re is _PERCENT) for end in (low, high)]
+            # `3x slower` is a third, `30 % less` is 0.7, `30 % faster` is 1.3
+            ends = [1 / max(end, 1e-9) if shrinks else end for end in (low, high)]
+            if saves or match.re is _PERCENT:
+                ends = [max(0.0, 1 + (-end if shrinks else end) / 100) for end in (low, high)]
             of_size = saves or (shrinks and what != "slower" and bool(_OF_MEMORY.search(said.rest)))
             return Ratio(min(ends), max(ends), match[0].strip(), match.start(), of_size, what == "bandwidth")
     for pattern, value, of_size in _IN_WORDS:
         if match := pattern.search(said.rest):
             return Ratio(value, value, match[0], match.start(), of_size)
     return None
-
-
-def _as_factor(value: float, *, shrinks: bool, is_percent: bool) -> float:
-    """`3x slower` is a third, `30 % less` is 0.7, `30 % faster` is 1.3."""
-    if is_percent:
-        return max(0.0, 1 - value / 100 if shrinks else 1 + value / 100)
-    return 1 / max(value, 1e-9) if shrinks else value
 
 
 _FLASH = any_phrase("flash[ -]?attention", "flash[ -]attn", "fa2?")

@@ -1,12 +1,11 @@
 """The versioned answer of `unslow check`, a promise to whoever reads the JSON; the verdict on a claim's readings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from unslow.think.claims.sentence import SentenceReading
-from unslow.think.physics.terms import Interval
 from unslow.think.report import Range
 
 SCHEMA = "unslow.check/1"
@@ -18,8 +17,6 @@ Kind = Literal[
 ]
 WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unlikely", "cannot_tell", "possible")
 _BEST_FIRST: tuple[Verdict, ...] = ("possible", "unlikely", "cannot_tell", "impossible")
-Expected = Callable[[str, str, str, int, int], Interval | None]
-"""Model, quant, device, number of devices and context to the expected tok/s; None where unknown."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

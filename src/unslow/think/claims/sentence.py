@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from unslow.think.claims.amounts import Amount, amounts, any_phrase, number, plain_letters
-from unslow.think.claims.devices import DeviceSaid, Host, devices_said, host_said, is_on_cpu
+from unslow.think.claims.devices import ON_CPU, DeviceSaid, Host, devices_said, host_said
 from unslow.think.claims.models import ModelSaid, QuantSaid, models_said, quants_said
 
 ALL_LAYERS = 9999
@@ -55,11 +55,6 @@ class SentenceReading(NamedTuple):
         """The quant, likewise."""
         return _belonging(self.quants, place, self.text)
 
-    def quants_at(self, place: int) -> list[QuantSaid | None]:
-        """Every quant that a number may belong to: all of them where it is the only speed of the sentence."""
-        alone = len([a for a in self.amounts if a.kind == "speed"]) == 1
-        return list(self.quants) if alone and self.quants else [self.quant_at(place)]
-
     def device_at(self, place: int) -> DeviceSaid | None:
         """The device, likewise."""
         return _belonging(self.devices, place, self.text)
@@ -76,7 +71,7 @@ def parse_sentence(original: str) -> SentenceReading:
     numbers = amounts(text)
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]
-    rest = text
+    rest, host = text, host_said(text)
     names: list[ModelSaid | DeviceSaid] = [*models, *(device for device in devices if " or " not in device.label)]
     for name in names:
         rest = rest[: name.start] + "_" * (name.end - name.start) + rest[name.end :]
@@ -89,9 +84,9 @@ def parse_sentence(original: str) -> SentenceReading:
         quants=tuple(q for q in quants if not q.of_cache),
         cache_quants=tuple(q for q in quants if q.of_cache),
         devices=tuple(devices),
-        settings=settings_said(rest, text),
-        host=host_said(text),
-        on_cpu=not devices and is_on_cpu(text),
+        settings=_settings_said(rest, text),
+        host=host,
+        on_cpu=not devices and bool(host or ON_CPU.search(text)),
     )
 
 
@@ -171,9 +166,15 @@ _LIMIT = any_phrase(
 _BY_LAYER = any_phrase("layer split", "split by layers?", r"pipeline parallel\w*", "sm layer", "split-mode layer")
 
 
-def settings_said(text: str, whole: str) -> Settings:
+def _settings_said(text: str, whole: str) -> Settings:
     """The settings of a plain sentence, given once without its names and once as a whole."""
-    on_gpu, named = _layers(text)
+    on_gpu, named = None, None
+    if match := _LAYERS_OF.search(text):
+        on_gpu, named = int(match[1] or match[3]), int(match[2] or match[4])
+    elif flag := _GPU_LAYERS.search(text):
+        on_gpu = ALL_LAYERS if flag[1] == "all" else int(flag[1])
+    elif plain := _LAYERS.search(text):
+        on_gpu, named = (int(plain[1]), None) if _PLACED.search(text) else (None, int(plain[1]))
     users = _USERS.search(text)
     return Settings(
         context=next(iter(contexts_said(text)), 0),
@@ -199,17 +200,6 @@ def contexts_said(text: str) -> list[int]:
             if tokens >= _FEWEST_TOKENS:
                 found.setdefault(match.start(1), tokens)
     return [found[at] for at in sorted(found)]
-
-
-def _layers(text: str) -> tuple[int | None, int | None]:
-    if match := _LAYERS_OF.search(text):
-        return int(match[1] or match[3]), int(match[2] or match[4])
-    if flag := _GPU_LAYERS.search(text):
-        return ALL_LAYERS if flag[1] == "all" else int(flag[1]), None
-    plain = _LAYERS.search(text)
-    if not plain:
-        return None, None
-    return (int(plain[1]), None) if _PLACED.search(text) else (None, int(plain[1]))
 
 
 _AROUND = 48

@@ -83,10 +83,7 @@ def judge_cache(said: SentenceReading, claim: Amount) -> JudgedClaim:
     kinds = [said.cache_type] if said.cache_type else ["F16", *_UNNAMED_TYPES]
     models = {r.model: r for r in readings(model, None) if r.shaped}
     each = product(kinds, models.values(), contexts)
-    found = [
-        _judge_cache_size(reading, claim, context, kind)._replace(assumed=kind != kinds[0])
-        for kind, reading, context in each
-    ]
+    found = [_judge_cache_size(r, claim, at, kind)._replace(assumed=kind != kinds[0]) for kind, r, at in each]
     if not found:
         return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of this size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
@@ -257,14 +254,6 @@ class Room(NamedTuple):
     bytes: float
 
 
-class Need(NamedTuple):
-    """What a model asks of a memory."""
-
-    weights: float
-    least: float  # Weights, and the cache of a context that is named
-    usual: float  # With a cache and with buffers
-
-
 def judge_fit(said: SentenceReading, amount: Amount | None) -> JudgedClaim:
     """A model against a memory of a size, or of a device."""
     at = amount.start if amount else len(said.text)
@@ -272,53 +261,45 @@ def judge_fit(said: SentenceReading, amount: Amount | None) -> JudgedClaim:
     if not model or not room.bytes:
         missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
         return cannot_tell(said, "fits", "fit", missing)
-    found, denied = readings(model, said.quant_at(at)), _DENIED.search(said.rest)
-    finding = _judge_denial(found[0], room, said) if denied else best_finding([_fit(r, room, said) for r in found])
+    denied = _DENIED.search(said.rest) is not None
+    found = [_judge_room(r, room, said, denied=denied) for r in readings(model, said.quant_at(at))]
+    finding = found[0] if denied else best_finding(found)
     return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {room.label}", "fit", finding)
 
 
-def _fit(reading: Reading, room: Room, said: SentenceReading) -> Finding:
-    (need, found), context = _need_to_fit(reading, room, said), said.settings.context
-    if need.usual <= room.bytes:
-        return found
-    if need.least <= room.bytes:
-        lacking, at = gib(need.usual - room.bytes), tokens(context or _USUAL_CONTEXT)
-        because = f"barely: {lacking} short for {at} tokens and buffers"
-        return found._replace(verdict="unlikely", because=because)
-    # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
-    smallest = need.weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else need.least
-    if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
-        return found._replace(
-            verdict="unlikely", because="only with a KV cache in fewer bits, which the claim does not say"
-        )
-    lacking = gib(need.least - room.bytes)
-    if _RUNS.search(said.rest) and not _FITS.search(said.rest) and need.least <= room.bytes * _MOST_SPILLED:
-        return found._replace(verdict="unlikely", because=f"{lacking} must stay in host memory, which is slow")
-    return found._replace(verdict="impossible", because=f"{lacking} too much, even without buffers")
-
-
-def _judge_denial(reading: Reading, room: Room, said: SentenceReading) -> Finding:
-    """That it does not fit is wrong only where it surely does."""
-    need, found = _need_to_fit(reading, room, said)
-    if need.usual <= room.bytes * _SURELY:
-        return found._replace(verdict="impossible", because=f"it does fit, and {found.because.removeprefix('it ')}")
-    lacking = need.usual - room.bytes
-    return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves almost nothing free")
-
-
-def _need_to_fit(reading: Reading, room: Room, said: SentenceReading) -> tuple[Need, Finding]:
+def _judge_room(reading: Reading, room: Room, said: SentenceReading, *, denied: bool) -> Finding:
+    """Whether it fits; that it does not is wrong only where it surely does."""
     context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
+    at = tokens(context or _USUAL_CONTEXT)
     cache = reading.cache_bytes(context or _USUAL_CONTEXT, said.cache_type or "F16") or 0.0
-    need = Need(weights, weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES)
-    at = f"KV cache of {tokens(context or _USUAL_CONTEXT)} tokens: {gb_and_gib(cache)}"
+    least, usual = weights + (cache if context else 0.0), weights + cache + _BUFFERS_BYTES
     lines = (
         f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
-        at if cache else "KV cache: unknown, since only a size is given",
+        f"KV cache of {at} tokens: {gb_and_gib(cache)}" if cache else "KV cache: unknown, since only a size is given",
         f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
     )
     subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
-    because = f"it leaves {gib(room.bytes - need.usual)} free"
-    return need, Finding("possible", because, lines, subject, reading.assumed, room.bytes / need.least)
+    free = f"leaves {gib(room.bytes - usual)} free"
+    found = Finding("possible", f"it {free}", lines, subject, reading.assumed, room.bytes / least)
+    if denied and usual <= room.bytes * _SURELY:
+        return found._replace(verdict="impossible", because=f"it does fit, and {free}")
+    if denied:
+        lacking = usual - room.bytes
+        return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves almost nothing free")
+    if usual <= room.bytes:
+        return found
+    if least <= room.bytes:
+        because = f"barely: {gib(usual - room.bytes)} short for {at} tokens and buffers"
+        return found._replace(verdict="unlikely", because=because)
+    # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
+    smallest = weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else least
+    if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
+        because = "only with a KV cache in fewer bits, which the claim does not say"
+        return found._replace(verdict="unlikely", because=because)
+    missing = gib(least - room.bytes)
+    if _RUNS.search(said.rest) and not _FITS.search(said.rest) and least <= room.bytes * _MOST_SPILLED:
+        return found._replace(verdict="unlikely", because=f"{missing} must stay in host memory, which is slow")
+    return found._replace(verdict="impossible", because=f"{missing} too much, even without buffers")
 
 
 def _room(said: SentenceReading, amount: Amount | None, at: int) -> Room:

@@ -2,28 +2,31 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from unslow.catalog.hardware_families import MemoryKind, memory_kinds
 from unslow.catalog.models import same_shape_as
 from unslow.catalog.quants import estimated_mix
 from unslow.think.claims.amounts import Amount, any_phrase, bandwidth, gb, gib, percent, rate, three_digits, tokens
-from unslow.think.claims.devices import BOOST, DESKTOP, DISK, Host, Place, host_for, host_said, on_host, places
+from unslow.think.claims.devices import BOOST, DESKTOP, DISK, Host, Place, host_for, host_said, places
 from unslow.think.claims.models import Reading, readings
 from unslow.think.claims.report import (
-    Expected,
     Finding,
     JudgedClaim,
     Kind,
     Subject,
+    Verdict,
     best_finding,
     cannot_tell,
     judged_claim,
 )
 from unslow.think.claims.sentence import SentenceReading, Settings
+from unslow.think.physics.terms import Interval
 from unslow.think.report import Range
 
+Expected = Callable[[str, str, str, int, int], Interval | None]
+"""Model, quant, device, number of devices and context to the expected tok/s; None where unknown."""
 MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
 USUALLY_GUESSED = 4
 """Published speed-ups of speculative decoding are 1.5 to 3; those of the best trained heads reach 4 to 6."""
@@ -32,6 +35,7 @@ _BEST_MEASURED = 0.95
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
 _LIMIT_TOLERANCE = 1.12  # For a ceiling worked out from rounded sizes
 _LEAST_SHOWN = 0.01
+_CACHE_GAIN = 10.0  # How much quicker a last-level cache may be than the memory behind it
 _WORDS: dict[Kind, str] = {"prefill": " prefill", "throughput": " in total", "ceiling": " at most"}
 
 
@@ -78,7 +82,10 @@ def judge_speed(said: SentenceReading, claim: Amount, expected: Expected) -> Jud
     if not model or not where:
         missing = ["which model (name or size, and quant)"] * (not model) + ["on which device"] * (not where)
         return cannot_tell(said, what, kind, missing, _device_requirements(said, claim) if kind == "speed" else ())
-    read = [r for quant in said.quants_at(claim.start) for r in readings(model, quant)]
+    # A number may belong to any of the quants where it is the only speed of the sentence
+    alone = sum(a.kind == "speed" for a in said.amounts) == 1
+    quants = said.quants if alone and said.quants else [said.quant_at(claim.start)]
+    read = [r for quant in quants for r in readings(model, quant)]
     asked = (s.context, s.gpu_layers, said.host, s.by_layer)
     questions = [CeilingQuestion(r, place, 0, *asked) for place in where for r in read]
     if kind == "prefill":
@@ -126,7 +133,11 @@ def _places(said: SentenceReading, claim: Amount) -> list[Place]:
     stated = next((a for a in said.amounts if a.kind == "bandwidth"), None)
     if stated and not said.on_cpu:
         return [Place(f"memory at {bandwidth(stated.high)}", stated.high)]
-    return [on_host(said.host or DESKTOP)] if said.on_cpu else []
+    if not said.on_cpu:
+        return []
+    host = said.host or DESKTOP
+    most = max(host.device.memory_bytes, *host.device.memory_sizes_bytes, 0) if host.device else 0
+    return [Place(host.label, host.bytes_per_s, most, device=host.device)]
 
 
 def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, expected: Expected) -> Finding:
@@ -146,33 +157,30 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
     if steps == 1 and reading.shaped and device:
         likely = expected(reading.model, reading.quant, device.name, question.place.number, question.context)
     known = Range(low=likely.low, mid=likely.mid, high=likely.high) if likely else None
-    doubt = _doubt(question.place, claim, ceiling, steps, known)
-    because = doubt or _below(claim, most, known)
-    return found._replace(verdict="unlikely" if doubt else "possible", because=because, expected=known)
+    verdict, because = _judge_below_ceiling(question.place, claim, ceiling, steps, known)
+    return found._replace(verdict=verdict, because=because, expected=known)
 
 
-def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
-    part = claim.low / ceiling.tokens_per_s
+def _judge_below_ceiling(
+    place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None
+) -> tuple[Verdict, str]:
+    part, most = claim.low / ceiling.tokens_per_s, ceiling.tokens_per_s * steps
     if ceiling.disk_bytes:
-        return f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} would stay on disk"
-    if steps > 1:
-        likely = part <= USUALLY_GUESSED
-        return "" if likely else f"needs {three_digits(part)} tokens per step; {USUALLY_GUESSED} is a good average"
-    if part > _BEST_MEASURED and place.device and place.device.kind != "asic":
-        return f"{percent(part)} of the ceiling; no published measurement beats {percent(_BEST_MEASURED)}"
+        return "unlikely", f"does not fit in {gib(place.capacity_bytes)}: {gb(ceiling.disk_bytes)} would stay on disk"
+    if steps > 1 and part > USUALLY_GUESSED:
+        return "unlikely", f"needs {three_digits(part)} tokens per step; {USUALLY_GUESSED} is a good average"
+    if steps == 1 and part > _BEST_MEASURED and place.device and place.device.kind != "asic":
+        return "unlikely", f"{percent(part)} of the ceiling; no published measurement beats {percent(_BEST_MEASURED)}"
     if known and claim.low > known.high * _FAR_ABOVE:
-        return f"below the ceiling, but {three_digits(claim.low / known.mid)} times the expected {rate(known.mid)}"
-    return ""
-
-
-def _below(claim: Amount, most: float, known: Range | None) -> str:
+        times = f"{three_digits(claim.low / known.mid)} times the expected {rate(known.mid)}"
+        return "unlikely", f"below the ceiling, but {times}"
     if known and claim.high * _FAR_BELOW < known.low:
-        return f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
+        return "possible", f"possible, but slow: {three_digits(known.mid / claim.high)} times slower than expected"
     if math.isinf(most):
-        return "no memory is read: the weights are in the chip"
+        return "possible", "no memory is read: the weights are in the chip"
     if claim.low / most < _LEAST_SHOWN:
-        return "far below what memory bandwidth allows"
-    return f"{percent(claim.low / most)} of what memory bandwidth allows"
+        return "possible", "far below what memory bandwidth allows"
+    return "possible", f"{percent(claim.low / most)} of what memory bandwidth allows"
 
 
 def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amount, settings: Settings) -> Finding:
@@ -287,7 +295,8 @@ def one_stream_ceiling(question: CeilingQuestion) -> Ceiling:
     of_experts = min(away, reading.expert_bytes)
     share = reading.expert_share if reading.expert_bytes else 0.0
     from_host = of_experts * share + (away - of_experts)
-    bytes_per_s = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
+    in_cache = place.cache_bytes and reading.weights_bytes <= place.cache_bytes
+    bytes_per_s = place.bytes_per_s * (_CACHE_GAIN if in_cache else 1.0) / (place.number if question.by_layer else 1)
     rate = 1 / max((total - from_host) / bytes_per_s, from_host / host.bytes_per_s)
     on_disk = away if spills_to_disk else 0.0
     return Ceiling(rate, total - from_host, from_host, bytes_per_s / total, host, cache, on_disk)
@@ -320,9 +329,8 @@ def judge_bandwidth(said: SentenceReading, claim: Amount) -> JudgedClaim:
         how = "(8 bytes per transfer and channel)"
         return judged_claim(said, what, "bandwidth", _against(claim, host.label, host.bytes_per_s, how))
     if device:
-        found = [
-            _against(claim, place.label, place.bytes_per_s, "according to its datasheet") for place in places(device)
-        ]
+        how = "according to its datasheet"
+        found = [_against(claim, place.label, place.bytes_per_s, how) for place in places(device)]
         return judged_claim(said, what, "bandwidth", best_finding(found))
     kind = next((k for k in memory_kinds() if any(re.search(rf"\b{word}\b", near) for word in k.words)), None)
     if not kind:
@@ -335,13 +343,8 @@ def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
     if not truth:
         return Finding("cannot_tell", f"the catalogue has no bandwidth for {label}", (), subject)
     part = claim.low / truth
-    lines = (
-        f"{label}: {bandwidth(truth)} {how}",
-        f"claimed {bandwidth(claim.low)}",
-        f"the claim is {percent(part)} of that"
-        if part < _TIMES_FROM
-        else f"the claim is {three_digits(part)} times that",
-    )
+    times = f"{percent(part)} of" if part < _TIMES_FROM else f"{three_digits(part)} times"
+    lines = (f"{label}: {bandwidth(truth)} {how}", f"claimed {bandwidth(claim.low)}", f"the claim is {times} that")
     found = Finding("possible", f"it has {bandwidth(truth)}", lines, subject, nearness=truth)
     if part > BOOST * _ROUNDED:
         return found._replace(verdict="impossible")
