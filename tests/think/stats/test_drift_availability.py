@@ -1,5 +1,5 @@
 from unslow.facts.bench import Failure, FailureKind, Gaps, Pass
-from unslow.think.stats.drift import Outage, availability_line
+from unslow.think.stats.drift import Outage, Timeline, availability_line
 
 
 def passed(first_s: float = 0.1, longest_s: float = 0.2) -> Pass:
@@ -30,5 +30,5 @@ def test_every_failure_kind_has_a_word(wording):
 
 
 def test_outage_is_clipped_to_a_period():
-    assert Outage(5, 9).within(0, 7) == 2
-    assert Outage(5, 9).within(10, 20) == 0
+    points = Timeline(0, 21, 7, [], [], [Outage(5, 9)]).points()
+    assert [point.seen.get("down_s") for point in points] == [2, 2, None]

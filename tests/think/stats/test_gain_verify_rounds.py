@@ -13,7 +13,7 @@ from unslow.think.stats.gain import (
     is_enough,
     is_look,
     is_steady,
-    paired_rounds,
+    paired_gain,
     round_levels,
     verdict_of,
 )
@@ -31,16 +31,17 @@ def test_several_requests_of_one_start_count_once():
 def test_shorter_time_is_a_gain():
     before, after = samples([10.0, 10.0]), samples([20.0, 20.0])
     for metric in (REQUEST, DECODE):
-        gains = paired_rounds(round_levels(before, metric), round_levels(after, metric))
-        assert gains == pytest.approx([math.log(2)] * 2)
-    assert paired_rounds(round_levels(before, PREFILL), round_levels(after, PREFILL)) == []
+        gain = paired_gain(round_levels(before, metric), round_levels(after, metric))
+        assert gain == pytest.approx((math.log(2), math.log(2), math.log(2), 2))
+    assert paired_gain(round_levels(before, PREFILL), round_levels(after, PREFILL)) is None
 
 
 def test_only_rounds_of_both_sides_are_paired():
     after = [Sample(round=2, decode_tokens_per_s=20.0), Sample(round=7, decode_tokens_per_s=1.0)]
-    assert paired_rounds(round_levels(samples([10.0, 10.0]), DECODE), round_levels(after, DECODE)) == pytest.approx(
-        [math.log(2)]
-    )
+    gain = paired_gain(round_levels(samples([10.0, 10.0]), DECODE), round_levels(after, DECODE))
+    assert gain is not None
+    assert gain.pairs == 1
+    assert gain.middle == pytest.approx(math.log(2))
 
 
 def test_interim_looks_are_few():
@@ -69,7 +70,9 @@ def judged(truth: float, noise: float, dice: random.Random) -> str:
         number = len(before) + 1
         before.append(Sample(round=number, request_s=dice.lognormvariate(0, noise)))
         after.append(Sample(round=number, request_s=dice.lognormvariate(-math.log(truth), noise)))
-    return verdict_of(gain_of(paired_rounds(round_levels(before, REQUEST), round_levels(after, REQUEST))))
+    gain = paired_gain(round_levels(before, REQUEST), round_levels(after, REQUEST))
+    assert gain is not None
+    return verdict_of(gain)
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.05])

@@ -14,7 +14,7 @@ from unslow.think.stats.verification_report import AnswersShown, IntervalShown, 
 
 ALLOWED = 0.05
 """The rise of perplexity that passes by default: that of weights of four bits, with room for chance."""
-_PIECES = re.compile(r"\w+|[^\w\s]")
+_PIECES = re.compile(r"\w+|[^\w\s]")  # Words and signs: a measure that is the same whatever the tokens of a model are
 RARE = 0.01  # How often chance may show such a fall of the first words
 FAR_BELOW = 0.5  # Of the agreement of the old server with itself: a coarser quant keeps far more of its first words
 MAY_BE_ANOTHER = 0.25
@@ -64,16 +64,12 @@ def _verdict(
 ) -> tuple[Kept, str]:
     if broken := list(_breakages(before, after, found, usual, perplexity)):
         return "changed", "; ".join(broken)
-    turns = before.written_turns, after.written_turns
-    if all(turns) and turns[0] != turns[1]:
+    if before.written_turns and after.written_turns and before.written_turns != after.written_turns:
         return "cannot_tell", "the chat template differs; only plain texts were compared"
-    if perplexity and perplexity.increase.high <= perplexity.allowed:
-        return "kept", f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is ruled out"
     if perplexity:
-        return (
-            "cannot_tell",
-            f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is neither shown nor ruled out",
-        )
+        ruled_out = perplexity.increase.high <= perplexity.allowed
+        said = f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is"
+        return ("kept", f"{said} ruled out") if ruled_out else ("cannot_tell", f"{said} neither shown nor ruled out")
     if found and usual:
         # Where there are no probabilities: by how long answers stay together
         alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
@@ -117,7 +113,7 @@ def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
     and one other word changes all that follow. So what counts is the agreement with the changed server against that
     of the old one with itself.
     """
-    pairs = [(words_of(a), words_of(b)) for a, b in zip(one, other, strict=False)]
+    pairs = [(_PIECES.findall(a), _PIECES.findall(b)) for a, b in zip(one, other, strict=False)]
     if not pairs:
         return None
     alike, together = sum(a[:1] == b[:1] for a, b in pairs), 0.0
@@ -128,30 +124,23 @@ def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
     return Agreement(len(pairs), alike, together / len(pairs))
 
 
-def words_of(text: str) -> list[str]:
-    """Words and signs: a measure that is the same whatever the tokens of a model are."""
-    return _PIECES.findall(text)
-
-
 def is_far_below(found: Agreement, usual: Agreement) -> bool:
     """Whether fewer answers begin alike than the old server's own do, by far and by more than chance."""
-    if found.begin_alike / found.pairs >= FAR_BELOW * usual.begin_alike / usual.pairs:
-        return False
-    return rarer_alike(found, usual) < RARE
+    below = found.begin_alike / found.pairs < FAR_BELOW * usual.begin_alike / usual.pairs
+    return below and rarer_alike(found, usual) < RARE
 
 
 def rarer_alike(found: Agreement, usual: Agreement) -> float:
     """How often chance alone puts so few of the agreeing pairs on this side (Fisher's exact test)."""
     alike, pairs = found.begin_alike + usual.begin_alike, found.pairs + usual.pairs
-    ways = math.comb(pairs, alike)
-    fewest = max(0, alike - usual.pairs)
-    counts = range(fewest, found.begin_alike + 1)
-    return sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts) / ways
+    counts = range(max(0, alike - usual.pairs), found.begin_alike + 1)
+    ways = sum(math.comb(found.pairs, n) * math.comb(usual.pairs, alike - n) for n in counts)
+    return ways / math.comb(pairs, alike)
 
 
 def is_garbage(answer: str) -> bool:
     """Whether an answer says nothing."""
-    words, signs = words_of(answer), [sign for sign in answer if not sign.isspace()]
+    words, signs = _PIECES.findall(answer), [sign for sign in answer if not sign.isspace()]
     if not words:
         return True
     if len(signs) >= FEWEST_SIGNS and Counter(signs).most_common(1)[0][1] >= ONE_SIGN * len(signs):
@@ -167,8 +156,7 @@ def garbage_among(answers: Sequence[str]) -> int:
 
 def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
     """Whether the second set has far more of it."""
-    more = garbage_among(after) - garbage_among(before)
-    return more >= max(SOME, SHARE * len(after))
+    return garbage_among(after) - garbage_among(before) >= max(SOME, SHARE * len(after))
 
 
 def reads_alike(before: TokenScores, after: TokenScores) -> bool:
@@ -180,8 +168,7 @@ def reads_alike(before: TokenScores, after: TokenScores) -> bool:
 def perplexities(before: TokenScores, after: TokenScores, allowed: float) -> PerplexityShown | None:
     """What the places that both were asked at tell; None where there are too few.
 
-    Most of the scatter of a perplexity is that of the text: paired, it cancels, so that two hundred places tell a
-    percent.
+    Most of the scatter of a perplexity is that of the text; paired, it cancels: two hundred places tell a percent.
     """
     old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
     new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
@@ -191,15 +178,13 @@ def perplexities(before: TokenScores, after: TokenScores, allowed: float) -> Per
     rises = [old[place][0] - new[place][0] for place in places]
     middle = statistics.fmean(rises)
     reach = student_quantile(CONFIDENCE, len(rises) - 1) * statistics.stdev(rises) / math.sqrt(len(rises))
-    increase, low, high = (
-        math.expm1(max(-_MOST_LOG, min(_MOST_LOG, log))) for log in (middle, middle - reach, middle + reach)
-    )
-    old_perplexity, new_perplexity = (
-        math.exp(min(_MOST_LOG, -statistics.fmean(side[place][0] for place in places))) for side in (old, new)
-    )
+    logs = (max(-_MOST_LOG, min(_MOST_LOG, log)) for log in (middle - reach, middle, middle + reach))
+    low, increase, high = map(math.expm1, logs)
+    losses = (-statistics.fmean(side[place][0] for place in places) for side in (old, new))
+    perplexity, new_perplexity = (math.exp(min(_MOST_LOG, loss)) for loss in losses)
     return PerplexityShown(
         places=len(places),
-        before=old_perplexity,
+        before=perplexity,
         after=new_perplexity,
         increase=IntervalShown(low=low, mid=increase, high=high),
         allowed=allowed,

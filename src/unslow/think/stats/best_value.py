@@ -7,7 +7,7 @@ good as the fastest. Values that were clearly slow need not be in every round.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from unslow.facts.machine import Cpu
@@ -74,57 +74,45 @@ def judge_threads(
         return SweepVerdict(verdict, "too few thread counts were measured, or none twice")
     if verdict == "cannot_tell":
         return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%}: other work interferes")
-    said = [
-        _generating(choice, verdict, current),
-        _reading_threads(choose_value(prefill), choice),
-        *_cores(choice, cpu),
-    ]
-    best = current if verdict == "current_is_best" else choice.best
-    return SweepVerdict(verdict, "; ".join(part for part in said if part), best)
+    said = [_decode_words(choice, verdict, current), *_prefill_words(choose_value(prefill), choice)]
+    said += _core_words(choice, cpu)
+    return SweepVerdict(verdict, "; ".join(said), current if verdict == "current_is_best" else choice.best)
 
 
-def _generating(choice: Choice, verdict: Verdict, current: int | None) -> str:
-    best, speed = choice.best, choice.speeds[choice.fastest]
+def _decode_words(choice: Choice, verdict: Verdict, current: int | None) -> str:
     *others, last = choice.leaders
-    equal = f", and {', '.join(map(str, others))} and {last} are equal within noise" if others else ""
     if verdict == "flat":
-        told = f"the thread count makes no difference ({speed_words(speed)})"
-        return f"{told}: the smallest, {best}, leaves the most CPU for other work"
+        told = f"the thread count makes no difference ({speed_words(choice.speeds[choice.fastest])})"
+        return f"{told}: the smallest, {choice.best}, leaves the most CPU for other work"
+    count, now = choice.best, ""
     if verdict == "current_is_best":
-        return f"{_threads(current or best)} {speed_words(choice.speeds[current or best])} (current setting){equal}"
-    now = ""
-    if current in choice.speeds and current is not None:
-        less = f"{speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
-        now = f"; the current {current} gives {less}"
-    return f"{_threads(best)} {speed_words(choice.speeds[best])}{equal}{now}"
+        count, now = current or count, " (current setting)"
+    decodes = f"{count} thread decodes at" if count == 1 else f"{count} threads decode at"
+    equal = f", and {', '.join(map(str, others))} and {last} are equal within noise" if others else ""
+    words = f"{decodes} {speed_words(choice.speeds[count])}{now}{equal}"
+    if verdict == "current_is_best" or current is None or current not in choice.speeds:
+        return words
+    less = f"{speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
+    return f"{words}; the current {current} gives {less}"
 
 
-def _reading_threads(choice: Choice | None, generating: Choice) -> str:
-    if choice is None:
-        return ""
-    if generating.best in choice.leaders:
-        return f"prefill is fastest with the same number, {speed_words(choice.speeds[generating.best])}"
-    gain = choice.speeds[choice.best] / choice.speeds[generating.best] - 1
-    more = f"{speed_words(choice.speeds[choice.best])}, {gain:.0%} more than with {generating.best}"
-    return f"prefill is fastest with {choice.best} threads (-tb {choice.best}): {more}"
+def _prefill_words(choice: Choice | None, generating: Choice) -> Iterator[str]:
+    if choice and generating.best in choice.leaders:
+        yield f"prefill is fastest with the same number, {speed_words(choice.speeds[generating.best])}"
+    elif choice:
+        gain = choice.speeds[choice.best] / choice.speeds[generating.best] - 1
+        more = f"{speed_words(choice.speeds[choice.best])}, {gain:.0%} more than with {generating.best}"
+        yield f"prefill is fastest with {choice.best} threads (-tb {choice.best}): {more}"
 
 
-def _cores(choice: Choice, cpu: Cpu) -> list[str]:
+def _core_words(choice: Choice, cpu: Cpu) -> Iterator[str]:
     cores, slow = cpu.physical_cores.value_or(None), cpu.efficiency_cores.value_or(0)
     fast = cpu.performance_cores.value_or(None)
-    said = []
     beyond = [value for value in choice.speeds if cores is not None and value > cores]
     if beyond and choice.best <= (cores or 0) and min(choice.behind(value) for value in beyond) > FELT:
-        said.append(
-            f"beyond the {cores} physical cores it gets slower: two threads on one core share its execution units"
-        )
+        yield f"beyond the {cores} physical cores it gets slower: two threads on one core share its execution units"
     if slow and fast and choice.best <= fast < max(choice.speeds):
-        said.append(f"{slow} of the cores are efficiency cores, which the others wait for")
-    return said
-
-
-def _threads(count: int) -> str:
-    return f"{count} thread decodes at" if count == 1 else f"{count} threads decode at"
+        yield f"{slow} of the cores are efficiency cores, which the others wait for"
 
 
 def judge_batch(
@@ -137,35 +125,33 @@ def judge_batch(
         return SweepVerdict(verdict, "too few sizes were measured, or none twice")
     if verdict == "cannot_tell":
         return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%}: other work interferes")
-    said = [_reading_batches(name, choice, verdict, current), _memory(choice, memory_bytes, current)]
+    said = [_batch_words(name, choice, verdict, current), _memory_words(choice, memory_bytes, current)]
     best = current if verdict == "current_is_best" else choice.best
-    return SweepVerdict(verdict, "; ".join(part for part in said if part), best, choice.best)
+    return SweepVerdict(verdict, "; ".join(filter(None, said)), best, choice.best)
 
 
-def _reading_batches(name: str, choice: Choice, verdict: Verdict, current: int | None) -> str:
-    best = choice.best
-    speed = speed_words(choice.speeds[best])
+def _batch_words(name: str, choice: Choice, verdict: Verdict, current: int | None) -> str:
+    best, speed = choice.best, speed_words(choice.speeds[choice.best])
     if verdict == "flat":
         return f"{name} makes no difference from {min(choice.speeds)} to {max(choice.speeds)}: prefill runs at {speed}"
     slowest = min(choice.speeds, key=lambda value: choice.speeds[value])
     knee = f"prefill runs at {speed} with {name} {best}, and with {slowest} at {speed_words(choice.speeds[slowest])}"
-    beyond = "; larger values gain nothing" if best < max(choice.speeds) else ""
+    knee += "; larger values gain nothing" if best < max(choice.speeds) else ""
     if verdict == "current_is_best":
-        return f"{knee}{beyond}; the current {current} is as fast as any"
+        return f"{knee}; the current {current} is as fast as any"
     if current in choice.speeds and current is not None:
-        return f"{knee}{beyond}; the current {current} is {choice.behind(current):.0%} slower than the fastest"
-    return f"{knee}{beyond}"
+        return f"{knee}; the current {current} is {choice.behind(current):.0%} slower than the fastest"
+    return knee
 
 
-def _memory(choice: Choice, memory_bytes: Mapping[int, float], current: int | None) -> str:
+def _memory_words(choice: Choice, memory_bytes: Mapping[int, float], current: int | None) -> str:
     best = memory_bytes.get(choice.best)
     if best is None:
         return ""
     others = dict.fromkeys([*([current] if current in choice.speeds and current else []), max(choice.speeds)])
-    extra = [(value, (memory_bytes[value] - best) / MB) for value in others if value in memory_bytes]
-    told = [
-        f"{value} needs {abs(mb):.0f} MB {'more' if mb > 0 else 'less'}" for value, mb in extra if abs(mb) > _FEWEST_MB
-    ]
+    extra = {value: (memory_bytes[value] - best) / MB for value in others if value in memory_bytes}
+    needs = {value: f"{abs(mb):.0f} MB {'more' if mb > 0 else 'less'}" for value, mb in extra.items()}
+    told = [f"{value} needs {words}" for value, words in needs.items() if abs(extra[value]) > _FEWEST_MB]
     return f"memory: {' and '.join(told)} than {choice.best}" if told else ""
 
 
@@ -189,8 +175,7 @@ def choose_value(samples: Sequence[Sample]) -> Choice | None:
     leaders = [v for v in effects if effects[fastest] - effects[v] <= max(FELT, reaches[v])]
     middle = statistics.fmean(rounds.values())
     speeds = {value: math.exp(effect + middle) for value, effect in sorted(effects.items())}
-    most = max(counts.values())
-    return Choice(fastest, tuple(sorted(leaders)), speeds, noise, factor * math.sqrt(2 / most))
+    return Choice(fastest, tuple(sorted(leaders)), speeds, noise, factor * math.sqrt(2 / max(counts.values())))
 
 
 def _effects(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, float]]:
@@ -199,11 +184,9 @@ def _effects(samples: Sequence[Sample]) -> tuple[dict[int, float], dict[int, flo
     rounds = dict.fromkeys(sorted({s.round for s in samples}), 0.0)
     for _ in range(_SETTLING):
         for value in values:
-            own = [math.log(s.speed) - rounds[s.round] for s in samples if s.value == value]
-            values[value] = statistics.fmean(own)
+            values[value] = statistics.fmean(math.log(s.speed) - rounds[s.round] for s in samples if s.value == value)
         for number in rounds:
-            own = [math.log(s.speed) - values[s.value] for s in samples if s.round == number]
-            rounds[number] = statistics.fmean(own)
+            rounds[number] = statistics.fmean(math.log(s.speed) - values[s.value] for s in samples if s.round == number)
     return values, rounds
 
 

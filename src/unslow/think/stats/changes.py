@@ -15,6 +15,7 @@ from unslow.facts.values import Fact, measured_fact, not_found
 from unslow.think.stats.llama_bench import TESTS, TOOL
 from unslow.think.stats.parts import Parts
 
+_MOST_NAMED = 4
 Kind = Literal["method", "subject", "version", "setting", "condition"]
 """How it was measured, what was measured, versions, settings, and what the machine was like."""
 RUNTIME_VERSION = "runtime.version"
@@ -183,11 +184,11 @@ def _method(before: Bench, after: Bench) -> Iterator[Change]:
         yield Change(fact=TOOL, name="measured with", before=tools[0], after=tools[1], why=why, kind="method")
     elif before.protocol != after.protocol:
         why = "prompts and answers have different lengths"
-        yield _of("protocol", before.protocol, after.protocol, why, "method")
+        yield _change_of("protocol", before.protocol, after.protocol, why, "method")
     for name in TESTS.values():
         old, new = before.settings.get(name, ""), after.settings.get(name, "")
         if old and new and old != new:
-            yield _of(name, old, new, "a different number of tokens gives a different speed", "method")
+            yield _change_of(name, old, new, "a different number of tokens gives a different speed", "method")
 
 
 def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
@@ -208,7 +209,7 @@ def _subject_and_versions(before: Bench, after: Bench) -> Iterator[Change]:
     )
     for fact, a, b, why in pairs:
         if a and b and a != b:
-            yield _of(fact, str(a), str(b), why or _VERSIONS[fact], "subject" if why else "version")
+            yield _change_of(fact, str(a), str(b), why or _VERSIONS[fact], "subject" if why else "version")
 
 
 def _settings(before: Bench, after: Bench) -> Iterator[Change]:
@@ -216,10 +217,10 @@ def _settings(before: Bench, after: Bench) -> Iterator[Change]:
         told = fact in (*_VERSIONS, *_METHOD, *_SAME_AS_SUBJECT) or fact.endswith((".driver", ".name"))
         old, new = before.settings[fact], after.settings[fact]
         if not told and old != new:
-            yield _of(fact, old, new, _WHY.get(fact.rpartition(".")[2], ""), "setting")
+            yield _change_of(fact, old, new, _WHY.get(fact.rpartition(".")[2], ""), "setting")
 
 
-def _of(fact: str, before: str, after: str, why: str, kind: Kind) -> Change:
+def _change_of(fact: str, before: str, after: str, why: str, kind: Kind) -> Change:
     name = _NAMES.get(fact) or _UNIT.sub("", fact.rpartition(".")[2]).replace("_", " ")
     a, b = plain_value(fact, before), plain_value(fact, after)
     return Change(fact=fact, name=name, before=a, after=b, why=why, kind=kind)
@@ -262,53 +263,36 @@ def suspect(comparison: Comparison, changes: Sequence[Change]) -> str:
     """One sentence on what may lie behind the difference; empty where there is none to explain."""
     if comparison.verdict in ("same", "cannot_tell"):
         return ""
-    if found := _not_comparable(changes):
-        return found
+    for kind in ("method", "subject"):
+        if other := next((change for change in changes if change.kind == kind), None):
+            told = f"({other.name}: {other.before}, then {other.after})"
+            if kind == "method":
+                return f"The two were not measured in the same way {told}: {other.why}."
+            return f"The two did not measure the same thing {told}."
     facts = {change.fact for change in changes}
     own = [change for change in changes if change.kind in ("version", "setting")]
     made = [change for change in own if not facts.intersection(_FOLLOWS.get(change.fact, ()))]
     slower = comparison.verdict == "slower"
-    also = [change for change in changes if change.worse is slower]
+    state = _list_words([f"{one.name} {one.before}, now {one.after}" for one in changes if one.worse is slower])
     if len(made) > 1:
         names = _list_words([change.name for change in made])
         return f"Several things changed at once ({names}), so the cause is unclear: revert them one at a time."
-    if made:
-        return _single_change_words(made[0], also, slower=slower)
-    if also:
-        return f"No known version or setting changed, but the machine was in a different state: {_changes_words(also)}."
-    return "No known version or setting changed, and no measured condition of the machine explains it."
-
-
-def _not_comparable(changes: Sequence[Change]) -> str:
-    for kind in ("method", "subject"):
-        if one := next((change for change in changes if change.kind == kind), None):
-            told = f"({one.name}: {one.before}, then {one.after})"
-            if kind == "method":
-                return f"The two were not measured in the same way {told}: {one.why}."
-            return f"The two did not measure the same thing {told}."
-    return ""
-
-
-def _single_change_words(change: Change, also: Sequence[Change], *, slower: bool) -> str:
-    what = f"{change.name} changed, from {change.before} to {change.after}"
-    if also:
-        return (
-            f"The {what}, but so did the state of the machine ({_changes_words(also)}): restore it and measure again."
-        )
-    if change.fact == RUNTIME_VERSION:
-        verdict = "it is the likely cause" if slower else "it is the likely reason"
-        return f"Only the {what}: {verdict}; measure {change.before} again to be sure."
-    return f"Only the {what}: {change.why or 'look there first'}."
-
-
-def _changes_words(changes: Sequence[Change]) -> str:
-    return _list_words([f"{one.name} {one.before}, now {one.after}" for one in changes])
+    if not made and state:
+        return f"No known version or setting changed, but the machine was in a different state: {state}."
+    if not made:
+        return "No known version or setting changed, and no measured condition of the machine explains it."
+    what = f"{made[0].name} changed, from {made[0].before} to {made[0].after}"
+    if state:
+        return f"The {what}, but so did the state of the machine ({state}): restore it and measure again."
+    if made[0].fact == RUNTIME_VERSION:
+        likely = "it is the likely cause" if slower else "it is the likely reason"
+        return f"Only the {what}: {likely}; measure {made[0].before} again to be sure."
+    return f"Only the {what}: {made[0].why or 'look there first'}."
 
 
 def _list_words(words: Sequence[str]) -> str:
-    most = 4
-    more = f" and {len(words) - most} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
+    more = f" and {len(words) - _MOST_NAMED} more" if len(words) > _MOST_NAMED else ""
+    return ", ".join(words[:_MOST_NAMED]) + more
 
 
 def earlier_of(before: Bench, after: Bench, comparison: Comparison, changes: Sequence[Change]) -> Fact[Earlier]:

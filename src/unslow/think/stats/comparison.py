@@ -20,20 +20,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import (
-    CLIENT_DECODE,
-    DECODE,
-    DECODE_AT_4K,
-    FIRST,
-    GAPS,
-    LOAD,
-    LOWER_IS_BETTER,
-    PREFILL,
-    Bench,
-    Change,
-    Comparison,
-    Difference,
-)
+from unslow.facts import bench as metrics
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Change, Comparison, Difference
 from unslow.facts.errors import UserError
 from unslow.think.stats.figures import waiting_cpus
 from unslow.think.stats.repeats import robust_deviation, student_quantile, two_sided_p
@@ -90,11 +78,12 @@ class Variance(NamedTuple):
 
 
 _USUAL = {
-    **dict.fromkeys((DECODE, CLIENT_DECODE, DECODE_AT_4K, PREFILL, GAPS[0]), UsualVariance(0.025, 0.012)),
+    **dict.fromkeys((DECODE, metrics.CLIENT_DECODE, metrics.DECODE_AT_4K, PREFILL), UsualVariance(0.025, 0.012)),
     FIRST: UsualVariance(0.05, 0.03),
-    LOAD: UsualVariance(0.10, 0.05),
-    GAPS[1]: UsualVariance(0.06, 0.04),
-    GAPS[2]: UsualVariance(0.15, 0.10),
+    metrics.LOAD: UsualVariance(0.10, 0.05),
+    metrics.GAPS[0]: UsualVariance(0.025, 0.012),
+    metrics.GAPS[1]: UsualVariance(0.06, 0.04),
+    metrics.GAPS[2]: UsualVariance(0.15, 0.10),
 }
 """For a calm machine. On an H200 `lab/check_noise.py` saw 1.4 % and 1.2 % for decoding, 0.8 % and none for prefill; the
 rest is judgement."""
@@ -107,17 +96,14 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
     others = sorted((b for b in earlier if b.id not in (before.id, after.id)), key=lambda bench: bench.taken_at)
     like = [before] if is_comparable(before, after) else [before, after]
     chains = [chain for one in like if (chain := [bench for bench in others if is_comparable(bench, one)])]
-    metrics = [name for name in after.figures if name in before.figures]
-    differences = tuple(one for metric in metrics if (one := _compare_metric(metric, before, after, chains)))
+    common = [name for name in after.figures if name in before.figures]
+    differences = tuple(one for metric in common if (one := _compare_metric(metric, before, after, chains)))
     judged = [one for name in _HEADLINE for one in differences if one.metric == name]
     telling = [one for one in judged if one.verdict in ("slower", "faster")] or judged[:1]
     verdicts = [one.verdict for one in telling]
-    runs = sum(map(len, chains))
-    learned = (
-        f"run-to-run noise estimated from {runs} earlier runs of the same setup"
-        if runs > 1
-        else "run-to-run noise not measured yet; assuming the usual amount (more runs will tell)"
-    )
+    learned = "run-to-run noise not measured yet; assuming the usual amount (more runs will tell)"
+    if (runs := sum(map(len, chains))) > 1:
+        learned = f"run-to-run noise estimated from {runs} earlier runs of the same setup"
     return Comparison(
         before=before.id,
         after=after.id,
@@ -194,30 +180,26 @@ def tested_difference(metric: str, before_log: float, after_log: float, variance
     elif abs(gain) + reach <= -math.log1p(-EXCLUDED):
         verdict = "same"
     low, high = sorted(bounded_exp(sign * (gain + side * reach)) for side in (-1, 1))
-    said = Difference(
+    ratio, smallest = bounded_exp(sign * gain), max(MATTERS, 1 - bounded_exp(-found))
+    seen = f"{ratio - 1:+.1%} (95 % interval {low - 1:+.1%} to {high - 1:+.1%})"
+    because = f"undetermined: {seen}; a difference of {smallest:.0%} would be detected in nine of ten comparisons"
+    if verdict in ("faster", "slower"):
+        shown = f"{p:.3f}" if p >= _SMALLEST_SHOWN else f"below {_SMALLEST_SHOWN}"
+        because = f"{verdict}: {seen}, more than run-to-run noise (p = {shown})"
+    elif verdict == "same":
+        because = f"no difference beyond noise: {seen}; a difference of {smallest:.0%} would have been detected"
+    return Difference(
         metric=metric,
         before=bounded_exp(sign * before_log),
         after=bounded_exp(sign * after_log),
-        ratio=bounded_exp(sign * gain),
+        ratio=ratio,
         low=low,
         high=high,
         p_value=p,
         verdict=verdict,
-        smallest=max(MATTERS, 1 - bounded_exp(-found)),
-        because="",
+        smallest=smallest,
+        because=because,
     )
-    return msgspec.structs.replace(said, because=_because_of(said))
-
-
-def _because_of(said: Difference) -> str:
-    sure = f"95 % interval {said.low - 1:+.1%} to {said.high - 1:+.1%}"
-    seen = f"{said.ratio - 1:+.1%} ({sure})"
-    if said.verdict in ("faster", "slower"):
-        p = f"{said.p_value:.3f}" if said.p_value >= _SMALLEST_SHOWN else f"below {_SMALLEST_SHOWN}"
-        return f"{said.verdict}: {seen}, more than run-to-run noise (p = {p})"
-    if said.verdict == "same":
-        return f"no difference beyond noise: {seen}; a difference of {said.smallest:.0%} would have been detected"
-    return f"undetermined: {seen}; a difference of {said.smallest:.0%} would be detected in nine of ten comparisons"
 
 
 def bounded_exp(value: float) -> float:
@@ -239,9 +221,8 @@ def level_of(metric: str, samples: Sequence[float]) -> BenchLevel | None:
     if not logs:
         return None
     # Where the value at a place, the best being 0, of so many normal ones lies, in standard deviations (Blom)
-    usual_scores = [
-        (-statistics.NormalDist().inv_cdf((place + 0.625) / (len(logs) + 0.25))) for place in range(len(logs))
-    ]
+    shares = ((place + 0.625) / (len(logs) + 0.25) for place in range(len(logs)))
+    usual_scores = [-statistics.NormalDist().inv_cdf(share) for share in shares]
     reach = _above_middle(logs)
     return BenchLevel(_best_third(logs), reach / _above_middle(usual_scores) if reach else 0.0, len(logs))
 
@@ -252,9 +233,7 @@ def _best_third(ordered: Sequence[float]) -> float:
 
 def _above_middle(ordered: Sequence[float]) -> float:
     """How far the level lies above the last of the better half: a few disturbed repeats are below both."""
-    if len(ordered) == 1:
-        return 0.0
-    return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)]
+    return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)] if len(ordered) > 1 else 0.0
 
 
 def run_variance(metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Variance) -> Variance:
@@ -322,10 +301,8 @@ def lost_to_others(bench: Bench) -> float:
     Threads of an engine wait for each other, so a moment in which one waits for a processor may be lost for all.
     """
     shares = sorted(share for done in bench.passes if done.round > 0 and (share := waiting_cpus(done)) is not None)
-    if not shares:
-        return 0.0
     better = shares[: math.ceil(len(shares) / 2)]
-    return -math.log1p(-min(statistics.fmean(better), _MOST_LOST))
+    return -math.log1p(-min(statistics.fmean(better), _MOST_LOST)) if better else 0.0
 
 
 def disturbance_note(before: Bench, after: Bench) -> str:

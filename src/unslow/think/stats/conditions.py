@@ -49,16 +49,14 @@ _LARGEST = 1e18
 
 def settings_of(case: CaseView) -> dict[str, str]:
     """Every setting that is known, by the path of its fact, as a short text."""
-    found = {path: _known_value(_fact_at(case, path)) for path in SETTINGS}
+    found = {}
+    for path in SETTINGS:
+        part, _, name = path.partition(".")
+        found[path] = _known_value(case.runtime.fact(name) if part == "runtime" else attrgetter(path)(case))
     for gpu in case.machine.gpus.value_or(())[:_MOST_GPUS]:
         found |= {f"machine.gpus.{gpu.index}.{name}": _known_value(getattr(gpu, name)) for name in OF_A_GPU}
     words = {path: _setting_words(value) for path, value in found.items() if value is not None}
     return {path: text for path, text in words.items() if text}
-
-
-def _fact_at(case: CaseView, path: str) -> Any:
-    part, _, name = path.partition(".")
-    return case.runtime.fact(name) if part == "runtime" else attrgetter(path)(case)
 
 
 def _known_value(fact: Any) -> Any:
@@ -83,8 +81,8 @@ def _setting_words(value: Any) -> str:
 
 
 def conditions_of(telemetry: Telemetry | None, run: Run, machine: Machine) -> dict[str, float]:
-    """What the machine was like while tokens were generated, as far as anybody watched; each name has its unit."""
-    found = dict(_machine_conditions(machine)) | dict(_from_run(run)) | dict(_sampled_conditions(telemetry))
+    """What the machine was like while tokens were generated, as far as it was watched; each name has its unit."""
+    found = dict(_machine_conditions(machine)) | dict(_run_conditions(run)) | dict(_sampled_conditions(telemetry))
     return {name: float(value) for name, value in found.items() if math.isfinite(value) and 0 <= value <= _LARGEST}
 
 
@@ -100,7 +98,7 @@ def _sampled_conditions(telemetry: Telemetry | None) -> Iterator[tuple[str, floa
         yield from ((f"{own}_reason_{reason}", share) for reason, share in gpu.reasons.items())
 
 
-def _from_run(run: Run) -> Iterator[tuple[str, float]]:
+def _run_conditions(run: Run) -> Iterator[tuple[str, float]]:
     for name in ("own_cpus", "others_cpus", "cpu_throttled_fraction"):
         if isinstance(fact := getattr(run, name), Known):
             yield name, fact.value
@@ -120,13 +118,12 @@ def _from_run(run: Run) -> Iterator[tuple[str, float]]:
 
 def _machine_conditions(machine: Machine) -> Iterator[tuple[str, float]]:
     """What was seen once, before; a GPU's clocks at rest say nothing, so they are not among it."""
-    memory, cpu = machine.memory, machine.cpu
     facts = {
-        "ram_read_bytes_per_s": memory.read_bytes_per_s,
-        "memory_available_bytes": memory.available_bytes,
-        "swap_used_bytes": memory.swap_used_bytes,
+        "ram_read_bytes_per_s": machine.memory.read_bytes_per_s,
+        "memory_available_bytes": machine.memory.available_bytes,
+        "swap_used_bytes": machine.memory.swap_used_bytes,
         "others_cpus": machine.load.busy_cpus,
-        "cpu_temperature_c": cpu.temperature_c,
+        "cpu_temperature_c": machine.cpu.temperature_c,
     }
     yield from ((name, fact.value) for name, fact in facts.items() if isinstance(fact, Known))
     gpus = machine.gpus.value_or(())[:_MOST_GPUS]
@@ -177,9 +174,7 @@ def spill_signs(before: Mapping[str, float], after: Mapping[str, float], vram_by
             signs.append(sign.words.format(was / sign.unit, now / sign.unit))
     if not signs:
         return ()
-    was, now, used = (
-        _most(seen, name) for seen, name in ((before, "busy"), (after, "busy"), (after, "vram_used_bytes"))
-    )
+    was, now, used = _most(before, "busy"), _most(after, "busy"), _most(after, "vram_used_bytes")
     if was is not None and now is not None and now < _IDLE_SHARE * was:
         signs.append(f"GPU utilization was {now:.0%} instead of {was:.0%}")
     if used is not None and vram_bytes and vram_bytes - used < _FULL_BYTES:

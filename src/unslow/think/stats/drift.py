@@ -47,10 +47,6 @@ class Outage(NamedTuple):
     start_s: float
     end_s: float
 
-    def within(self, start_s: float, end_s: float) -> float:
-        """How much of it lies in a stretch of time."""
-        return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
-
 
 class Drift(NamedTuple):
     """What became of the speed."""
@@ -101,7 +97,7 @@ class Timeline(NamedTuple):
     def drift(self) -> Drift:
         """What became of the speed."""
         slices = [
-            Slice(self._minute(number), statistics.median(rates), self._seen_in(number))
+            Slice(number * self.slice_s / _MINUTE_S, statistics.median(rates), self._seen_in(number))
             for number, passes in enumerate(self._by_slice(self.passes))
             if (rates := _rates(passes))
         ]
@@ -112,16 +108,17 @@ class Timeline(NamedTuple):
         points = []
         both = zip(self._by_slice(self.passes), self._by_slice(self.failures), strict=True)
         for number, (passes, failures) in enumerate(both):
-            start, at = self.start_s + number * self.slice_s, self._minute(number)
-            down = sum(outage.within(start, start + self.slice_s) for outage in self.outages)
+            start, at = self.start_s + number * self.slice_s, number * self.slice_s / _MINUTE_S
+            end = start + self.slice_s
+            down = sum(max(0.0, min(one.end_s, end) - max(one.start_s, start)) for one in self.outages)
             gaps = [one.gaps.max_s for one in passes if one.gaps]
             seen = {**self._seen_in(number), "answered": float(len(passes))}
             seen |= {"down_s": down} if down else {}
             seen |= {"longest_gap_s": max(gaps)} if gaps else {}
             samples = {DECODE: _rates(passes), FIRST: [one.client_first_token_s for one in passes]}
             figures = {name: spread_of(values) for name, values in samples.items() if values}
-            label = f"minute {at:g}"
-            points.append(SweepPoint(at=at, label=label, figures=figures, seen=seen, failures=len(failures)))
+            failed = len(failures)
+            points.append(SweepPoint(at=at, label=f"minute {at:g}", figures=figures, seen=seen, failures=failed))
         return points
 
     def _by_slice(self, requests: Sequence[R]) -> list[list[R]]:
@@ -131,9 +128,6 @@ class Timeline(NamedTuple):
             number = max(0, int((one.started_s - self.start_s) / self.slice_s))
             parts[min(len(parts) - 1, number)].append(one)
         return parts
-
-    def _minute(self, number: int) -> float:
-        return number * self.slice_s / _MINUTE_S
 
     def _seen_in(self, number: int) -> Mapping[str, float]:
         return self.seen[number] if number < len(self.seen) else {}
@@ -206,8 +200,8 @@ def _judge_levels(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
 
 
 def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
-    part = max(2, len(slices) // 4)
-    first, last = slices[:part], slices[-part:]
+    quarter = max(2, len(slices) // 4)
+    first, last = slices[:quarter], slices[-quarter:]
     early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))
     verdict, way = ("falls", "less") if moved.change < 0 else ("recovers", "more")
     # The minute from which on no three stretches in a row reach the early speed again
@@ -258,35 +252,19 @@ def what_changed(before: Sequence[Slice], after: Sequence[Slice]) -> str:
     """What else was different: "; at the same time gpu0 clock went from 1980 to 1410 MHz"; empty where nothing was."""
     known, later = ({name for one in side for name in one.seen} for side in (before, after))
     names = known & later | {name for name in later if known and _REASON in name}  # one that was never set has no name
-    told = [
-        text
-        for ending in (_REASON, *_UNITS)
-        for name in sorted(name for name in names if _ending(name) == ending)
-        if (text := _change_words(name, ending, _mean(before, name), _mean(after, name)))
-    ]
+    told, sides = [], (before, after)
+    for name in sorted(name for name in names if _REASON in name):
+        was, now = (statistics.fmean(one.seen.get(name, 0.0) for one in side if one.seen) for side in sides)
+        if now - was > _SHARE_OF_REASON:
+            words = name.replace(_REASON, "").replace("_", " ")
+            told.append(f"{words} in {now:.0%} of the samples instead of {was:.0%}")
+    for ending, unit in _UNITS.items():
+        for name in sorted(name for name in names if name.endswith(ending) and _REASON not in name):
+            was, now = (statistics.fmean(one.seen[name] for one in side if name in one.seen) for side in sides)
+            if abs(now - was) > max(unit.least, unit.share * max(was, now)):
+                words = _SI.sub("", name).replace("_", " ")
+                told.append(f"{words} went from {was * unit.scale:.4g} to {now * unit.scale:.4g} {unit.name}")
     return f"; at the same time {', '.join(told[:_MOST_NAMED])}" if told else ""
-
-
-def _ending(name: str) -> str:
-    return _REASON if _REASON in name else next((ending for ending in _UNITS if name.endswith(ending)), "")
-
-
-def _mean(slices: Sequence[Slice], name: str) -> float:
-    if _REASON in name:
-        return statistics.fmean(one.seen.get(name, 0.0) for one in slices if one.seen)
-    return statistics.fmean(one.seen[name] for one in slices if name in one.seen)
-
-
-def _change_words(name: str, ending: str, before: float, after: float) -> str:
-    if ending == _REASON:
-        words = name.replace(_REASON, "").replace("_", " ")
-        more = after - before > _SHARE_OF_REASON
-        return f"{words} in {after:.0%} of the samples instead of {before:.0%}" if more else ""
-    unit = _UNITS[ending]
-    if abs(after - before) <= max(unit.least, unit.share * max(before, after)):
-        return ""
-    words = _SI.sub("", name).replace("_", " ")
-    return f"{words} went from {before * unit.scale:.4g} to {after * unit.scale:.4g} {unit.name}"
 
 
 CLEAR = 4.5

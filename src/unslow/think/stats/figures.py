@@ -6,22 +6,12 @@ depth those of the long prompt; where there are no such cases, all requests are 
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from unslow.facts.bench import (
-    CLIENT_DECODE,
-    DECODE,
-    DECODE_AT_4K,
-    FIRST,
-    GAPS,
-    LOWER_IS_BETTER,
-    PREFILL,
-    Gaps,
-    Pass,
-    Spread,
-)
+from unslow.facts import bench as metrics
+from unslow.facts.bench import LOWER_IS_BETTER, Gaps, Pass, Spread
 from unslow.think.stats.repeats import disagreement, spread_of
 
 FEWEST_TOKENS = 8  # Fewer steps than these time the start and the end of an answer rather than its tokens
@@ -38,7 +28,12 @@ CLOCKS_APART = 0.03
 SLOW_START_SHARE, SLOW_START_S = 0.25, 0.1
 SEVERAL_TOKENS = 1.5
 WAITING_CPUS = 0.1  # Processors' worth of waiting threads: beyond it others were in the way
-_JUDGED = {DECODE: "decode", DECODE_AT_4K: "decode at 4K", PREFILL: "prefill", FIRST: "time to first token"}
+_JUDGED = {
+    metrics.DECODE: "decode",
+    metrics.DECODE_AT_4K: "decode at 4K",
+    metrics.PREFILL: "prefill",
+    metrics.FIRST: "time to first token",
+}
 
 
 class Figures(NamedTuple):
@@ -62,28 +57,21 @@ def samples_of(passes: Sequence[Pass]) -> dict[str, tuple[float, ...]]:
     counted = sorted(passes, key=lambda done: (done.round, done.started_s))
     longest = max((done.prompt_tokens for done in counted), default=0)
     nearly_longest = [done for done in counted if done.prompt_tokens >= _NEARLY_LONGEST * longest]
-    short, long = _of(counted, SHORT) or counted, _of(counted, LONG) or nearly_longest
-    enough = [done for done in short if done.generated_tokens >= FEWEST_TOKENS]
-    deep = [d for d in _of(counted, LONG) if depth_of(d) >= DEEP_TOKENS and d.generated_tokens >= FEWEST_TOKENS]
-    found = {
-        DECODE: _each(enough, decode_rate),
-        PREFILL: _each(long, prefill_rate),
-        FIRST: _each(short, lambda done: done.client_first_token_s or None),
-        CLIENT_DECODE: _each(enough, client_decode_rate),
-        DECODE_AT_4K: _each(deep, decode_rate),
+    short, long = ([done for done in counted if done.case == case] for case in (SHORT, LONG))
+    enough = [done for done in short or counted if done.generated_tokens >= FEWEST_TOKENS]
+    deep = [done for done in long if depth_of(done) >= DEEP_TOKENS and done.generated_tokens >= FEWEST_TOKENS]
+    found: dict[str, Iterable[float | None]] = {
+        metrics.DECODE: map(decode_rate, enough),
+        metrics.PREFILL: map(prefill_rate, long or nearly_longest),
+        metrics.FIRST: (done.client_first_token_s or None for done in short or counted),
+        metrics.CLIENT_DECODE: map(client_decode_rate, enough),
+        metrics.DECODE_AT_4K: map(decode_rate, deep),
     }
+    known = {name: tuple(value for value in values if value is not None) for name, values in found.items()}
     # The quantiles of each answer; over the repeats their median counts, so one stall does not make the p99
     gaps = [(done.gaps.p50_s, done.gaps.p95_s, done.gaps.p99_s) for done in enough if done.gaps]
-    found |= dict(zip(GAPS, zip(*gaps, strict=True), strict=False))
-    return {name: values for name, values in found.items() if values}
-
-
-def _of(passes: Sequence[Pass], case: str) -> list[Pass]:
-    return [done for done in passes if done.case == case]
-
-
-def _each(passes: Sequence[Pass], value: Callable[[Pass], float | None]) -> tuple[float, ...]:
-    return tuple(found for found in map(value, passes) if found is not None)
+    known |= dict(zip(metrics.GAPS, zip(*gaps, strict=True), strict=False))
+    return {name: values for name, values in known.items() if values}
 
 
 def depth_of(done: Pass) -> int:
@@ -132,13 +120,10 @@ def gaps_of(arrivals_s: Sequence[float], generated_tokens: int) -> Gaps | None:
 
     A stream comes in pieces. Where a piece is one token, the gap between two pieces is the latency of a token. Some
     servers put several tokens into one piece, some a part of one: the gap is then that of pieces, which is what a
-    reader waits for. It is never divided by the tokens of a piece, because that would make up latencies that nobody
-    saw.
+    reader waits for. It is never divided by the tokens of a piece: that would invent latencies.
     """
-    if generated_tokens < 1:
-        return None
     gaps = sorted(max(0.0, later - earlier) for earlier, later in pairwise(arrivals_s))
-    if not gaps:
+    if generated_tokens < 1 or not gaps:
         return None
     p50, p95, p99 = (quantile_of(gaps, share) for share in (0.50, 0.95, 0.99))
     return Gaps(count=len(gaps), p50_s=p50, p95_s=p95, p99_s=p99, max_s=gaps[-1])
@@ -154,16 +139,15 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
     """All sentences that apply to these requests; the warm-up is not among them."""
     if not passes:
         return ("nothing was measured",)
-    found = {
-        word: disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER)
-        for name, word in _JUDGED.items()
-    }
-    disagreements = [f"{word}: {sentence}" for word, sentence in found.items() if sentence]
-    timing = (_too_few(passes), _clocks(passes), _slow_start(passes))
-    return (*disagreements, *filter(None, timing), *_of_answers(passes))
+    notes = []
+    for name, word in _JUDGED.items():
+        if sentence := disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER):
+            notes.append(f"{word}: {sentence}")
+    notes += [note for note in (_length_note(passes), _clock_note(passes), _start_note(passes)) if note]
+    return (*notes, *_answer_notes(passes))
 
 
-def _too_few(passes: Sequence[Pass]) -> str:
+def _length_note(passes: Sequence[Pass]) -> str:
     most = max(done.generated_tokens for done in passes)
     if most < FEWEST_TOKENS:
         return f"no answer had more than {most} tokens, too few for a decode rate ({FEWEST_TOKENS} are needed)"
@@ -174,7 +158,7 @@ def _too_few(passes: Sequence[Pass]) -> str:
     return ""
 
 
-def _clocks(passes: Sequence[Pass]) -> str:
+def _clock_note(passes: Sequence[Pass]) -> str:
     """Where the client sees another speed than the server tells, the difference is in the stream."""
     timed = [done for done in passes if done.server_decode_s and done.generated_tokens >= FEWEST_TOKENS]
     both = [(ours, theirs) for done in timed if (ours := client_decode_rate(done)) and (theirs := decode_rate(done))]
@@ -190,21 +174,19 @@ def _clocks(passes: Sequence[Pass]) -> str:
     return f"{seen}: streaming adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
 
 
-def _slow_start(passes: Sequence[Pass]) -> str:
+def _start_note(passes: Sequence[Pass]) -> str:
     timed = [done for done in passes if done.server_prefill_s is not None and done.client_first_token_s > 0]
     extra = [d.client_first_token_s - (d.server_prefill_s or 0.0) - waited_before_s(d) for d in timed]
     if not extra:
         return ""
     typical, whole = statistics.median(extra), statistics.median(d.client_first_token_s for d in timed)
-    if typical < SLOW_START_S or typical < SLOW_START_SHARE * whole:
+    if typical < max(SLOW_START_S, SLOW_START_SHARE * whole):
         return ""
-    return (
-        f"{typical:.2f} s of the {whole:.2f} s to the first token are neither prefill nor a queue that the "
-        "server reports: network, template or first step"
-    )
+    first = f"{typical:.2f} s of the {whole:.2f} s to the first token"
+    return f"{first} are neither prefill nor a queue that the server reports: network, template or first step"
 
 
-def _of_answers(passes: Sequence[Pass]) -> Iterator[str]:
+def _answer_notes(passes: Sequence[Pass]) -> Iterator[str]:
     each = [done.generated_tokens / (done.gaps.count + 1) for done in passes if done.gaps]  # tokens of a piece
     if each and statistics.median(each) >= SEVERAL_TOKENS:
         yield f"a chunk of the stream has {statistics.median(each):.1f} tokens: the gaps are between chunks"

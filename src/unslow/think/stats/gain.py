@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from unslow.facts.bench import DECODE, PREFILL, Change
 from unslow.facts.verification import REQUEST, Sample, Side
-from unslow.think.stats.comparison import RUN_EXPERIENCE, Variance, hodges_lehmann, pooled_variance, usual_variance
-from unslow.think.stats.repeats import CONFIDENCE, robust_deviation, student_quantile
+from unslow.think.stats import comparison
+from unslow.think.stats.comparison import RUN_EXPERIENCE, Variance
+from unslow.think.stats.repeats import CONFIDENCE, robust_deviation, spread_of, student_quantile
+from unslow.think.stats.verification_report import FigureShown, IntervalShown, Way
 
 METRICS = (REQUEST, DECODE, PREFILL)  # The whole request first: it is what one waits for, and decides
 SLOWER_IS_MORE = frozenset({REQUEST})
@@ -56,7 +58,7 @@ def gain_of(gains: Sequence[float], confidence: float = CONFIDENCE) -> Gain:
     if 2.0 ** (1 - len(gains)) <= 1 - confidence:  # all on one side is rarer than that by chance
         walsh = sorted((a + b) / 2 for a, b in combinations_with_replacement(gains, 2))
         skipped = _left_out(len(gains), confidence)
-        return Gain(hodges_lehmann(gains), walsh[skipped], walsh[-1 - skipped], len(gains))
+        return Gain(comparison.hodges_lehmann(gains), walsh[skipped], walsh[-1 - skipped], len(gains))
     middle = statistics.median(gains)
     if len(gains) == 1:
         return Gain(middle, -_LARGEST_LOG, _LARGEST_LOG, 1)
@@ -90,12 +92,16 @@ def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
     if min(len(old), len(new)) < _FEWEST:
         return None
     middle = statistics.median(new) - statistics.median(old)
-    parts = [_of_rounds(old), _of_rounds(new), Variance(2 * usual_variance(metric).run ** 2, RUN_EXPERIENCE)]
+    parts = [
+        _variance_of_rounds(old),
+        _variance_of_rounds(new),
+        Variance(2 * comparison.usual_variance(metric).run ** 2, RUN_EXPERIENCE),
+    ]
     drift = host_drift(before, after)
     parts += [Variance((_OF_THE_HOST * drift) ** 2, RUN_EXPERIENCE)] if drift else []
     crowd = max(crowding(before), crowding(after))
     parts += [Variance((_OF_THE_CROWD * math.log1p(-crowd)) ** 2, RUN_EXPERIENCE)] if crowd else []
-    whole = pooled_variance(parts)
+    whole = comparison.pooled_variance(parts)
     reach = student_quantile(CONFIDENCE, whole.freedom) * math.sqrt(whole.value)
     return Gain(middle, middle - reach, middle + reach, min(len(old), len(new)))
 
@@ -118,7 +124,7 @@ def crowding(side: Side) -> float:
     return min(waited, others / (others + own), _MOST_CROWDED) if others and None not in known else 0.0
 
 
-def _of_rounds(values: Sequence[float]) -> Variance:
+def _variance_of_rounds(values: Sequence[float]) -> Variance:
     """Of the median of a few rounds, which is half as sharp again as a mean."""
     return Variance(math.pi / 2 * robust_deviation(values) ** 2 / len(values), len(values) - 1)
 
@@ -160,15 +166,47 @@ def round_levels(samples: Sequence[Sample], metric: str) -> dict[int, float]:
     return {number: sign * math.log(statistics.median(values)) for number, values in found.items()}
 
 
-def paired_rounds(before: Mapping[int, float], after: Mapping[int, float]) -> list[float]:
-    """What the second gained over the first, in the rounds that both have."""
-    return [after[number] - before[number] for number in sorted(before) if number in after]
+def paired_gain(before: Mapping[int, float], after: Mapping[int, float], confidence: float = CONFIDENCE) -> Gain | None:
+    """What the second gained over the first, in the rounds that both have; None where there is none."""
+    gains = [after[number] - before[number] for number in sorted(before) if number in after]
+    return gain_of(gains, confidence) if gains else None
+
+
+def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
+    """Every figure that both have, the whole request first."""
+    found = []
+    for metric in METRICS:
+        old, new = (round_levels(side.samples, metric) for side in (before, after))
+        gain = apart_gain(metric, before, after) if way == "apart" else paired_gain(old, new)
+        if gain is None:
+            continue
+        verdict = verdict_of(gain)
+        low, middle, high = (comparison.bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
+        found.append(
+            FigureShown(
+                metric=metric,
+                before=_interval(metric, before),
+                after=_interval(metric, after),
+                speedup=IntervalShown(low=low, mid=middle, high=high),
+                rounds=gain.pairs,
+                verdict=verdict,
+                because=because_of(gain, verdict),
+            )
+        )
+    return tuple(found)
+
+
+def _interval(metric: str, side: Side) -> IntervalShown:
+    sign = -1 if metric in SLOWER_IS_MORE else 1
+    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
+    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
 
 
 def is_enough(before: Sequence[Sample], after: Sequence[Sample]) -> bool:
     """Whether more rounds would tell little more; asked after every round, and answered only at its looks."""
-    gains = {metric: paired_rounds(round_levels(before, metric), round_levels(after, metric)) for metric in METRICS}
-    return is_look(len(gains[REQUEST])) and all(is_narrow(gain_of(values)) for values in gains.values() if values)
+    gains = {metric: paired_gain(round_levels(before, metric), round_levels(after, metric)) for metric in METRICS}
+    request = gains[REQUEST]
+    return request is not None and is_look(request.pairs) and all(is_narrow(gain) for gain in gains.values() if gain)
 
 
 def is_steady(samples: Sequence[Sample]) -> bool:
@@ -186,5 +224,5 @@ def is_look(rounds: int) -> bool:
 
 
 def is_narrow(gain: Gain) -> bool:
-    """Whether the interval says as much as anybody needs."""
+    """Whether the interval says as much as is needed."""
     return gain.reach <= max(NARROW, OF_THE_GAIN * abs(gain.middle))

@@ -13,20 +13,8 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.bench import (
-    DECODE,
-    DECODE_AT_4K,
-    PREFILL,
-    ROW_IDENTITY,
-    ROW_RESULTS,
-    ROW_SETTINGS,
-    Bench,
-    BenchRow,
-    Pass,
-    Spread,
-    Sweep,
-    SweepPoint,
-)
+from unslow.facts import bench as metrics
+from unslow.facts.bench import DECODE, PREFILL, ROW_SETTINGS, Bench, BenchRow, Pass, Spread, Sweep, SweepPoint
 from unslow.facts.calibration import MachineMark
 from unslow.think.stats.figures import LONG, SHORT, depth_of
 from unslow.think.stats.repeats import spread_of
@@ -40,6 +28,7 @@ USUAL = {DECODE: 128, PREFILL: 512}
 """What llama-bench measures where nothing else is asked for, and so what people publish."""
 OWN = "llama_bench."
 SWITCHES = {-1: "auto", 0: "off", 1: "on"}
+_NOT_SETTINGS = (*metrics.ROW_RESULTS, *metrics.ROW_IDENTITY)
 _NO_REPEATS = "only averages are known, not the single repeats (`llama-bench -o json` has them)"
 _MOST_DIGITS = 15
 _MOST_NS = 2.0**53  # A hundred days: what is longer is no time
@@ -49,7 +38,7 @@ def benches_of(rows: Sequence[BenchRow], unslow_version: str) -> tuple[Bench, ..
     """One benchmark for each build, model and setup, in the order in which they first come."""
     setups: dict[tuple[Any, ...], list[BenchRow]] = {}
     for row in rows:
-        setup = tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in ROW_RESULTS)
+        setup = tuple(value for name, value in msgspec.structs.asdict(row).items() if name not in metrics.ROW_RESULTS)
         setups.setdefault(setup, []).append(row)
     return tuple(_bench(group, unslow_version) for group in setups.values())
 
@@ -85,20 +74,15 @@ def _bench(rows: list[BenchRow], unslow_version: str) -> Bench:
 def _headline(rows: Sequence[BenchRow], figure: str) -> str:
     """The test that is meant by the speed of decoding, or of reading: the least deep, of the usual length."""
     found = [row for row in rows if bool(row.n_gen) is (figure == DECODE) and bool(row.n_prompt) is (figure != DECODE)]
-    usual = USUAL[figure]
-    best = min(found, key=lambda row: (row.n_depth, _length(row) != usual, -_length(row)), default=None)
-    return best.test if best else ""
-
-
-def _length(row: BenchRow) -> int:
-    return row.n_prompt + row.n_gen
+    order = [(row.n_depth, row.n_prompt + row.n_gen != USUAL[figure], -row.n_prompt - row.n_gen) for row in found]
+    return found[order.index(min(order))].test if found else ""
 
 
 def _settings(row: BenchRow) -> dict[str, str]:
     """What was set; a field that has the value of nothing set may as well not be known."""
     plain = {name: value for name, value in msgspec.structs.asdict(row).items() if value != getattr(BenchRow(), name)}
     words = {**plain, "flash_attn": SWITCHES.get(row.flash_attn, row.flash_attn)}
-    known = {k: v for k, v in words.items() if k in plain and k not in (*ROW_RESULTS, *ROW_IDENTITY)}
+    known = {k: v for k, v in words.items() if k in plain and k not in _NOT_SETTINGS}
     return {
         ROW_SETTINGS.get(name, f"{OWN}{name}"): (SWITCHES[int(value)] if isinstance(value, bool) else str(value))
         for name, value in known.items()
@@ -150,7 +134,11 @@ def _measured_tests(bench: Bench) -> Iterator[_Test]:
         "n_depth": attrgetter("cached_tokens"),
     }
     generated: dict[str, Callable[[Pass], int]] = {"n_gen": attrgetter("generated_tokens"), "n_depth": depth_of}
-    for name, passes, fields in ((PREFILL, prompts, read), (DECODE, short, generated), (DECODE_AT_4K, long, generated)):
+    for name, passes, fields in (
+        (PREFILL, prompts, read),
+        (DECODE, short, generated),
+        (metrics.DECODE_AT_4K, long, generated),
+    ):
         if bench.samples.get(name) and passes:
             yield {field: _middle(passes, value) for field, value in fields.items()}, bench.samples[name], None
     # All depths have answers of one length; a point is named by the depth that was told, its passes by the asked
@@ -214,7 +202,7 @@ def _common(bench: Bench) -> dict[str, Any]:
     settings = {"runtime.gpu_layers_set": bench.settings.get("runtime.gpu_layers"), **bench.settings}
     for field in msgspec.structs.fields(BenchRow):
         text = settings.get(ROW_SETTINGS.get(field.name, f"{OWN}{field.name}"))
-        if text is not None and field.name not in (*ROW_RESULTS, *ROW_IDENTITY):
+        if text is not None and field.name not in _NOT_SETTINGS:
             known |= _typed_setting(field.name, text, field.default)
     # As llama-bench lists them: the processor only where there is nothing else
     names = [name for name in known.get("backends", "").replace(" ", "").split(",") if name]

@@ -5,6 +5,7 @@ is not told apart from zero counts as nothing, with the interval it lies in; wha
 never hidden: the parts sum to the time that the client sees.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -194,10 +195,11 @@ def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
     wait for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step,
     so only a test at about the same depth stands for it.
     """
-    near = [row for row in rows if generates(row) and abs(middle_depth(row) - depth) <= FARTHEST_TOKENS]
-    if not near:
+    # By the context that the tokens of a test found, on average
+    apart = [(abs(row.n_depth + (row.n_gen - 1) / 2 - depth), row) for row in rows if generates(row)]
+    distance, row = min(apart, key=lambda one: one[0], default=(math.inf, BenchRow()))
+    if distance > FARTHEST_TOKENS:
         return None
-    row = min(near, key=lambda row: abs(middle_depth(row) - depth))
     # From every repeat where the output has them, else from their mean alone, which has no interval
     spread = spread_of([ns / 1e9 / row.n_gen for ns in row.samples_ns if ns > 0] or [1 / row.avg_ts])
     return Step(spread.median, spread.low, spread.high, f"llama-bench, {row.test}")
@@ -206,8 +208,3 @@ def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
 def generates(row: BenchRow) -> bool:
     """Whether the test generates and nothing else."""
     return row.n_gen > 0 and not row.n_prompt and row.avg_ts > 0
-
-
-def middle_depth(row: BenchRow) -> float:
-    """The context that the tokens of the test found, on average."""
-    return row.n_depth + (row.n_gen - 1) / 2

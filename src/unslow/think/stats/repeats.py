@@ -72,33 +72,27 @@ def _interval(ordered: Sequence[float]) -> tuple[float, float]:
     if len(ordered) < FEWEST_FOR_STUDENT or ordered[0] <= 0:
         return ordered[0], ordered[-1]
     logs = [math.log(value) for value in ordered]
-    centre, reach = statistics.fmean(logs), student_quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs)
-    half = reach / math.sqrt(len(logs))
-    middle = statistics.median(ordered)
+    centre, middle = statistics.fmean(logs), statistics.median(ordered)
+    half = student_quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return min(math.exp(max(centre - half, -700.0)), middle), max(math.exp(min(centre + half, 700.0)), middle)
 
 
 def outermost_rank(count: int) -> int:
     """How many values may be left out on each side of the interval: the median is as likely above as below each."""
-    outside, rank = 2 * _chance(count, 0), 0
-    while True:
-        outside += 2 * _chance(count, rank + 1)
-        if outside > 1 - CONFIDENCE:
-            return rank
-        rank += 1
-
-
-def _chance(count: int, below: int) -> float:
-    """How likely so many of all values lie below the median; by logarithms, since a long run has thousands of them."""
-    ways = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
-    return math.exp(ways - count * math.log(2))
+    outside = 0.0
+    for below in range(count + 1):
+        # How likely so many lie below the median; by logarithms, since a long run has thousands of values
+        ways = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
+        outside += 2 * math.exp(ways - count * math.log(2))
+        if below and outside > 1 - CONFIDENCE:
+            return below - 1
+    return 0
 
 
 def robust_deviation(values: Sequence[float]) -> float:
     """The standard deviation, from the median of the deviations, so that an outlier hardly counts."""
-    middle = statistics.median(values)
+    middle, count = statistics.median(values), len(values)
     deviation = statistics.median(abs(value - middle) for value in values)
-    count = len(values)
     return _MAD_TO_SIGMA * _SMALL_SAMPLE.get(count, count / (count - 0.8)) * deviation
 
 
@@ -121,8 +115,7 @@ def paired_difference(values: Sequence[float]) -> Difference:
 def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> str:
     """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three.
 
-    Differences too small to act on are none: repeats within 5 % of each other agree, whatever pattern they
-    make.
+    Differences too small to act on do not count: repeats within 5 % of each other agree, whatever their pattern.
     """
     middle = statistics.median(values) if values else 0.0
     if len(values) < FEWEST or middle <= 0 or max(values) - min(values) < NOTICEABLE * middle:
@@ -169,9 +162,8 @@ def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:
     start, end = statistics.median(values[:third]), statistics.median(values[-third:])
     if abs(way) < _ONE_WAY or start <= 0 or abs(end / start - 1) < NOTICEABLE:
         return ""
-    verb = "rises" if way > 0 else "falls"
-    what = "the time" if lower_is_better else "the speed"
-    return f"{what} {verb} steadily over the repeats, by {abs(end / start - 1):.0%} in total"
+    what = f"the {'time' if lower_is_better else 'speed'} {'rises' if way > 0 else 'falls'}"
+    return f"{what} steadily over the repeats, by {abs(end / start - 1):.0%} in total"
 
 
 @lru_cache(maxsize=1024)

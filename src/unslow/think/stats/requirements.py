@@ -10,19 +10,8 @@ from collections.abc import Callable
 from operator import ge, gt, le, lt
 from typing import Literal, NamedTuple
 
-from unslow.facts.bench import (
-    CLIENT_DECODE,
-    DECODE,
-    DECODE_AT_4K,
-    FIRST,
-    GAPS,
-    LOAD,
-    LOWER_IS_BETTER,
-    PREFILL,
-    TOGETHER,
-    Bench,
-    Requirement,
-)
+from unslow.facts import bench as metrics
+from unslow.facts.bench import GAPS, LOWER_IS_BETTER, Bench, Requirement
 from unslow.facts.errors import UserError
 
 LONGEST = 200
@@ -32,16 +21,16 @@ EXAMPLES = (
     "p95 <= 50 ms; decode >= 40 and ttft < 1 s"
 )
 METRICS = {
-    "decode": DECODE,
-    "prefill": PREFILL,
-    "ttft": FIRST,
+    "decode": metrics.DECODE,
+    "prefill": metrics.PREFILL,
+    "ttft": metrics.FIRST,
     "p50": GAPS[0],
     "p95": GAPS[1],
     "p99": GAPS[2],
-    "load": LOAD,
-    "client_decode": CLIENT_DECODE,
-    "decode_at_4k": DECODE_AT_4K,
-    "together": TOGETHER,
+    "load": metrics.LOAD,
+    "client_decode": metrics.CLIENT_DECODE,
+    "decode_at_4k": metrics.DECODE_AT_4K,
+    "together": metrics.TOGETHER,
 }
 WORDS = {name: word for word, name in METRICS.items()}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
@@ -76,15 +65,12 @@ class Condition(NamedTuple):
 
 def parse_requirement(text: str) -> Condition:
     """The condition that the words mean; UserError with examples where they mean none."""
-    if len(text) > LONGEST:
-        raise _invalid(text, f"is longer than {LONGEST} characters")
-    words = text.strip()
-    if not words:
-        raise _invalid(text, "is empty")
-    return Condition(words, tuple(_clause(part) for part in _AND.split(words.lower())))
+    if len(text) > LONGEST or not text.strip():
+        raise _invalid(text, f"is longer than {LONGEST} characters" if len(text) > LONGEST else "is empty")
+    return Condition(text.strip(), tuple(map(_parse_clause, _AND.split(text.strip().lower()))))
 
 
-def _clause(part: str) -> Clause:
+def _parse_clause(part: str) -> Clause:
     found = _CLAUSE.fullmatch(part.strip())
     if not found:
         raise _invalid(part, "is not a comparison")

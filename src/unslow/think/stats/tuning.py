@@ -11,17 +11,7 @@ import msgspec
 from unslow.facts.verification import Sample, Work
 from unslow.think.plan.report import ChangeShown, SpeedShown
 from unslow.think.stats.comparison import hodges_lehmann
-from unslow.think.stats.gain import (
-    FIRST_LOOK,
-    SAME,
-    Gain,
-    because_of,
-    gain_of,
-    is_look,
-    is_narrow,
-    paired_rounds,
-    verdict_of,
-)
+from unslow.think.stats.gain import FIRST_LOOK, SAME, Gain, because_of, is_look, is_narrow, paired_gain, verdict_of
 from unslow.think.stats.repeats import CONFIDENCE, spread_of
 from unslow.think.stats.tuning_candidates import DEFAULT, Candidate, Candidates, Kind
 from unslow.think.stats.verification_report import IntervalShown
@@ -178,8 +168,7 @@ class Halving:
 
     def gain(self, over: int, of: int, confidence: float = CONFIDENCE) -> Gain | None:
         """How much faster one is than another, by their common rounds; None where they have none."""
-        pairs = paired_rounds(self.levels[over], self.levels[of])
-        return gain_of(pairs, confidence) if pairs else None
+        return paired_gain(self.levels[over], self.levels[of], confidence)
 
     def best_gain(self, over: int, of: int) -> Gain | None:
         """The same of one that was chosen as the best of all measured: by chance alone, one of many looks faster.
@@ -204,11 +193,9 @@ class Halving:
         self.dropped[index] = DroppedCandidate(why, self.round)
 
     def _has_time(self, index: int) -> bool:
-        late = self.spent_s + self.estimate_s(index) > self.budget_s
-        if self.spent_s == 0.0:
-            return True
         first = self.round == 1 and index not in self.references
-        return not late and not (first and self.spent_s + self.estimate_s(index) > FIRST_SHARE * self.budget_s)
+        until_s = (FIRST_SHARE if first else 1.0) * self.budget_s
+        return self.spent_s == 0.0 or self.spent_s + self.estimate_s(index) <= until_s
 
     def _close_round(self) -> None:
         """After a round: who is surely slower goes, and at the end of a stage the slower half."""
@@ -270,12 +257,8 @@ class Halving:
         """Of each, how far above the others it was in the rounds that all of them have."""
         rounds = sorted(set.intersection(*(set(self.levels[index]) for index in indexes))) if indexes else []
         middles = {number: statistics.fmean(self.levels[index][number] for index in indexes) for number in rounds}
-        return {
-            index: hodges_lehmann([self.levels[index][number] - middles[number] for number in rounds])
-            if rounds
-            else 0.0
-            for index in indexes
-        }
+        above = {index: [self.levels[index][number] - middles[number] for number in rounds] for index in indexes}
+        return {index: hodges_lehmann(gains) if gains else 0.0 for index, gains in above.items()}
 
 
 def _slower(gain: Gain) -> str:
@@ -313,12 +296,12 @@ def judge_tuning(
     winner = winner_of(halving, candidates.plan)
     verdict, because = _verdict(halving, winner)
     # Turns that took far longer than others of the same: the machine was busy with something else
-    usual = [(took, statistics.median(took)) if took else ([0.0], 0.0) for took in halving.took_s]
-    found = [(n, max(took), middle) for n, (took, middle) in enumerate(usual) if max(took) > _STALL * middle + _STALL_S]
-    stalls = [
-        f"{candidates.all[n].name}: one turn took {longest:.0f} s, others {middle:.0f} s: was the machine busy?"
-        for n, longest, middle in found
-    ]
+    stalls = []
+    for candidate, took in zip(candidates.all, halving.took_s, strict=True):
+        usual, longest = statistics.median(took or [0.0]), max(took, default=0.0)
+        if longest > _STALL * usual + _STALL_S:
+            times = f"one turn took {longest:.0f} s, others {usual:.0f} s"
+            stalls.append(f"{candidate.name}: {times}: was the machine busy?")
     return TuneReport(
         **told._replace(notes=(*told.notes, *stalls))._asdict(),
         verdict=verdict,
@@ -359,7 +342,7 @@ def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:
         return "failed", f"nothing ran: {first.why if first else halving.end}"
     count = sum(1 for levels in halving.levels if levels)
     if winner == DEFAULT:
-        return _of_default(halving, count - 1)
+        return _judge_default(halving, count - 1)
     gain = halving.best_gain(DEFAULT, winner)
     if gain is None:
         why = halving.dropped[DEFAULT].why if DEFAULT in halving.dropped else "not measured"
@@ -369,7 +352,7 @@ def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:
     return ("faster" if sure == "faster" else "cannot_tell"), words
 
 
-def _of_default(halving: Halving, others: int) -> tuple[Verdict, str]:
+def _judge_default(halving: Halving, others: int) -> tuple[Verdict, str]:
     """Whether those that were measured to the end could still be faster than llama.cpp's own choice."""
     if not others or len(halving.levels[DEFAULT]) < _FEWEST_ROUNDS:
         return "cannot_tell", "too few measurements: raise --seconds"
@@ -377,18 +360,15 @@ def _of_default(halving: Halving, others: int) -> tuple[Verdict, str]:
     most = math.expm1(max((gain.high for gain in gains), default=0.0))
     if most > SAME:
         words = f"up to {most:.0%} faster" if most < _ENDLESS else "any faster"
-        return (
-            "cannot_tell",
-            f"the llama.cpp defaults were the fastest; within noise another candidate could be {words}",
-        )
+        fastest = "the llama.cpp defaults were the fastest"
+        return "cannot_tell", f"{fastest}; within noise another candidate could be {words}"
     return "default_is_best", f"none of {others} others is noticeably faster"
 
 
 def _over(gain: Callable[[int, int], Gain | None], other: int | None, winner: int | None) -> IntervalShown | None:
-    found = gain(other, winner) if other is not None and winner is not None and other != winner else None
-    return (
-        IntervalShown(low=math.exp(found.low), mid=math.exp(found.middle), high=math.exp(found.high)) if found else None
-    )
+    if other is None or winner is None or other == winner or not (found := gain(other, winner)):
+        return None
+    return IntervalShown(low=math.exp(found.low), mid=math.exp(found.middle), high=math.exp(found.high))
 
 
 def _trial(index: int, candidate: Candidate, measured: CandidateFigures, halving: Halving) -> TrialShown:

@@ -1,7 +1,7 @@
 """Which settings to measure around a plan: the runtime's own choice, the plan, its front, and one step from it."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
@@ -147,7 +147,7 @@ def as_settings(changes: tuple[ChangeShown, ...]) -> Settings:
 
 def steps_around(around: Around) -> Iterator[Step]:
     """Every step, those first that a prediction is most often wrong about."""
-    for steps in _STEPS:
+    for steps in (_threads, _draft, _micro_batch, _cache, _load_mode):
         yield from steps(around)
 
 
@@ -169,11 +169,9 @@ def _micro_batch(around: Around) -> Iterator[Step]:
         return
     if now > SMALLEST_BATCH and around.goal.prompt_tokens > now // 2:
         yield f"micro-batch {now // 2}", _batch(around, now // 2)
-    twice_has_room = (
-        around.is_on_cpu
-        or not around.option
-        or around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
-    )  # no buffer grows faster than its micro-batch
+    twice_has_room = around.is_on_cpu or not around.option
+    if around.option and not twice_has_room:  # no buffer grows faster than its micro-batch
+        twice_has_room = around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
     if now < LARGEST_BATCH and around.goal.prompt_tokens > now and twice_has_room:
         yield f"micro-batch {now * 2}", _batch(around, now * 2)
 
@@ -186,18 +184,13 @@ def _batch(around: Around, size: int) -> Settings:
 
 def _cache(around: Around) -> Iterator[Step]:
     """The other of f16 and q8_0, within the floor of quality and what is free."""
-    now, hand, floor = (
-        around.settings.get(Knob.KV_CACHE_TYPE) or "f16",
-        around.hand,
-        around.goal.worst_perplexity_increase,
-    )
+    now, hand = around.settings.get(Knob.KV_CACHE_TYPE) or "f16", around.hand
     if now == "f16":
-        of = hand.pieces.blueprint.architecture
+        of, floor = hand.pieces.blueprint.architecture, around.goal.worst_perplexity_increase
         small, usual = (quality_cost(hand.quant, kind, kind, hand.parameters, of) for kind in ("Q8_0", "F16"))
-        within_floor = (
-            floor is not None and small.perplexity_increase is not None and small.perplexity_increase <= floor
-        )
-        if within_floor or (floor is None and is_equal_quality(small, usual)):
+        increase = small.perplexity_increase
+        allowed = is_equal_quality(small, usual) if floor is None else increase is not None and increase <= floor
+        if allowed:
             yield "cache q8_0", {Knob.KV_CACHE_TYPE: "q8_0", Knob.FLASH_ATTENTION: True}
     kept = max((device.kv_bytes for device in around.option.devices), default=0) if around.option else 0
     if now == "q8_0" and (around.is_on_cpu or around.spare_bytes >= kept * (_WIDER - 1)):
@@ -221,9 +214,6 @@ def _draft(around: Around) -> Iterator[Step]:
     room = around.is_on_cpu or around.spare_bytes >= hand.draft_bytes * _DRAFT_OVER
     if hand.draft and room and Knob.SPECULATIVE not in around.settings:
         yield "with the draft model", {Knob.SPECULATIVE: hand.draft}
-
-
-_STEPS: tuple[Callable[[Around], Iterator[Step]], ...] = (_threads, _draft, _micro_batch, _cache, _load_mode)
 
 
 def moves_around(around: Around) -> Iterator[Step]:
@@ -255,10 +245,8 @@ def _other_kind(around: Around, layers: int) -> Iterator[Step]:
     whole = around.hand.layers + 1 - layers
     if apart:
         # At most so much of these layers is on the host
-        count = _fewest(
-            [full_bytes(around, [layer]) for layer in apart],
-            sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart),
-        )
+        on_host = sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart)
+        count = _fewest([full_bytes(around, [layer]) for layer in apart], on_host)
         if count is not None:
             away: Settings = {Knob.TENSOR_OVERRIDE: None, Knob.EXPERTS_ON_CPU: None}
             yield f"{count} more whole layers on the CPU instead", {**away, Knob.GPU_LAYERS: layers - count}

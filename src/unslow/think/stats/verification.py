@@ -8,34 +8,10 @@ import msgspec
 
 from unslow.facts.verification import REQUEST, Side, Work
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport
+from unslow.think.stats import verification_report as shown
 from unslow.think.stats.answers import ALLOWED, judge_answers
-from unslow.think.stats.comparison import bounded_exp
-from unslow.think.stats.gain import (
-    FEWEST_ROUNDS,
-    METRICS,
-    SLOWER_IS_MORE,
-    apart_gain,
-    because_of,
-    crowding,
-    gain_of,
-    host_drift,
-    paired_rounds,
-    round_levels,
-    verdict_of,
-)
-from unslow.think.stats.repeats import spread_of
-from unslow.think.stats.verification_report import (
-    AnswersShown,
-    ChangeShown,
-    FigureShown,
-    IntervalShown,
-    PredictedShown,
-    SideShown,
-    Verdict,
-    VerifyReport,
-    Way,
-    WorkShown,
-)
+from unslow.think.stats.gain import FEWEST_ROUNDS, compared_figures, crowding, host_drift
+from unslow.think.stats.verification_report import AnswersShown, FigureShown, Verdict, VerifyReport, Way
 
 FEW, FEW_OF_ALL = 2, 0.05
 """So many failures, or such a share of all requests, may be an accident that says nothing of the change."""
@@ -73,7 +49,7 @@ def judge_verification(before: Side, after: Side, told: VerifyContext) -> Verify
         unslow_version=told.unslow_version,
         machine=told.machine,
         way=told.way,
-        work=msgspec.convert(before.work, WorkShown, from_attributes=True),
+        work=msgspec.convert(before.work, shown.WorkShown, from_attributes=True),
         verdict=verdict,
         because=because,
         figures=figures,
@@ -120,53 +96,20 @@ def _is_open(answers: AnswersShown) -> bool:
     return answers.wanted and answers.verdict == "cannot_tell"
 
 
-def _side(side: Side) -> SideShown:
-    shown = msgspec.convert(side, SideShown, from_attributes=True)
+def _side(side: Side) -> shown.SideShown:
     failures, failed_starts = side.failures[-_MOST_FAILURES:], side.failed_starts[-_MOST_FAILURES:]
-    return msgspec.structs.replace(shown, failures=failures, failed_starts=failed_starts)
+    whole = msgspec.convert(side, shown.SideShown, from_attributes=True)
+    return msgspec.structs.replace(whole, failures=failures, failed_starts=failed_starts)
 
 
-def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
+def changes_of(before: Side, after: Side) -> tuple[shown.ChangeShown, ...]:
     """Settings that differ, also those that only one of them tells; none where one of them was never seen."""
     if any(side.runtime == "unknown" and not side.settings for side in (before, after)):
         return ()
     known = {"runtime": (before.runtime, after.runtime), "model": (before.model, after.model)}
     names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
     known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}
-    return tuple(ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
-
-
-def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
-    """Every figure that both have, the whole request first."""
-    found = []
-    for metric in METRICS:
-        if way == "apart":
-            gain = apart_gain(metric, before, after)
-        else:
-            gains = paired_rounds(round_levels(before.samples, metric), round_levels(after.samples, metric))
-            gain = gain_of(gains) if gains else None
-        if gain is None:
-            continue
-        verdict = verdict_of(gain)
-        low, middle, high = (bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
-        found.append(
-            FigureShown(
-                metric=metric,
-                before=_interval(metric, before),
-                after=_interval(metric, after),
-                speedup=IntervalShown(low=low, mid=middle, high=high),
-                rounds=gain.pairs,
-                verdict=verdict,
-                because=because_of(gain, verdict),
-            )
-        )
-    return tuple(found)
-
-
-def _interval(metric: str, side: Side) -> IntervalShown:
-    sign = -1 if metric in SLOWER_IS_MORE else 1
-    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
-    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
+    return tuple(shown.ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
 
 
 def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> tuple[Verdict, str] | None:
@@ -198,11 +141,11 @@ def _trouble_words(side: Side) -> str:
     return f"{failed} of {failed + len(side.samples)} requests failed ({side.failures[-1]})"
 
 
-def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> PredictedShown:
+def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> shown.PredictedShown:
     """The plan's figures of an option, and how far the measured speed-up is from the one it promised."""
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
     promised, speed = option.speedup, option.speed
-    return PredictedShown(
+    return shown.PredictedShown(
         option=option.name,
         decode_tokens_per_s=speed.decode_tokens_per_s if speed else None,
         prefill_tokens_per_s=speed.prefill_tokens_per_s if speed else None,
@@ -273,9 +216,8 @@ def _drift_words(before: Side, after: Side) -> str:
         seen += f", the GPU clock {clocks[1] / clocks[0] - 1:+.1%}"
     crowded = [crowding(side) for side in (before, after)]
     if max(crowded) >= _CROWDED:
-        seen += (
-            f", and other processes used up to {crowded[0]:.0%} of its CPUs the first time, {crowded[1]:.0%} the second"
-        )
+        seen += f", and other processes used up to {crowded[0]:.0%} of its CPUs the first time"
+        seen += f", {crowded[1]:.0%} the second"
     return f"measured at different times, so drift is not ruled out: {seen}; the interval is wider"
 
 
