@@ -21,12 +21,12 @@ from unslow.facts.values import GIB
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.runtimes.vllm.flags import FLAGS as VLLM_FLAGS
 from unslow.look.system.live import LiveSystem
+from unslow.think.fit.answers import shown_held
 from unslow.think.hardware import Hardware
 from unslow.think.memory import vllm
 from unslow.think.memory.llama_cpp.hyperparameters import Settings, ollama_micro_batch
 from unslow.think.memory.vllm import VllmMemory, vllm_memory
 from unslow.think.plan import transformers
-from unslow.think.plan.transformers import shown_devices
 from unslow.think.setup import Setup
 from unslow.think.speed.question import has_links
 
@@ -290,5 +290,5 @@ def test_transformers_plan_code_takes_the_predicted_memory(
             device_map=told["device_map"],  # without one, all of it is on the CPU
         )
         laid = transformers.laid_out(question, choice, min(question.goal.context, question.trained_context))
-        devices_seen, _ = shown_devices(question, laid)
+        devices_seen = tuple(map(shown_held, laid.devices, question.hardware.rooms))
         assert promised(devices_seen) == promised(option.devices), option.commands

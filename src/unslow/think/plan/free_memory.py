@@ -102,10 +102,7 @@ def oversized_context(case: CaseView) -> str:
 
 
 def needed_context(case: CaseView) -> int:
-    """Tokens that the context must hold: as the user asked, else twice the longest conversation.
-
-    For every slot that has a cache of its own.
-    """
+    """Tokens to hold in every slot with its own cache: as the user asked, else twice the longest conversation."""
     runtime, wish, used = case.runtime, case.wish.context_tokens.get(), case.runtime.history.longest_sequence.get()
     for_one = max(SHORTEST_USEFUL, HEADROOM * used if used else 0) if wish is None else wish
     slots = runtime.scheduling.slots.get() if runtime.cache.unified.get() is False else None
@@ -217,25 +214,17 @@ def fewer_layers(case: CaseView, cure: Cure) -> Remedy | None:
 
 def failed_load_remedies(case: CaseView) -> list[Remedy]:
     """What lets a load succeed whose allocation failed: a smaller compute buffer where that failed, then what fits."""
-    smaller = _smaller_compute_buffer(case)
+    failure, compute = case.runtime.memory.allocation_failure.get(), case.runtime.compute
+    of_buffer, smaller = failure is not None and failure.what == "compute_buffer", list[Remedy]()
+    if of_buffer and compute.flash_attention.get() is False:
+        why = "turn on flash attention: it needs a far smaller compute buffer"
+        smaller.append(Remedy(Knob.FLASH_ATTENTION.to(value=True, why=why)))
+    if of_buffer and (compute.ubatch.get() or 0) > USUAL_UBATCH:
+        batch = Knob.BATCH.to(USUAL_UBATCH, "a smaller micro-batch: it needs a smaller compute buffer")
+        smaller.append(Remedy(batch, None, "prefill is slower"))
     if not case.vram.allocation_failed:
         return _host_load_remedies(case, smaller)
     return [*smaller, *(if_known(lambda: _gpu_load_remedies(case)) or [PLACE_WHAT_FITS])]
-
-
-def _smaller_compute_buffer(case: CaseView) -> list[Remedy]:
-    """Settings that make a compute buffer large, where it was the one that failed."""
-    failure, compute = case.runtime.memory.allocation_failure.get(), case.runtime.compute
-    if failure is None or failure.what != "compute_buffer":
-        return []
-    ubatch, remedies = compute.ubatch.get(), list[Remedy]()
-    if compute.flash_attention.get() is False:
-        why = "turn on flash attention: it needs a far smaller compute buffer"
-        remedies.append(Remedy(Knob.FLASH_ATTENTION.to(value=True, why=why)))
-    if ubatch is not None and ubatch > USUAL_UBATCH:
-        batch = Knob.BATCH.to(USUAL_UBATCH, "a smaller micro-batch: it needs a smaller compute buffer")
-        remedies.append(Remedy(batch, None, "prefill is slower"))
-    return remedies
 
 
 def _host_load_remedies(case: CaseView, smaller_buffer: list[Remedy]) -> list[Remedy]:
@@ -412,7 +401,5 @@ def _context_within(case: CaseView, limit: float) -> tuple[Remedy, ...]:
     fitting = int(room / each) // STEP * STEP
     if not max(SHORTEST_USEFUL, case.memory.context_used) <= fitting < context:
         return ()
-    change = Knob.CONTEXT_LENGTH.to(
-        fitting, f"with {fitting} tokens the whole model fits into the GPU's share of memory"
-    )
-    return (Remedy(change, Cure(vram_bytes=limit, context=fitting), "long chats are cut"),)
+    why = f"with {fitting} tokens the whole model fits into the GPU's share of memory"
+    return (Remedy(Knob.CONTEXT_LENGTH.to(fitting, why), Cure(vram_bytes=limit, context=fitting), CUT),)

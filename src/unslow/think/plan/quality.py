@@ -112,9 +112,11 @@ def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss
     name = _name(quant)
     if name in _WIDE:
         return NO_LOSS
-    published = _published_in(name, architecture)
-    if published:
-        return Loss(0.0, 0.0, words=f"{quant} is how the model was published", sources=(published,))
+    if name and architecture:
+        named_after = mixes()[name].file_type[1].name if name in mixes() else name
+        published = next((group.source for group in sensitive(architecture) if group.stored == named_after), "")
+        if published:
+            return Loss(0.0, 0.0, words=f"{quant} is how the model was published", sources=(published,))
     if name is None or not weight_figures(name):
         return unknown_loss(f"weights: no published figures for {quant}")
     if parameters <= 0:
@@ -132,14 +134,6 @@ def _name(quant: str) -> str | None:
     return None
 
 
-def _published_in(name: str | None, architecture: str) -> str:
-    """Who says that such models are published in this very type; empty where there is no such source."""
-    if not name or not architecture:
-        return ""
-    named_after = mixes()[name].file_type[1].name if name in mixes() else name
-    return next((group.source for group in sensitive(architecture) if group.stored == named_after), "")
-
-
 def _measured_loss(name: str, quant: str, parameters: int, architecture: str) -> Loss:
     def figure_of(quant: str, number: FigureNumber) -> tuple[Figure, float] | None:
         return nearest_figure(parameters, architecture, weight_figures(quant), number)
@@ -153,12 +147,10 @@ def _measured_loss(name: str, quant: str, parameters: int, architecture: str) ->
     as_named = "" if name.casefold() == quant.casefold() else f" (as {name})"
     words = f"weights {quant}{as_named}: {number:+.2%} perplexity of {figure.table.model}"
     words += " with an importance matrix" if figure.row.matrix else ""
-    if figure.row.quant != name:
-        words = f"{words} in {figure.row.quant}, which it never beats"
-    told = f"{words} per word, which is more than per token" if figure.table.per == "word" else words
-    return Loss(
-        number, nats[1] if nats else None, at_least=figure.row.quant != name, words=told, sources=tuple(sources)
-    )
+    of_another = figure.row.quant != name
+    words += f" in {figure.row.quant}, which it never beats" if of_another else ""
+    words += " per word, which is more than per token" if figure.table.per == "word" else ""
+    return Loss(number, nats[1] if nats else None, at_least=of_another, words=words, sources=tuple(sources))
 
 
 @cache
@@ -209,12 +201,8 @@ def cost_of_cache(
     if decided:
         nats = [decided.kl.get(t) for t in (keys, values) if t]
         known = [n for n in nats if n is not None]
-        return Loss(
-            None,
-            max(known) if len(known) == len(nats) else None,
-            words=f"cache: {decided.words}",
-            sources=(decided.source,),
-        )
+        kl = max(known) if len(known) == len(nats) else None
+        return Loss(None, kl, words=f"cache: {decided.words}", sources=(decided.source,))
     loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
     words = [loss.words, *(w.words for w in warnings)]
     return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
@@ -298,9 +286,9 @@ def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
     return _Found()
 
 
-def unknown_loss(words: str, *sources: str) -> Loss:
+def unknown_loss(words: str) -> Loss:
     """An unpublished loss, and why."""
-    return Loss(None, None, words=words, sources=sources)
+    return Loss(None, None, words=words)
 
 
 def nearest_figure(
@@ -355,13 +343,10 @@ def is_equal_quality(one: Cost, other: Cost) -> bool:
 
 
 def _is_near(one: Loss, other: Loss) -> bool:
-    if one == other:
-        return True
     if one.increase is None or other.increase is None or one.at_least or other.at_least:
-        return False
-    if abs(log1p(one.increase) - log1p(other.increase)) > _EQUAL:
-        return False
-    return one.kl is None or other.kl is None or abs(one.kl - other.kl) <= _EQUAL_KL
+        return one == other
+    near = abs(log1p(one.increase) - log1p(other.increase)) <= _EQUAL
+    return near and (one.kl is None or other.kl is None or abs(one.kl - other.kl) <= _EQUAL_KL)
 
 
 def is_as_good(one: Cost, other: Cost) -> bool:

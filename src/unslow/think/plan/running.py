@@ -29,28 +29,26 @@ LENT = "it needs more VRAM than the GPU has, so the driver spills to host memory
 
 def seen_hardware(case: CaseView, gpus: Sequence[Gpu], memory: Hardware) -> Hardware:
     """That memory with its speed; MissingFactError where a GPU's speed is unknown."""
-    beside, host = case.physics.host_setting(_NOTHING), memory.host_room
+    beside = case.physics.host_setting(_NOTHING)
+    setting = case.physics.gpu_setting(gpus[0]) if gpus else beside
     known = case.speed.calibration if gpus and case.calibrations else None
-    devices = [device_of(gpu) for gpu in gpus]
     # By how much a server here was slower than expected when it was calibrated
     slower = known.scale.factor if known and known.scale and known.backend == "gpu" else 1.0
+    chips = []
+    for chip, _ in map(chip_of_gpu, gpus):
+        speeds = (chip.bytes_per_s, chip.flops_per_s, chip.matrix_flops_per_s)
+        read, computed, in_matrices = (speed / slower for speed in speeds)
+        chips.append(chip._replace(bytes_per_s=read, flops_per_s=computed, matrix_flops_per_s=in_matrices))
+    weights = case.model.weights_bytes.value_or(0)
     return memory._replace(
-        chips=tuple(
-            chip._replace(
-                bytes_per_s=chip.bytes_per_s / slower,
-                flops_per_s=chip.flops_per_s / slower,
-                matrix_flops_per_s=chip.matrix_flops_per_s / slower,
-            )
-            for chip, _ in map(chip_of_gpu, gpus)
-        ),
-        setting=case.physics.gpu_setting(gpus[0]) if gpus else beside,
+        chips=tuple(chips),
+        setting=setting,
         processors=seen_processors(case),
         host_setting=beside,
         link_bytes_per_s=case.gpus.host_link_bytes_per_s or USUAL_LINK,
-        pinned=bool(gpus)
-        and may_pin(case.physics.gpu_setting(gpus[0]).backend, host, case.model.weights_bytes.value_or(0)),
+        pinned=bool(gpus) and may_pin(setting.backend, memory.host_room, weights),
         year=case.engine.build_year,
-        peers=all(device is None or has_peers(device) for device in devices),
+        peers=all(device is None or has_peers(device) for device in map(device_of, gpus)),
     )
 
 
@@ -123,18 +121,16 @@ def seen_memory(case: CaseView, gpus: Sequence[Gpu]) -> Hardware:
 
 def given_back(case: CaseView, gpus: Sequence[Gpu]) -> list[float]:
     """What its process holds of each GPU: as the driver counts, else as it says that it allocated."""
+    nothing = [0.0] * len(gpus)
     if not gpus or case.runtime.state.value_or("loaded") == "failed":
-        return [0.0] * len(gpus)
+        return nothing
     counted = [case.vram.own_bytes_on(gpu) for gpu in gpus]
     if any(held is not None for held in counted):
         return [held or 0.0 for held in counted]
     held = sum(b.bytes for b in case.runtime.memory.buffers.value_or([]) if b.on_gpu)
     held = held or int(case.runtime.memory.size_vram_bytes.value_or(0))
-    return (
-        [held * share + CUDA_CONTEXT_BYTES for share in case.gpus.weight_shares(len(gpus))]
-        if held
-        else [0.0] * len(gpus)
-    )
+    shares = case.gpus.weight_shares(len(gpus)) if held else ()
+    return [held * share + CUDA_CONTEXT_BYTES for share in shares] or nothing
 
 
 def _host(case: CaseView, host: Room | None) -> Room | None:

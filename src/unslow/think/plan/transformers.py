@@ -12,7 +12,6 @@ from unslow.facts.knob import Knob, Setting
 from unslow.facts.model import HfShape
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
-from unslow.think.fit.report import MemoryShown
 from unslow.think.fit.safetensors import LARGE_HOST
 from unslow.think.hardware import Hardware
 from unslow.think.memory.footprint import DeviceBytes
@@ -32,16 +31,9 @@ from unslow.think.plan.report import (
     shown_settings,
     shown_speed,
 )
+from unslow.think.speed import question as speeds
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import (
-    USUAL_LINK,
-    SpeedQuestion,
-    gpu_chip,
-    prompt_terms,
-    step_terms,
-    trust_in,
-    widen_interval,
-)
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, gpu_chip, trust_in, widen_interval
 from unslow.think.speed.rows import PREFILL, gpu_group
 
 RECENT = (5, 17)  # the version whose memory was measured: what is planned for where nothing runs yet
@@ -219,11 +211,9 @@ def _why_nothing(question: TransformersPlanQuestion, points: Sequence[Point]) ->
     laid = laid_out(question, tried, min(goal.context, question.trained_context))
     needs = max((held.total.high for held in laid.devices), default=0) / GIB
     free = max((room.usable_bytes for room in question.hardware.rooms), default=0) / GIB
-    reason = f"a card needs {needs:.1f} GiB for {goal.context:,} tokens of {goal.users} at a time, and has {free:.1f}"
-    return (
-        reason,
-        "use a shorter context, fewer users, a quantized checkpoint, or keep fewer weights on the card with max_memory",
-    )
+    needed = f"a card needs {needs:.1f} GiB for {goal.context:,} tokens of {goal.users} at a time"
+    hint = "use a shorter context, fewer users, a quantized checkpoint"
+    return f"{needed}, and has {free:.1f}", f"{hint}, or keep fewer weights on the card with max_memory"
 
 
 def choices(question: TransformersPlanQuestion) -> list[Choice]:
@@ -284,7 +274,14 @@ def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) ->
     used = free[:1] if choice.device_map == "cuda:0" else free
     settings = question.settings(choice, tokens)
     found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
-    kept = tuple(_with_chosen_cache(question, choice, held, tokens) for held in found.devices)
+    # With the cache that was chosen; activations stay as they are
+    share = 1.0
+    if choice.cache == "quantized":
+        plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
+        share = plain + (1 - plain) * QUANTIZED_SHARE
+    elif choice.cache == "offloaded":
+        share = min(1.0, OFFLOADED_LAYERS / max(1, question.shape.layers))
+    kept = tuple(held._replace(kv_bytes=round(held.kv_bytes * share)) for held in found.devices)
     moved = sum(held.kv_bytes - less.kv_bytes for held, less in zip(found.devices, kept, strict=True))
     host = found.host._replace(kv_bytes=moved if choice.cache == "offloaded" else 0)
     spilled = found.host.weights_bytes + found.disk_bytes
@@ -293,24 +290,9 @@ def laid_out(question: TransformersPlanQuestion, choice: Choice, tokens: int) ->
     return Laid(kept, host, spilled, sum(held.weights_bytes > 0 for held in kept), least)
 
 
-def _with_chosen_cache(
-    question: TransformersPlanQuestion, choice: Choice, held: DeviceBytes, tokens: int
-) -> DeviceBytes:
-    """A card's part with the cache that was chosen; activations stay as they are."""
-    if choice.cache == "quantized":
-        plain = min(1.0, RESIDUAL_TOKENS / max(1, tokens))
-        return held._replace(kv_bytes=round(held.kv_bytes * (plain + (1 - plain) * QUANTIZED_SHARE)))
-    if choice.cache == "offloaded":
-        share = min(1.0, OFFLOADED_LAYERS / max(1, question.shape.layers))
-        return held._replace(kv_bytes=round(held.kv_bytes * share))
-    return held
-
-
 def longest_fitting(question: TransformersPlanQuestion, choice: Choice) -> int:
     """The longest conversation, up to the model's own limit, that fits; 0 where none does."""
-    return (
-        largest_fitting(1, question.trained_context, lambda tokens: laid_out(question, choice, tokens).left_bytes) or 0
-    )
+    return largest_fitting(1, question.trained_context, lambda n: laid_out(question, choice, n).left_bytes) or 0
 
 
 def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid) -> ConversationSpeed:
@@ -323,13 +305,13 @@ def paced_choice(question: TransformersPlanQuestion, choice: Choice, laid: Laid)
     # Tokens per second of each conversation
     depth = read + goal.answer_tokens / 2
     q = _ask(question, choice, laid, whole)._replace(depth=depth, tokens=float(goal.users))
-    terms = tuple(step_terms(q))
+    terms = tuple(speeds.step_terms(q))
     alone = float(total_of_terms(terms, learned_speed().factors)) + _copy_seconds(question, choice, laid, whole, depth)
     seconds = alone + EAGER.step_s if choice.is_compiled else float(overlapped_s(alone, launches))
     step = _interval(question, 1 / seconds, gpu_group(question.shape, laid.cards, depth), q, terms)
     # Prompt tokens per second; the whole prompt is one batch
     q = _ask(question, choice, laid, whole)
-    terms = tuple(prompt_terms(q, float(read), float(read)))
+    terms = tuple(speeds.prompt_terms(q, float(read), float(read)))
     alone = float(total_of_terms(terms, learned_speed().factors)) * read + laid.spilled_bytes / USUAL_LINK
     prompt = _interval(question, read / float(overlapped_s(alone, launches)), PREFILL, q, terms)
     ends = [goal.users * read / fast + goal.answer_tokens / each for fast, each in zip(prompt, step, strict=True)]
@@ -381,8 +363,7 @@ def _interval(
 
 def shown_option(question: TransformersPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
-    choice, users = point.choice, question.goal.users
-    devices, host = shown_devices(question, point.laid)
+    choice, users, rooms = point.choice, question.goal.users, question.hardware.rooms
     risk = "a model with custom code may not compile" if choice.is_compiled else ""
     settings = shown_settings(settings_of(choice), dict(settings_of(question.now)))
     if choice.cache == "quantized":
@@ -396,19 +377,12 @@ def shown_option(question: TransformersPlanQuestion, point: Point, before: Point
         settings=settings,
         speed=shown_speed(*point.paced, point.paced.decode.mid * users if users > 1 else None),
         quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
-        devices=devices,
-        host=host,
+        devices=tuple(map(shown_held, point.laid.devices, rooms)),
+        host=shown_held(point.laid.host, question.hardware.host_room),
         costs=tuple(option_costs(question, point, before)),
         risk=risk,
         speedup=before.paced.request_s.mid / point.paced.request_s.mid if before else None,
     )
-
-
-def shown_devices(question: TransformersPlanQuestion, laid: Laid) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
-    """The cards and the host as the report shows them."""
-    rooms = question.hardware.rooms[: len(laid.devices)]
-    devices = tuple(shown_held(held, room) for room, held in zip(rooms, laid.devices, strict=True))
-    return devices, shown_held(laid.host, question.hardware.host_room)
 
 
 def settings_of(choice: Choice) -> list[tuple[str, Setting]]:
@@ -444,9 +418,8 @@ def rejected_options(
         yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
     device = question.hardware.device
     if device.family in NO_BFLOAT16:
-        yield RejectedShown(
-            what="dtype=torch.bfloat16", because=f"the {device.name} does not support it: float16 is used"
-        )
+        because = f"the {device.name} does not support it: float16 is used"
+        yield RejectedShown(what="dtype=torch.bfloat16", because=because)
     known = {point.choice: point for point in points}
     for what, choice in _tries(chosen.choice):
         point = known.get(choice)

@@ -16,7 +16,7 @@ LAYERS = len(PIECES.layers)
 
 
 def rooms(fitting: Fitting, room: float) -> Rooms:
-    return fitting.rooms(lambda _: (room,))
+    return dict.fromkeys(fitting.kinds, (room,))
 
 
 def test_placings_include_host_only_where_everything_fits() -> None:
@@ -79,7 +79,7 @@ def test_placing_kinds_follow_the_abilities_of_the_runtime() -> None:
 def test_each_placing_kind_has_its_own_room() -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     small, large = 0.8 * LEDGER.all_bytes, 0.95 * LEDGER.all_bytes
-    found = fitting.placings(LEDGER, fitting.rooms(lambda kind: (large if kind[0] else small,)))
+    found = fitting.placings(LEDGER, {kind: (large if kind[0] else small,) for kind in fitting.kinds})
     by_whole = {placing.whole: LEDGER.gpu_bytes(placing) for placing, _ in found}
     assert by_whole.get(0, 0) <= small
     assert by_whole[1] > small

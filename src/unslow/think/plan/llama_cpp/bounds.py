@@ -1,6 +1,6 @@
 """What narrows the search: bounds of compute buffers, placings tried before, and those that can be the quickest."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 
@@ -100,10 +100,6 @@ class Fitting:
         """All sorts that there are."""
         whole = range(min(SEVERAL, self._layers) + 1)
         return tuple(dict.fromkeys(least.kind for some in whole for least in self._sorts(some)))
-
-    def rooms(self, room: Callable[[Kind], tuple[float, ...]]) -> Rooms:
-        """By every sort of placing."""
-        return {kind: room(kind) for kind in self.kinds}
 
     def placings(self, ledger: Ledger, rooms: Rooms, tried: PlacingTrials | None = None) -> list[Placed]:
         """All that can be the quickest where GPUs have so much room, without what was tried."""

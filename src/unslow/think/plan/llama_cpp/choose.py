@@ -164,14 +164,15 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
         serving = [point for point in serving if point.increase <= least]
     quickest = min(point.request_s for point in serving)
     alike = [point for point in serving if point.request_s <= NEARLY * quickest]
-    return min(alike, key=lambda point: (point.context, point.increase, _count_changes(point), point.request_s))
 
+    def effort(point: Point) -> tuple[float, ...]:
+        settings = point.found.settings
+        types = (settings.key_type != DEFAULT_CACHE, settings.value_type != settings.key_type)
+        others = (settings.micro_batch != DEFAULT_MICRO_BATCH, not settings.cache_on_gpu)
+        changes = sum((*types, *others, *map(bool, point.found.placing)))
+        return point.context, point.increase, changes, point.request_s
 
-def _count_changes(point: Point) -> int:
-    settings = point.found.settings
-    types = (settings.key_type != DEFAULT_CACHE, settings.value_type != settings.key_type)
-    others = (settings.micro_batch != DEFAULT_MICRO_BATCH, not settings.cache_on_gpu)
-    return sum((*types, *others, *map(bool, point.found.placing)))
+    return min(alike, key=effort)
 
 
 def _beats(one: Point, other: Point) -> bool:

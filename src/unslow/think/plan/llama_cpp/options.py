@@ -40,9 +40,8 @@ class OptionWords:
         """A point as the report has it."""
         found = point.found
         threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
-        settings = tuple(
-            ChangeShown(knob=change.knob.value, value=change.value, why=change.why) for change in self._settings(point)
-        )
+        made = self._settings(point)
+        settings = tuple(ChangeShown(knob=one.knob.value, value=one.value, why=one.why) for one in made)
         return OptionShown(
             name=name_of(point) + ("" if found.threads == self.threads else threads),
             quant=point.variant.quant,
@@ -89,42 +88,33 @@ class OptionWords:
     def _changes(self, wanted: tuple[ChangeShown, ...]) -> tuple[ChangeShown, ...]:
         """What differs from what is set now, with what it was; what is only set now is taken away."""
         was = {change.knob: change.value for change in self.now}
-        turned = [
-            msgspec.structs.replace(change, was=was.get(change.knob))
-            for change in wanted
-            if change.knob not in was or was[change.knob] != change.value
-        ]
-        names = {change.knob for change in wanted}
-        gone = [
-            ChangeShown(knob=knob, value=None, was=value, why="no longer needed")
-            for knob, value in was.items()
-            if knob not in names
-        ]
-        return (*turned, *gone)
+        turned = [one for one in wanted if one.knob not in was or was[one.knob] != one.value]
+        gone = {knob: value for knob, value in was.items() if knob not in {change.knob for change in wanted}}
+        return (
+            *(msgspec.structs.replace(change, was=was.get(change.knob)) for change in turned),
+            *(ChangeShown(knob=knob, value=None, was=gone[knob], why="no longer needed") for knob in gone),
+        )
 
     def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
         margin = self.question.margin_bytes
         return tuple(shown_memory(n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
 
-    def _costs(self, point: Point) -> list[str]:
-        costs: list[str] = []
-        before = self.before
+    def _costs(self, point: Point) -> Iterator[str]:
+        settings, price = point.found.settings, point.found.price
+        before = self.before.price if self.before else price
         if not point.variant.given:
             missing = "" if point.variant.at_hand else ", not on this machine"
-            costs.append(f"another file: {point.variant.quant}{missing}")
-            costs += filter(None, [point.cost.weights.words])
-        if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
-            costs.append(point.cost.cache.words)
-        if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:
-            slower = point.found.price.prompt_token_s / before.price.prompt_token_s
-            costs.append(f"prefill is {slower:.1f} times slower")
-        if before and before.price.step_s * _NOTICED < point.found.price.step_s:
-            slower = point.found.price.step_s / before.price.step_s
-            costs.append(f"decode is {slower:.1f} times slower")
-        if point.found.settings.micro_batch < DEFAULT_MICRO_BATCH:
-            costs.append(f"long prompts are processed {point.found.settings.micro_batch} tokens at a time")
-        return costs
+            yield f"another file: {point.variant.quant}{missing}"
+            yield from filter(None, [point.cost.weights.words])
+        if settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
+            yield point.cost.cache.words
+        phases = {"prefill": (before.prompt_token_s, price.prompt_token_s), "decode": (before.step_s, price.step_s)}
+        for phase, (was, now) in phases.items():
+            if was * _NOTICED < now:
+                yield f"{phase} is {now / was:.1f} times slower"
+        if settings.micro_batch < DEFAULT_MICRO_BATCH:
+            yield f"long prompts are processed {settings.micro_batch} tokens at a time"
 
     def _risk(self, point: Point) -> str:
         left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
@@ -188,10 +178,8 @@ def _layers(count: int) -> str:
 def speed_of(question: LlamaPlanQuestion, found: FoundSettings) -> SpeedShown:
     """The prediction with the ends between which four of five measurements lay."""
     backend = question.hardware.setting.backend if found.split else "cpu"
-    decode = spread_of(
-        spread_group(found.placing, found.split, sparse=question.given_variant.pieces.is_sparse), backend
-    )
-    prefill = spread_of(PREFILL, backend)
+    group = spread_group(found.placing, found.split, sparse=question.given_variant.pieces.is_sparse)
+    decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
     price, work = found.price, question.goal.work
     rate, read = price.decode_tokens_per_s, price.prefill_tokens_per_s
     slow, fast = (

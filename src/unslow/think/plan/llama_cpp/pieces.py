@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from unslow.facts.model import Blueprint, Tensor
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.model_graph import alike_layers
-from unslow.think.speed.load import (
-    LayerLoad,
-    ModelLoad,
-    Totals,
-    encoder_layers,
-    layer_load,
-    layer_totals,
-    model_load,
-    walked_layers,
-)
+from unslow.think.speed import load as loads
+from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals
 
 if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
@@ -68,7 +60,7 @@ class Pieces:
     @cached_property
     def load(self) -> ModelLoad:
         """What reading it takes."""
-        return model_load(self.blueprint)
+        return loads.model_load(self.blueprint)
 
     @cached_property
     def is_sparse(self) -> bool:
@@ -91,7 +83,7 @@ class Pieces:
             if kind not in made:  # most layers are like one before
                 made[kind] = self._layer(hyper, layer, tensors)
         layers = tuple(made[kind] for kind, _, _ in keys)
-        beside = [sum(t.bytes for t in tensors) for tensors in encoder_layers(hyper)]
+        beside = [sum(t.bytes for t in tensors) for tensors in loads.encoder_layers(hyper)]
         if not beside:
             return layers
         # a name of a layer means that of the encoder too, so that nothing of it can be told apart
@@ -107,17 +99,19 @@ class Pieces:
 
     @cached_property
     def _layers_in_order(self) -> list[list[Tensor]]:
-        return walked_layers(hyper_of(self.blueprint))
+        return loads.walked_layers(hyper_of(self.blueprint))
 
     def _layer(self, hyper: Hyper, layer: int, tensors: list[Tensor]) -> Layer:
         movable = [t for t in tensors if _MOVABLE.match(t.name) and _is_of_experts(t) == self.is_sparse]
         movable.sort(key=lambda t: _ORDER.get(_MOVABLE.match(t.name)[1], 3))  # type: ignore[index]
         rest = [t for t in tensors if t not in movable]
         pieces = tuple(
-            Piece(t.name, t.bytes, self._totals(layer_load(hyper, layer, [t]), attends=False), _is_of_experts(t))
+            Piece(t.name, t.bytes, self._totals(loads.layer_load(hyper, layer, [t]), attends=False), _is_of_experts(t))
             for t in movable
         )
-        return Layer(self._totals(layer_load(hyper, layer, rest), attends=True), sum(t.bytes for t in rest), pieces)
+        return Layer(
+            self._totals(loads.layer_load(hyper, layer, rest), attends=True), sum(t.bytes for t in rest), pieces
+        )
 
     def _totals(self, load: LayerLoad, *, attends: bool) -> Totals:
         """Of a part of a layer; only one part has the cache, and counts as a layer."""

@@ -190,20 +190,14 @@ def placed_settings(settings: Settings, placing: Placing, pieces: Pieces, split:
 def patterns(placing: Placing, pieces: Pieces) -> tuple[str, ...]:
     """Names of tensors that go to the host while their layers do not, beside experts that `--n-cpu-moe` counts."""
     first, last = placing.whole, placing.whole + placing.apart
-    found = [] if pieces.is_sparse or not placing.apart else list(_of_layers(first, last, pieces))
+    found = []
+    if not pieces.is_sparse:  # one pattern for each run of layers that have pieces of the same names
+        runs: dict[tuple[str, ...], list[str]] = {}
+        for number in range(first, last):
+            names = tuple(re.escape(piece.name) for piece in pieces.layers[number].pieces)
+            runs.setdefault(names, []).append(str(number))
+        found += [rf"blk\.({'|'.join(layers)})\.({'|'.join(names)})" for names, layers in runs.items() if names]
     if placing.pieces:
-        names = (re.escape(piece.name) for piece in pieces.layers[last].pieces[: placing.pieces])
-        found.append(rf"blk\.{last}\.({'|'.join(names)})")
+        some = (re.escape(piece.name) for piece in pieces.layers[last].pieces[: placing.pieces])
+        found.append(rf"blk\.{last}\.({'|'.join(some)})")
     return tuple(found)
-
-
-def _of_layers(first: int, last: int, pieces: Pieces) -> list[str]:
-    """One pattern for each run of layers that have pieces of the same names."""
-    runs: dict[tuple[str, ...], list[int]] = {}
-    for layer in range(first, last):
-        runs.setdefault(tuple(piece.name for piece in pieces.layers[layer].pieces), []).append(layer)
-    return [
-        rf"blk\.({'|'.join(map(str, layers))})\.({'|'.join(re.escape(name) for name in names)})"
-        for names, layers in runs.items()
-        if names
-    ]

@@ -1,7 +1,7 @@
 """The answer for llama.cpp: the front, the recommendation, with a draft model or without GPUs where that is better."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -80,8 +80,7 @@ def plan_llama_cpp(
     current = shown.option(before) if before else None
     if current and not question.current:
         current = msgspec.structs.replace(current, name=f"{question.runtime} default: {current.name}")
-    counted = points.counted
-    exact = chosen.best is None or chosen.best.proved
+    counted, exact = points.counted, chosen.best is None or chosen.best.proved
     searched = SearchedShown(
         combinations=counted.combinations, priced=counted.priced, laid_out=counted.laid_out, exact=exact
     )
@@ -132,14 +131,13 @@ def _told_apart(points: Sequence[Point]) -> list[Point]:
     return list(shown.values())[::-1]
 
 
-def _notes(points: Points, best: Point) -> tuple[str, ...]:
-    notes, goal = [], points.question.goal
+def _notes(points: Points, best: Point) -> Iterator[str]:
+    goal = points.question.goal
     if goal.aim == "context" and goal.least_tokens_per_s:
         full = f"{slowest(best, points):.3g} tok/s when the {best.context:,} tokens are nearly full"
-        notes.append(f"the floor of {goal.least_tokens_per_s:g} tok/s holds there too: {full}")
+        yield f"the floor of {goal.least_tokens_per_s:g} tok/s holds there too: {full}"
     if points.unguarded:
-        notes.append("no option keeps every other workload within this context as fast as now")
-    return tuple(notes)
+        yield "no option keeps every other workload within this context as fast as now"
 
 
 def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
@@ -154,10 +152,8 @@ def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
     every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
     if not any(p.variant.given for p in every):
         finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant
-        return (
-            f"{question.given_variant.quant} does not fit with this context",
-            f"{finest} does, at lower quality: --quant {finest}",
-        )
+        hint = f"{finest} does, at lower quality: --quant {finest}"
+        return f"{question.given_variant.quant} does not fit with this context", hint
     good = [p for p in every if is_good_enough(p, goal, points)]
     quickest = max((p.found.price.decode_tokens_per_s for p in good), default=0.0)
     if good and goal.least_tokens_per_s:

@@ -107,7 +107,7 @@ class Points:
         sides = (True,) if found.settings.cache_on_gpu else (True, False)
         most_s, own = nextafter(NEARLY * found.price.request_s, inf), found.settings.micro_batch
         between = range(min(own, DEFAULT_MICRO_BATCH), max(own, DEFAULT_MICRO_BATCH) + 1)
-        nearer = [size for size in self._micro_batches(self._of_one(base)) if size in between and size != own]
+        nearer = [size for size in self._micro_batches(base) if size in between and size != own]
         nearer.sort(key=lambda size: abs(size - DEFAULT_MICRO_BATCH))
         tried = (search.best(base, (size,), sides, most_s) for size in nearer)
         return next((each for each in tried if each), None)
@@ -131,9 +131,9 @@ class Points:
         others = [free for n, free in enumerate(hardware.free_bytes) if n != number]
         if max(others) > search.margin_bytes:
             search.allowed = lambda placing: not placing.first_complete
-        context, goal = self._of_one(base), self.question.goal
+        goal = self.question.goal
         free = self.unguarded or goal.alone or goal.aim != "speed"
-        guards = () if free else self._guards(variant, context)
+        guards = () if free else self._guards(variant, base.context // goal.work.users)
         own_guards = tuple(g._replace(pricing=Pricing(variant.pieces, one, g.pricing.work)) for g in guards)
         found = self._quickest(search, base, own_guards, may_be_far=False)
         if found is None:
@@ -151,7 +151,7 @@ class Points:
         The cache goes to the host only where that gains much: conversations get deeper than they were thought to.
         """
         search.guards = guards
-        sizes = self._micro_batches(self._of_one(base))
+        sizes = self._micro_batches(base)
         found = search.best(base, sizes)
         if may_be_far and (found is None or found.placing.first_complete):
             found = search.best(base, sizes, (False,), found.price.request_s / MUCH if found else inf) or found
@@ -217,17 +217,8 @@ class Points:
     def base(self, context: int) -> Settings:
         """The settings of a server with so much context for each conversation."""
         users, shared = self.question.goal.work.users, self.question.shared_slots
-        slots = max(users, shared)
-        return Settings(
-            context=context * users,
-            slots=slots,
-            unified=shared > users,
-            outputs=slots,
-            flash_attention=self._flash_attention,
-        )
-
-    def _of_one(self, base: Settings) -> int:
-        return base.context // self.question.goal.work.users
+        slots, flash = max(users, shared), self._flash_attention
+        return Settings(context * users, slots=slots, unified=shared > users, outputs=slots, flash_attention=flash)
 
     @cached_property
     def _flash_attention(self) -> bool | None:
@@ -237,34 +228,28 @@ class Points:
         memory = self._new_search(given).laid_out(asked)
         return True if memory.kernels.flash_attention else None
 
-    def _micro_batches(self, context: int) -> tuple[int, ...]:
+    def _micro_batches(self, base: Settings) -> tuple[int, ...]:
         """All that can matter: beyond the whole prompt, a larger one changes nothing but the memory it takes."""
-        longest = max(self.question.goal.work.prompt, DEFAULT_MICRO_BATCH)
-        sizes = self.settled or self.question.abilities.micro_batches
-        enough = next((size for size in sizes if size >= longest), sizes[-1])
-        return tuple(size for size in sizes if size <= min(enough, context)) or sizes[:1]
+        work, sizes = self.question.goal.work, self.settled or self.question.abilities.micro_batches
+        enough = next((size for size in sizes if size >= max(work.prompt, DEFAULT_MICRO_BATCH)), sizes[-1])
+        return tuple(size for size in sizes if size <= min(enough, base.context // work.users)) or sizes[:1]
 
     def by_itself(self, context: int) -> FoundSettings | None:
         """What llama.cpp does with the given file if it is told the context alone."""
         if context not in self._by_itself:
-            given = self.question.given_variant
-            has_room = has_room_for(given.blueprint, self.question.hardware)
-            found = self._by_itself[context] = (
-                self._fit_settings(self._new_search(given), context) if has_room else None
-            )
+            given, found = self.question.given_variant, None
+            if has_room_for(given.blueprint, self.question.hardware):
+                search, base = self._new_search(given), self.base(context)
+                # Ollama takes a larger micro-batch for a longer context, unless that leaves something to the host
+                if self.question.runtime == "Ollama":
+                    found = fitted_by_itself(search, base._replace(micro_batch=ollama_micro_batch(context)))
+                if found is None or found.placing.first_complete:
+                    found = fitted_by_itself(search, base)
+            self._by_itself[context] = found
             if found:
                 sizes = [need.compute for need in found.memory.needs[:-1]]
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)
         return self._by_itself[context]
-
-    def _fit_settings(self, search: Search, context: int) -> FoundSettings | None:
-        """Ollama also takes a larger micro-batch for a longer context, unless that leaves something to the host."""
-        base = self.base(context)
-        if self.question.runtime == "Ollama":
-            found = fitted_by_itself(search, base._replace(micro_batch=ollama_micro_batch(context)))
-            if found and not found.placing.first_complete:
-                return found
-        return fitted_by_itself(search, base)
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
         now = self.by_itself(context)
@@ -288,13 +273,11 @@ def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:
 
 def valued_placing(search: Search, base: Settings, placing: Placing, split: tuple[int, ...]) -> FoundSettings | None:
     """Settings with their price and memory, whether they leave the margin or not; None where they can't load."""
-    pieces = search.pieces
-    whole = min(placing.whole, len(pieces.layers))
-    placing = placing._replace(whole=whole)
+    pieces, hardware = search.pieces, search.hardware
+    placing = placing._replace(whole=min(placing.whole, len(pieces.layers)))
     settings = placed_settings(base, placing, pieces, split)
     if len(split) == 1 or not any(split):
         settings = settings._replace(split=())
-    hardware = search.hardware
     setup = Setup(pieces.blueprint, hardware, settings, 0)
     memory = setup.memory()
     room = setup.host_room(memory.needs[:-1])

@@ -10,16 +10,9 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import Memory
+from unslow.think.physics import placement
 from unslow.think.physics.chip import type_class_of_model
-from unslow.think.physics.placement import (
-    CROSSINGS_PER_LAYER,
-    F16_BYTES,
-    SPLIT_BY_LAYER,
-    copied_cache_s,
-    element_bytes,
-    offload_terms,
-    prompt_copies_s,
-)
+from unslow.think.physics.placement import CROSSINGS_PER_LAYER, F16_BYTES
 from unslow.think.physics.terms import total_of_terms
 from unslow.think.physics.token_time import crowding_s
 from unslow.think.plan.goal import Work
@@ -88,7 +81,7 @@ class Pricing:
         self.pieces, self.hardware, self.work = pieces, hardware, work
         self._checked = checked
         """Tokens of each conversation in one step: more than one where guesses are checked."""
-        self.split_mode = SPLIT_BY_LAYER
+        self.split_mode = placement.SPLIT_BY_LAYER
         self._types = type_class_of_model(pieces.blueprint)
 
     def price(self, settings: Settings, placing: Placing, split: Split, threads: int) -> Price:
@@ -198,9 +191,9 @@ class Pricing:
         if not hardware.rooms or settings.cache_on_gpu:
             return crowd
         kept = (self.pieces.all_pieces.full_cache - away.full_cache) * cache_element_bytes(settings)
-        copies = kept * copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
+        copies = kept * placement.copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
         crossings = CROSSINGS_PER_LAYER * (self.pieces.all_pieces.layers - away.layers)
-        terms = offload_terms(crossings, hardware.setting.backend)
+        terms = placement.offload_terms(crossings, hardware.setting.backend)
         return crowd + copies + total_of_terms(terms, learned_speed().factors)
 
     def _prompt_token_s(self, question: SpeedQuestion, settings: Settings, away: Totals, each: float) -> Number:
@@ -215,13 +208,13 @@ class Pricing:
             return seconds
         # attention is computed beside the weights of its layer, and the keys and values of the host's layers follow
         cache = (away if settings.cache_on_gpu else self.pieces.all_pieces).full_cache * cache_element_bytes(settings)
-        copies = prompt_copies_s(1.0, self.work.kept + tokens, each, self.hardware.link_bytes_per_s)
+        copies = placement.prompt_copies_s(1.0, self.work.kept + tokens, each, self.hardware.link_bytes_per_s)
         return seconds + cache * copies
 
 
 def cache_element_bytes(settings: Settings) -> float:
     """Of a key or a value, on average."""
-    return sum(element_bytes(kind.lower()) for kind in (settings.key_type, settings.value_type)) / 2
+    return sum(placement.element_bytes(kind.lower()) for kind in (settings.key_type, settings.value_type)) / 2
 
 
 def _each(values: Number, count: int) -> list[float]:

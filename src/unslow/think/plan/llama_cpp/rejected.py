@@ -50,7 +50,12 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
         yield from _cut(points, best)
     if placing.first_complete:
         yield from _fewer_threads(points, best)
-        yield from _other_micro_batch(points, best)
+        size, what = DEFAULT_MICRO_BATCH, "the usual micro-batch"
+        if settings.micro_batch == size:
+            smaller = [other for other in points.question.abilities.micro_batches if other < size]
+            size, what = smaller[-1] if smaller else size, "a micro-batch"
+        if settings.micro_batch != size:
+            yield from _instead(points, best, f"{what} of {size}", lambda _: True, size)
     if placing.first_complete or settings.cache_types != DEFAULT_CACHE.lower():
         yield from unlike_types(points)
 
@@ -96,14 +101,6 @@ def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     pricing = points.search(best.variant).pricing
     price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, half)
     yield f"fewer threads than cores ({half})", _against(best.found.price, price)
-
-
-def _other_micro_batch(points: Points, best: Point) -> Iterator[tuple[str, str]]:
-    now, size = best.found.settings.micro_batch, DEFAULT_MICRO_BATCH
-    if now != size:
-        yield from _instead(points, best, f"the usual micro-batch of {size}", lambda _: True, size)
-    elif smaller := [size for size in points.question.abilities.micro_batches if size < now]:
-        yield from _instead(points, best, f"a micro-batch of {smaller[-1]}", lambda _: True, smaller[-1])
 
 
 def unlike_types(points: Points) -> Iterator[tuple[str, str]]:

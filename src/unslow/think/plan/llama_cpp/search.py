@@ -2,7 +2,6 @@
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from itertools import count
 from math import inf
 from typing import NamedTuple
@@ -168,11 +167,12 @@ class Search:
     def _ways(self, base: Settings, micro_batches: Sequence[int], sides: Sequence[bool]) -> Iterator[_Way]:
         """Every micro-batch, with the cache beside its layers or on the host."""
         sides = sides if self.hardware.rooms and self.abilities.cache_on_host else (True,)
+        combinations = sum(1 + len(layer.pieces) for layer in self.pieces.layers) ** 2 // 2
         for on_gpu in sides:
             ledger = Ledger(self.pieces, base._replace(cache_on_gpu=on_gpu))
             for micro in micro_batches:
                 settings = base._replace(micro_batch=micro, batch=max(USUAL_BATCH, micro), cache_on_gpu=on_gpu)
-                self.counted.combinations += self._combinations
+                self.counted.combinations += combinations
                 yield _Way(settings, ledger, self.buffers.guesses(settings))
 
     def _lower_bound(self, way: _Way) -> float | None:
@@ -197,9 +197,8 @@ class Search:
         self._learn(way, best._replace(split=split), memory, lacking)
         if any(less > 0 for less in lacking):
             return None
-        price = best.price
-        if split != best.split:
-            price = self.pricing.price(way.settings, placing, split, self.threads)
+        same = split == best.split
+        price = best.price if same else self.pricing.price(way.settings, placing, split, self.threads)
         easy = not placing.first_complete and all(less <= self.margin_bytes - GIB for less in lacking[:-1])
         return FoundSettings(settings, placing, split, self.threads, price, memory, easy)
 
@@ -236,12 +235,8 @@ class Search:
 
     def _placings(self, way: _Way, guesses: Guesses | None = None) -> Sequence[Placed]:
         least = self.buffers.least(way.settings, guesses)
-        rooms = self._fitting.rooms(lambda kind: self._room(least, kind))
+        rooms = {kind: self._room(least, kind) for kind in self._fitting.kinds}
         return self._fitting.placings(way.ledger, rooms, way.tried)
-
-    @cached_property
-    def _combinations(self) -> int:
-        return sum(1 + len(layer.pieces) for layer in self.pieces.layers) ** 2 // 2
 
     def _room(self, least: Least, kind: Kind) -> tuple[float, ...]:
         """What each GPU has for weights and cache.

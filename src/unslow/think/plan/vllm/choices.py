@@ -239,12 +239,15 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
 def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
     """Every combination that vLLM accepts, at the largest share and the shortest context that the goal allows."""
     context = min(question.goal.context, question.trained_context)
+    # As many as there are users, four times as many or as few, the default, and what runs now
+    most, now = question.default().sequences, question.now.sequences
+    enough = next((n for n in SEQUENCES if n >= question.goal.users), most)
+    at_once = sorted({max(1, enough // FEWER), min(enough, most), min(enough * FEWER, most), most, now})
+    others = tuple(product(cache_types(question), (False, True), at_once, batches(question)))
     for number, (tensor, pipeline) in product(range(len(question.checkpoints)), splits(question)):
         if not can_split(question, number, tensor) or not loads(question, pool, number, tensor, pipeline):
             continue
-        for kv, eager, sequences, batched in product(
-            cache_types(question), (False, True), sequence_counts(question), batches(question)
-        ):
+        for kv, eager, sequences, batched in others:
             choice = Choice(number, tensor, pipeline, 0.0, context, sequences, batched, kv, eager)
             if batched >= sequences:  # else vLLM refuses to start
                 yield choice._replace(share=pool.most(choice))
@@ -299,29 +302,20 @@ def why_no_fp8(question: VllmPlanQuestion) -> str:
     return ""
 
 
-def sequence_counts(question: VllmPlanQuestion) -> tuple[int, ...]:
-    """As many as there are users, four times as many or as few, the default, and what runs now."""
-    most, now = question.default().sequences, question.now.sequences
-    enough = next((n for n in SEQUENCES if n >= question.goal.users), most)
-    return tuple(sorted({max(1, enough // FEWER), min(enough, most), min(enough * FEWER, most), most, now}))
-
-
 def batches(question: VllmPlanQuestion) -> tuple[int, ...]:
     """From the smallest useful one to the largest default, and what runs now."""
     return tuple(sorted({*BATCHES, question.now.batched}))
 
 
-def refused_requests(question: VllmPlanQuestion, pool: Pool) -> list[RejectedShown]:
+def refused_requests(question: VllmPlanQuestion, pool: Pool) -> Iterator[RejectedShown]:
     """What was asked for in vain: cards that can't share the heads, a cache type that the GPU lacks."""
-    found = []
     every = len(question.hardware.rooms)
     if every > 1 and not can_split(question, 0, every):
         because = f"{question.shape.heads} heads and the matrices of this format cannot be split {every} ways"
-        found.append(RejectedShown(what=f"--tensor-parallel-size {every}", because=because))
+        yield RejectedShown(what=f"--tensor-parallel-size {every}", because=because)
     if why := why_no_fp8(question):
-        found.append(RejectedShown(what="--kv-cache-dtype fp8", because=why))
+        yield RejectedShown(what="--kv-cache-dtype fp8", because=why)
     for number, of in enumerate(question.checkpoints):
         if not any(loads(question, pool, number, *split) for split in splits(question)):
             size = sum(part.bytes for part in of.parts) / GIB
-            found.append(RejectedShown(what=of.quant, because=f"its {size:.1f} GiB of weights do not fit on the cards"))
-    return found
+            yield RejectedShown(what=of.quant, because=f"its {size:.1f} GiB of weights do not fit on the cards")

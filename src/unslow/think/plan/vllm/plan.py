@@ -1,6 +1,6 @@
 """The plan for vLLM: the front and the recommendation as the report shows them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
@@ -27,11 +27,11 @@ def vllm_options(question: VllmPlanQuestion) -> FrontAndChoice:
     before = _running(search)
     current = shown_option(question, before, before) if before else None
     fine = admitted_points(question, priced)
-    refusals = refused_requests(question, search.pool)
+    refusals = tuple(refused_requests(question, search.pool))
     searched = SearchedShown(combinations=combinations, priced=len(priced), laid_out=len(priced))
     if not fine:
         reason, hint = _why_nothing(question, priced)
-        return FrontAndChoice((), None, tuple(refusals), searched, (), reason, hint, current)
+        return FrontAndChoice((), None, refusals, searched, (), reason, hint, current)
     points = pareto_front(fine, attrgetter("worth"), lambda point: (-point.worth.ease, -point.worth.left))
     chosen = best_point(question, points)
     options = [p for p in thin_front(points, attrgetter("worth"), chosen) if p is chosen or p.changed or not before]
@@ -40,7 +40,7 @@ def vllm_options(question: VllmPlanQuestion) -> FrontAndChoice:
         options.index(chosen) if chosen else None,
         (*refusals, *(rejected_options(search, chosen) if chosen else ())),
         msgspec.structs.replace(searched, laid_out=len(options)),
-        _notes(search, chosen) if chosen else (),
+        tuple(_notes(search, chosen)) if chosen else (),
         current=current,
     )
 
@@ -61,14 +61,13 @@ def _running(search: Search) -> Point | None:
     return point._replace(served=served, worth=point.worth._replace(speed=1 / served.request_s.mid))
 
 
-def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
+def _notes(search: Search, chosen: Point) -> Iterator[str]:
     holds, question = search.pool.holds(chosen.choice), search.question
-    found = [f"the KV cache holds at least {holds:,} conversations of {question.conversation:,} tokens"]
+    yield f"the KV cache holds at least {holds:,} conversations of {question.conversation:,} tokens"
     if question.goal.context > question.trained_context:
-        found.append(f"the model was trained for {question.trained_context:,} tokens: a longer context is not planned")
-    if len(question.hardware.rooms) > chosen.choice.cards:
-        found.append(f"{len(question.hardware.rooms) - chosen.choice.cards} of the cards stay free for a second copy")
-    return tuple(found)
+        yield f"the model was trained for {question.trained_context:,} tokens: a longer context is not planned"
+    if (free := len(question.hardware.rooms) - chosen.choice.cards) > 0:
+        yield f"{free} of the cards stay free for a second copy"
 
 
 def _why_nothing(question: VllmPlanQuestion, points: Sequence[Point]) -> tuple[str, str]:
@@ -77,11 +76,9 @@ def _why_nothing(question: VllmPlanQuestion, points: Sequence[Point]) -> tuple[s
     if not points:
         weights = sum(part.bytes for part in question.checkpoints[0].parts) / GIB
         free = sum(room.usable_bytes for room in question.hardware.rooms) / GIB
-        reason = (
-            f"vLLM does not start with {goal.context:,} tokens: the weights take {weights:.1f} GiB, "
-            f"the cards have {free:.1f} GiB free"
-        )
-        return reason, "use a smaller format (--quant AWQ), a shorter context, or more cards"
+        sizes = f"the weights take {weights:.1f} GiB, the cards have {free:.1f} GiB free"
+        hint = "use a smaller format (--quant AWQ), a shorter context, or more cards"
+        return f"vLLM does not start with {goal.context:,} tokens: {sizes}", hint
     fastest = max(felt_rate(goal, p) for p in points)
     if goal.least_tokens_per_s is not None and fastest < goal.least_tokens_per_s:
         reason = f"the fastest combination gives {fastest:.1f} tok/s per conversation"
@@ -92,18 +89,19 @@ def _why_nothing(question: VllmPlanQuestion, points: Sequence[Point]) -> tuple[s
 def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None = None) -> OptionShown:
     """The option; `before` is what runs now."""
     choice, served, of = point.choice, point.served, question.checkpoints[point.choice.checkpoint]
-    set_ = [*settings_of(question, choice), *_cards(question, choice)]
-    settings = shown_settings(set_, dict(settings_of(question, question.now)))
+    knobs, rooms = settings_of(question, choice), freest(question, choice.cards)
+    if rooms != list(question.hardware.rooms[: choice.cards]):  # not the first cards, but those that have the most free
+        numbers = [n for n, room in enumerate(question.hardware.rooms) if any(room is one for one in rooms)]
+        knobs.append((Knob.DEVICE.value, ",".join(map(str, numbers[: choice.cards]))))
+    settings = shown_settings(knobs, dict(settings_of(question, question.now)))
     together = served.decode.mid * served.at_once if question.goal.users > 1 else None
-    found = []
-    if choice.share >= _TIGHT:
-        found.append("little VRAM stays free: run nothing else on the GPU")
-    if choice.kv.startswith("fp8"):
-        found.append("scales are 1.0 unless the checkpoint has its own: compare answers before relying on it")
-    if of.packed_at_load:
-        found.append("the weights are quantized at load: compare answers before relying on it")
+    of_fp8 = choice.kv.startswith("fp8")
+    risks = {
+        "little VRAM stays free: run nothing else on the GPU": choice.share >= _TIGHT,
+        "scales are 1.0 unless the checkpoint has its own: compare answers before relying on it": of_fp8,
+        "the weights are quantized at load: compare answers before relying on it": of.packed_at_load,
+    }
     held = vllm_memory(question.shape, of.parts, question.settings(choice), question.card_bytes).devices
-    rooms = freest(question, choice.cards)
     return OptionShown(
         name=choice_name(question, choice),
         quant=of.quant,
@@ -113,8 +111,8 @@ def shown_option(question: VllmPlanQuestion, point: Point, before: Point | None 
         speed=shown_speed(served.decode, served.prefill, served.request_s, together),
         quality=hf_quality(of.quant, of.types, choice.kv, question.parameters, question.architecture),
         devices=tuple(shown_held(card, room) for room, card in zip(rooms, held, strict=True)),
-        costs=option_costs(question, point, before),
-        risk="; ".join(found),
+        costs=tuple(option_costs(question, point, before)),
+        risk="; ".join(risk for risk, is_there in risks.items() if is_there),
         speedup=before.served.request_s.mid / served.request_s.mid if before else None,
     )
 
@@ -155,23 +153,10 @@ def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
     }.get(knob, "")
 
 
-def _cards(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, Setting]]:
-    """Which cards, where they are not the first ones: those that have the most free."""
-    chosen = freest(question, choice.cards)
-    if chosen == list(question.hardware.rooms[: choice.cards]):
-        return []
-    numbers = [n for n, room in enumerate(question.hardware.rooms) if any(room is one for one in chosen)]
-    return [(Knob.DEVICE.value, ",".join(map(str, numbers[: choice.cards])))]
-
-
 def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
     """A few words: the format, the cards, the length, the share, and what else is not as usual."""
-    of = question.checkpoints[choice.checkpoint]
-    cards = (
-        f"{choice.cards} cards {'pipeline parallel' if choice.pipeline > 1 else 'tensor parallel'}, "
-        if choice.cards > 1
-        else ""
-    )
+    of, split = question.checkpoints[choice.checkpoint], "pipeline" if choice.pipeline > 1 else "tensor"
+    cards = f"{choice.cards} cards {split} parallel, " if choice.cards > 1 else ""
     cache = "" if choice.kv == "auto" else f", {choice.kv} cache"
     eager, usual = ", eager" if choice.eager else "", question.default()
     few = f", {choice.sequences} at once" if choice.sequences != usual.sequences else ""
@@ -179,23 +164,20 @@ def choice_name(question: VllmPlanQuestion, choice: Choice) -> str:
     return f"{of.quant}, {cards}{choice.context:,} tokens{cache}{few}{batches}{eager}, {choice.share:.0%} of memory"
 
 
-def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None) -> tuple[str, ...]:
+def option_costs(question: VllmPlanQuestion, point: Point, before: Point | None) -> Iterator[str]:
     """What it gives up against what runs now, and what it serves."""
-    found = []
     served, users = point.served, question.goal.users
     if served.at_once < users:
-        found.append(f"only {served.at_once} of {users} conversations fit at once: the others wait")
+        yield f"only {served.at_once} of {users} conversations fit at once: the others wait"
     if not served.keeps and question.goal.kept_tokens:
-        found.append(f"the {question.goal.kept_tokens:,} earlier tokens are reprocessed with every question")
+        yield f"the {question.goal.kept_tokens:,} earlier tokens are reprocessed with every question"
     if before is None:
-        return tuple(found)
+        return
     if point.choice.context < before.choice.context:
-        found.append(f"no request longer than {point.choice.context:,} tokens (now {before.choice.context:,})")
+        yield f"no request longer than {point.choice.context:,} tokens (now {before.choice.context:,})"
     if point.choice.sequences < before.choice.sequences:
-        found.append(f"at most {point.choice.sequences} requests at once (now {before.choice.sequences})")
+        yield f"at most {point.choice.sequences} requests at once (now {before.choice.sequences})"
     if point.worth.cache_bits < before.worth.cache_bits:
-        found.append("KV cache in 8 bits instead of 16")
+        yield "KV cache in 8 bits instead of 16"
     if point.worth.left < before.worth.left:
-        more = (before.worth.left - point.worth.left) * question.card_bytes / GIB
-        found.append(f"{more:.1f} GiB more VRAM")
-    return tuple(found)
+        yield f"{(before.worth.left - point.worth.left) * question.card_bytes / GIB:.1f} GiB more VRAM"

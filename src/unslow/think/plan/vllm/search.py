@@ -7,18 +7,8 @@ from unslow.think.physics.placement import largest_fitting
 from unslow.think.plan.pareto_front import SAME, Worth, goal_rank
 from unslow.think.plan.quality import Cost, hf_cost, is_as_good, weight_bits
 from unslow.think.plan.report import GoalShown, RejectedShown
-from unslow.think.plan.vllm.choices import (
-    LEAST_SHARE,
-    STEP,
-    Choice,
-    Pool,
-    VllmPlanQuestion,
-    batches,
-    cache_types,
-    can_split,
-    choices,
-    loads,
-)
+from unslow.think.plan.vllm import choices
+from unslow.think.plan.vllm.choices import LEAST_SHARE, STEP, Choice, Pool, VllmPlanQuestion
 from unslow.think.plan.vllm.speed import Pace, ServedSpeed
 
 CACHE_BITS = {"auto": 16.0, "bfloat16": 16.0, "float16": 16.0, "nvfp4": 4.5}
@@ -57,7 +47,7 @@ class Search:
         """The points that can be the best at something, and of how many combinations they are."""
         found: list[Point] = []
         combinations = 0
-        for choice in choices(self.question, self.pool):
+        for choice in choices.choices(self.question, self.pool):
             shares = shares_of(choice.share)
             combinations += max(1, len(shares))
             if shares and self.pool.serves(choice):
@@ -150,11 +140,8 @@ def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | N
         asked = choice_cost(question, question.now)
         good = [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
     # Where only a smaller cache has room: with the weights that were asked for
-    return max(
-        good or [p for p in points if p.choice.checkpoint == 0] or points,
-        key=lambda p: (goal_rank(question.goal, p.worth), p.worth.ease, p.worth.left),
-        default=None,
-    )
+    good = good or [p for p in points if p.choice.checkpoint == 0] or list(points)
+    return max(good, key=lambda p: (goal_rank(question.goal, p.worth), p.worth.ease, p.worth.left), default=None)
 
 
 def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
@@ -165,9 +152,8 @@ def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
 
 def rejected_options(search: Search, chosen: Point) -> list[RejectedShown]:
     """What was tried in vain around the recommendation."""
-    found = [
-        r for what, choice in _tries(search, chosen.choice) if (r := _judge_rejected(search, chosen, what, choice))
-    ]
+    judged = (_judge_rejected(search, chosen, what, choice) for what, choice in _tries(search, chosen.choice))
+    found = [rejected for rejected in judged if rejected]
     if search.pool.holds(chosen.choice) >= search.question.goal.users:
         because = "it frees nothing: KV cache blocks are allocated as requests grow, the limit reserves none"
         found.append(RejectedShown(what="a shorter --max-model-len", because=because))
@@ -178,15 +164,15 @@ def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
     question = search.question
     if not choice.eager:
         yield "--enforce-eager", choice._replace(eager=True)
-    if choice.kv == "auto" and "fp8" in cache_types(question):
+    if choice.kv == "auto" and "fp8" in choices.cache_types(question):
         yield "--kv-cache-dtype fp8", choice._replace(kv="fp8")
     most = search.pool.most(choice)
     if most > choice.share:
         yield f"--gpu-memory-utilization {most:g}", choice._replace(share=most)
-    if larger := next((size for size in batches(question) if size > choice.batched), None):
+    if larger := next((size for size in choices.batches(question) if size > choice.batched), None):
         yield f"--max-num-batched-tokens {larger}", choice._replace(batched=larger)
     for cards in range(1, len(question.hardware.rooms) + 1):
-        if cards != choice.cards and can_split(question, choice.checkpoint, cards):
+        if cards != choice.cards and choices.can_split(question, choice.checkpoint, cards):
             yield f"--tensor-parallel-size {cards}", choice._replace(tensor=cards, pipeline=1)
     if choice.tensor > 1:
         yield f"--pipeline-parallel-size {choice.tensor}", choice._replace(tensor=1, pipeline=choice.tensor)
@@ -198,7 +184,7 @@ def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
 def _judge_rejected(search: Search, chosen: Point, what: str, choice: Choice) -> RejectedShown | None:
     """Why not; None where another goal would take it, and it stands on the front by itself."""
     question, pool = search.question, search.pool
-    if not loads(question, pool, choice.checkpoint, choice.tensor, choice.pipeline):
+    if not choices.loads(question, pool, choice.checkpoint, choice.tensor, choice.pipeline):
         return RejectedShown(what=what, because="its share of the weights does not fit on a card")
     shorter = choice._replace(context=question.goal.context)
     fewer = shorter._replace(sequences=question.goal.users)

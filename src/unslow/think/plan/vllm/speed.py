@@ -16,18 +16,9 @@ from unslow.think.physics.placement import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval
 from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
+from unslow.think.speed import question as speeds
 from unslow.think.speed.load import Totals, hf_load, totals
-from unslow.think.speed.question import (
-    USUAL_LINK,
-    SpeedQuestion,
-    decode_outcome,
-    gpu_chip,
-    has_links,
-    has_peers,
-    prefill_outcome,
-    trust_in,
-    widen_interval,
-)
+from unslow.think.speed.question import USUAL_LINK, SpeedQuestion, gpu_chip, has_peers, trust_in, widen_interval
 from unslow.think.speed.rows import gpu_group
 
 BATCHED = "batched"  # the group that the spread of several conversations was learned in
@@ -61,7 +52,7 @@ class Pace:
         self.prompt = lru_cache(maxsize=None)(self._prompt)
         self._totals = lru_cache(maxsize=None)(self._new_totals)
         self._chip = gpu_chip(question.hardware.device)
-        self.linked = question.hardware.linked or has_links(question.hardware.device)
+        self.linked = question.hardware.linked or speeds.has_links(question.hardware.device)
         """Whether the cards have links of their own."""
 
     def serve(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> ServedSpeed:
@@ -84,7 +75,7 @@ class Pace:
         depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
         together = float(math.ceil(at_once / choice.pipeline))
         q = self._ask(choice, depth)._replace(tokens=together)
-        found = decode_outcome(q, gpu_group(self.question.shape, choice.cards, depth))
+        found = speeds.decode_outcome(q, gpu_group(self.question.shape, choice.cards, depth))
         rate = found.rate
         if together > 1:  # the interval of several conversations was measured apart
             spread = spread_of(BATCHED, q.setting.backend)
@@ -114,7 +105,7 @@ class Pace:
         q = self._ask(choice, float(start))
         if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
             q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
-        found = prefill_outcome(q, float(tokens), float(batch))
+        found = speeds.prefill_outcome(q, float(tokens), float(batch))
         wide = widen_interval(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
         # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
@@ -128,15 +119,7 @@ class Pace:
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
         device, cards = self.question.hardware.device, choice.tensor if choice.tensor > 1 else choice.pipeline
         split = SPLIT_BY_TENSOR if choice.tensor > 1 else SPLIT_BY_LAYER
-        return SpeedQuestion(
-            self._totals(choice.checkpoint), self._chip, self._setting(choice), THIS_YEAR, depth,
-            1.0 if choice.kv.startswith("fp8") else 2.0, gpus=float(cards), split=split,
-            peers=has_peers(device) or split == SPLIT_BY_LAYER,
-        )  # fmt: skip
-
-    def _setting(self, choice: Choice) -> SpeedSetting:
-        device = self.question.hardware.device
-        return SpeedSetting(
+        setting = SpeedSetting(
             backend="rocm" if device.vendor == "AMD" else "cuda",
             family=device.family,
             device=device.name,
@@ -146,6 +129,11 @@ class Pace:
             linked=self.linked,
             graphs=not choice.eager,
         )
+        return SpeedQuestion(
+            self._totals(choice.checkpoint), self._chip, setting, THIS_YEAR, depth,
+            1.0 if choice.kv.startswith("fp8") else 2.0, gpus=float(cards), split=split,
+            peers=has_peers(device) or split == SPLIT_BY_LAYER,
+        )  # fmt: skip
 
     def _new_totals(self, checkpoint: int) -> Totals:
         of = self.question.checkpoints[checkpoint]
