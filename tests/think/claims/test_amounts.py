@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.think.claims.amounts import amounts, plain_letters
+from unslow.think.claims.amounts import SAME_LENGTH, amounts
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from unslow.think.claims.amounts import amounts, plain_letters
     ],
 )
 def test_numbers_with_units_are_parsed(text: str, kind: str, low: float, high: float) -> None:
-    (found,) = amounts(plain_letters(f"about {text}, they say"))
+    (found,) = amounts(f"about {text}, they say".translate(SAME_LENGTH))
     assert (found.kind, found.low, found.high) == (kind, pytest.approx(low), pytest.approx(high))
 
 

@@ -13,7 +13,7 @@ def any_phrase(*phrases: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(phrases)})\b")
 
 
-_SAME_LENGTH = str.maketrans(
+SAME_LENGTH = str.maketrans(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZ–—−‑×≈µμ\u00a0\u202f\u2009’“”≤≥→", 'abcdefghijklmnopqrstuvwxyz----x~uu   \'""<>>'
 )
 _ENDS = re.compile(
@@ -24,11 +24,6 @@ _LINK = re.compile(r"\[([^\]\n]{1,200})\]\([^)\n]{1,400}\)")
 _ROW = re.compile(r"^\s*\|(.+)\|?\s*$")
 _RULE = re.compile(r"^[\s|:\-]+$")
 LONGEST_SENTENCE = 2000
-
-
-def plain_letters(text: str) -> str:
-    """The text in small letters and with one form of each sign; every letter stays where it is."""
-    return text.translate(_SAME_LENGTH)
 
 
 def sentences(text: str) -> Iterator[str]:

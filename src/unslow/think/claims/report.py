@@ -91,10 +91,8 @@ def judged_claim(said: SentenceReading, what: str, kind: Kind, finding: Finding)
 
 
 def best_finding(findings: Sequence[Finding]) -> Finding:
-    """The most favourable; one that rests on something unsaid makes it unlikely at best.
-
-    What is usual comes first in the list, and is shown where several are as good.
-    """
+    """The most favourable; one that rests on something unsaid makes it unlikely at best."""
+    # What is usual comes first in the list, and is shown where several are as good
     stated = [f for f in findings if not f.assumed] or findings[:1]
     first = min(stated, key=lambda f: _BEST_FIRST.index(f.verdict))
     if first.verdict != "impossible":

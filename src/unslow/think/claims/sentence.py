@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from unslow.think.claims.amounts import Amount, amounts, any_phrase, number, plain_letters
+from unslow.think.claims.amounts import SAME_LENGTH, Amount, amounts, any_phrase, number
 from unslow.think.claims.devices import ON_CPU, DeviceSaid, Host, devices_said, host_said
 from unslow.think.claims.models import ModelSaid, QuantSaid, models_said, quants_said
 
@@ -67,7 +67,7 @@ class SentenceReading(NamedTuple):
 
 def parse_sentence(original: str) -> SentenceReading:
     """All that a sentence names."""
-    text = plain_letters(original)
+    text = original.translate(SAME_LENGTH)  # small letters, one form of each sign, and every letter stays where it is
     numbers = amounts(text)
     devices, quants = devices_said(text, original, numbers), quants_said(text)
     models = [m for m in models_said(text) if not any(d.start <= m.start < d.end for d in devices)]

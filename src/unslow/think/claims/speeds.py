@@ -30,8 +30,7 @@ Expected = Callable[[str, str, str, int, int], Interval | None]
 MOST_GUESSED = 9  # Tokens of one step with speculative decoding: eight guesses, all of them right, and the next one
 USUALLY_GUESSED = 4
 """Published speed-ups of speculative decoding are 1.5 to 3; those of the best trained heads reach 4 to 6."""
-_BEST_MEASURED = 0.95
-"""Of the bandwidth: the most that a published measurement of one stream without guessing reaches."""
+_BEST_MEASURED = 0.95  # Of the bandwidth: the most that a published measurement of one stream without guessing reaches
 _FAR_ABOVE, _FAR_BELOW = 1.4, 3.0
 _LIMIT_TOLERANCE = 1.12  # For a ceiling worked out from rounded sizes
 _LEAST_SHOWN = 0.01

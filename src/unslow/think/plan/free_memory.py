@@ -83,10 +83,8 @@ class Shortfall(NamedTuple):
 
 
 def oversized_context(case: CaseView) -> str:
-    """A note on a context whose RAM is out of proportion to its model; empty where there is none, or on a GPU.
-
-    Only the used part of a context is read for a token, so it costs memory and load time, not speed.
-    """
+    """A note on a context whose RAM is out of proportion to its model; empty where there is none, or on a GPU."""
+    # Only the used part of a context is read for a token, so it costs memory and load time, not speed
     context, weights = case.memory.context_tokens, case.memory.weights_bytes
     wanted = max(case.memory.context_used, USUAL_CONTEXT)
     if not case.placement.uses_no_gpu or context < OUT_OF_PROPORTION * wanted or not weights:
@@ -186,10 +184,8 @@ def _smaller_quant(shortfall: Shortfall, cure: Cure, *, shrinks: bool) -> Remedy
 
 
 def spill_remedies(case: CaseView) -> tuple[Cure, list[Remedy]]:
-    """What keeps a driver from spilling: fewer bytes by least loss, fewer layers, a smaller quant, then a setting.
-
-    Only NVIDIA's driver of Windows and llama.cpp itself have such a setting. The cure is that of the first remedy.
-    """
+    """What keeps a driver from spilling: fewer bytes by least loss, fewer layers, a smaller quant, then a setting."""
+    # Only NVIDIA's driver of Windows and llama.cpp itself have such a setting. The cure is that of the first remedy.
     own = Cure(only_own_memory=True)
     *milder, quant = memory_remedies(case, own, in_part=False)
     shorter = next((remedy.cure for remedy in milder if remedy.cure), None)
@@ -329,10 +325,8 @@ def _shortfall_by_fit(case: CaseView, context: int, used: int) -> Shortfall | No
 
 
 def _gpu_room(case: CaseView, gpu: Gpu) -> Room:
-    """The memory of a GPU, with what other processes hold there.
-
-    As the driver lists it; else what is in use and not the runtime's by its own account, and at least a desktop.
-    """
+    """The memory of a GPU, with what other processes hold there."""
+    # As the driver lists it; else what is in use and not the runtime's by its own account, and at least a desktop
     total, own, used = gpu_capacity_bytes(gpu), case.runtime.memory.size_vram_bytes.get(), gpu.vram_used_bytes.get()
     held = float(DESKTOP_BYTES)
     if own and used and len(case.gpus.in_use) == 1:

@@ -76,10 +76,8 @@ _CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they 
 def quality_cost(
     quant: str, key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
 ) -> Cost:
-    """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalogue).
-
-    The architecture may be spelt as GGUF does, or as Hugging Face does.
-    """
+    """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalogue)."""
+    # It may be spelt as GGUF does, or as Hugging Face does
     architecture = _architectures().get(_bare(architecture), architecture)
     weights = cost_of_weights(quant, parameters, architecture)
     cached = cost_of_cache(key_type, value_type, parameters, architecture, rotated=rotated)
@@ -155,11 +153,9 @@ def _measured_loss(name: str, quant: str, parameters: int, architecture: str) ->
 
 @cache
 def never_worse_than(quant: str) -> frozenset[str]:
-    """Quants that came out better in every table that has both, or better than one that did.
-
-    Tables have different quants of different models; this keeps a quant that only an old model was measured with from
-    looking better than one that it has always lost against.
-    """
+    """Quants that came out better in every table that has both, or better than one that did."""
+    # Tables have different quants of different models; this keeps a quant that only an old model was measured with from
+    # looking better than one that it has always lost against
     better, asked = _better(), [quant]
     found: set[str] = set()
     while asked:
@@ -330,10 +326,8 @@ def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
 
 
 def is_equal_quality(one: Cost, other: Cost) -> bool:
-    """Whether they are indistinguishable: at most 0.1 % of perplexity, and 0.002 nats where both were measured.
-
-    Of the same quant only the caches are compared, whether or not what the weights cost is known.
-    """
+    """Whether they are indistinguishable: at most 0.1 % of perplexity, and 0.002 nats where both were measured."""
+    # Of the same quant only the caches are compared, whether or not what the weights cost is known
     if one.quant == other.quant:
         return _is_near(one.cache, other.cache)
     return _is_near(

@@ -148,11 +148,9 @@ def _host(case: CaseView, host: Room | None) -> Room | None:
 
 
 def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -> PlanReport:
-    """The report with gains against the measured speed; none where not measured.
-
-    For what runs at a speed that is not predicted: with more than its GPUs hold, so that the driver lends it memory of
-    the host, or with settings that have no price, as rows that are split or a cache that no kernel is made for.
-    """
+    """The report with gains against the measured speed; none where not measured."""
+    # For what runs at a speed that is not predicted: with more than its GPUs hold, so that the driver lends it memory
+    # of the host, or with settings that have no price, as rows that are split or a cache that no kernel is made for
     measured = current.measured_tokens_per_s
     options = tuple(
         msgspec.structs.replace(

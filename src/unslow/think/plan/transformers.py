@@ -218,18 +218,14 @@ def _why_nothing(question: TransformersPlanQuestion, points: Sequence[Point]) ->
 
 def choices(question: TransformersPlanQuestion) -> list[Choice]:
     """Every combination that loads and runs at all."""
-    half, now = half_type(question), question.now
+    half = "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"  # what the device computes in
+    now = question.now
     plain = dict.fromkeys((half, question.stored, "float32", now.dtype))
     types = [question.stored if question.stored in BYTES else half] if question.packed else list(plain)
     flash = ["flash_attention_2"] if can_flash(question) else []
     maps = [ALL_ON_ONE, SPREAD_OUT]
     every = [Choice(*c) for c in product(types, ["sdpa", "eager", *flash], CACHES, maps)]
     return [c for c in every if is_taken(question, c)]
-
-
-def half_type(question: TransformersPlanQuestion) -> str:
-    """The type of 16 bits that the device computes in."""
-    return "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"
 
 
 def can_flash(question: TransformersPlanQuestion) -> bool:
@@ -333,12 +329,10 @@ def _ask(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: 
 
 
 def _copy_seconds(question: TransformersPlanQuestion, choice: Choice, laid: Laid, whole: Totals, depth: float) -> float:
-    """Seconds of a token for copies of the cache, and for what comes over the link.
-
-    A growing cache is copied whole at every token, since it is joined with the new keys and values; keys that several
-    heads share are written out for each head where attention needs a mask or is not fused; a quantised cache is
-    unpacked whole at every token, an offloaded one comes over the link.
-    """
+    """Seconds of a token for copies of the cache, and for what comes over the link."""
+    # A growing cache is copied whole at every token, since it is joined with the new keys and values; keys that several
+    # heads share are written out for each head where attention needs a mask or is not fused; a quantised cache is
+    # unpacked whole at every token, an offloaded one comes over the link
     goal, shape, size = question.goal, question.shape, float(BYTES[choice.dtype])
     everything = float(goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens)
     held = everything if choice.cache == "static" else depth

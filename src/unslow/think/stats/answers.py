@@ -12,8 +12,7 @@ from unslow.facts.verification import Side, TokenScores
 from unslow.think.stats.repeats import CONFIDENCE, student_quantile
 from unslow.think.stats.verification_report import AnswersShown, IntervalShown, Kept, PerplexityShown
 
-ALLOWED = 0.05
-"""The rise of perplexity that passes by default: that of weights of four bits, with room for chance."""
+ALLOWED = 0.05  # The rise of perplexity that passes by default: that of weights of four bits, with room for chance
 _PIECES = re.compile(r"\w+|[^\w\s]")  # Words and signs: a measure that is the same whatever the tokens of a model are
 RARE = 0.01  # How often chance may show such a fall of the first words
 FAR_BELOW = 0.5  # Of the agreement of the old server with itself: a coarser quant keeps far more of its first words
@@ -107,12 +106,10 @@ def _perplexity_words(perplexity: PerplexityShown) -> str:
 
 
 def agreement_of(one: Sequence[str], other: Sequence[str]) -> Agreement | None:
-    """The agreement of two sets of answers to the same questions; None where there is no pair.
-
-    Answers without any chance still differ from run to run on some machines: sums in another order round otherwise,
-    and one other word changes all that follow. So what counts is the agreement with the changed server against that
-    of the old one with itself.
-    """
+    """The agreement of two sets of answers to the same questions; None where there is no pair."""
+    # Answers without any chance still differ from run to run on some machines: sums in another order round otherwise,
+    # and one other word changes all that follow. So what counts is the agreement with the changed server against that
+    # of the old one with itself.
     pairs = [(_PIECES.findall(a), _PIECES.findall(b)) for a, b in zip(one, other, strict=False)]
     if not pairs:
         return None
@@ -166,10 +163,8 @@ def reads_alike(before: TokenScores, after: TokenScores) -> bool:
 
 
 def perplexities(before: TokenScores, after: TokenScores, allowed: float) -> PerplexityShown | None:
-    """What the places that both were asked at tell; None where there are too few.
-
-    Most of the scatter of a perplexity is that of the text; paired, it cancels: two hundred places tell a percent.
-    """
+    """What the places that both were asked at tell; None where there are too few."""
+    # Most of the scatter of a perplexity is that of the text; paired, it cancels: two hundred places tell a percent
     old = dict(zip(before.at, zip(before.log_probabilities, before.likeliest, strict=True), strict=True))
     new = dict(zip(after.at, zip(after.log_probabilities, after.likeliest, strict=True), strict=True))
     places = [place for place in old if place in new]

@@ -104,6 +104,10 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
     learned = "run-to-run noise not measured yet; assuming the usual amount (more runs will tell)"
     if (runs := sum(map(len, chains))) > 1:
         learned = f"run-to-run noise estimated from {runs} earlier runs of the same setup"
+    notes, (old, new) = [learned], (bench.conditions.get(OTHERS) for bench in (before, after))
+    if old is not None and new is not None and abs(new - old) >= NOTICEABLE_CPUS:
+        busier = f"other programs used {new:.1f} CPUs meanwhile, {old:.1f} before"
+        notes.append(f"{busier}, which alone can change the speed")
     return Comparison(
         before=before.id,
         after=after.id,
@@ -111,7 +115,7 @@ def compare_benches(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) 
         because="; ".join(f"{_HEADLINE[one.metric]}: {one.because}" for one in telling)
         or "the two benchmarks have no figure in common",
         differences=differences,
-        notes=tuple(note for note in (learned, disturbance_note(before, after)) if note),
+        notes=tuple(notes),
     )
 
 
@@ -130,7 +134,7 @@ def _compare_metric(metric: str, before: Bench, after: Bench, chains: Sequence[S
     seen = [(level.repeats / 4 if level.repeats > 1 else 0.0, level.scatter**2) for level in every]
     repeat = _weighted_variance([(REPEAT_EXPERIENCE, usual_variance(metric).repeat ** 2), *seen])
     samples = [bench.samples.get(metric, ()) for bench in (before, after)]
-    between = restless(run_variance(metric, history, repeat), samples)
+    between = run_variance(metric, history, repeat, samples)
     # Of the level of each run: its share of the noise of repeats, and what runs differ by
     within = [Variance(repeat.value * BEST_THIRD_VARIANCE / level.repeats, repeat.freedom) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
@@ -236,23 +240,19 @@ def _above_middle(ordered: Sequence[float]) -> float:
     return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)] if len(ordered) > 1 else 0.0
 
 
-def run_variance(metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Variance) -> Variance:
-    """What runs differ by beyond their repeats: from neighbours in each chain of earlier runs, and experience.
-
-    Neighbours, because a run is compared with the one before it: a machine that changed long ago is no noise. Absolute
-    differences, because a single jump in the history must not hide all later ones.
-    """
-    experience = (RUN_EXPERIENCE, usual_variance(metric).run ** 2)
-    pairs = [(a, b) for chain in chains for a, b in pairwise(chain)]
-    if not pairs:
-        return _weighted_variance([experience])
-    apart = statistics.fmean(abs(b.log - a.log) for a, b in pairs) * math.sqrt(math.pi) / 2
-    repeats = statistics.fmean(BEST_THIRD_VARIANCE / level.repeats for pair in pairs for level in pair) * repeat.value
-    return _weighted_variance([experience, (FREEDOM_OF_A_PAIR * len(pairs), max(0.0, apart**2 - repeats))])
-
-
-def restless(between: Variance, repeats: Sequence[Sequence[float]]) -> Variance:
-    """What runs differ by, as much as their repeats where those are not of a calm machine."""
+def run_variance(
+    metric: str, chains: Sequence[Sequence[BenchLevel]], repeat: Variance, repeats: Sequence[Sequence[float]]
+) -> Variance:
+    """What runs differ by beyond their repeats: from neighbours in each chain of earlier runs, and experience."""
+    # Neighbours, because a run is compared with the one before it: a machine that changed long ago is no noise.
+    # Absolute differences, because a single jump in the history must not hide all later ones.
+    known = [(RUN_EXPERIENCE, usual_variance(metric).run ** 2)]
+    if pairs := [(a, b) for chain in chains for a, b in pairwise(chain)]:
+        apart = statistics.fmean(abs(b.log - a.log) for a, b in pairs) * math.sqrt(math.pi) / 2
+        within = statistics.fmean(BEST_THIRD_VARIANCE / level.repeats for pair in pairs for level in pair)
+        known.append((FREEDOM_OF_A_PAIR * len(pairs), max(0.0, apart**2 - within * repeat.value)))
+    between = _weighted_variance(known)
+    # As much as repeats scatter where those are not of a calm machine
     logs = [[math.log(value) for value in run if value > 0] for run in repeats]
     seen = [(len(run) - 1.0, robust_deviation(run) ** 2) for run in logs if len(run) > 1]
     scatter = _weighted_variance(seen).value if seen else 0.0
@@ -296,18 +296,8 @@ def disturbance(before: Bench, after: Bench) -> float:
 
 
 def lost_to_others(bench: Bench) -> float:
-    """By how much waiting for processors may have slowed its better half, in logarithms; 0 where not measured.
-
-    Threads of an engine wait for each other, so a moment in which one waits for a processor may be lost for all.
-    """
+    """By how much waiting for processors may have slowed its better half, in logarithms; 0 where not measured."""
+    # Threads of an engine wait for each other, so a moment in which one waits for a processor may be lost for all
     shares = sorted(share for done in bench.passes if done.round > 0 and (share := waiting_cpus(done)) is not None)
     better = shares[: math.ceil(len(shares) / 2)]
     return -math.log1p(-min(statistics.fmean(better), _MOST_LOST)) if better else 0.0
-
-
-def disturbance_note(before: Bench, after: Bench) -> str:
-    """What to know where other programs were much busier in one of the two."""
-    old, new = (bench.conditions.get(OTHERS) for bench in (before, after))
-    if old is None or new is None or abs(new - old) < NOTICEABLE_CPUS:
-        return ""
-    return f"other programs used {new:.1f} CPUs meanwhile, {old:.1f} before, which alone can change the speed"

@@ -157,8 +157,7 @@ _SIGNS = (
     _Sign("disk_read_bytes_per_s", 5.0, 50.0 * MIB, MIB, "{1:.0f} MiB/s were read from disk instead of {0:.0f}"),
 )
 _ALSO_KEPT = ("vram_used_bytes", "busy", "memory_busy", "clock_hz", "power_w", "others_cpus")
-FIGURES = (*(sign.figure for sign in _SIGNS), *_ALSO_KEPT)
-"""What is worth keeping of a depth."""
+FIGURES = (*(sign.figure for sign in _SIGNS), *_ALSO_KEPT)  # What is worth keeping of a depth
 _MORE_BYTES = 1 * GIB
 _FULL_BYTES = 600 * MIB  # Free memory of a GPU that is full: what drivers and allocators leave
 _IDLE_SHARE = 0.5

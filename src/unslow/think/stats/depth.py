@@ -35,8 +35,7 @@ NOISY = 0.15
 KNOWN = 0.1  # A slope that is known so well needs no more rounds
 MATTERS = 0.5  # A change with time of this part of the growth with depth makes the growth worth nothing
 LARGE_CHANGE = math.log(1.3)
-STEEP = 4.0
-"""Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it."""
+STEEP = 4.0  # Times the expected slope; a GPU without flash attention, or a CPU that computes it slowly, stays below it
 _MS_PER_1000 = 1e6
 
 
@@ -120,6 +119,10 @@ class ChangeOverTime(NamedTuple):
         """How many times longer a token took at last."""
         return math.exp(self.log)
 
+    def log_at(self, at_s: float) -> float:
+        """How far it had come at a time."""
+        return self.per_s * at_s if self.at_s is None else self.log * (at_s >= self.at_s)
+
 
 def judge_depths(
     readings: Sequence[Reading],
@@ -139,7 +142,7 @@ def judge_depths(
         growth = abs(math.log(last[max(last)] / last[min(last)]))
         if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
             return _drift(change, readings)
-        points = points_of(without_change(readings, change))
+        points = points_of(r._replace(seconds=r.seconds * math.exp(-change.log_at(r.at_s))) for r in readings)
         aside = f"; a change of {change.times - 1:+.0%} over time was removed first"
     return _over_depth(points, readings, expected, seen or {}, aside)
 
@@ -169,8 +172,7 @@ def _over_depth(
             why += f". {nothing}, so whether it is a spill is undetermined"
         return Curve("cliff", why + aside, before, beyond, repeated)
     if line.misfit > NOISY:
-        why = f"the times are {line.misfit:.0%} off any line or step: is the machine busy?"
-        return Curve("cannot_tell", why)
+        return Curve("cannot_tell", f"the times are {line.misfit:.0%} off any line or step: is the machine busy?")
     if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
         between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
         why = f"a step {between} fits better than a straight line, but not clearly: measure depths in between"
@@ -182,12 +184,10 @@ def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expecta
     """A step that is large, sure, fits better than any line, and is more than honest reading could cost."""
     if step.jump_s <= 0 or step.times < CLIFF or step.jump_s < SURE * step.jump_error_s:
         return False
-    if line.left_over - step.line.left_over < BETTER:
-        return False
     at = {p.depth: p.seconds for p in points}
     grew = at[step.first_beyond] - at[step.last_before]
     honest = max(expected.slope_s, step.line.slope_s) * (step.first_beyond - step.last_before)
-    return grew > BEND * honest
+    return line.left_over - step.line.left_over >= BETTER and grew > BEND * honest
 
 
 def _drift(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
@@ -220,11 +220,10 @@ def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str
     clear = line.slope_error_s <= KNOWN * line.slope_s
     if expected.slope_s > 0 and line.slope_s - 2 * line.slope_error_s > STEEP * expected.slope_s:
         return Curve("steep", steep_words(line, expected) + aside, clear=clear)
-    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line"
+    slope = "as expected from reading the KV cache; the expected slope is unknown"
     if expected.slope_s:
-        why += f", {line.slope_s / expected.slope_s:.1f} times the expected cost of reading the KV cache"
-    else:
-        why += ", as expected from reading the KV cache; the expected slope is unknown"
+        slope = f"{line.slope_s / expected.slope_s:.1f} times the expected cost of reading the KV cache"
+    why = f"{_each(line)}, {growth:.0%} over {reach:.0f}: a straight line, {slope}"
     return Curve("slope", why + aside, clear=clear)
 
 
@@ -284,12 +283,9 @@ def best_step(points: Sequence[Point]) -> Step | None:
         # The same slope on both sides; a step at either end rests on the other points' slope
         sides = [float(number >= index) for number in range(len(points))]
         fit = _fit(points, [[1.0, p.depth, side] for p, side in zip(points, sides, strict=True)])
-        if fit and fit.values[1] < 0:
-            flat = _fit(points, [[1.0, side] for side in sides])
-            fit = None
-            if flat:
-                (start, jump), (start_error, jump_error) = flat.values, flat.errors
-                fit = Fit((start, 0.0, jump), (start_error, 0.0, jump_error), flat.left_over)
+        if fit and fit.values[1] < 0 and (fit := _fit(points, [[1.0, side] for side in sides])):
+            (start, jump), (start_error, jump_error) = fit.values, fit.errors
+            fit = Fit((start, 0.0, jump), (start_error, 0.0, jump_error), fit.left_over)
         if fit:
             line, before, beyond = _fitted_line(points, fit), points[index - 1].depth, points[index].depth
             steps.append(Step(line, before, beyond, fit.values[2], fit.errors[2]))
@@ -347,14 +343,6 @@ def _fitted_change(
     most = max(shape)
     change = ChangeOverTime(size * most, size if at_s is None else 0.0, at_s)
     return change, left_over, most * math.sqrt(noise / weight)
-
-
-def without_change(readings: Sequence[Reading], change: ChangeOverTime) -> list[Reading]:
-    """The readings as if nothing had changed with time."""
-    at_s = change.at_s
-    if at_s is None:
-        return [r._replace(seconds=r.seconds * math.exp(-change.per_s * r.at_s)) for r in readings]
-    return [r if r.at_s < at_s else r._replace(seconds=r.seconds * math.exp(-change.log)) for r in readings]
 
 
 SHALLOW = 256  # Where the slope begins; physics has it the same everywhere but in a window

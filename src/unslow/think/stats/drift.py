@@ -168,8 +168,9 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
     if len(found) >= _MANY_LEVELS and sum(a != b for a, b in pairwise(ups)) > 1:
         low, high = min(level.value for level in found), max(level.value for level in found)
         why = f"the speed changed {len(found) - 1} times, between {low:.1f} and {high:.1f} tok/s"
-        slow = [one for level in found if level.value < (low + high) / 2 for one in slices[level.start : level.end]]
-        fast = [one for level in found if level.value >= (low + high) / 2 for one in slices[level.start : level.end]]
+        slow, fast = list[Slice](), list[Slice]()
+        for level in found:
+            (slow if level.value < (low + high) / 2 else fast).extend(slices[level.start : level.end])
         return Drift("unsteady", why + what_changed(fast, slow), early=found[0].value, late=found[-1].value)
     if len(found) > 1:
         return _judge_levels(found, slices)
@@ -181,8 +182,7 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
 
 def _judge_levels(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
     """A fall where the last level is a low one, else a slow stretch that is over."""
-    top = max(found, key=lambda level: level.value)
-    last = found[-1]
+    top, last = max(found, key=lambda level: level.value), found[-1]
     falls = last.value < (1 - FELL) * top.value
     after = [level for level in found if level.start >= (top.end if falls else 0)]
     low = next(level for level in after if level.value < (1 - FELL) * top.value)
@@ -191,7 +191,7 @@ def _judge_levels(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
     moved = what_changed(slices[top.start : top.end], slices[low.start : low.end])
     if falls:
         why = f"from minute {minute:g} on decode runs at {last.value:.1f} instead of {top.value:.1f} tok/s"
-        why = f"{why} ({1 - last.value / top.value:.0%} less){moved}"
+        why += f" ({1 - last.value / top.value:.0%} less){moved}"
         return Drift("falls", why, minute, found[0].value, last.value, slices[last.start].minute)
     back = next(level for level in found if level.start >= low.end and level.value >= (1 - FELL) * top.value)
     until, start = slices[back.start].minute, f"from minute {minute:g} " if low.start else ""
@@ -267,8 +267,7 @@ def what_changed(before: Sequence[Slice], after: Sequence[Slice]) -> str:
     return f"; at the same time {', '.join(told[:_MOST_NAMED])}" if told else ""
 
 
-CLEAR = 4.5
-"""Standard errors between two levels: the largest of a few hundred splits of pure noise hardly reaches four."""
+CLEAR = 4.5  # Standard errors between two levels: the largest of a few hundred splits of pure noise hardly reaches four
 _OF_NORMAL = 1.4826  # the standard deviation of normal noise over its median absolute deviation
 _OF_MEDIANS = 1.2533  # the standard error of a median over that of a mean
 _FEWEST, _MANY = 2, 12
@@ -276,11 +275,9 @@ ROUNDING = 1e-9
 
 
 def levels(values: Sequence[float], least: float) -> list[Level]:
-    """The levels in their order; neighbours differ by at least that share of the higher one.
-
-    A series is split where two levels describe it best, if they differ clearly against its own noise, and each side
-    again. The noise is that of neighbours, so that a change of level is not taken for noise.
-    """
+    """The levels in their order; neighbours differ by at least that share of the higher one."""
+    # A series is split where two levels describe it best, if they differ clearly against its own noise, and each side
+    # again. The noise is that of neighbours, so that a change of level is not taken for noise.
     if not values:
         return []
     middle = statistics.median(values)

@@ -48,13 +48,11 @@ class Gain(NamedTuple):
 
 
 def gain_of(gains: Sequence[float], confidence: float = CONFIDENCE) -> Gain:
-    """The gain that these pairs tell; at least one.
-
-    Both of a pair meet the same minute, so only their ratio counts. The middle is that of Hodges and Lehmann (the
-    median of the means of any two), and the interval is what Wilcoxon's signed ranks do not exclude: neither asks
-    for normal noise, and of a dozen rounds one in which other work ran hardly moves them. Five rounds or
-    fewer do not reach 95 % that way: there it is Student's t, which is wide, as it should be.
-    """
+    """The gain that these pairs tell; at least one."""
+    # Both of a pair meet the same minute, so only their ratio counts. The middle is that of Hodges and Lehmann (the
+    # median of the means of any two), and the interval is what Wilcoxon's signed ranks do not exclude: neither asks for
+    # normal noise, and of a dozen rounds one in which other work ran hardly moves them. Five rounds or fewer do not
+    # reach 95 % that way: there it is Student's t, which is wide, as it should be.
     if 2.0 ** (1 - len(gains)) <= 1 - confidence:  # all on one side is rarer than that by chance
         walsh = sorted((a + b) / 2 for a, b in combinations_with_replacement(gains, 2))
         skipped = _left_out(len(gains), confidence)
@@ -82,12 +80,10 @@ def _left_out(count: int, confidence: float) -> int:
 
 
 def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
-    """The gain and its interval; None where either has fewer than two rounds.
-
-    Three things beside the noise of the rounds: what whole runs of the same thing differ by; how much faster or
-    slower the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the
-    processors other programs took, which they may take or leave at any other time.
-    """
+    """The gain and its interval; None where either has fewer than two rounds."""
+    # Three things beside the noise of the rounds: what whole runs of the same thing differ by; how much faster or
+    # slower the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the
+    # processors other programs took, which they may take or leave at any other time
     old, new = (list(round_levels(side.samples, metric).values()) for side in (before, after))
     if min(len(old), len(new)) < _FEWEST:
         return None
@@ -115,10 +111,8 @@ def host_drift(before: Side, after: Side) -> float | None:
 
 
 def crowding(side: Side) -> float:
-    """The share of the time that other programs may have taken from it: at most what was waited, or what they computed.
-
-    Either alone says too much: own threads wait for each other too, and others may have processors to themselves.
-    """
+    """The share of the time that other programs may have taken: at most what was waited, or what they computed."""
+    # Either alone says too much: own threads wait for each other too, and others may have processors to themselves
     known = [side.conditions.get(name) for name in ("cpu_pressure", "others_cpus", "own_cpus")]
     waited, others, own = (value or 0.0 for value in known)
     return min(waited, others / (others + own), _MOST_CROWDED) if others and None not in known else 0.0

@@ -7,14 +7,13 @@ difference.
 
 import hashlib
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from unslow.facts import bench as metrics
-from unslow.facts.bench import DECODE, PREFILL, ROW_SETTINGS, Bench, BenchRow, Pass, Spread, Sweep, SweepPoint
+from unslow.facts.bench import DECODE, PREFILL, ROW_SETTINGS, Bench, BenchRow, Spread, Sweep, SweepPoint
 from unslow.facts.calibration import MachineMark
 from unslow.think.stats.figures import LONG, SHORT, depth_of
 from unslow.think.stats.repeats import spread_of
@@ -105,11 +104,9 @@ _Test = tuple[dict[str, int], Sequence[float], Spread | None]
 
 
 def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
-    """Its figures as llama-bench would write them.
-
-    Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What the
-    benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
-    """
+    """Its figures as llama-bench would write them."""
+    # Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What
+    # the benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
     common, tests = _common(bench), _measured_tests(bench)
     if bench.protocol == "imported":  # by the names of llama-bench's tests
         named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
@@ -129,28 +126,19 @@ def _measured_tests(bench: Bench) -> Iterator[_Test]:
     counted = [done for done in bench.passes if done.round > 0]
     short, long = ([done for done in counted if done.case == case] or counted for case in (SHORT, LONG))
     prompts = sorted(long, key=lambda done: done.prompt_tokens)[len(long) // 2 :]
-    read: dict[str, Callable[[Pass], int]] = {
-        "n_prompt": attrgetter("prompt_tokens"),
-        "n_depth": attrgetter("cached_tokens"),
-    }
-    generated: dict[str, Callable[[Pass], int]] = {"n_gen": attrgetter("generated_tokens"), "n_depth": depth_of}
-    for name, passes, fields in (
-        (PREFILL, prompts, read),
-        (DECODE, short, generated),
-        (metrics.DECODE_AT_4K, long, generated),
-    ):
+    for name, passes in ((PREFILL, prompts), (DECODE, short), (metrics.DECODE_AT_4K, long)):
         if bench.samples.get(name) and passes:
-            yield {field: _middle(passes, value) for field, value in fields.items()}, bench.samples[name], None
+            lengths = {"n_gen": [one.generated_tokens for one in passes], "n_depth": [depth_of(one) for one in passes]}
+            if name == PREFILL:
+                cached = [one.cached_tokens for one in passes]
+                lengths = {"n_prompt": [one.prompt_tokens for one in passes], "n_depth": cached}
+            yield {field: round(statistics.median(lengths[field])) for field in lengths}, bench.samples[name], None
     # All depths have answers of one length; a point is named by the depth that was told, its passes by the asked
-    asked = [done for done in counted if done.case.startswith("depth ")]
-    tokens = _middle(asked, generated["n_gen"]) if asked else USUAL[DECODE]
+    asked = [done.generated_tokens for done in counted if done.case.startswith("depth ")]
+    tokens = round(statistics.median(asked)) if asked else USUAL[DECODE]
     for point in (point for sweep in bench.sweeps if sweep.axis == "depth" for point in sweep.points):
         if DECODE in point.figures and point.at >= 0:
             yield {"n_gen": tokens, "n_depth": round(point.at)}, (), point.figures[DECODE]
-
-
-def _middle(passes: Sequence[Pass], value: Callable[[Pass], int]) -> int:
-    return round(statistics.median(map(value, passes)))
 
 
 def _row(known: dict[str, Any], speeds: Sequence[float], spread: Spread | None) -> BenchRow:

@@ -41,19 +41,15 @@ def judge_load(
         request = f"the first request after a cold start takes {cold.first_s:.2g} s, later ones {cold.later_s:.2g} s"
     scatter = max(start.load_s for start in warm) - min(start.load_s for start in warm)
     if extra <= max(NOTHING_S, NOTHING_SHARE * usual, scatter):
-        said = [f"{told}: no difference beyond noise", request]
-        return SweepVerdict("same", "; ".join(filter(None, said)))
-    verdict = "disk_bound" if extra >= MOST_SHARE * cold.load_s else "not_disk"
-    where = (
-        "most of a cold start is waiting for the disk"
-        if verdict == "disk_bound"
-        else "most of a cold start is not the disk"
-    )
-    speed = _speed(cold, extra, file_bytes, disk_bytes_per_s)
+        return SweepVerdict("same", "; ".join(filter(None, [f"{told}: no difference beyond noise", request])))
+    verdict, where = "not_disk", "most of a cold start is not the disk"
+    if extra >= MOST_SHARE * cold.load_s:
+        verdict, where = "disk_bound", "most of a cold start is waiting for the disk"
+    speed = _speed_words(cold, extra, file_bytes, disk_bytes_per_s)
     return SweepVerdict(verdict, "; ".join(filter(None, [f"{told}: {where}", speed, request])))
 
 
-def _speed(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:
+def _speed_words(cold: Start, extra_s: float, file_bytes: float, disk_bytes_per_s: float | None) -> str:
     size = cold.read_bytes or file_bytes
     if size <= 0 or extra_s <= 0:
         return ""

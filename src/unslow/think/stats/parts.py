@@ -7,7 +7,7 @@ never hidden: the parts sum to the time that the client sees.
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -19,8 +19,7 @@ from unslow.think.stats.repeats import Difference, paired_difference, spread_of
 STEP, SAMPLING, STREAMING, DELIVERY = "device_step", "sampling", "streaming", "delivery"
 UNEXPLAINED, STEP_AND_LOOP = "unexplained", "step_and_loop"
 NEEDS_STEP = "a llama-bench result of the same model (JSON) would separate the step from the rest"
-FARTHEST_TOKENS = 512
-"""From the depth of the server's tokens: over so many, reading the context adds little to a step."""
+FARTHEST_TOKENS = 512  # From the depth of the server's tokens: over so many, reading the context adds little to a step
 _CLEAR = 0.02  # Of the token: less than this is below what the driver's counter shows, which has whole percents
 
 
@@ -83,10 +82,10 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     if not timed:
         return None
     whole = statistics.median(total for _, total in timed)
-    found = [part for how in _WAYS if (part := _part([one for one, _ in timed], *how))]
+    found = [part for name in _WAYS if (part := _part([one for one, _ in timed], name))]
     # What is left of each token when the parts that are told apart are taken away
-    told, ways = [part for part in found if part.told_apart], {name: value for name, value, _ in _WAYS}
-    left = [total - sum(ways[part.name](one) or 0.0 for part in told) for one, total in timed]
+    told = [part for part in found if part.told_apart]
+    left = [total - sum(_seconds_of(part.name, one) or 0.0 for part in told) for one, total in timed]
     spread, middle = paired_difference(left), whole - sum(part.seconds for part in told)
     rest = Difference(middle, min(spread.low, middle), max(spread.high, middle))
     last = _remainder(rest, step)
@@ -98,11 +97,11 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
 
 
-def _part(rounds: Sequence[Round], name: str, value: Callable[[Round], float | None], how: str) -> Part | None:
-    values = [found for found in map(value, rounds) if found is not None]
+def _part(rounds: Sequence[Round], name: str) -> Part | None:
+    values = [seconds for one in rounds if (seconds := _seconds_of(name, one)) is not None]
     if not values:
         return None
-    found = paired_difference(values)
+    found, how = paired_difference(values), _WAYS[name]
     seconds = found.middle if found.told_apart else 0.0
     return Part(name=name, seconds=seconds, low_s=found.low, high_s=found.high, told_apart=found.told_apart, how=how)
 
@@ -112,23 +111,15 @@ def _remainder(rest: Difference, step: Step | None) -> Part:
     if step is None:
         how = "the remainder: the device's step and the server's own loop around it"
         return Part(name=STEP_AND_LOOP, seconds=rest.middle, low_s=rest.low, high_s=rest.high, told_apart=True, how=how)
-    low, high = rest.low - step.high_s, rest.high - step.low_s
+    seconds, low, high = rest.middle - step.seconds, rest.low - step.high_s, rest.high - step.low_s
     how = "the remainder: the server's loop between two steps (batch, threads, text), and anything else that differs"
-    return Part(
-        name=UNEXPLAINED,
-        seconds=rest.middle - step.seconds,
-        low_s=low,
-        high_s=high,
-        told_apart=low > 0 or high < 0,
-        how=how,
-    )
+    apart = low > 0 or high < 0
+    return Part(name=UNEXPLAINED, seconds=seconds, low_s=low, high_s=high, told_apart=apart, how=how)
 
 
 def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[str, ...]:
-    names = {part.name for part in found}
-    notes = [
-        f"{part.name}: negative, so the two did not run under the same conditions" for part in found if part.high_s < 0
-    ]
+    names, unlike = {part.name for part in found}, "the two did not run under the same conditions"
+    notes = [f"{part.name}: negative, so {unlike}" for part in found if part.high_s < 0]
     if SAMPLING not in names:
         notes.append("sampling: no request without samplers was timed")
     if DELIVERY not in names:
@@ -136,9 +127,7 @@ def _notes(found: Sequence[Part], rest: Difference, step: Step | None) -> tuple[
     if step is None:
         notes.append(NEEDS_STEP)
     elif rest.high < step.low_s:
-        notes.append(
-            "the step is longer than the server's time per token: the two did not run under the same conditions"
-        )
+        notes.append(f"the step is longer than the server's time per token: {unlike}")
     return tuple(notes)
 
 
@@ -146,30 +135,28 @@ def _difference(first: float | None, second: float | None) -> float | None:
     return first - second if first is not None and second is not None else None
 
 
-def _sampling(one: Round) -> float | None:
-    """By the server's clock where it has one, because the client's adds the noise of the way."""
+def _seconds_of(name: str, one: Round) -> float | None:
+    """Of a part in one round."""
+    if name == STREAMING:
+        return _difference(one.usual.server_s, one.silent.server_s)
+    if name == DELIVERY:
+        return _difference(one.usual.client_s, one.usual.server_s)
+    # By the server's clock where it has one, because the client's adds the noise of the way
     by_server = _difference(one.usual.server_s, one.greedy.server_s)
     return by_server if by_server is not None else _difference(one.usual.client_s, one.greedy.client_s)
 
 
-_Way = tuple[str, Callable[[Round], float | None], str]
-_WAYS: tuple[_Way, ...] = (
-    (SAMPLING, _sampling, "with the current settings, minus the same without samplers"),
-    (
-        STREAMING,
-        lambda one: _difference(one.usual.server_s, one.silent.server_s),
-        "streamed, minus the same sent at the end; by the server's clock",
-    ),
-    (DELIVERY, lambda one: _difference(one.usual.client_s, one.usual.server_s), "the client's time minus the server's"),
-)
+_WAYS = {
+    SAMPLING: "with the current settings, minus the same without samplers",
+    STREAMING: "streamed, minus the same sent at the end; by the server's clock",
+    DELIVERY: "the client's time minus the server's",
+}
 
 
 def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
-    """The same, with the time for which the busiest GPU had nothing to do while tokens were generated.
-
-    The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling,
-    sending, handing over between its threads) leaves the GPU idle, so both should come to about the same.
-    """
+    """The same, with the time for which the busiest GPU had nothing to do while tokens were generated."""
+    # The driver counts the share of time in which any kernel ran. What the server does beside the step (sampling,
+    # sending, handing over between its threads) leaves the GPU idle, so both should come to about the same.
     phases = telemetry.phases if telemetry else ()
     decode = [gpu.figures for phase in phases if phase.phase == "decode" for gpu in phase.gpus]
     busy = max((figures["busy"].mean for figures in decode if "busy" in figures), default=None)
@@ -189,12 +176,10 @@ def checked_by_idle(parts: Parts, telemetry: Telemetry | None) -> Parts:
 
 
 def step_at(rows: Sequence[BenchRow], depth: float) -> Step | None:
-    """The step from the test nearest to that depth; None where none is near.
-
-    llama-bench times the same computation that a server does for one user: one token, its logits copied back, and a
-    wait for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step,
-    so only a test at about the same depth stands for it.
-    """
+    """The step from the test nearest to that depth; None where none is near."""
+    # llama-bench times the same computation that a server does for one user: one token, its logits copied back, and a
+    # wait for the device. Random tokens take the place of sampled ones. The deeper the context, the longer the step, so
+    # only a test at about the same depth stands for it.
     # By the context that the tokens of a test found, on average
     apart = [(abs(row.n_depth + (row.n_gen - 1) / 2 - depth), row) for row in rows if generates(row)]
     distance, row = min(apart, key=lambda one: one[0], default=(math.inf, BenchRow()))

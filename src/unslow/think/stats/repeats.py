@@ -22,8 +22,7 @@ FEWEST_FOR_STUDENT = 3
 """Of two values Student's t spans orders of magnitude (its factor is 12.7): their range is all that can be said."""
 FEWEST = 3
 NOTICEABLE = 0.05
-_APART = 4.0
-"""How many times farther off than the others are from each other an outlier is, or one group from another."""
+_APART = 4.0  # How many times farther off than the others are from each other an outlier is, or one group from another
 _ONE_WAY = 0.8  # The share of pairs in order, less those out of order, that makes a trend
 _SCATTER = 0.05
 _MOST_PAIRED = 200
@@ -97,10 +96,8 @@ def robust_deviation(values: Sequence[float]) -> float:
 
 
 def paired_difference(values: Sequence[float]) -> Difference:
-    """The median of at least one difference: its interval lies between two of them where there are enough of them.
-
-    Fewer give Student's interval, which is wide. A single one tells nothing about noise, so its interval holds zero.
-    """
+    """The median of at least one difference: its interval lies between two of them where there are enough of them."""
+    # Fewer give Student's interval, which is wide. A single one tells nothing about noise, so its interval holds zero.
     ordered, middle = sorted(values), statistics.median(values)
     if len(ordered) >= FEWEST_FOR_ORDER:
         skipped = outermost_rank(len(ordered))
@@ -113,10 +110,8 @@ def paired_difference(values: Sequence[float]) -> Difference:
 
 
 def disagreement(values: Sequence[float], *, lower_is_better: bool = False) -> str:
-    """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three.
-
-    Differences too small to act on do not count: repeats within 5 % of each other agree, whatever their pattern.
-    """
+    """One sentence on what was seen, in the order of the repeats; empty where they agree or are fewer than three."""
+    # Differences too small to act on do not count: repeats within 5 % of each other agree, whatever their pattern
     middle = statistics.median(values) if values else 0.0
     if len(values) < FEWEST or middle <= 0 or max(values) - min(values) < NOTICEABLE * middle:
         return ""
@@ -168,10 +163,8 @@ def _trend(values: Sequence[float], *, lower_is_better: bool) -> str:
 
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, df: float) -> float:
-    """The t that chance stays within, on both sides, with that confidence; at most a million.
-
-    By Newton's steps from the normal distribution, which lies below every t: the tail is convex, so none goes too far.
-    """
+    """The t that chance stays within, on both sides, with that confidence; at most a million."""
+    # By Newton's steps from the normal distribution, which lies below every t: the tail is convex, so none goes too far
     t = statistics.NormalDist().inv_cdf((1 + confidence) / 2)
     log_front = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
     for _ in range(_MOST_STEPS):

@@ -121,8 +121,7 @@ class Halving:
         self.took_s: list[list[float]] = [[] for _ in range(count)]
         self.spent_s = 0.0
         self.round = 1
-        self.end = ""
-        """Why it is over; empty while it is not."""
+        self.end = ""  # Why it is over; empty while it is not
         self._seed = seed
         self._queue = sorted(self.alive, key=lambda index: (index not in self.references, index))
         self._rounds_left = 1
@@ -171,10 +170,8 @@ class Halving:
         return paired_gain(self.levels[over], self.levels[of], confidence)
 
     def best_gain(self, over: int, of: int) -> Gain | None:
-        """The same of one that was chosen as the best of all measured: by chance alone, one of many looks faster.
-
-        With each of them wrong in one of twenty shared by all, the whole is (Bonferroni); faster is the only side.
-        """
+        """The same of one that was chosen as the best of all measured: by chance alone, one of many looks faster."""
+        # With each of them wrong in one of twenty shared by all, the whole is (Bonferroni); faster is the only side
         tried = sum(1 for index, levels in enumerate(self.levels) if levels and index != over)
         return self.gain(over, of, max(CONFIDENCE, 1 - 2 * (1 - CONFIDENCE) / max(1, tried)))
 

@@ -217,11 +217,9 @@ def _draft(around: Around) -> Iterator[Step]:
 
 
 def moves_around(around: Around) -> Iterator[Step]:
-    """Every step of a plan that says itself where things lie; none where llama.cpp places them, or several GPUs do.
-
-    More to the host is always safe. Less of it needs memory, which is counted from the option's own figures and the
-    sizes of the model's tensors, the cache of a layer with it.
-    """
+    """Every step of a plan that says itself where things lie; none where llama.cpp places them, or several GPUs do."""
+    # More to the host is always safe. Less of it needs memory, which is counted from the option's own figures and the
+    # sizes of the model's tensors, the cache of a layer with it.
     layers = around.settings.get(Knob.GPU_LAYERS)
     if around.is_on_cpu or not isinstance(layers, int) or layers < 0 or Knob.TENSOR_SPLIT in around.settings:
         return

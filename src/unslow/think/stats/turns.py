@@ -53,16 +53,14 @@ def judge_turns(turns: Sequence[Turn]) -> SweepVerdict:
     later = [one for one in later if 0 < one.known <= one.turn.whole_tokens]
     if not later:
         return SweepVerdict("cannot_tell", "there are no two turns to compare")
-    if any(one.turn.computed_tokens < one.turn.whole_tokens for one in later):
-        return _by_count(later, _token_s(max(turns, key=lambda turn: turn.computed_tokens)), turns[0])
-    return _by_clock(later, _token_s(turns[0]))  # of the first it is sure that all of it was computed
+    counts = any(one.turn.computed_tokens < one.turn.whole_tokens for one in later)
+    # Of the first it is sure that all of it was computed
+    timed = max(turns, key=lambda turn: turn.computed_tokens) if counts else turns[0]
+    token_s = timed.reading_s / max(1, timed.computed_tokens)
+    return _judge_by_count(later, token_s, turns[0]) if counts else _judge_by_clock(later, token_s)
 
 
-def _token_s(turn: Turn) -> float:
-    return turn.reading_s / max(1, turn.computed_tokens)
-
-
-def _by_count(later: Sequence[_Later], token_s: float, first: Turn) -> SweepVerdict:
+def _judge_by_count(later: Sequence[_Later], token_s: float, first: Turn) -> SweepVerdict:
     shares = [one.again / one.known for one in later]
     if max(shares) <= CACHED:
         wait = statistics.median(one.turn.first_s for one in later)
@@ -87,20 +85,17 @@ def _judge_reprocessed(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     return SweepVerdict("reprocessed", why)
 
 
-def _by_clock(later: Sequence[_Later], token_s: float) -> SweepVerdict:
+def _judge_by_clock(later: Sequence[_Later], token_s: float) -> SweepVerdict:
     """Where no cache is counted: either there is none, or the server does not tell."""
     known_s = statistics.median(one.known for one in later) * token_s
-    least = LEAST_CLIENT_S if later[0].turn.prefill_s is None else LEAST_SERVER_S
-    if known_s < least:
+    if known_s < (LEAST_CLIENT_S if later[0].turn.prefill_s is None else LEAST_SERVER_S):
         why = f"no cache hits are reported, and reprocessing the known tokens takes only {known_s * 1000:.0f} ms"
         return SweepVerdict("cannot_tell", f"{why}, too little to measure")
-    shares = [(one.turn.reading_s - one.new * token_s) / (one.known * token_s) for one in later]
-    share = statistics.median(shares)
+    share = statistics.median((one.turn.reading_s - one.new * token_s) / (one.known * token_s) for one in later)
     if share <= BY_CLOCK[0]:
         wait = statistics.median(one.turn.first_s for one in later)
-        return SweepVerdict(
-            "cached", f"later turns take {wait:.2f} s, too little to have reprocessed their whole prompts"
-        )
+        why = f"later turns take {wait:.2f} s, too little to have reprocessed their whole prompts"
+        return SweepVerdict("cached", why)
     if share >= BY_CLOCK[1]:
         return _judge_reprocessed(later, token_s)
     why = f"the server does not report cache hits; by time, later turns reprocessed {share:.0%} of the known tokens"

@@ -80,13 +80,8 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
         return SweepVerdict("collapses", why, best.users, max(below, default=None))
     # Slower than the best by more than rounds differ
     slowest = best.among[0] if best.among else best.together
-    beyond = [
-        p
-        for p in good
-        if p.users > best.users
-        and p.together < (1 - FALL) * best.together
-        and (p.among[1] if p.among else p.together) < slowest
-    ]
+    slower = [p for p in good if p.users > best.users and p.together < (1 - FALL) * best.together]
+    beyond = [p for p in slower if (p.among[1] if p.among else p.together) < slowest]
     if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
         return None
     worst = beyond[0]
@@ -133,8 +128,7 @@ def grows_no_more(points: Sequence[UsersPoint], slots: int | None = None) -> str
     if all(_gain(a, b) < GAIN / 2 for a, b in pairwise(good[-3:])):
         return f"{good[-1].users} users get no more together than {good[-3].users}"
     limit = _slots_seen(good, slots)
-    waited = limit is not None and good[-1].users >= 2 * limit
-    return f"only {limit} users are served at once" if waited else ""
+    return f"only {limit} users are served at once" if limit is not None and good[-1].users >= 2 * limit else ""
 
 
 def burst_of(passes: Sequence[Pass]) -> Burst | None:

@@ -28,13 +28,11 @@ class PlacingTrials:
 
     def __init__(self) -> None:
         self.times = 0
-        self._most: dict[Placing, float] = {}
-        """By the smallest placing of a sort: what of it may lie on GPUs."""
+        self._most: dict[Placing, float] = {}  # By the smallest placing of a sort: what of it may lie on GPUs
         self._splits: set[tuple[Placing, Split]] = set()
         self._fewest: dict[int, tuple[int, int]] = {}
         """By whole layers on the host: the pieces beside them with which it fits; with more it is no quicker."""
-        self._least = -1
-        """What GPUs must have more than: with so little there, the host has no room for the rest."""
+        self._least = -1  # What GPUs must have more than: with so little there, the host has no room for the rest
         self._is_host_open = True
 
     def fits(self, placing: Placing) -> None:
@@ -87,13 +85,11 @@ class Fitting:
 
     def __init__(self, pieces: Pieces, gpus: int, abilities: Abilities, speeds: tuple[float, ...] = ()) -> None:
         self._layers, self._gpus = len(pieces.layers), gpus
-        self._speeds = speeds
-        """Of GPUs that are unlike: the quickest take what they can."""
+        self._speeds = speeds  # Of GPUs that are unlike: the quickest take what they can
         self._sizes = [len(layer.pieces) for layer in pieces.layers]
         self._abilities = abilities
         self._found: dict[tuple[object, ...], list[Placed]] = {}
-        self._asked: dict[int, Ledger | PlacingTrials] = {}
-        """Which keeps them, and with them their numbers."""
+        self._asked: dict[int, Ledger | PlacingTrials] = {}  # Which keeps them, and with them their numbers
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -208,14 +204,13 @@ class Least:
     def of(self, kind: Kind) -> Sizes:
         """As laid out, as guessed, else the most that follows from what is known of others."""
         if kind not in self._found:
-            self._found[kind] = self._own.get(kind) or self._guess_sizes(kind) or self._bound_sizes(kind)
+            known = self._own.get(kind)
+            if not known and self._guesses is not None:
+                known = _of_many_layers(self._own, kind) or self._guesses.get(kind)
+                known = known or _of_many_layers(self._guesses, kind)
+                known = known or _larger(sizes for other, sizes in self._own.items() if bool(other[0]) == bool(kind[0]))
+            self._found[kind] = known or self._bound_sizes(kind)
         return self._found[kind]
-
-    def _guess_sizes(self, kind: Kind) -> Sizes | None:
-        if self._guesses is None:
-            return None
-        known = _of_many_layers(self._own, kind) or self._guesses.get(kind) or _of_many_layers(self._guesses, kind)
-        return known or _larger(sizes for other, sizes in self._own.items() if bool(other[0]) == bool(kind[0])) or None
 
     def _bound_sizes(self, kind: Kind) -> Sizes:
         """By other micro-batches and sorts, of which something less may do."""

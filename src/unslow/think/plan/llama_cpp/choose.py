@@ -79,11 +79,9 @@ def _every(points: Points) -> Iterator[Point | None]:
 
 
 def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
-    """Keys of one type and values of another, where llama.cpp computes with them, and the cost was measured.
-
-    Only processors do: the kernels of GPUs that it is built with are for one type (`rejected.py`). Keys are never
-    the coarser ones: they lose more.
-    """
+    """Keys of one type and values of another, where llama.cpp computes with them, and the cost was measured."""
+    # Only processors do: the kernels of GPUs that it is built with are for one type (`rejected.py`). Keys are never the
+    # coarser ones: they lose more.
     asked = points.question
     if asked.hardware.rooms or not asked.abilities.mixed_cache:
         return
@@ -93,10 +91,8 @@ def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
 
 
 def _longer(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
-    """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too.
-
-    Each with the finest cache too where nothing is divided with the host: there may be room for that.
-    """
+    """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too."""
+    # Each with the finest cache too where nothing is divided with the host: there may be room for that
     given, goal = points.question.given_variant, points.question.goal
     for context in _contexts(points):
         point = points.at(given, kind, kind, context)
@@ -139,10 +135,8 @@ def slowest(point: Point, points: Points) -> float:
 
 
 def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
-    """By the floor that was given; else as good as the given file with its cache as it is by default.
-
-    Where quality is the aim, the finest is taken that keeps the floor of speed, and no other floor is needed.
-    """
+    """By the floor that was given; else as good as the given file with its cache as it is by default."""
+    # Where quality is the aim, the finest is taken that keeps the floor of speed, and no other floor is needed
     if goal.worst_perplexity_increase is not None:
         return point.increase <= goal.worst_perplexity_increase
     if goal.aim == "quality":

@@ -50,8 +50,7 @@ class Ledger:
         self._piece_sums = tuple(accumulate((layer.piece_bytes for layer in pieces.layers), initial=0))
         self._first_sums = [tuple(accumulate((p.bytes for p in layer.pieces), initial=0)) for layer in pieces.layers]
         self.output_bytes = int(pieces.load.output_bytes)
-        self.all_bytes = self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes
-        """With everything on GPUs."""
+        self.all_bytes = self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes  # With everything on GPUs
 
     def gpu_bytes(self, placing: Placing) -> int:
         """What lies on GPUs."""
@@ -65,10 +64,8 @@ class Ledger:
         return sums[min(placing.pieces, len(sums) - 1)]
 
     def fewest_apart(self, least: Placing, room: float) -> Placing | None:
-        """The fewest pieces on the host that leave so much to GPUs, no fewer than these; None where all are too few.
-
-        The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any.
-        """
+        """The fewest pieces on the host that leave so much to GPUs, no fewer than these; None where all are too few."""
+        # The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any
         lacking = self.gpu_bytes(least) - room
         if not least.apart:
             return least if lacking <= 0 and self._is_sound(least) else None
@@ -118,10 +115,8 @@ def split_layers(
 
 
 def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
-    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
-
-    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
-    """
+    """How many layers in a row each GPU takes so that the least left on any is the most; None where they do not fit."""
+    # The headroom is found by halving: with more of it, never more fits
     low, high = 0.0, max(rooms, default=0.0)
     best = fill_in_order(sizes, rooms)
     if best is None:
@@ -134,10 +129,7 @@ def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...
 
 
 def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequence[float]) -> tuple[int, ...] | None:
-    """How many of the layers, one after the other, each GPU takes, so that the slowest have as few as can be.
-
-    None where they do not fit.
-    """
+    """How many layers in a row each GPU takes so that the slowest have as few as can be; None where they do not fit."""
     left = list(rooms)
     best = fill_in_order(sizes, left)
     for device in sorted(range(len(rooms)), key=lambda device: speeds[device]) if best else ():

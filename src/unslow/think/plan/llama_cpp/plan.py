@@ -37,10 +37,8 @@ _SAME = {
 def plan_with_or_without_gpus(
     question: LlamaPlanQuestion, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
 ) -> FrontAndChoice:
-    """The plan, on processors alone where nothing at all fits with GPUs.
-
-    What runs beside full GPUs is not priced: some of it is where the driver spilled it.
-    """
+    """The plan, on processors alone where nothing at all fits with GPUs."""
+    # What runs beside full GPUs is not priced: some of it is where the driver spilled it
     hardware = question.hardware
     full = bool(hardware.rooms) and max(hardware.free_bytes) <= question.margin_bytes
     with_gpus = None if full else plan_llama_cpp(question, now, by_itself, hindered)
@@ -180,11 +178,9 @@ def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
 
 
 def drafted_option(question: LlamaPlanQuestion, best: Point, shown: OptionWords) -> tuple[OptionShown | None, str]:
-    """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan.
-
-    Its gain depends on the acceptance rate, which is unknown before a trial: so it is shown, with the
-    share from which on it gains anything, and never recommended.
-    """
+    """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan."""
+    # Its gain depends on the acceptance rate, which is unknown before a trial: so it is shown, with the share from
+    # which on it gains anything, and never recommended
     draft = question.draft
     if draft is None:
         return None, ""

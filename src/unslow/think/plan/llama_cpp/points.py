@@ -70,8 +70,7 @@ class Points:
         self._by_itself: dict[int, FoundSettings | None] = {}
         self.settled: tuple[int, ...] = ()
         """Micro-batches that did best where all were tried: others are looked at with these alone. Empty: with all."""
-        self.unguarded = False
-        """Whether nothing was found that keeps all other work as quick as it is."""
+        self.unguarded = False  # Whether nothing was found that keeps all other work as quick as it is
 
     def at(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
         """The quickest settings of this choice; None where nothing fits."""
@@ -100,10 +99,8 @@ class Points:
         return None if found is None else self.point(variant, found, context)._replace(proved=proved)
 
     def _usual(self, search: Search, base: Settings, found: FoundSettings) -> FoundSettings | None:
-        """What is nearly as quick with the usual micro-batch, or with one nearer to it.
-
-        What the largest ones gain is less than predicted as a rule.
-        """
+        """What is nearly as quick with the usual micro-batch, or with one nearer to it."""
+        # What the largest ones gain is less than predicted as a rule
         sides = (True,) if found.settings.cache_on_gpu else (True, False)
         most_s, own = nextafter(NEARLY * found.price.request_s, inf), found.settings.micro_batch
         between = range(min(own, DEFAULT_MICRO_BATCH), max(own, DEFAULT_MICRO_BATCH) + 1)
@@ -113,10 +110,8 @@ class Points:
         return next((each for each in tried if each), None)
 
     def alone(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
-        """All of it on one of several GPUs; None where there is but one, or none has the room.
-
-        Where the others have no room at all, what it lacks is on the host.
-        """
+        """All of it on one of several GPUs; None where there is but one, or none has the room."""
+        # Where the others have no room at all, what it lacks is on the host
         hardware, base = self.question.hardware, self.base(context)._replace(key_type=key, value_type=value)
         if len(hardware.rooms) == 1:
             return None
@@ -146,10 +141,8 @@ class Points:
     def _quickest(
         self, search: Search, base: Settings, guards: tuple[Guard, ...], *, may_be_far: bool
     ) -> FoundSettings | None:
-        """What these guards allow; of what is nearly as quick, that with the usual micro-batch.
-
-        The cache goes to the host only where that gains much: conversations get deeper than they were thought to.
-        """
+        """What these guards allow; of what is nearly as quick, that with the usual micro-batch."""
+        # The cache goes to the host only where that gains much: conversations get deeper than they were thought to
         search.guards = guards
         sizes = self._micro_batches(base)
         found = search.best(base, sizes)
@@ -257,10 +250,8 @@ class Points:
 
 
 def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:
-    """What llama.cpp's own fit places, with its price; None where not even the host has room.
-
-    The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers.
-    """
+    """What llama.cpp's own fit places, with its price; None where not even the host has room."""
+    # The most that fits: of experts those of whole layers while everything else is on GPUs, else whole layers
     mapped = Pricing(search.pieces, search.hardware._replace(pinned=False), search.pricing.work)
     for abilities in (_WHOLE_EXPERTS, _WHOLE_LAYERS) if search.pieces.is_sparse else (_WHOLE_LAYERS,):
         own = Search(mapped, FIT_MARGIN_BYTES, search.threads, search.counted, abilities)

@@ -70,8 +70,7 @@ class SearchCount:
 
     def __init__(self) -> None:
         self.combinations = self.priced = self.laid_out = 0
-        self.unproved = 0
-        """Ways of which not everything was tried that might have been quicker."""
+        self.unproved = 0  # Ways of which not everything was tried that might have been quicker
 
 
 class Pricing:
@@ -79,8 +78,7 @@ class Pricing:
 
     def __init__(self, pieces: Pieces, hardware: Hardware, work: Work, checked: int = 1) -> None:
         self.pieces, self.hardware, self.work = pieces, hardware, work
-        self._checked = checked
-        """Tokens of each conversation in one step: more than one where guesses are checked."""
+        self._checked = checked  # Tokens of each conversation in one step: more than one where guesses are checked
         self.split_mode = placement.SPLIT_BY_LAYER
         self._types = type_class_of_model(pieces.blueprint)
 

@@ -68,8 +68,7 @@ class Search:
         least = SPARSE_WORKSPACE_BYTES if pricing.pieces.is_sparse else WORKSPACE_BYTES
         self.margin_bytes = max(margin_bytes, least)
         """What stays free on each GPU; the first prompt's workspace comes out of it."""
-        self.same = EXACTLY
-        """How much longer what is found may take than what was not searched."""
+        self.same = EXACTLY  # How much longer what is found may take than what was not searched
         self.guards: tuple[Guard, ...] = ()
         self.allowed: Allowed = None
         hardware = self.hardware
@@ -118,10 +117,8 @@ class Search:
         return best
 
     def _is_hopeless(self, base: Settings) -> bool:
-        """Whether weights, cache and margins are more than all memories together, wherever they lie.
-
-        Of one GPU its smallest buffers count too, as everywhere here: those with nothing on the host.
-        """
+        """Whether weights, cache and margins are more than all memories together, wherever they lie."""
+        # Of one GPU its smallest buffers count too, as everywhere here: those with nothing on the host
         rooms, host = self.hardware.rooms, self.hardware.host_room
         if host is None and not any(room.unified for room in rooms):
             return False
@@ -239,10 +236,8 @@ class Search:
         return self._fitting.placings(way.ledger, rooms, way.tried)
 
     def _room(self, least: Least, kind: Kind) -> tuple[float, ...]:
-        """What each GPU has for weights and cache.
-
-        With anything on the host, the first of several borrows it for prompts: without room for that, none has any.
-        """
+        """What each GPU has for weights and cache."""
+        # With anything on the host, the first of several borrows it for prompts: without room for that, none has any
         pairs = zip(self._free_bytes, least.of(kind), strict=True)
         rooms = tuple(free - self.margin_bytes - buffer for free, buffer in pairs)
         return (-inf,) * len(rooms) if len(rooms) > 1 and any(kind) and least.of(kind)[0] and rooms[0] < 0 else rooms

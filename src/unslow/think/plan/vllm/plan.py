@@ -9,12 +9,12 @@ from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import GIB
 from unslow.think.fit.answers import shown_held
 from unslow.think.memory.vllm import vllm_memory
+from unslow.think.physics.terms import Interval
 from unslow.think.plan.pareto_front import FrontAndChoice, pareto_front, thin_front
 from unslow.think.plan.quality import hf_quality
 from unslow.think.plan.report import OptionShown, SearchedShown, changes_of, shown_settings, shown_speed
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion, freest, refused_requests
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, felt_rate, rejected_options
-from unslow.think.plan.vllm.speed import fetching
 from unslow.think.speed.question import USUAL_LINK
 
 _TIGHT = 0.95  # a share from which on little is left for what is not counted, such as another program's start
@@ -56,8 +56,11 @@ def _running(search: Search) -> Point | None:
         holds = question.measured_pool // max(1, question.conversation)
         places = max(1, min(holds, question.current.sequences, users))
         served = search.pace.serve(question.current, places, users, keeps=holds >= users and question.prefix_caching)
-    if question.offloaded_bytes:
-        served = fetching(served, question.offloaded_bytes / USUAL_LINK, question.goal)
+    if question.offloaded_bytes:  # every step waits for weights that come from the host
+        waits_s = question.offloaded_bytes / USUAL_LINK
+        decode = Interval(*(1 / (1 / rate + waits_s) for rate in served.decode))
+        request_s = served.request_s.shift((question.goal.answer_tokens + 1) * waits_s)
+        served = served._replace(decode=decode, request_s=request_s)
     return point._replace(served=served, worth=point.worth._replace(speed=1 / served.request_s.mid))
 
 

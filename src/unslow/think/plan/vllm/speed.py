@@ -14,7 +14,6 @@ from unslow.facts.model import HfShape
 from unslow.think.physics.chip import BYTES, HALF, SpeedSetting
 from unslow.think.physics.placement import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval
-from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
 from unslow.think.speed import question as speeds
 from unslow.think.speed.load import Totals, hf_load, totals
@@ -143,12 +142,6 @@ class Pace:
 def _ring_bytes(shape: HfShape, cards: int) -> float:
     """What a card sends for one token: after attention and after the feed-forward of every layer, all sum up."""
     return 2 * shape.layers * shape.width * 2.0 * 2 * (cards - 1) / cards
-
-
-def fetching(served: ServedSpeed, seconds: float, goal: GoalShown) -> ServedSpeed:
-    """The same where every step waits so long for weights that come from the host."""
-    decode = Interval(*(1 / (1 / rate + seconds) for rate in served.decode))
-    return served._replace(decode=decode, request_s=served.request_s.shift((goal.answer_tokens + 1) * seconds))
 
 
 def _speed_part(choice: Choice) -> Choice:
