@@ -1,7 +1,7 @@
 """Judges two sides for `unslow verify`: speed, answers, failures, what differs, and what the plan had said."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -184,26 +184,24 @@ def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[F
         notes.append(f"it ended early: {told.ended}")
     if told.interrupted:
         notes.append("stopped early: measurements up to then count")
+    if told.took_s is None or told.asked_s is None:
+        return tuple(notes)
     rounds = max((figure.rounds for figure in figures), default=0)
-    return (*notes, *_time_words(told, (before, after), rounds))
+    starts = [seconds for side in (before, after) for seconds in side.starts_s] if told.way != "apart" else []
+    of_starts = f", {sum(starts):.0f} s of that for {count_of(len(starts), 'start')}" if starts else ""
+    if told.took_s > LATE * told.asked_s:
+        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s instead of {told.asked_s:g} s"
+        notes.append(f"it took {took}: {count_of(rounds, 'round')}{of_starts}")
+    if 0 < rounds < FEWEST_ROUNDS and not told.ended and not told.interrupted:
+        needed = math.ceil(told.took_s * FEWEST_ROUNDS / rounds / 10) * 10
+        only = f"there was only time for {count_of(rounds, 'round')}{of_starts}"
+        notes.append(f"{only}: use --seconds {needed} or more")
+    return tuple(notes)
 
 
 def count_of(number: int, what: str) -> str:
     """So many of something."""
     return f"1 {what}" if number == 1 else f"{number} {what}s"
-
-
-def _time_words(told: VerifyContext, sides: Sequence[Side], rounds: int) -> Iterator[str]:
-    if told.took_s is None or told.asked_s is None:
-        return
-    starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
-    of_starts = f", {sum(starts):.0f} s of that for {count_of(len(starts), 'start')}" if starts else ""
-    if told.took_s > LATE * told.asked_s:
-        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s instead of {told.asked_s:g} s"
-        yield f"it took {took}: {count_of(rounds, 'round')}{of_starts}"
-    if 0 < rounds < FEWEST_ROUNDS and not told.ended and not told.interrupted:
-        needed = math.ceil(told.took_s * FEWEST_ROUNDS / rounds / 10) * 10
-        yield f"there was only time for {count_of(rounds, 'round')}{of_starts}: use --seconds {needed} or more"
 
 
 def _drift_words(before: Side, after: Side) -> str:

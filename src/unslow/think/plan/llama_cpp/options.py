@@ -8,7 +8,6 @@ from unslow.catalog.learned_speed import spread_of
 from unslow.facts.knob import Change, Knob
 from unslow.facts.values import MIB
 from unslow.think.fit.answers import shown_memory
-from unslow.think.fit.report import MemoryShown
 from unslow.think.physics.terms import Interval
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
@@ -42,6 +41,15 @@ class OptionWords:
         threads = f", {found.threads} thread{'s' * (found.threads > 1)}"
         made = self._settings(point)
         settings = tuple(ChangeShown(knob=one.knob.value, value=one.value, why=one.why) for one in made)
+        margin = self.question.margin_bytes
+        pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
+        devices = tuple(shown_memory(n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
+        left = min((device.free_bytes for device in devices if device.free_bytes is not None), default=_LITTLE_ROOM)
+        risk = ""
+        if found.memory.estimated:
+            risk = "its buffers are estimated: if it does not load, keep one more layer on the CPU"
+        elif left < _LITTLE_ROOM:
+            risk = f"only {left / MIB:,.0f} MiB of VRAM stay free: it fails if another program takes more"
         return OptionShown(
             name=name_of(point) + ("" if found.threads == self.threads else threads),
             quant=point.variant.quant,
@@ -50,10 +58,10 @@ class OptionWords:
             settings=settings,
             speed=speed_of(self.question, found),
             quality=shown_quality(point.cost),
-            devices=self._devices(found),
+            devices=devices,
             host=shown_memory(found.memory.needs[-1], self.question.hardware.host_room),
             costs=tuple(self._costs(point)),
-            risk=self._risk(point),
+            risk=risk,
             speedup=self.before.price.request_s / found.price.request_s if self.before else None,
         )
 
@@ -95,11 +103,6 @@ class OptionWords:
             *(ChangeShown(knob=knob, value=None, was=gone[knob], why="no longer needed") for knob in gone),
         )
 
-    def _devices(self, found: FoundSettings) -> tuple[MemoryShown, ...]:
-        pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
-        margin = self.question.margin_bytes
-        return tuple(shown_memory(n, r, r.context_bytes if n.total else 0, 0, margin) for n, r in pairs)
-
     def _costs(self, point: Point) -> Iterator[str]:
         settings, price = point.found.settings, point.found.price
         before = self.before.price if self.before else price
@@ -115,15 +118,6 @@ class OptionWords:
                 yield f"{phase} is {now / was:.1f} times slower"
         if settings.micro_batch < DEFAULT_MICRO_BATCH:
             yield f"long prompts are processed {settings.micro_batch} tokens at a time"
-
-    def _risk(self, point: Point) -> str:
-        left = [shown.free_bytes for shown in self._devices(point.found) if shown.free_bytes is not None]
-        if point.found.memory.estimated:
-            return "its buffers are estimated: if it does not load, keep one more layer on the CPU"
-        if left and min(left) < _LITTLE_ROOM:
-            free = min(left) / MIB
-            return f"only {free:,.0f} MiB of VRAM stay free: it fails if another program takes more"
-        return ""
 
 
 def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:

@@ -110,8 +110,16 @@ def split_layers(
     if len(rooms) == 1:
         return (ledger.layers + 1 - placing.whole,)
     sizes = ledger.on_gpus(placing)
-    by_speed = split_by_speed(sizes, rooms, speeds) if speeds else None
-    return by_speed or split_by_room(sizes, rooms)
+    if speeds and (by_speed := split_by_speed(sizes, rooms, speeds)):
+        return by_speed
+    # About how many layers each takes where all fill up alike: for a price, not for a layout
+    bounds = list(accumulate(max(0.0, room) for room in rooms))
+    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
+    for size in sizes:
+        at = (sum_ + size / 2) / whole * bounds[-1]
+        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
+        sum_ += size
+    return tuple(counts)
 
 
 def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
@@ -140,17 +148,6 @@ def split_by_speed(sizes: Sequence[int], rooms: Sequence[float], speeds: Sequenc
             low, high, best = (low, left[device], counts) if counts else (left[device], high, best)
         left[device] = high
     return best
-
-
-def split_by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
-    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
-    bounds = list(accumulate(max(0.0, room) for room in rooms))
-    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
-    for size in sizes:
-        at = (sum_ + size / 2) / whole * bounds[-1]
-        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
-        sum_ += size
-    return tuple(counts)
 
 
 def fill_in_order(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:

@@ -47,19 +47,14 @@ def plan_with_or_without_gpus(
     without = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
     if with_gpus and not without.options:  # which says what there is of both
         return with_gpus
-    return without._replace(options=tuple(_without_gpus(option, now) for option in without.options), current=None)
-
-
-def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionShown:
-    changes = [change for change in option.changes if change.knob != Knob.DEVICE]
     is_new = _NONE.value not in [change.value for change in now if change.knob == Knob.DEVICE]
-    return msgspec.structs.replace(
-        option,
-        changes=(*((_NONE,) if is_new else ()), *changes),
-        settings=(_NONE, *option.settings),
-        speedup=None,
-        name=f"{option.name}, no GPU",
-    )
+    options = []
+    for option in without.options:
+        others = [change for change in option.changes if change.knob != Knob.DEVICE]
+        changes, settings = (*([_NONE] if is_new else []), *others), (_NONE, *option.settings)
+        name = f"{option.name}, no GPU"
+        options.append(msgspec.structs.replace(option, changes=changes, settings=settings, speedup=None, name=name))
+    return without._replace(options=tuple(options), current=None)
 
 
 def plan_llama_cpp(

@@ -1,7 +1,4 @@
-"""All searches of one question.
-
-Every choice of quant, cache and context at its best, and what llama.cpp does by itself.
-"""
+"""All searches of one question: every choice of quant, cache and context at its best, and llama.cpp's own."""
 
 from collections import Counter
 from functools import cached_property
@@ -17,7 +14,7 @@ from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.physics.placement import FIT_MARGIN_BYTES
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.placing import Placing, placed_settings
-from unslow.think.plan.llama_cpp.price import FoundSettings, Guard, Pricing, SearchCount, floor_of, guards_of
+from unslow.think.plan.llama_cpp.price import GUARDED, FoundSettings, Guard, Pricing, SearchCount, floor_of, other_work
 from unslow.think.plan.llama_cpp.question import Abilities, LlamaPlanQuestion, Variant
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES, find_runnable, packed_cache
 from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
@@ -245,8 +242,13 @@ class Points:
         return self._by_itself[context]
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
-        now = self.by_itself(context)
-        return guards_of(self.question, variant, context, now) if now else ()
+        """A long prompt, and a long conversation: both no slower than with what llama.cpp does by itself."""
+        now, hardware, guards = self.by_itself(context), self.question.hardware, []
+        for work in other_work(self.question.goal.work, context) if now else ():
+            default = Pricing(self.question.given_variant.pieces, hardware._replace(pinned=False), work)
+            price = default.price(now.settings, now.placing, now.split, now.threads)
+            guards.append(Guard(Pricing(variant.pieces, hardware, work), GUARDED * price.request_s))
+        return tuple(guards)
 
 
 def fitted_by_itself(search: Search, base: Settings) -> FoundSettings | None:

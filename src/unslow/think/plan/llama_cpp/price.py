@@ -232,16 +232,6 @@ class Guard(NamedTuple):
         return price.request_s <= self.most_s and price.step_s <= self.most_step_s
 
 
-def guards_of(question: LlamaPlanQuestion, variant: Variant, context: int, now: FoundSettings) -> tuple[Guard, ...]:
-    """A long prompt, and a long conversation: both no slower than with what is now."""
-    guards = []
-    for work in other_work(question.goal.work, context):
-        default = Pricing(question.given_variant.pieces, question.hardware._replace(pinned=False), work)
-        price = default.price(now.settings, now.placing, now.split, now.threads)
-        guards.append(Guard(Pricing(variant.pieces, question.hardware, work), GUARDED * price.request_s))
-    return tuple(guards)
-
-
 def floor_of(question: LlamaPlanQuestion, variant: Variant, context: int) -> tuple[Guard, ...]:
     """The speed that the user wants at least: at the usual work, or in a full context where that is the aim."""
     goal = question.goal
