@@ -248,13 +248,10 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     if not shares.taken:
         return unknown_loss(label + "no published perplexity")
     models = " and ".join(dict.fromkeys(figure.table.model for figure, _ in shares.taken))
-    return Loss(
-        shares.sum,
-        nats.sum if nats.taken and not nats.at_least else None,
-        shares.at_least,
-        f"{label}{'at least ' if shares.at_least else ''}{shares.sum:+.2%} perplexity of {models}",
-        tuple(dict.fromkeys(figure.table.source for figure, _ in (*shares.taken, *nats.taken))),
-    )
+    sources = dict.fromkeys(figure.table.source for figure, _ in (*shares.taken, *nats.taken))
+    words = f"{label}{'at least ' if shares.at_least else ''}{shares.sum:+.2%} perplexity of {models}"
+    kl = nats.sum if nats.taken and not nats.at_least else None
+    return Loss(shares.sum, kl, shares.at_least, words, tuple(sources))
 
 
 def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
@@ -330,10 +327,7 @@ def is_equal_quality(one: Cost, other: Cost) -> bool:
     # Of the same quant only the caches are compared, whether or not what the weights cost is known
     if one.quant == other.quant:
         return _is_near(one.cache, other.cache)
-    return _is_near(
-        Loss(one.perplexity_increase, one.kl_divergence, at_least=one.is_at_least),
-        Loss(other.perplexity_increase, other.kl_divergence, at_least=other.is_at_least),
-    )
+    return _is_near(*(Loss(c.perplexity_increase, c.kl_divergence, at_least=c.is_at_least) for c in (one, other)))
 
 
 def _is_near(one: Loss, other: Loss) -> bool:

@@ -152,20 +152,17 @@ def by_measurement(report: PlanReport, current: OptionShown, note: str = LENT) -
     # For what runs at a speed that is not predicted: with more than its GPUs hold, so that the driver lends it memory
     # of the host, or with settings that have no price, as rows that are split or a cache that no kernel is made for
     measured = current.measured_tokens_per_s
-    options = tuple(
-        msgspec.structs.replace(
-            o,
-            speedup=o.speed.decode_tokens_per_s.mid / measured if o.speed and measured else None,
-            costs=tuple(c for c in o.costs if _SLOWER not in c),
-        )
-        for o in report.options
-    )
+    options = []
+    for option in report.options:
+        speedup = option.speed.decode_tokens_per_s.mid / measured if option.speed and measured else None
+        costs = tuple(cost for cost in option.costs if _SLOWER not in cost)
+        options.append(msgspec.structs.replace(option, speedup=speedup, costs=costs))
     best = options[report.recommended] if report.recommended is not None else None
     better = best is not None and (best.speedup is None or best.speedup >= WORTH_A_CHANGE)
     return msgspec.structs.replace(
         report,
         current=msgspec.structs.replace(current, speed=None),
-        options=options,
+        options=tuple(options),
         verdict="better" if better else report.verdict,
         notes=(*report.notes, note),
     )

@@ -4,7 +4,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -61,7 +61,21 @@ def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> Answer
 def _verdict(
     before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
 ) -> tuple[Kept, str]:
-    if broken := list(_breakages(before, after, found, usual, perplexity)):
+    broken = []
+    if has_more_garbage(before.answers, after.answers):
+        number, known = garbage_among(after.answers), garbage_among(before.answers)
+        broken.append(f"{number} of {len(after.answers)} answers are empty or repeat endlessly ({known} before)")
+    if before.scored and after.scored and not reads_alike(before.scored, after.scored):
+        broken.append("the same text gives different tokens, so it is another model")
+    if perplexity and perplexity.increase.low > perplexity.allowed:
+        broken.append(f"{_perplexity_words(perplexity)}, more than the allowed {perplexity.allowed:.0%}")
+    elif perplexity and _highest_share(perplexity.same_choice, perplexity.places) < LEAST_ALIKE:
+        other, places = 1 - perplexity.same_choice, perplexity.places
+        broken.append(f"it would choose another token at {other:.0%} of {places} positions of a fixed text")
+    if found and usual and is_far_below(found, usual):
+        alike = f"only {found.begin_alike} of {found.pairs} answers begin with the same word as before"
+        broken.append(f"{alike}, {usual.begin_alike} when the old setup is asked twice")
+    if broken:
         return "changed", "; ".join(broken)
     if before.written_turns and after.written_turns and before.written_turns != after.written_turns:
         return "cannot_tell", "the chat template differs; only plain texts were compared"
@@ -77,24 +91,6 @@ def _verdict(
             return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} when the old setup is asked twice"
         return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} when the old setup is asked twice"
     return "cannot_tell", "too few answers on both sides to compare them"
-
-
-def _breakages(
-    before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
-) -> Iterator[str]:
-    if has_more_garbage(before.answers, after.answers):
-        number, known = garbage_among(after.answers), garbage_among(before.answers)
-        yield f"{number} of {len(after.answers)} answers are empty or repeat endlessly ({known} before)"
-    if before.scored and after.scored and not reads_alike(before.scored, after.scored):
-        yield "the same text gives different tokens, so it is another model"
-    if perplexity and perplexity.increase.low > perplexity.allowed:
-        yield f"{_perplexity_words(perplexity)}, more than the allowed {perplexity.allowed:.0%}"
-    elif perplexity and _highest_share(perplexity.same_choice, perplexity.places) < LEAST_ALIKE:
-        other, places = 1 - perplexity.same_choice, perplexity.places
-        yield f"it would choose another token at {other:.0%} of {places} positions of a fixed text"
-    if found and usual and is_far_below(found, usual):
-        alike = f"only {found.begin_alike} of {found.pairs} answers begin with the same word as before"
-        yield f"{alike}, {usual.begin_alike} when the old setup is asked twice"
 
 
 def _perplexity_words(perplexity: PerplexityShown) -> str:

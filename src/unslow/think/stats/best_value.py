@@ -22,6 +22,7 @@ FINENESS = 8  # Values nearer to the best than an eighth of it are not told apar
 _SETTLING = 20
 _WHOLE = 100
 _FEWEST_MB = 16
+_UNKNOWN_CPU = Cpu()
 Verdict = Literal["best_found", "flat", "current_is_best", "cannot_tell"]
 
 
@@ -62,10 +63,7 @@ class Choice(NamedTuple):
 
 
 def judge_threads(
-    decode: Sequence[Sample],
-    prefill: Sequence[Sample],
-    current: int | None,
-    cpu: Cpu = Cpu(),  # noqa: B008 (frozen)
+    decode: Sequence[Sample], prefill: Sequence[Sample], current: int | None, cpu: Cpu = _UNKNOWN_CPU
 ) -> SweepVerdict:
     """The best count for generating; the sentence tells that for reading too, and what the cores have to do with it."""
     choice = choose_value(decode)

@@ -21,6 +21,7 @@ from unslow.think.least_squares import Fit, least_squares
 from unslow.think.stats.conditions import spill_signs
 
 Verdict = Literal["slope", "cliff", "steep", "flat", "drift", "cannot_tell"]
+SeenAtDepth = Mapping[float, Mapping[str, float]]  # what the machine did
 FEWEST_DEPTHS = 3
 FASTEST_S = 1e-9  # No token takes less: what says so was not measured
 CLIFF = 1.2  # Times what the line explains, from which on a step is one: kernels that change with depth stay below it
@@ -125,9 +126,7 @@ class ChangeOverTime(NamedTuple):
 
 
 def judge_depths(
-    readings: Sequence[Reading],
-    expected: Expectation | None = None,
-    seen: Mapping[float, Mapping[str, float]] | None = None,
+    readings: Sequence[Reading], expected: Expectation | None = None, seen: SeenAtDepth | None = None
 ) -> Curve:
     """The verdict on readings in any order; `seen` is what the machine did at each depth."""
     expected = expected or Expectation()
@@ -141,18 +140,14 @@ def judge_depths(
         last = {r.depth: r.seconds for r in readings}
         growth = abs(math.log(last[max(last)] / last[min(last)]))
         if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
-            return _drift(change, readings)
+            return _judge_change(change, readings)
         points = points_of(r._replace(seconds=r.seconds * math.exp(-change.log_at(r.at_s))) for r in readings)
         aside = f"; a change of {change.times - 1:+.0%} over time was removed first"
-    return _over_depth(points, readings, expected, seen or {}, aside)
+    return _judge_points(points, readings, expected, seen or {}, aside)
 
 
-def _over_depth(
-    points: Sequence[Point],
-    readings: Sequence[Reading],
-    expected: Expectation,
-    seen: Mapping[float, Mapping[str, float]],
-    aside: str,
+def _judge_points(
+    points: Sequence[Point], readings: Sequence[Reading], expected: Expectation, seen: SeenAtDepth, aside: str
 ) -> Curve:
     line, step = line_through(points), best_step(points)
     if line is None:
@@ -177,7 +172,7 @@ def _over_depth(
         between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
         why = f"a step {between} fits better than a straight line, but not clearly: measure depths in between"
         return Curve("cannot_tell", why, step.last_before, step.first_beyond)
-    return _line(line, points, expected, aside)
+    return _judge_line(line, points, expected, aside)
 
 
 def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expectation) -> bool:
@@ -190,7 +185,7 @@ def _is_cliff(step: Step, line: Line, points: Sequence[Point], expected: Expecta
     return line.left_over - step.line.left_over >= BETTER and grew > BEND * honest
 
 
-def _drift(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
+def _judge_change(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
     shallowest = min(r.depth for r in readings)
     way = f"{change.times:.1f} times as long" if change.log > 0 else f"only {change.times:.2f} times as long"
     why = f"at the same depth ({shallowest:.0f}) a token took {way} at the end as at the start"
@@ -204,7 +199,7 @@ def _drift(change: ChangeOverTime, readings: Sequence[Reading]) -> Curve:
     return Curve("drift", f"{why}; so the effect of depth is undetermined", changed_at_s=change.at_s)
 
 
-def _line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
+def _judge_line(line: Line, points: Sequence[Point], expected: Expectation, aside: str) -> Curve:
     first, deepest = points[0], points[-1]
     reach, start_s = deepest.depth - first.depth, max(line.at(first.depth), first.seconds / 2)
     growth, unsure = line.slope_s * reach / start_s, 2 * line.slope_error_s * reach / start_s

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, combinations_with_replacement
 from typing import NamedTuple
@@ -166,9 +166,8 @@ def paired_gain(before: Mapping[int, float], after: Mapping[int, float], confide
     return gain_of(gains, confidence) if gains else None
 
 
-def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, ...]:
+def compared_figures(before: Side, after: Side, way: Way) -> Iterator[FigureShown]:
     """Every figure that both have, the whole request first."""
-    found = []
     for metric in METRICS:
         old, new = (round_levels(side.samples, metric) for side in (before, after))
         gain = apart_gain(metric, before, after) if way == "apart" else paired_gain(old, new)
@@ -176,18 +175,15 @@ def compared_figures(before: Side, after: Side, way: Way) -> tuple[FigureShown, 
             continue
         verdict = verdict_of(gain)
         low, middle, high = (comparison.bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
-        found.append(
-            FigureShown(
-                metric=metric,
-                before=_interval(metric, before),
-                after=_interval(metric, after),
-                speedup=IntervalShown(low=low, mid=middle, high=high),
-                rounds=gain.pairs,
-                verdict=verdict,
-                because=because_of(gain, verdict),
-            )
+        yield FigureShown(
+            metric=metric,
+            before=_interval(metric, before),
+            after=_interval(metric, after),
+            speedup=IntervalShown(low=low, mid=middle, high=high),
+            rounds=gain.pairs,
+            verdict=verdict,
+            because=because_of(gain, verdict),
         )
-    return tuple(found)
 
 
 def _interval(metric: str, side: Side) -> IntervalShown:

@@ -20,6 +20,7 @@ _CROWDED = 0.05  # Of the time: what others take below it is not worth a word
 _WHOLE_S = 10.0  # Shorter times are told with a decimal
 _MOST_FAILURES = 5
 _OF_THE_START = ("runtime.pid", "runtime.url")
+Trouble = tuple[Verdict, str]  # a verdict where a side failed, and why
 
 
 class VerifyContext(NamedTuple):
@@ -40,11 +41,11 @@ class VerifyContext(NamedTuple):
 
 def judge_verification(before: Side, after: Side, told: VerifyContext) -> VerifyReport:
     """The report on two sides."""
-    figures, answers = compared_figures(before, after, told.way), judge_answers(before, after, told.allowed)
+    figures, answers = tuple(compared_figures(before, after, told.way)), judge_answers(before, after, told.allowed)
     if not told.answers:
         answers = msgspec.structs.replace(answers, wanted=False, because="answers were not compared")
     trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
-    verdict, because = _verdict(figures, answers, trouble, (before, after))
+    verdict, because = _verdict(figures, answers, trouble, before, after)
     return VerifyReport(
         unslow_version=told.unslow_version,
         machine=told.machine,
@@ -66,15 +67,11 @@ def judge_verification(before: Side, after: Side, told: VerifyContext) -> Verify
 
 
 def _verdict(
-    figures: tuple[FigureShown, ...],
-    answers: AnswersShown,
-    trouble: tuple[Verdict, str] | None,
-    sides: tuple[Side, Side],
+    figures: Sequence[FigureShown], answers: AnswersShown, trouble: Trouble | None, before: Side, after: Side
 ) -> tuple[Verdict, str]:
     if answers.verdict == "changed":
         return "answers_changed", answers.because
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
-    before, after = sides
     if trouble:
         until = f"; until then, whole request: {request.because}" if request and after.failed_starts else ""
         return trouble[0], f"{trouble[1]}{until}"
@@ -112,7 +109,7 @@ def changes_of(before: Side, after: Side) -> tuple[shown.ChangeShown, ...]:
     return tuple(shown.ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
 
 
-def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> tuple[Verdict, str] | None:
+def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> Trouble | None:
     """The verdict where one of both failed too often, or ended it before its time, and why; None where nothing did."""
     sides, failing = {"before": before, "after": after}, []
     for name, side in sides.items():
@@ -187,8 +184,8 @@ def notes_of(before: Side, after: Side, told: VerifyContext, figures: Sequence[F
     if told.took_s is None or told.asked_s is None:
         return tuple(notes)
     rounds = max((figure.rounds for figure in figures), default=0)
-    starts = [seconds for side in (before, after) for seconds in side.starts_s] if told.way != "apart" else []
-    of_starts = f", {sum(starts):.0f} s of that for {count_of(len(starts), 'start')}" if starts else ""
+    took_s = [seconds for side in (before, after) for seconds in side.starts_s] if told.way != "apart" else []
+    of_starts = f", {sum(took_s):.0f} s of that for {count_of(len(took_s), 'start')}" if took_s else ""
     if told.took_s > LATE * told.asked_s:
         took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s instead of {told.asked_s:g} s"
         notes.append(f"it took {took}: {count_of(rounds, 'round')}{of_starts}")

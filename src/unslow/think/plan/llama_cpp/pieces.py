@@ -77,9 +77,8 @@ class Pieces:
         """All that a token goes through."""
         hyper = hyper_of(self.blueprint)
         alike, made = alike_layers(hyper), dict[Hashable, Layer]()
-        for kind, layer, tensors in (
-            keys := [((alike[n], *each), n, each) for n, each in enumerate(self._layers_in_order)]
-        ):
+        keys = [((alike[n], *each), n, each) for n, each in enumerate(self._layers_in_order)]
+        for kind, layer, tensors in keys:
             if kind not in made:  # most layers are like one before
                 made[kind] = self._layer(hyper, layer, tensors)
         layers = tuple(made[kind] for kind, _, _ in keys)

@@ -58,9 +58,8 @@ class Points:
     def __init__(self, question: LlamaPlanQuestion) -> None:
         tokens = question.goal.context * question.goal.work.users
         if tokens > MOST_TOKENS:
-            raise UserError(
-                f"a context of {tokens:,} tokens is too long for a plan", f"at most {MOST_TOKENS:,} in total"
-            )
+            too_long = f"a context of {tokens:,} tokens is too long for a plan"
+            raise UserError(too_long, f"at most {MOST_TOKENS:,} in total")
         self.question, self.counted = question, SearchCount()
         self._searches: dict[str, Search] = {}
         self._found: dict[tuple[str, str, str, int], Point | None] = {}
@@ -243,8 +242,10 @@ class Points:
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
         """A long prompt, and a long conversation: both no slower than with what llama.cpp does by itself."""
-        now, hardware, guards = self.by_itself(context), self.question.hardware, []
-        for work in other_work(self.question.goal.work, context) if now else ():
+        now, hardware, guards = self.by_itself(context), self.question.hardware, list[Guard]()
+        if now is None:
+            return ()
+        for work in other_work(self.question.goal.work, context):
             default = Pricing(self.question.given_variant.pieces, hardware._replace(pinned=False), work)
             price = default.price(now.settings, now.placing, now.split, now.threads)
             guards.append(Guard(Pricing(variant.pieces, hardware, work), GUARDED * price.request_s))

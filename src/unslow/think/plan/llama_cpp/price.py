@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
 
 Split = tuple[int, ...]
+Placings = Sequence[tuple[Placing, Split]]
 LENDS_FROM = 32
 """A micro-batch of fewer tokens is computed where its weights lie (`op_offload_min_batch_size` in llama.cpp)."""
 LONG_PROMPT = 4096
@@ -86,7 +87,7 @@ class Pricing:
         """What the work takes; `split` is how many layers each GPU has."""
         return self.prices(settings, [(placing, split)], threads)[0]
 
-    def prices(self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int) -> list[Price]:
+    def prices(self, settings: Settings, placings: Placings, threads: int) -> list[Price]:
         """What the work takes with each of these placings, computed all at once."""
         found: dict[int, Price] = {}
         mixed = [n for n, (placing, split) in enumerate(placings) if placing.first_complete and any(split)]
@@ -124,9 +125,7 @@ class Pricing:
         sizes = cache_element_bytes(settings)
         return SpeedQuestion(None, chip, host.setting, element_bytes=sizes, host=host), pieces.all_pieces
 
-    def _on_both_sides(
-        self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
-    ) -> tuple[SpeedQuestion, Totals]:
+    def _on_both_sides(self, settings: Settings, placings: Placings, threads: int) -> tuple[SpeedQuestion, Totals]:
         """A part of it on each side, of many placings; and what is on the host."""
         away, held, crossings = self._stack_placings(tuple(placing for placing, _ in placings))
         setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
@@ -143,10 +142,8 @@ class Pricing:
             parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
             away, held = (stack_values([part[side] for part in parts], index) for side in (0, 1))
             # How often a step goes from one side to the other: once for whole layers, there and back for parts of one
-            crossings = [
-                float(CROSSINGS_PER_LAYER * self._count_split_layers(placing) + bool(placing.whole))
-                for placing in placings
-            ]
+            counts = ((self._count_split_layers(placing), bool(placing.whole)) for placing in placings)
+            crossings = [float(CROSSINGS_PER_LAYER * parted + whole) for parted, whole in counts]
             self.pieces.stacked[placings] = away, held, stack_values(crossings, index)
         return self.pieces.stacked[placings]
 
@@ -245,8 +242,5 @@ def other_work(work: Work, context: int) -> tuple[Work, Work]:
     """A long prompt in an empty context, and a short one in a full one."""
     answer = min(work.answer, context // 4)
     long = min(LONG_PROMPT, context - answer)
-    deep = max(0, context - answer - SHORT_PROMPT)
-    return (
-        work._replace(prompt=long, kept=0, answer=answer),
-        work._replace(prompt=min(SHORT_PROMPT, long), kept=deep, answer=answer),
-    )
+    deep = work._replace(prompt=min(SHORT_PROMPT, long), kept=max(0, context - answer - SHORT_PROMPT), answer=answer)
+    return work._replace(prompt=long, kept=0, answer=answer), deep

@@ -92,13 +92,11 @@ def _search_placing(setup: Setup, caches: Sequence[Settings], sizes: Sequence[in
     rooms, cuda = setup.hardware.rooms, SpeedSetting("cuda")
     chips = (_ANY_CHIP,) * len(rooms)
     hardware = Hardware(rooms, setup.hardware.host_room, chips=chips, setting=cuda, processors=usual)
-    pieces = Pieces(setup.blueprint)
+    pieces, margin_bytes = Pieces(setup.blueprint), min(setup.margin_bytes, MARGIN_BYTES)
     for settings in caches:
         if not setup._replace(settings=settings).may_fit:
             continue
-        search = Search(
-            Pricing(pieces, hardware, Work()), min(setup.margin_bytes, MARGIN_BYTES), 1, SearchCount(), able
-        )
+        search = Search(Pricing(pieces, hardware, Work()), margin_bytes, 1, SearchCount(), able)
         search.same = inf
         micro_batches = (*sizes, settings.micro_batch)
         found = search.best(settings, micro_batches, (True, False))
