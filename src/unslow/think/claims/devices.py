@@ -266,7 +266,7 @@ class Place(NamedTuple):
         chip = self.device
         if not chip or chip.kind != "asic" or not chip.memory_bytes or self.capacity_bytes >= weights_bytes:
             return self
-        return _several(chip, math.ceil(weights_bytes / chip.memory_bytes), 0)
+        return _several_devices(chip, math.ceil(weights_bytes / chip.memory_bytes), 0)
 
 
 def places(said: DeviceSaid) -> list[Place]:
@@ -274,10 +274,10 @@ def places(said: DeviceSaid) -> list[Place]:
     alike: dict[tuple[float, int], Device] = {}
     for device in sorted(said.devices, key=usual_first):
         alike.setdefault((device.memory_bytes_per_s, device.memory_bytes), device)
-    return [_several(device, said.number, said.memory_bytes) for device in alike.values()]
+    return [_several_devices(device, said.number, said.memory_bytes) for device in alike.values()]
 
 
-def _several(device: Device, number: int, memory_bytes: int) -> Place:
+def _several_devices(device: Device, number: int, memory_bytes: int) -> Place:
     """The memory that is named, else the most that the device is sold with."""
     each = memory_bytes or max(device.memory_bytes, *device.memory_sizes_bytes, 0)
     best = max(device.fp16_flops_per_s * 2, device.int8_ops_per_s)

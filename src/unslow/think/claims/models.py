@@ -114,12 +114,12 @@ def _extremes(models: Sequence[WellKnown]) -> list[WellKnown]:
     if len(models) <= _FEW:
         return list(models)
     usual = next((m for m in models if m.name.lower().startswith("llama")), models[0])
-    by_size, by_cache = sorted(models, key=lambda m: m.parameters), sorted(models, key=lambda m: _cache(m.shape))
+    by_size, by_cache = sorted(models, key=lambda m: m.parameters), sorted(models, key=lambda m: _cache_size(m.shape))
     chosen = (usual, by_size[0], by_size[-1], by_cache[0], by_cache[-1])
     return list({m.name: m for m in chosen}.values())
 
 
-def _cache(shape: Shape) -> float:
+def _cache_size(shape: Shape) -> float:
     heads = shape.kv_heads if shape.kv_heads is not None else shape.heads or 0
     number = max(heads) if isinstance(heads, list) else heads
     queries = max(shape.heads) if isinstance(shape.heads, list) else shape.heads or 1
@@ -197,16 +197,16 @@ def quants_said(text: str) -> list[QuantSaid]:
             bits = _SCHEMES[match[0]]
         elif match["bits"]:
             label, bits = match[0], float(match["bits"])
-            named = _of_digit(str(int(bits))) if bits.is_integer() else ()
+            named = _mixes_of_digit(str(int(bits))) if bits.is_integer() else ()
         else:
-            named = _of_digit(next(letter for letter in label if letter.isdigit()))
+            named = _mixes_of_digit(next(letter for letter in label if letter.isdigit()))
         of_cache = _CACHE_BEFORE.search(text[max(0, start - 20) : start]) or _CACHE_AFTER.match(text, end)
         found.append(QuantSaid(label, named, bits, start, end, bool(of_cache)))
     return found
 
 
 @cache
-def _of_digit(digit: str) -> tuple[str, ...]:
+def _mixes_of_digit(digit: str) -> tuple[str, ...]:
     """The mixes of that many bits: the usual one, the smallest and the largest."""
     named = [m for m in mixes().values() if re.fullmatch(rf"I?Q{digit}_\w+", m.name)]
     found = sorted(named, key=lambda m: m.bits_per_weight)
@@ -302,14 +302,14 @@ def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = Fal
         for known in model.models:
             published = known.published.upper().replace(" BLOCK", "")
             if assumed and mix == USUAL and published in _PUBLISHED_BITS:
-                found.append(_exact(known.name, "BF16", _PUBLISHED_BITS[published], published))
+                found.append(_exact_reading(known.name, "BF16", _PUBLISHED_BITS[published], published))
             else:
-                found.append(_exact(known.name, mix, bits, label))
+                found.append(_exact_reading(known.name, mix, bits, label))
     return [reading._replace(assumed=assumed) for reading in found]
 
 
 @lru_cache(maxsize=256)
-def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
+def _exact_reading(name: str, mix: str, bits: float, label: str) -> Reading:
     plan = made_up(_well_known(name), mix)
     hyper, names = Hyper(plan), plan.by_name
     guessing = {f"blk.{n}." for n in range(hyper.layers, hyper.all_layers)}

@@ -84,7 +84,15 @@ def judge_ratio(said: SentenceReading, ratio: Ratio) -> JudgedClaim:
 
 def _finding(said: SentenceReading, ratio: Ratio) -> Finding | None:
     if _FLASH.search(said.rest):
-        return _flash(ratio) if _CACHE.search(said.rest) and ratio.of_size else None
+        if not ratio.of_size or not _CACHE.search(said.rest):
+            return None
+        ends = percent(ratio.low) if ratio.low == ratio.high else f"{percent(ratio.low)} to {percent(ratio.high)}"
+        lines = (
+            "KV cache = layers x KV heads x head size x 2 x context x bytes per element",
+            "flash attention changes none of these: it shrinks the compute buffer, which no longer holds the scores",
+            f"so the cache keeps its size; claimed {ends}",
+        )
+        return Finding("impossible", "flash attention does not change the size of the KV cache", lines)
     if said.cache_quants and ratio.of_size:
         quant = said.cache_quants[-1]
         truth = cache_share(quant.label)
@@ -97,34 +105,24 @@ def _finding(said: SentenceReading, ratio: Ratio) -> Finding | None:
         return Finding("possible" if right else "impossible", f"it shrinks to {percent(truth)}", lines)
     pair = said.quants[-_PAIR:]
     if len(pair) == _PAIR and pair[0].label != pair[1].label:
-        return _quants(said, pair, ratio)
+        return _judge_quants(said, pair, ratio)
     if len(said.devices) > 1:
-        return _devices(said.devices[0], said.devices[1], ratio)
+        return _judge_devices(said.devices[0], said.devices[1], ratio)
     several = _GPUS.search(said.rest)
     gpus = int(several[1] or (4 if "four" in several[0] else 2)) if several else 0
     number = said.devices[0].number if said.devices else gpus
     if number > 1:
-        return _several(number, ratio, said)
-    return _guessing(ratio) if said.settings.guessing else None
+        return _judge_several(number, ratio, said)
+    return _judge_guessing(ratio) if said.settings.guessing else None
 
 
-def _flash(ratio: Ratio) -> Finding:
-    ends = percent(ratio.low) if ratio.low == ratio.high else f"{percent(ratio.low)} to {percent(ratio.high)}"
-    lines = (
-        "KV cache = layers x KV heads x head size x 2 x context x bytes per element",
-        "flash attention changes none of these: it shrinks the compute buffer, which no longer holds the scores",
-        f"so the cache keeps its size; claimed {ends}",
-    )
-    return Finding("impossible", "flash attention does not change the size of the KV cache", lines)
-
-
-def _quants(said: SentenceReading, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
+def _judge_quants(said: SentenceReading, pair: Sequence[QuantSaid], ratio: Ratio) -> Finding:
     model = said.model_at(ratio.start) or models_said(_EXAMPLE)[0]
     if _THAN.search(said.rest, pair[0].end, pair[1].start):
         pair = pair[::-1]
     (one, *_), after = (readings(model, quant) for quant in pair)
     if not ratio.of_size:
-        return _faster(one, min(after, key=lambda r: r.read_bytes), ratio, said.device_at(ratio.start))
+        return _judge_faster(one, min(after, key=lambda r: r.read_bytes), ratio, said.device_at(ratio.start))
     two = min(after, key=lambda r: abs(r.weights_bytes / one.weights_bytes - ratio.low))
     truth = two.weights_bytes / one.weights_bytes
     lines = (
@@ -137,7 +135,7 @@ def _quants(said: SentenceReading, pair: Sequence[QuantSaid], ratio: Ratio) -> F
     return Finding("possible" if right else "impossible", because, lines, Subject(model=one.model))
 
 
-def _faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None) -> Finding:
+def _judge_faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None) -> Finding:
     """By the bytes of a token; on a device that holds only one of them, by the ceilings there."""
     most = one.read_bytes / two.read_bytes
     how = f"at most {three_digits(most)} times as fast where both fit"
@@ -159,7 +157,7 @@ def _faster(one: Reading, two: Reading, ratio: Ratio, device: DeviceSaid | None)
     return found
 
 
-def _devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
+def _judge_devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
     pairs = [(p, q, p.bytes_per_s / max(1.0, q.bytes_per_s)) for p in places(one) for q in places(two)]
     fast, slow, truth = min(pairs, key=lambda pair: abs(pair[2] - ratio.low))
     lines = (
@@ -178,7 +176,7 @@ def _devices(one: DeviceSaid, two: DeviceSaid, ratio: Ratio) -> Finding:
     return found
 
 
-def _several(number: int, ratio: Ratio, said: SentenceReading) -> Finding:
+def _judge_several(number: int, ratio: Ratio, said: SentenceReading) -> Finding:
     lines = (
         f"{number} tensor-parallel GPUs read {number} times as fast together",
         "a layer split adds memory but no speed for one stream",
@@ -191,7 +189,7 @@ def _several(number: int, ratio: Ratio, said: SentenceReading) -> Finding:
     return Finding("impossible", f"at most {number} times", lines)
 
 
-def _guessing(ratio: Ratio) -> Finding:
+def _judge_guessing(ratio: Ratio) -> Finding:
     lines = (
         "one step verifies all drafted tokens and yields the accepted ones plus one",
         f"{MOST_GUESSED - 1} drafted tokens, all accepted: {MOST_GUESSED} tokens; {USUALLY_GUESSED} is a good average",

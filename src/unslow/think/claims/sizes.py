@@ -24,11 +24,14 @@ def judge_size(said: SentenceReading, claim: Amount, role: Role) -> JudgedClaim:
     if not model:
         return cannot_tell(said, what, "size", ["which model (name or size, and quant)"])
     found = readings(model, said.quant_at(claim.start), any_quant=True)
-    held = [_need(r, claim, said.settings.context) if role == "need" else _weights(r, claim, said) for r in found]
+    if role == "need":
+        held = [_judge_need(reading, claim, said.settings.context) for reading in found]
+    else:
+        held = [_judge_weights(reading, claim, said) for reading in found]
     return judged_claim(said, what, "size", best_finding(held))
 
 
-def _weights(reading: Reading, claim: Amount, said: SentenceReading) -> Finding:
+def _judge_weights(reading: Reading, claim: Amount, said: SentenceReading) -> Finding:
     """What the tensors add up to, or what a token reads of them where that is said."""
     size = reading.weights_bytes
     unit = right_unit(claim, size, _EXACT if reading.shaped else _BY_SIZE_ALONE)
@@ -48,7 +51,7 @@ def _weights(reading: Reading, claim: Amount, said: SentenceReading) -> Finding:
     return found._replace(because=f"{found.because}, counted in GiB") if unit == "GiB" else found
 
 
-def _need(reading: Reading, claim: Amount, context: int) -> Finding:
+def _judge_need(reading: Reading, claim: Amount, context: int) -> Finding:
     """Weights and cache at least; an unnamed context may be a long one."""
     cache = reading.cache_bytes(context or _USUAL_CONTEXT) or 0.0
     longest = cache if context else reading.cache_bytes(_LONG_CONTEXT) or reading.weights_bytes
@@ -140,16 +143,16 @@ def judge_placed(said: SentenceReading, room_bytes: float) -> JudgedClaim:
     place = max(places(device), key=lambda p: p.capacity_bytes) if device else None
     capacity = room_bytes or (place.capacity_bytes if place else 0.0)
     if everything and (not capacity or claimed < min(r.layers for r in found) + 1):
-        findings = [_everything(r, claimed) for r in found]
+        findings = [_judge_everything(r, claimed) for r in found]
     elif capacity:
         label = place.label if place and device and not device.is_class else "the card"
-        findings = [_layer_held(r, claimed, capacity, label, said) for r in found]
+        findings = [_judge_held_layers(r, claimed, capacity, label, said) for r in found]
     else:
         return cannot_tell(said, what, "layers", ["on which device, or in how much memory"])
     return judged_claim(said, what, "layers", best_finding(findings))
 
 
-def _everything(reading: Reading, claimed: int) -> Finding:
+def _judge_everything(reading: Reading, claimed: int) -> Finding:
     layers, left = reading.layers, reading.layers - claimed
     lines = (
         f"{reading.model} has {layers} repeating layers and the output",
@@ -163,7 +166,7 @@ def _everything(reading: Reading, claimed: int) -> Finding:
     return Finding("impossible", f"{stay} on the host: it has {layers} and the output", lines, subject)
 
 
-def _layer_held(reading: Reading, claimed: int, capacity: float, label: str, said: SentenceReading) -> Finding:
+def _judge_held_layers(reading: Reading, claimed: int, capacity: float, label: str, said: SentenceReading) -> Finding:
     number, context = min(claimed, reading.layers), said.settings.context
     of_all = (reading.cache_bytes(context, said.cache_type or "F16") or 0.0) if context else 0.0
     cache = of_all / reading.layers
@@ -257,7 +260,7 @@ class Room(NamedTuple):
 def judge_fit(said: SentenceReading, amount: Amount | None) -> JudgedClaim:
     """A model against a memory of a size, or of a device."""
     at = amount.start if amount else len(said.text)
-    model, room = said.model_at(at), _room(said, amount, at)
+    model, room = said.model_at(at), _room_said(said, amount, at)
     if not model or not room.bytes:
         missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
         return cannot_tell(said, "fits", "fit", missing)
@@ -302,7 +305,7 @@ def _judge_room(reading: Reading, room: Room, said: SentenceReading, *, denied: 
     return found._replace(verdict="impossible", because=f"{missing} too much, even without buffers")
 
 
-def _room(said: SentenceReading, amount: Amount | None, at: int) -> Room:
+def _room_said(said: SentenceReading, amount: Amount | None, at: int) -> Room:
     device = said.device_at(at)
     if device and (not amount or device.memory_bytes):
         largest = max(places(device), key=lambda place: place.capacity_bytes)

@@ -145,7 +145,7 @@ def judge_stream(question: CeilingQuestion, claim: Amount, settings: Settings, e
     steps = MOST_GUESSED if settings.guessing else 1
     most = ceiling.tokens_per_s * steps
     notes = (f"no quant named: assuming {reading.quant}",) if reading.assumed else ()
-    lines = _lines(question, ceiling, claim, steps)
+    lines = _arithmetic(question, ceiling, claim, steps)
     found = Finding("possible", "", lines, subject_of(question), reading.assumed, most, most, notes=notes)
     if claim.low > most * (_LIMIT_TOLERANCE if settings.limit else BOOST):
         because = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
@@ -191,7 +191,7 @@ def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amoun
     if claim.low <= ceiling.tokens_per_s * BOOST:
         return finding
     depth, most = tokens(settings.context), ceiling.tokens_per_s
-    changed = finding._replace(arithmetic=_lines(question, ceiling, claim, 1), ceiling=most)
+    changed = finding._replace(arithmetic=_arithmetic(question, ceiling, claim, 1), ceiling=most)
     if settings.deep:
         times = f"{three_digits(claim.low / most)} times what memory bandwidth allows"
         return changed._replace(verdict="impossible", because=f"{times} with {depth} tokens in the context")
@@ -199,7 +199,7 @@ def deep_enough(finding: Finding, questions: list[CeilingQuestion], claim: Amoun
     return changed._replace(verdict="unlikely", because=because)
 
 
-def _lines(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: int) -> tuple[str, str, str]:
+def _arithmetic(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, steps: int) -> tuple[str, str, str]:
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     parts = [f"a token reads {gb(ceiling.read_bytes)} of {reading.name} ({gb(reading.weights_bytes)})"]
     if reading.expert_bytes and reading.expert_share:
@@ -326,18 +326,18 @@ def judge_bandwidth(said: SentenceReading, claim: Amount) -> JudgedClaim:
     host = host_said(near)
     if host and (not device or abs(device.start - claim.start) > _BESIDE):
         how = "(8 bytes per transfer and channel)"
-        return judged_claim(said, what, "bandwidth", _against(claim, host.label, host.bytes_per_s, how))
+        return judged_claim(said, what, "bandwidth", _judge_rate(claim, host.label, host.bytes_per_s, how))
     if device:
         how = "according to its datasheet"
-        found = [_against(claim, place.label, place.bytes_per_s, how) for place in places(device)]
+        found = [_judge_rate(claim, place.label, place.bytes_per_s, how) for place in places(device)]
         return judged_claim(said, what, "bandwidth", best_finding(found))
     kind = next((k for k in memory_kinds() if any(re.search(rf"\b{word}\b", near) for word in k.words)), None)
     if not kind:
         return cannot_tell(said, what, "bandwidth", ["for which device or kind of memory"])
-    return judged_claim(said, what, "bandwidth", _of_kind(claim, kind))
+    return judged_claim(said, what, "bandwidth", _judge_memory_kind(claim, kind))
 
 
-def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
+def _judge_rate(claim: Amount, label: str, truth: float, how: str) -> Finding:
     subject = Subject(device=label)
     if not truth:
         return Finding("cannot_tell", f"the catalogue has no bandwidth for {label}", (), subject)
@@ -353,7 +353,7 @@ def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
     return found
 
 
-def _of_kind(claim: Amount, kind: MemoryKind) -> Finding:
+def _judge_memory_kind(claim: Amount, kind: MemoryKind) -> Finding:
     lines = (
         f"{kind.name}: {bandwidth(kind.low_bytes_per_s)} to {bandwidth(kind.high_bytes_per_s)}",
         f"from {kind.source}",

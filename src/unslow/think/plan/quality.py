@@ -66,6 +66,7 @@ _EQUAL = 0.001
 """Of the logarithm of perplexity. q8_0 for keys and values costs 0.0003 of Llama 3 8B (llama.cpp pull 7412), and for
 keys alone 0.0002 of Llama 2 7B (6183) and 0.0004 to 0.0007 of Qwen3 30B-A3B (ik_llama.cpp pull 1034)."""
 _EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0.0016 (Qwen3.6 35B-A3B)
+_SPELLING = re.compile(r"_text$|[-_.]")  # in what names of the same architecture differ
 _CACHED = 4096  # a search asks for the same few combinations again and again
 FULL = "full precision: no loss"
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
@@ -78,7 +79,8 @@ def quality_cost(
 ) -> Cost:
     """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalogue)."""
     # It may be spelt as GGUF does, or as Hugging Face does
-    architecture = _architectures().get(_bare(architecture), architecture)
+    spellings = {_SPELLING.sub("", name.casefold()): name for name in layouts()}
+    architecture = spellings.get(_SPELLING.sub("", architecture.casefold()), architecture)
     weights = cost_of_weights(quant, parameters, architecture)
     cached = cost_of_cache(key_type, value_type, parameters, architecture, rotated=rotated)
     shares = weights.increase, cached.increase
@@ -96,18 +98,9 @@ def quality_cost(
     )
 
 
-@cache
-def _architectures() -> dict[str, str]:
-    return {_bare(name): name for name in layouts()}
-
-
-def _bare(architecture: str) -> str:
-    return re.sub(r"_text$|[-_.]", "", architecture.casefold())
-
-
 def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss:
     """Of the weights alone."""
-    name = _name(quant)
+    name = _known_name(quant)
     if name in _WIDE:
         return NO_LOSS
     if name and architecture:
@@ -122,7 +115,7 @@ def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss
     return _measured_loss(name, quant, parameters, architecture)
 
 
-def _name(quant: str) -> str | None:
+def _known_name(quant: str) -> str | None:
     """The mix or the packing that a word means, a publisher's change of the two tables left out; None for his own."""
     with suppress(UserError):
         mix = find_mix(quant)
@@ -156,7 +149,7 @@ def never_worse_than(quant: str) -> frozenset[str]:
     """Quants that came out better in every table that has both, or better than one that did."""
     # Tables have different quants of different models; this keeps a quant that only an old model was measured with from
     # looking better than one that it has always lost against
-    better, asked = _better(), [quant]
+    better, asked = _better_quants(), [quant]
     found: set[str] = set()
     while asked:
         new = better.get(asked.pop(), frozenset()) - found
@@ -166,7 +159,7 @@ def never_worse_than(quant: str) -> frozenset[str]:
 
 
 @cache
-def _better() -> dict[str, frozenset[str]]:
+def _better_quants() -> dict[str, frozenset[str]]:
     by_table = []
     for table in tables().values():
         if not table.only_for:  # without an importance matrix where there are both
@@ -189,7 +182,7 @@ def cost_of_cache(
     key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
 ) -> Loss:
     """Of the cache alone; the names of types as runtimes spell them."""
-    keys, values = _plain(key_type), _plain(value_type)
+    keys, values = _plain_type(key_type), _plain_type(value_type)
     if not keys and not values:
         return NO_LOSS
     warnings = [w for w in cache_exceptions().values() if _is_about(w, keys, values, architecture)]
@@ -204,7 +197,7 @@ def cost_of_cache(
     return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
 
 
-def _plain(name: str) -> str:
+def _plain_type(name: str) -> str:
     """The type in small letters; empty for one of 16 bits or more."""
     name = name.casefold()
     return "" if name in _WIDE_CACHE else _SAME.get(name, name)
@@ -212,11 +205,11 @@ def _plain(name: str) -> str:
 
 def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
     types = (keys,) if warning.part == "keys" else (keys, values)
-    few = any(t and _bits(t) <= warning.bits_at_most for t in types)
+    few = any(t and _type_bits(t) <= warning.bits_at_most for t in types)
     return few and (not warning.architectures or architecture in warning.architectures)
 
 
-def _bits(name: str) -> float:
+def _type_bits(name: str) -> float:
     quant = quants().get(name.upper())
     return quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT
 
@@ -256,10 +249,10 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
 
 def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
     """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
-    whole = _one(keys, values, asked, number)
+    whole = _single_figure(keys, values, asked, number)
     if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
         return whole
-    halves = _one(keys, "", asked, number), _one("", values, asked, number)
+    halves = _single_figure(keys, "", asked, number), _single_figure("", values, asked, number)
     if whole.taken:
         worst = max((whole, *halves), key=lambda found: found.sum)
         return _Found(worst.taken, whole.at_least)
@@ -268,7 +261,7 @@ def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -
     return _Found()
 
 
-def _one(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+def _single_figure(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
     """What was measured of just this, rotated as asked if that was; rotating only ever loses less."""
     known = [f for f in figures_about(asked.architecture, cache_figures(keys, values)) if number(f) is not None]
     for rotated in (asked.rotated, not asked.rotated):

@@ -106,7 +106,7 @@ def seen_memory(case: CaseView, gpus: Sequence[Gpu]) -> Hardware:
     pairs = zip(memory.rooms, given_back(case, gpus), strict=True)
     rooms = tuple(room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in pairs)
     unified = bool(rooms) and all(room.unified for room in rooms)
-    found = memory._replace(rooms=rooms, host_room=None if unified else _host(case, memory.host_room))
+    found = memory._replace(rooms=rooms, host_room=None if unified else _seen_host_room(case, memory.host_room))
     # The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart
     rooms, host = found.rooms, found.host_room
     apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
@@ -133,7 +133,7 @@ def given_back(case: CaseView, gpus: Sequence[Gpu]) -> list[float]:
     return [held * share + CUDA_CONTEXT_BYTES for share in shares] or nothing
 
 
-def _host(case: CaseView, host: Room | None) -> Room | None:
+def _seen_host_room(case: CaseView, host: Room | None) -> Room | None:
     """The host's memory within the limit of the runtime's own group, and with what only it holds."""
     if host is None:
         return None

@@ -176,7 +176,7 @@ def judge_drift(slices: Sequence[Slice], speeds: Sequence[float] = ()) -> Drift:
         return _judge_levels(found, slices)
     moved = trend(values)
     if abs(moved.change) >= FELL and moved.chance < _SURE:
-        return _drifting(moved, slices)
+        return _judge_trend(moved, slices)
     return _judge_one_level(values)
 
 
@@ -199,7 +199,7 @@ def _judge_levels(found: Sequence[Level], slices: Sequence[Slice]) -> Drift:
     return Drift("recovers", why, minute, found[0].value, last.value)
 
 
-def _drifting(moved: Trend, slices: Sequence[Slice]) -> Drift:
+def _judge_trend(moved: Trend, slices: Sequence[Slice]) -> Drift:
     quarter = max(2, len(slices) // 4)
     first, last = slices[:quarter], slices[-quarter:]
     early, late = (statistics.median(one.tokens_per_s for one in side) for side in (first, last))
@@ -284,7 +284,7 @@ def levels(values: Sequence[float], least: float) -> list[Level]:
     smallest = max(series_noise(values), abs(middle) * least / 20)  # a series without any noise is not endlessly sure
     edges = [0, *_splits(values, 0, smallest, least), len(values)]
     for n in range(1, len(edges) - 1):  # each again between its neighbours: the first were made before there were any
-        edges[n] = edges[n - 1] + _best(values[edges[n - 1] : edges[n + 1]], _FEWEST)
+        edges[n] = edges[n - 1] + _best_split(values[edges[n - 1] : edges[n + 1]], _FEWEST)
     found: list[Level] = []
     for start, end in pairwise(edges):
         level = Level(start, end, statistics.median(values[start:end]))
@@ -300,7 +300,7 @@ def _splits(values: Sequence[float], offset: int, deviation: float, least: float
     fewest = _FEWEST if len(values) < _MANY else _FEWEST + 1
     if len(values) < 2 * fewest:
         return []
-    at = _best(values, fewest)
+    at = _best_split(values, fewest)
     sides = statistics.median(values[:at]), statistics.median(values[at:])
     error = _OF_MEDIANS * deviation * math.sqrt(1 / at + 1 / (len(values) - at)) or 1e-12
     share = 1 - min(sides) / max(sides) if max(sides) > 0 else 0.0
@@ -310,14 +310,14 @@ def _splits(values: Sequence[float], offset: int, deviation: float, least: float
     return [*before, offset + at, *_splits(values[at:], offset + at, deviation, least)]
 
 
-def _best(values: Sequence[float], fewest: int) -> int:
+def _best_split(values: Sequence[float], fewest: int) -> int:
     """Where two levels describe the series best; of places that are equally good but for rounding, the first."""
-    off = {at: _off(values[:at]) + _off(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
+    off = {at: _off_median(values[:at]) + _off_median(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
     least = min(off.values())
     return next(at for at, total in off.items() if total <= least + ROUNDING * abs(least))
 
 
-def _off(values: Sequence[float]) -> float:
+def _off_median(values: Sequence[float]) -> float:
     middle = statistics.median(values)
     return sum(abs(value - middle) for value in values)
 

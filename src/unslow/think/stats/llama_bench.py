@@ -107,7 +107,7 @@ def rows_of(bench: Bench) -> tuple[BenchRow, ...]:
     """Its figures as llama-bench would write them."""
     # Lengths are those that were really asked, and the time of a repeat is that of so many tokens at its speed. What
     # the benchmark does not know has llama-bench's default, and repeats that are not known are an empty list.
-    common, tests = _common(bench), _measured_tests(bench)
+    common, tests = _common_fields(bench), _measured_tests(bench)
     if bench.protocol == "imported":  # by the names of llama-bench's tests
         named = ((bench.settings.get(TESTS.get(name, ""), name), speeds) for name, speeds in bench.samples.items())
         tests = ((_lengths(test), speeds, None) for test, speeds in named)
@@ -171,7 +171,7 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def _common(bench: Bench) -> dict[str, Any]:
+def _common_fields(bench: Bench) -> dict[str, Any]:
     number, _, commit = bench.runtime_version.removeprefix("b").partition("-")
     # `llama 8.0B Q4_K_M`, as far as it is known.
     words = [bench.settings.get(f"model.{name}", "") for name in ("architecture", "parameters", "quant")]

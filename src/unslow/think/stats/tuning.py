@@ -204,7 +204,7 @@ class Halving:
                 if gain is None or gain.pairs < FEWEST_PAIRS or gain.low <= WORTH:
                     continue
                 if index not in self.references or is_narrow(gain):
-                    self._drop(index, _slower(gain))
+                    self._drop(index, _slower_words(gain))
         self._rounds_left = self._rounds_of_stage(self.budget_s) if self.round == 1 else self._rounds_left
         self._rounds_left -= 1
         if self._rounds_left <= 0:
@@ -226,7 +226,7 @@ class Halving:
         best = self.leader
         for index in ranked[math.ceil(len(ranked) / 2) :]:
             gain = self.gain(index, best) if best is not None else None
-            self._drop(index, _slower(gain) if gain else "slower")
+            self._drop(index, _slower_words(gain) if gain else "slower")
 
     @property
     def _others(self) -> list[int]:
@@ -258,7 +258,7 @@ class Halving:
         return {index: hodges_lehmann(gains) if gains else 0.0 for index, gains in above.items()}
 
 
-def _slower(gain: Gain) -> str:
+def _slower_words(gain: Gain) -> str:
     rounds = "1 round" if gain.pairs == 1 else f"{gain.pairs} rounds"
     if gain.middle <= 0:
         return f"not faster than the best in {rounds}"
@@ -305,8 +305,8 @@ def judge_tuning(
         because=because,
         winner=winner,
         plan=candidates.plan,
-        over_default=_over(halving.best_gain, DEFAULT, winner),
-        over_plan=_over(halving.best_gain, candidates.plan, winner),
+        over_default=_gain_shown(halving.best_gain, DEFAULT, winner),
+        over_plan=_gain_shown(halving.best_gain, candidates.plan, winner),
         command=measured[winner].command if winner is not None else "",
         trials=tuple(_trial(n, one, measured[n], halving) for n, one in enumerate(candidates.all)),
         budget_s=halving.budget_s,
@@ -362,7 +362,7 @@ def _judge_default(halving: Halving, others: int) -> tuple[Verdict, str]:
     return "default_is_best", f"none of {others} others is noticeably faster"
 
 
-def _over(gain: Callable[[int, int], Gain | None], other: int | None, winner: int | None) -> IntervalShown | None:
+def _gain_shown(gain: Callable[[int, int], Gain | None], other: int | None, winner: int | None) -> IntervalShown | None:
     if other is None or winner is None or other == winner or not (found := gain(other, winner)):
         return None
     return IntervalShown(low=math.exp(found.low), mid=math.exp(found.middle), high=math.exp(found.high))
@@ -383,7 +383,7 @@ def _trial(index: int, candidate: Candidate, measured: CandidateFigures, halving
         request_s=IntervalShown(low=request.low, mid=request.median, high=request.high) if request else None,
         decode_tokens_per_s=_middle([sample.decode_tokens_per_s for sample in measured.samples]),
         prefill_tokens_per_s=_middle([sample.prefill_tokens_per_s for sample in measured.samples]),
-        over_default=_over(halving.gain, DEFAULT, index),
+        over_default=_gain_shown(halving.gain, DEFAULT, index),
         predicted=candidate.speed,
         measured_over_predicted=request.median / said if request and said > 0 else None,
         dropped=left.why if left else "",

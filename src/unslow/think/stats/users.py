@@ -59,16 +59,16 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Sweep
     knees = (n for n in range(len(within) - 1) if all(_gain(a, b) < GAIN for a, b in pairwise(within[n:])))
     if (knee := next(knees, None)) is not None:
         at = within[knee]
-        why = f"{_get(at.users)} {at.together:.1f} tok/s together, {last.users} get {last.together:.1f}"
+        why = f"{_users_get(at.users)} {at.together:.1f} tok/s together, {last.users} get {last.together:.1f}"
         why += f"; beyond {limit} they also wait for a slot" if limit is not None and last.users > limit else ""
-        return SweepVerdict("saturates", why + _against(last), best.users, at.users)
+        return SweepVerdict("saturates", why + _expected_words(last), best.users, at.users)
     if limit is not None:
         why = f"{limit} {'user is' if limit == 1 else 'users are'} served at once, so the others of {last.users} wait: "
-        why += f"median time to first token {_time(last.first_s)}, {_time(first.first_s)} for one user"
-        return SweepVerdict("queues", why + _against(best), best.users, limit)
-    why = f"{_get(last.users)} {last.together / first.together:.1f} times what {_get(first.users)}, "
+        why += f"median time to first token {_time_words(last.first_s)}, {_time_words(first.first_s)} for one user"
+        return SweepVerdict("queues", why + _expected_words(best), best.users, limit)
+    why = f"{_users_get(last.users)} {last.together / first.together:.1f} times what {_users_get(first.users)}, "
     why += f"{last.together:.1f} tok/s together, still growing"
-    return SweepVerdict("scales", why + _against(last), best.users)
+    return SweepVerdict("scales", why + _expected_words(last), best.users)
 
 
 def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: UsersPoint) -> SweepVerdict | None:
@@ -85,8 +85,8 @@ def _collapse(points: Sequence[UsersPoint], good: Sequence[UsersPoint], best: Us
     if not beyond or beyond[-1] is not good[-1]:  # a dip that is made up for is none
         return None
     worst = beyond[0]
-    why = f"{_get(worst.users)} {worst.together:.1f} tok/s together, {_get(best.users)} {best.together:.1f}"
-    return SweepVerdict("collapses", why + _against(worst), best.users, best.users)
+    why = f"{_users_get(worst.users)} {worst.together:.1f} tok/s together, {_users_get(best.users)} {best.together:.1f}"
+    return SweepVerdict("collapses", why + _expected_words(worst), best.users, best.users)
 
 
 def _slots_seen(good: Sequence[UsersPoint], slots: int | None) -> int | None:
@@ -104,17 +104,17 @@ def _gain(a: UsersPoint, b: UsersPoint) -> float:
     return float((b.together / a.together) ** (1 / math.log2(b.users / a.users)) - 1)
 
 
-def _against(point: UsersPoint) -> str:
+def _expected_words(point: UsersPoint) -> str:
     if point.expected is None:
         return ""
     return f"; expected {point.expected:.0f} with {point.at_once} at once, measured {point.together:.0f}"
 
 
-def _time(seconds: float) -> str:
+def _time_words(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
 
 
-def _get(users: int) -> str:
+def _users_get(users: int) -> str:
     return f"{users} users get" if users > 1 else "1 user gets"
 
 

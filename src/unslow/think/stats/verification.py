@@ -55,8 +55,8 @@ def judge_verification(before: Side, after: Side, told: VerifyContext) -> Verify
         because=because,
         figures=figures,
         answers=answers,
-        before=_side(before),
-        after=_side(after),
+        before=_shown_side(before),
+        after=_shown_side(after),
         changes=changes_of(before, after),
         predicted=predicted_of(told.option, figures) if told.option else None,
         notes=(*notes_of(before, after, told, figures), *told.notes),
@@ -93,7 +93,7 @@ def _is_open(answers: AnswersShown) -> bool:
     return answers.wanted and answers.verdict == "cannot_tell"
 
 
-def _side(side: Side) -> shown.SideShown:
+def _shown_side(side: Side) -> shown.SideShown:
     failures, failed_starts = side.failures[-_MOST_FAILURES:], side.failed_starts[-_MOST_FAILURES:]
     whole = msgspec.convert(side, shown.SideShown, from_attributes=True)
     return msgspec.structs.replace(whole, failures=failures, failed_starts=failed_starts)

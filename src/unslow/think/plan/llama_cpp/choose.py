@@ -34,16 +34,16 @@ class Choice(NamedTuple):
 def choose(points: Points) -> Choice:
     """Everything that serves the goal, and the best of it."""
     goal = points.question.goal
-    every = [point for point in _every(points) if point]
+    every = [point for point in _every_point(points) if point]
     guarded = not points.unguarded and has_room_for(points.question.given_variant.blueprint, points.question.hardware)
     if guarded and not any(_serves(point, goal, points) for point in every):
         points.unguarded = True
         points.forget()
-        every = [point for point in _every(points) if point]
+        every = [point for point in _every_point(points) if point]
     if not any(p.variant.given and p.context == goal.context and is_good_enough(p, goal, points) for p in every):
         every += [point for point in (points.runnable(),) if point]
     serving = [point for point in every if _serves(point, goal, points)]
-    best = _best(serving, goal)
+    best = _best_point(serving, goal)
     distinct = list({id(point): point for point in every}.values())
     # Those that no other beats in speed, context and quality at once; of equal ones the first
     front = [p for p in distinct if not any(_beats(other, p) for other in distinct if other is not p)]
@@ -54,7 +54,7 @@ def choose(points: Points) -> Choice:
     return Choice(tuple(front), best, tuple(point for point in every if id(point) not in shown))
 
 
-def _every(points: Points) -> Iterator[Point | None]:
+def _every_point(points: Points) -> Iterator[Point | None]:
     """The given quant with every type of cache; longer contexts; and finer and coarser quants."""
     asked = points.question
     given, goal = asked.given_variant, asked.goal
@@ -68,7 +68,7 @@ def _every(points: Points) -> Iterator[Point | None]:
         yield points.at(given, key, value, goal.context)
     kinds = asked.abilities.cache_types[:2]
     for kind in kinds[-1:] if goal.aim == "speed" else kinds:
-        yield from _longer(points, kind, kinds[0])
+        yield from _longer_points(points, kind, kinds[0])
     others = [variant for variant in asked.variants if not variant.given]
     if goal.aim != "quality":
         at = asked.variants.index(given)
@@ -90,7 +90,7 @@ def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _longer(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
+def _longer_points(points: Points, kind: str, finest: str) -> Iterator[Point | None]:
     """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too."""
     # Each with the finest cache too where nothing is divided with the host: there may be room for that
     given, goal = points.question.given_variant, points.question.goal
@@ -146,7 +146,7 @@ def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
     return point.increase <= (points.cost(points.question.given_variant, DEFAULT_CACHE).perplexity_increase or 0.0)
 
 
-def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
+def _best_point(serving: Sequence[Point], goal: Goal) -> Point | None:
     """The best by the aim; of those that are nearly as good, the finest and simplest."""
     if not serving:
         return None

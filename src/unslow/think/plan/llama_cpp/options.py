@@ -81,7 +81,7 @@ class OptionWords:
             yield Knob.FLASH_ATTENTION.to(value=True, why="a quantized KV cache needs it")
         if not settings.cache_on_gpu:
             yield Knob.KV_OFFLOAD.to(value=False, why="the KV cache is in host memory")
-        yield from _where(variant, found)
+        yield from _placement_changes(variant, found)
         if settings.micro_batch != self._usual_micro_batch:
             larger = settings.micro_batch > DEFAULT_MICRO_BATCH
             why = "prefill in larger batches" if larger else "smaller buffers leave room for weights"
@@ -120,7 +120,7 @@ class OptionWords:
             yield f"long prompts are processed {settings.micro_batch} tokens at a time"
 
 
-def _where(variant: Variant, found: FoundSettings) -> Iterator[Change]:
+def _placement_changes(variant: Variant, found: FoundSettings) -> Iterator[Change]:
     """Where everything goes, exactly: llama.cpp's own fit would leave a larger margin and move whole layers."""
     if not found.split:
         return

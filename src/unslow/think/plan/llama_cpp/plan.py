@@ -68,7 +68,7 @@ def plan_llama_cpp(
         question = question._replace(hardware=question.hardware._replace(pinned=False))
     points = Points(question)
     chosen = choose(points)
-    before = _before(points, hindered)
+    before = _point_now(points, hindered)
     shown = OptionWords(question, now, before.found if before else None, by_itself)
     current = shown.option(before) if before else None
     if current and not question.current:
@@ -79,13 +79,13 @@ def plan_llama_cpp(
     )
     if chosen.best is None:
         reason, hint = _why_not(points, chosen)
-        few = _told_apart(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
+        few = _distinct_points(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
         options = tuple(shown.option(point) for point in few)
         return FrontAndChoice(options, None, (), searched, (), reason, hint, current)
     # A front that can be read: the best, and the others from the quickest on
     best = chosen.best
     others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
-    front = _told_apart([best, *others])[:_MOST_SHOWN]
+    front = _distinct_points([best, *others])[:_MOST_SHOWN]
     front.sort(key=lambda point: (point.context, point.request_s))
     names = {name_of(point) for point in front}
     left_out = tuple(point for point in (*chosen.front, *chosen.others) if name_of(point) not in names)
@@ -100,7 +100,7 @@ def plan_llama_cpp(
     )
 
 
-def _before(points: Points, hindered: float) -> Point | None:
+def _point_now(points: Points, hindered: float) -> Point | None:
     """What runs now; where nothing does, what llama.cpp would do by itself."""
     question, current, given = points.question, points.question.current, points.question.given_variant
     if current is None:
@@ -117,7 +117,7 @@ def _before(points: Points, hindered: float) -> Point | None:
     return points.point(given, found, found.settings.slot_context) if found else None
 
 
-def _told_apart(points: Sequence[Point]) -> list[Point]:
+def _distinct_points(points: Sequence[Point]) -> list[Point]:
     """The first of those that a reader would take for the same: by their names, or by all that a front is made of."""
     named = list({name_of(point): point for point in reversed(points)}.values())[::-1]
     shown = {(p.variant.quant, p.context, p.increase, f"{p.request_s:.3g}"): p for p in reversed(named)}
@@ -153,7 +153,7 @@ def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
         what = "no available option" if goal.aim == "quality" else "no option of this quality"
         where = " with a full context" if goal.aim == "context" else ""
         told = f"{what} reaches {goal.least_tokens_per_s:g} tok/s{where}: the fastest gives {quickest:.3g}"
-        hint = "lower --least-speed" + _coarser(points, every, quickest)
+        hint = "lower --least-speed" + _coarser_words(points, every, quickest)
         return f"{told} for this workload", hint
     hint = "raise --worst-perplexity, or use a larger quant"
     if goal.worst_perplexity_increase is None:
@@ -161,7 +161,7 @@ def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
     return "no option meets the quality floor", hint
 
 
-def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
+def _coarser_words(points: Points, every: Sequence[Point], quickest: float) -> str:
     """That less quality would be quick enough, where it would."""
     goal = points.question.goal
     least = goal.least_tokens_per_s or 0.0

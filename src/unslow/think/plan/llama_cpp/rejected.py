@@ -30,11 +30,11 @@ Other = FoundSettings | PricedPlacing
 
 def rejected_options(points: Points, best: Point, others: tuple[Point, ...]) -> tuple[RejectedShown, ...]:
     """Each with its numbers."""
-    found = [*_tempting(points, best), *_points(best, others)]
+    found = [*_tempting_changes(points, best), *_other_points(best, others)]
     return tuple(RejectedShown(what=what, because=because) for what, because in found)
 
 
-def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
+def _tempting_changes(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     placing, settings = best.found.placing, best.found.settings
     if not best.found.split or not any(best.found.split):
         yield from _fewer_threads(points, best)
@@ -42,12 +42,12 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if settings.cache_on_gpu and placing.first_complete and points.question.abilities.cache_on_host:
         yield from _cache_with_host(points, best)
     if placing.first_complete - placing.whole:
-        yield from _instead(points, best, "whole layers on the CPU (-ngl alone)", lambda p: p.apart + p.pieces == 0)
+        yield from _alternative(points, best, "whole layers on the CPU (-ngl alone)", lambda p: p.apart + p.pieces == 0)
     if placing.whole and points.question.abilities.apart:
         what = "only experts" if best.variant.pieces.is_sparse else "only feed-forward matrices"
-        yield from _instead(points, best, f"{what} on the CPU", lambda p: p.whole == 0)
+        yield from _alternative(points, best, f"{what} on the CPU", lambda p: p.whole == 0)
     if sum(1 for count in best.found.split if count) > 1 and not placing.first_complete:
-        yield from _cut(points, best)
+        yield from _row_split(points, best)
     if placing.first_complete:
         yield from _fewer_threads(points, best)
         size, what = DEFAULT_MICRO_BATCH, "the usual micro-batch"
@@ -55,7 +55,7 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
             smaller = [other for other in points.question.abilities.micro_batches if other < size]
             size, what = smaller[-1] if smaller else size, "a micro-batch"
         if settings.micro_batch != size:
-            yield from _instead(points, best, f"{what} of {size}", lambda _: True, size)
+            yield from _alternative(points, best, f"{what} of {size}", lambda _: True, size)
     if placing.first_complete or settings.cache_types != DEFAULT_CACHE.lower():
         yield from unlike_types(points)
 
@@ -66,14 +66,14 @@ def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if other is None:
         return
     at_most = isinstance(other, PricedPlacing)
-    said = _against(best.found.price, other.price, at_most=at_most)
-    reasons = [*_but(points, best, other)] or [_when_deep(points, best, other)]
+    said = _compared_words(best.found.price, other.price, at_most=at_most)
+    reasons = [*_drawbacks(points, best, other)] or [_when_deep(points, best, other)]
     if not at_most and other.price.request_s * _ALIKE < best.request_s and not reasons[0].startswith("but"):
         reasons.append(_TOO_LITTLE)
     yield "KV cache in host memory (-nkvo)", "; ".join((said, *reasons))
 
 
-def _instead(
+def _alternative(
     points: Points, best: Point, what: str, allowed: Callable[[Placing], bool], micro_batch: int | None = None
 ) -> Iterator[tuple[str, str]]:
     plain = _settings_without_placing(best)
@@ -81,16 +81,16 @@ def _instead(
     if other is None:
         yield what, "does not fit"
         return
-    said = _against(best.found.price, other.price, at_most=isinstance(other, PricedPlacing))
-    yield what, "; ".join((said, *_but(points, best, other)))
+    said = _compared_words(best.found.price, other.price, at_most=isinstance(other, PricedPlacing))
+    yield what, "; ".join((said, *_drawbacks(points, best, other)))
 
 
-def _cut(points: Points, best: Point) -> Iterator[tuple[str, str]]:
+def _row_split(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     """Every matrix on all GPUs: each works all the time, and all wait for all twice a layer."""
     pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
     pricing.split_mode = SPLIT_BY_ROW
     price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, best.found.threads)
-    said = _against(best.found.price, price)
+    said = _compared_words(best.found.price, price)
     yield "row split across GPUs (-sm row)", f"{said}; each GPU holds about as much as now"
 
 
@@ -100,7 +100,7 @@ def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
         return
     pricing = points.search(best.variant).pricing
     price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, half)
-    yield f"fewer threads than cores ({half})", _against(best.found.price, price)
+    yield f"fewer threads than cores ({half})", _compared_words(best.found.price, price)
 
 
 def unlike_types(points: Points) -> Iterator[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[
     return search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
 
 
-def _but(points: Points, best: Point, other: Other) -> Iterator[str]:
+def _drawbacks(points: Points, best: Point, other: Other) -> Iterator[str]:
     """What keeps something from being taken that is quicker at the work that was named."""
     if isinstance(other, PricedPlacing) or other.price.request_s * _ALIKE >= best.request_s:
         return
@@ -150,7 +150,7 @@ def _when_deep(points: Points, best: Point, other: Other) -> str:
     return f"at {deep.depth:,.0f} tokens of depth {speeds}"
 
 
-def _against(best: Price, other: Price, *, at_most: bool = False) -> str:
+def _compared_words(best: Price, other: Price, *, at_most: bool = False) -> str:
     """How it compares, in the work that was asked about; it may be no quicker than that."""
     ratio = other.request_s / best.request_s
     speeds = f"{other.decode_tokens_per_s:.3g} tok/s instead of {best.decode_tokens_per_s:.3g}"
@@ -166,7 +166,7 @@ def _settings_without_placing(point: Point) -> Settings:
     return point.found.settings._replace(gpu_layers=-1, experts_on_cpu=0, overrides=(), split=())
 
 
-def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]:
+def _other_points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]:
     """Other quants and types of cache with the same context; each once."""
     said = {_kind(best)}
     for point in others:
@@ -176,7 +176,7 @@ def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]
         said.add(what)
         costs = point.cost.cache.words if point.variant.given else point.cost.weights.words
         missing = "" if point.variant.at_hand else "no such file on this machine"
-        yield what, "; ".join(filter(None, (_against(best.found.price, point.found.price), costs, missing)))
+        yield what, "; ".join(filter(None, (_compared_words(best.found.price, point.found.price), costs, missing)))
 
 
 def _kind(point: Point) -> str:
