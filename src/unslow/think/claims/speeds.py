@@ -244,7 +244,7 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
 def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Finding:
     """Tokens a second of all streams together; with none counted, only arithmetic limits them."""
     one, arithmetic = one_stream_ceiling(question), prefill_ceiling(question.reading, question.place)
-    by_memory = one_stream_ceiling(question._replace(depth=0)).tokens_per_s * users if users else None
+    by_memory = one.tokens_per_s * users if users else None
     most = min((limit for limit in (arithmetic, by_memory) if limit is not None), default=None)
     if most is None:
         return Finding("cannot_tell", "the number of streams is not given", (), subject_of(question))

@@ -99,7 +99,7 @@ def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
     slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
     context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
     usual: Settings = {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
-    around = Around(as_settings(best.settings) if best else usual, plan.goal, hand, best)
+    around = Around(planned if best else usual, plan.goal, hand, best)
     same = best if best and around.settings == usual else None if plan.of_running else plan.current
     every = [Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)]
     if best:
@@ -147,19 +147,21 @@ def as_settings(changes: tuple[ChangeShown, ...]) -> Settings:
 
 def steps_around(around: Around) -> Iterator[Step]:
     """Every step, those first that a prediction is most often wrong about."""
-    for steps in (_threads, _draft, _micro_batch, _cache, _load_mode):
-        yield from steps(around)
-
-
-def _threads(around: Around) -> Iterator[Step]:
-    """A thread for each core, for each processor, and one fewer for whoever else is there."""
-    cores, logical = around.hand.cores, around.hand.logical
-    now = around.settings.get(Knob.THREADS, cores)
-    if not around.uses_host:
-        return
-    for count in dict.fromkeys((logical, cores, cores - 1)):
-        if count > 0 and count != now:
-            yield f"{count} thread{'s' if count > 1 else ''}", {Knob.THREADS: count}
+    hand, host = around.hand, around.option.host if around.option else None
+    if around.uses_host:  # a thread for each core, for each processor, and one fewer for whoever else is there
+        for count in dict.fromkeys((hand.logical, hand.cores, hand.cores - 1)):
+            if count > 0 and count != around.settings.get(Knob.THREADS, hand.cores):
+                yield f"{count} thread{'s' if count > 1 else ''}", {Knob.THREADS: count}
+    has_room = around.is_on_cpu or around.spare_bytes >= hand.draft_bytes * _DRAFT_OVER
+    if hand.draft and has_room and Knob.SPECULATIVE not in around.settings:
+        yield "with the draft model", {Knob.SPECULATIVE: hand.draft}
+    yield from _micro_batch(around)
+    yield from _cache(around)
+    # Weights mapped from their file, or read into memory of the program's own, which may have larger pages
+    if around.uses_host and not (host and host.fits is False):
+        is_mapped = around.settings.get(Knob.LOAD_MODE) in (None, "mmap", "auto")
+        words = "weights read, no mmap" if is_mapped else "weights mapped"
+        yield words, {Knob.LOAD_MODE: "none" if is_mapped else "mmap"}
 
 
 def _micro_batch(around: Around) -> Iterator[Step]:
@@ -167,19 +169,15 @@ def _micro_batch(around: Around) -> Iterator[Step]:
     now = around.settings.get(Knob.BATCH) or DEFAULT_MICRO_BATCH
     if not isinstance(now, int):
         return
-    if now > SMALLEST_BATCH and around.goal.prompt_tokens > now // 2:
-        yield f"micro-batch {now // 2}", _batch(around, now // 2)
+    sizes = [now // 2] if now > SMALLEST_BATCH and around.goal.prompt_tokens > now // 2 else []
     twice_has_room = around.is_on_cpu or not around.option
     if around.option and not twice_has_room:  # no buffer grows faster than its micro-batch
         twice_has_room = around.spare_bytes >= max(device.compute_bytes for device in around.option.devices)
-    if now < LARGEST_BATCH and around.goal.prompt_tokens > now and twice_has_room:
-        yield f"micro-batch {now * 2}", _batch(around, now * 2)
-
-
-def _batch(around: Around, size: int) -> Settings:
-    logical = around.settings.get(Knob.LOGICAL_BATCH)
-    grown = {Knob.LOGICAL_BATCH: size} if isinstance(logical, int) and logical < size else {}
-    return {Knob.BATCH: None if size == DEFAULT_MICRO_BATCH else size, **grown}
+    sizes += [now * 2] if now < LARGEST_BATCH and around.goal.prompt_tokens > now and twice_has_room else []
+    for size in sizes:
+        logical = around.settings.get(Knob.LOGICAL_BATCH)
+        grown = {Knob.LOGICAL_BATCH: size} if isinstance(logical, int) and logical < size else {}
+        yield f"micro-batch {size}", {Knob.BATCH: None if size == DEFAULT_MICRO_BATCH else size, **grown}
 
 
 def _cache(around: Around) -> Iterator[Step]:
@@ -196,24 +194,6 @@ def _cache(around: Around) -> Iterator[Step]:
     if now == "q8_0" and (around.is_on_cpu or around.spare_bytes >= kept * (_WIDER - 1)):
         away: Settings = {Knob.KV_CACHE_TYPE: None, Knob.VALUE_CACHE_TYPE: None, Knob.FLASH_ATTENTION: None}
         yield "cache f16", away
-
-
-def _load_mode(around: Around) -> Iterator[Step]:
-    """Weights mapped from their file, or read into memory of the program's own, which may have larger pages."""
-    host = around.option.host if around.option else None
-    if not around.uses_host or (host and host.fits is False):
-        return
-    if around.settings.get(Knob.LOAD_MODE) in (None, "mmap", "auto"):
-        yield "weights read, no mmap", {Knob.LOAD_MODE: "none"}
-    else:
-        yield "weights mapped", {Knob.LOAD_MODE: "mmap"}
-
-
-def _draft(around: Around) -> Iterator[Step]:
-    hand = around.hand
-    room = around.is_on_cpu or around.spare_bytes >= hand.draft_bytes * _DRAFT_OVER
-    if hand.draft and room and Knob.SPECULATIVE not in around.settings:
-        yield "with the draft model", {Knob.SPECULATIVE: hand.draft}
 
 
 def moves_around(around: Around) -> Iterator[Step]:
@@ -239,8 +219,7 @@ def moves_around(around: Around) -> Iterator[Step]:
 
 def _other_kind(around: Around, layers: int) -> Iterator[Step]:
     """The same memory given up the other way: whole layers instead of their matrices, or the reverse."""
-    apart = layers_apart(around)
-    whole = around.hand.layers + 1 - layers
+    apart, whole = layers_apart(around), around.hand.layers + 1 - layers
     if apart:
         # At most so much of these layers is on the host
         on_host = sum(around.hand.pieces.layers[layer].piece_bytes for layer in apart)
