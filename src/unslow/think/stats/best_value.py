@@ -7,7 +7,7 @@ good as the fastest. Values that were clearly slow need not be in every round.
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from unslow.facts.machine import Cpu
@@ -72,9 +72,21 @@ def judge_threads(
         return SweepVerdict(verdict, "too few thread counts were measured, or none twice")
     if verdict == "cannot_tell":
         return SweepVerdict(verdict, f"runs differ by {choice.noise:.0%}: other work interferes")
-    said = [_decode_words(choice, verdict, current), *_prefill_words(choose_value(prefill), choice)]
-    said += _core_words(choice, cpu)
-    return SweepVerdict(verdict, "; ".join(said), current if verdict == "current_is_best" else choice.best)
+    said, best, reading = [_decode_words(choice, verdict, current)], choice.best, choose_value(prefill)
+    if reading and best in reading.leaders:
+        said.append(f"prefill is fastest with the same number, {speed_words(reading.speeds[best])}")
+    elif reading:
+        gain = reading.speeds[reading.best] / reading.speeds[best] - 1
+        more = f"{speed_words(reading.speeds[reading.best])}, {gain:.0%} more than with {best}"
+        said.append(f"prefill is fastest with {reading.best} threads (-tb {reading.best}): {more}")
+    cores, fast = cpu.physical_cores.value_or(None), cpu.performance_cores.value_or(None)
+    beyond = [choice.behind(value) for value in choice.speeds if cores is not None and value > cores]
+    if beyond and best <= (cores or 0) and min(beyond) > FELT:
+        slower = f"beyond the {cores} physical cores it gets slower"
+        said.append(f"{slower}: two threads on one core share its execution units")
+    if (slow := cpu.efficiency_cores.value_or(0)) and fast and best <= fast < max(choice.speeds):
+        said.append(f"{slow} of the cores are efficiency cores, which the others wait for")
+    return SweepVerdict(verdict, "; ".join(said), current if verdict == "current_is_best" else best)
 
 
 def _decode_words(choice: Choice, verdict: Verdict, current: int | None) -> str:
@@ -92,25 +104,6 @@ def _decode_words(choice: Choice, verdict: Verdict, current: int | None) -> str:
         return words
     less = f"{speed_words(choice.speeds[current])}, {choice.behind(current):.0%} less"
     return f"{words}; the current {current} gives {less}"
-
-
-def _prefill_words(choice: Choice | None, generating: Choice) -> Iterator[str]:
-    if choice and generating.best in choice.leaders:
-        yield f"prefill is fastest with the same number, {speed_words(choice.speeds[generating.best])}"
-    elif choice:
-        gain = choice.speeds[choice.best] / choice.speeds[generating.best] - 1
-        more = f"{speed_words(choice.speeds[choice.best])}, {gain:.0%} more than with {generating.best}"
-        yield f"prefill is fastest with {choice.best} threads (-tb {choice.best}): {more}"
-
-
-def _core_words(choice: Choice, cpu: Cpu) -> Iterator[str]:
-    cores, slow = cpu.physical_cores.value_or(None), cpu.efficiency_cores.value_or(0)
-    fast = cpu.performance_cores.value_or(None)
-    beyond = [value for value in choice.speeds if cores is not None and value > cores]
-    if beyond and choice.best <= (cores or 0) and min(choice.behind(value) for value in beyond) > FELT:
-        yield f"beyond the {cores} physical cores it gets slower: two threads on one core share its execution units"
-    if slow and fast and choice.best <= fast < max(choice.speeds):
-        yield f"{slow} of the cores are efficiency cores, which the others wait for"
 
 
 def judge_batch(

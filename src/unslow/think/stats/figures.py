@@ -143,47 +143,32 @@ def notes_of(passes: Sequence[Pass], samples: Mapping[str, Sequence[float]]) -> 
     for name, word in _JUDGED.items():
         if sentence := disagreement(samples.get(name, ()), lower_is_better=name in LOWER_IS_BETTER):
             notes.append(f"{word}: {sentence}")
-    notes += [note for note in (_length_note(passes), _clock_note(passes), _start_note(passes)) if note]
-    return (*notes, *_answer_notes(passes))
+    return (*notes, *_timing_notes(passes), *_answer_notes(passes))
 
 
-def _length_note(passes: Sequence[Pass]) -> str:
-    most = max(done.generated_tokens for done in passes)
+def _timing_notes(passes: Sequence[Pass]) -> Iterator[str]:
+    most, longest = max(done.generated_tokens for done in passes), max(done.prompt_tokens for done in passes)
     if most < FEWEST_TOKENS:
-        return f"no answer had more than {most} tokens, too few for a decode rate ({FEWEST_TOKENS} are needed)"
-    if not any(map(prefill_rate, passes)):
-        longest = max(done.prompt_tokens for done in passes)
+        yield f"no answer had more than {most} tokens, too few for a decode rate ({FEWEST_TOKENS} are needed)"
+    elif not any(map(prefill_rate, passes)):
         clock = "" if longest < SHORTEST_PROMPT else ", and the server does not time it"
-        return f"no prompt was long enough to time prefill: {longest} tokens at most{clock}"
-    return ""
-
-
-def _clock_note(passes: Sequence[Pass]) -> str:
-    """Where the client sees another speed than the server tells, the difference is in the stream."""
+        yield f"no prompt was long enough to time prefill: {longest} tokens at most{clock}"
+    # Where the client sees another speed than the server tells, the difference is in the stream
     timed = [done for done in passes if done.server_decode_s and done.generated_tokens >= FEWEST_TOKENS]
     both = [(ours, theirs) for done in timed if (ours := client_decode_rate(done)) and (theirs := decode_rate(done))]
-    if not both:
-        return ""
-    client, server = sorted(both, key=lambda pair: pair[0] / pair[1])[len(both) // 2]
-    share = client / server - 1
-    if abs(share) <= CLOCKS_APART:
-        return ""
-    seen = f"the client measures {client:.1f} tok/s, the server reports {server:.1f}"
-    if share > 0:
-        return f"{seen}: its timer includes {share:.0%} more than the time between tokens"
-    return f"{seen}: streaming adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
-
-
-def _start_note(passes: Sequence[Pass]) -> str:
+    if both:
+        client, server = sorted(both, key=lambda pair: pair[0] / pair[1])[len(both) // 2]
+        seen, share = f"the client measures {client:.1f} tok/s, the server reports {server:.1f}", client / server - 1
+        if share > CLOCKS_APART:
+            yield f"{seen}: its timer includes {share:.0%} more than the time between tokens"
+        elif share < -CLOCKS_APART:
+            yield f"{seen}: streaming adds {(1 / client - 1 / server) * 1e3:.2f} ms to each token ({-share:.0%})"
     timed = [done for done in passes if done.server_prefill_s is not None and done.client_first_token_s > 0]
     extra = [d.client_first_token_s - (d.server_prefill_s or 0.0) - waited_before_s(d) for d in timed]
-    if not extra:
-        return ""
-    typical, whole = statistics.median(extra), statistics.median(d.client_first_token_s for d in timed)
-    if typical < max(SLOW_START_S, SLOW_START_SHARE * whole):
-        return ""
-    first = f"{typical:.2f} s of the {whole:.2f} s to the first token"
-    return f"{first} are neither prefill nor a queue that the server reports: network, template or first step"
+    whole = statistics.median(d.client_first_token_s for d in timed) if timed else 0.0
+    if extra and statistics.median(extra) >= max(SLOW_START_S, SLOW_START_SHARE * whole):
+        first = f"{statistics.median(extra):.2f} s of the {whole:.2f} s to the first token"
+        yield f"{first} are neither prefill nor a queue that the server reports: network, template or first step"
 
 
 def _answer_notes(passes: Sequence[Pass]) -> Iterator[str]:
