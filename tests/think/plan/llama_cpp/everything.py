@@ -32,7 +32,7 @@ def shortest_request(by: Search, base: Settings, micro_batches: Sequence[int], s
         prices = by.pricing.prices(way, some, by.threads)
         every += [(price.request_s, way, *one) for price, one in zip(prices, some, strict=True)]
     for seconds, way, placing, split in sorted(every, key=lambda one: one[0]):
-        if max(by._layouts.of(placed_settings(way, placing, by.pieces, split))[1]) <= 0:
+        if max(by.laid_out(placed_settings(way, placing, by.pieces, split))[1]) <= 0:
             return seconds
     return float("inf")
 

@@ -214,7 +214,7 @@ class Points:
         """Decided once, for it is asked for many lengths; None where it can't be used, as llama.cpp has it then."""
         given, users = self.question.given_variant, self.question.goal.work.users
         asked = Settings(context=CELLS_PADDING * users, slots=users, outputs=users)
-        memory = self._new_search(given).laid_out(asked)
+        memory, _ = self._new_search(given).laid_out(asked)
         return True if memory.kernels.flash_attention else None
 
     def _micro_batches(self, base: Settings) -> tuple[int, ...]:

@@ -7,11 +7,9 @@ from math import inf
 from typing import NamedTuple
 
 from unslow.facts.values import GIB, MIB
-from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import Memory, needs_without_compute
 from unslow.think.plan.llama_cpp.bounds import Buffers, Fitting, Guesses, Least, Placed, PlacingTrials
-from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed_settings, split_evenly
 from unslow.think.plan.llama_cpp.price import FoundSettings, Guard, Price, Pricing, SearchCount
 from unslow.think.plan.llama_cpp.question import EVERYTHING, Abilities
@@ -73,7 +71,6 @@ class Search:
         self.allowed: Allowed = None
         hardware = self.hardware
         self._fitting = Fitting(self.pieces, len(hardware.rooms), abilities, hardware.speeds)
-        self._layouts = Layouts(self.pieces, hardware, self.margin_bytes, abilities.fuses)
         self.buffers = Buffers(len(hardware.rooms))
         self._free_bytes = hardware.free_bytes
         self._known: dict[
@@ -128,7 +125,8 @@ class Search:
         free = sum(max(0, free - self.margin_bytes) for free in self._free_bytes) + (host.usable_bytes if host else 0)
         shared = sum(room.capacity_bytes - room.others_bytes for room in rooms if room.unified)
         if not shared and len(rooms) == 1 and host and host.usable_bytes < _PADDED * least <= free:
-            free -= self.laid_out(placed_settings(base, Placing(), self.pieces, (1,))).needs[0].compute
+            memory, _ = self.laid_out(placed_settings(base, Placing(), self.pieces, (1,)))
+            free -= memory.needs[0].compute
         return _PADDED * least > max(free, shared)
 
     @property
@@ -190,7 +188,7 @@ class Search:
             return None
         placing, split = best.placing, self._even_split(way, best)
         settings = placed_settings(way.settings, placing, self.pieces, split)
-        memory, lacking = self._laid_out(settings)
+        memory, lacking = self.laid_out(settings)
         self._learn(way, best._replace(split=split), memory, lacking)
         if any(less > 0 for less in lacking):
             return None
@@ -217,7 +215,7 @@ class Search:
         """What a way's buffers are on one GPU with nothing on the host: about the smallest that they can be."""
         if len(self._free_bytes) != 1 or self.buffers.has_base(way.settings):
             return
-        memory, _ = self._laid_out(placed_settings(way.settings, Placing(), self.pieces, (1,)))
+        memory, _ = self.laid_out(placed_settings(way.settings, Placing(), self.pieces, (1,)))
         self.buffers.learn_base(way.settings, [need.compute for need in memory.needs[:-1]])
 
     def _even_split(self, way: _Way, best: PricedPlacing) -> tuple[int, ...]:
@@ -242,28 +240,12 @@ class Search:
         rooms = tuple(free - self.margin_bytes - buffer for free, buffer in pairs)
         return (-inf,) * len(rooms) if len(rooms) > 1 and any(kind) and least.of(kind)[0] and rooms[0] < 0 else rooms
 
-    def laid_out(self, settings: Settings) -> Memory:
-        """What settings ask of every memory."""
-        return self._laid_out(settings)[0]
-
-    def _laid_out(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
+    def laid_out(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
+        """What settings ask of every memory, and what each GPU and at the end the host lacks."""
         self.counted.laid_out += 1
-        return self._layouts.of(settings)
-
-
-class Layouts(NamedTuple):
-    """Of one model on one machine."""
-
-    pieces: Pieces
-    hardware: Hardware
-    margin_bytes: int
-    fuses: bool | None = None  # Whether its build keeps what fused kernels read; None where the build is not known
-
-    def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
-        """The memory, and what each GPU and at the end the host lacks."""
-        setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
+        setup, fuses = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes), self.abilities.fuses
         # As the build lays it out; where that is not known, the larger of both: only experts make a difference
-        ways = (self.fuses,) if self.fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
+        ways = (fuses,) if fuses is not None else (True, False) if self.pieces.is_sparse else (True,)
         memory, *others = (setup.memory(settings._replace(fuses=fuses)) for fuses in ways)
         for other in others:
             both = zip(memory.needs, other.needs, strict=True)
@@ -272,7 +254,7 @@ class Layouts(NamedTuple):
         # What the rounded prompt takes more than with the largest micro-batch that was measured
         more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
         margin = self.margin_bytes + int(more * self.pieces.widest * _ROUNDED_BYTES)
-        pairs = zip(devices, self.hardware.free_bytes, strict=True)
+        pairs = zip(devices, self._free_bytes, strict=True)
         lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
         room = setup.host_room(devices)
         lacking.append(host.total - room.usable_bytes if room else 0)
