@@ -15,12 +15,11 @@ from unslow.facts.bench import Failure, Pass
 from unslow.facts.run import Phase, Span
 from unslow.facts.snapshot import Case, Subject
 from unslow.look.bench.prompts import Prompts
-from unslow.look.bench.timing import ask
-from unslow.look.kernel.processors import read_run_delay
+from unslow.look.bench.timing import ask, run_delay
 from unslow.look.observer import ObservedAnswer, current_observer
 from unslow.look.requests import AskError, Question, Reply, Target
 from unslow.look.sampler import Sampler
-from unslow.look.system import LookError, System
+from unslow.look.system import System
 from unslow.think.case.view import CaseView
 from unslow.think.stats.figures import decode_rate, gaps_of, prefill_rate
 
@@ -91,7 +90,7 @@ class Bencher:
             silence_s=self.silence_s,
             deadline_s=self.deadline_s,
         )
-        waited = cpu_wait_s(self.system, self.target.pid) if users == 1 else None
+        waited = run_delay(self.system, self.target.pid) if users == 1 else None
         start = self.system.clock()
         try:
             reply = ask(self.system, self.target, question)
@@ -99,13 +98,21 @@ class Bencher:
             return self._failed(wanted, start, error)
         self.prompts.learn(len(question.prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         done = pass_of(wanted, reply, start - self.began_s, users)
-        if waited is not None and (now := cpu_wait_s(self.system, self.target.pid)) is not None:
+        if waited is not None and (now := run_delay(self.system, self.target.pid)) is not None:
             done = msgspec.structs.replace(done, waited_for_cpu_s=max(0.0, now - waited))
         with self._lock:
             self.passes.append(done)
             self.last_text = reply.text
         if self._watcher:
-            self._watcher.on_answer(answer_of(done))
+            seen = ObservedAnswer(
+                case=done.case,
+                prompt_tokens=done.prompt_tokens,
+                generated_tokens=done.generated_tokens,
+                decode_tokens_per_s=decode_rate(done),
+                prefill_tokens_per_s=prefill_rate(done),
+                round=done.round,
+            )
+            self._watcher.on_answer(seen)
         if wanted.stream and self.sampler:  # one that came whole does not show when its first token was there
             for span in spans_of(done, start):
                 self.sampler.note(span)
@@ -157,14 +164,6 @@ class Bencher:
         return failure
 
 
-def cpu_wait_s(system: System, pid: int | None) -> float | None:
-    """For how long the server's threads have waited for a processor so far; None where it can't be told."""
-    try:
-        return read_run_delay(system, pid) if pid is not None else None
-    except LookError:
-        return None
-
-
 def pass_of(wanted: BenchWish, reply: Reply, started_s: float, users: int) -> Pass:
     """A reply as the ledger has it."""
     return Pass(
@@ -186,18 +185,6 @@ def pass_of(wanted: BenchWish, reply: Reply, started_s: float, users: int) -> Pa
         client_total_s=reply.total_s,
         gaps=gaps_of(reply.arrivals_s, reply.generated_tokens),
         users=users,
-    )
-
-
-def answer_of(done: Pass) -> ObservedAnswer:
-    """A pass as whoever watches is told of it."""
-    return ObservedAnswer(
-        case=done.case,
-        prompt_tokens=done.prompt_tokens,
-        generated_tokens=done.generated_tokens,
-        decode_tokens_per_s=decode_rate(done),
-        prefill_tokens_per_s=prefill_rate(done),
-        round=done.round,
     )
 
 

@@ -121,19 +121,11 @@ def measure_rounds(bencher: Bencher, limits: Limits = LIMITS) -> tuple[tuple[Rou
 
 
 def round_of(answers: dict[str, Pass]) -> Round:
-    """The times of answers by the case that they were asked in."""
-    return Round(*(_timing(answers.get(way.case), stream=way.stream) for way in WAYS))
-
-
-def _timing(done: Pass | None, *, stream: bool) -> Timing:
-    """Seconds per token; the client can time single tokens only where they come one by one."""
-    if done is None:
-        return Timing()
-    return Timing(
-        _seconds(client_decode_rate(done)) if stream else None,
-        _seconds(decode_rate(done)) if done.server_decode_s is not None else None,
-    )
-
-
-def _seconds(rate: float | None) -> float | None:
-    return 1 / rate if rate else None
+    """Seconds per token of answers by their case; the client can time single tokens only where they come one by one."""
+    timings = []
+    for way in WAYS:
+        done = answers.get(way.case)
+        client = client_decode_rate(done) if done and way.stream else None
+        server = decode_rate(done) if done and done.server_decode_s is not None else None
+        timings.append(Timing(*(1 / rate if rate else None for rate in (client, server))))
+    return Round(*timings)

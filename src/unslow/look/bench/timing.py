@@ -92,7 +92,15 @@ def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: in
     reply = ask(system, target, Question(prompt, tokens, plan.slot, silence_s=SILENCE_S, deadline_s=STREAM_TIMEOUT_S))
     done = completion_of(reply)
     if watcher := current_observer():
-        watcher.on_answer(answer_of(done))
+        read = done.prompt_tokens - done.cached_tokens
+        seen = ObservedAnswer(
+            case="diagnosis",
+            prompt_tokens=read,
+            generated_tokens=done.generated_tokens,
+            decode_tokens_per_s=decode_rate(done) if done.generated_tokens >= _FEWEST_TIMED else None,
+            prefill_tokens_per_s=read / done.prefill_s if read >= _SHORTEST_PROMPT and done.prefill_s > 0 else None,
+        )
+        watcher.on_answer(seen)
     return TimedCompletion(done, reply.clock, reply.server_prefill_s is not None, reply.thinking_tokens)
 
 
@@ -134,18 +142,6 @@ def completion_of(reply: Reply) -> Completion:
         held_back_s=stream_delay_s(reply.arrivals_s, decode_s / max(1, reply.generated_tokens)),
         drafted_tokens=reply.drafted_tokens,
         accepted_tokens=reply.accepted_tokens,
-    )
-
-
-def answer_of(done: Completion) -> ObservedAnswer:
-    """A completion as whoever watches is told of it."""
-    read = done.prompt_tokens - done.cached_tokens
-    return ObservedAnswer(
-        case="diagnosis",
-        prompt_tokens=read,
-        generated_tokens=done.generated_tokens,
-        decode_tokens_per_s=decode_rate(done) if done.generated_tokens >= _FEWEST_TIMED else None,
-        prefill_tokens_per_s=read / done.prefill_s if read >= _SHORTEST_PROMPT and done.prefill_s > 0 else None,
     )
 
 

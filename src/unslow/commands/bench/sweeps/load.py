@@ -4,13 +4,14 @@ For the cold start the pages of the model's files are dropped from memory, of th
 rights; whether they are gone is looked up. Nothing is dropped while another process has a file mapped.
 """
 
-from unslow.commands.bench.bencher import BenchWish, cpu_wait_s
+from unslow.commands.bench.bencher import BenchWish
 from unslow.commands.bench.server import Own
 from unslow.commands.bench.sweeps import Limits
 from unslow.commands.bench.sweeps._trials import OUT_OF_TIME, answer_or_retry
 from unslow.facts.bench import LOAD, Sweep, SweepPoint
 from unslow.facts.errors import UserError
 from unslow.look.bench.page_cache import drop_pages, read_cached_share, read_disk_speed, read_users
+from unslow.look.bench.timing import run_delay
 from unslow.look.kernel import parse_numbers
 from unslow.look.system import LookError, read_text
 from unslow.think.stats.load_times import Start, judge_load
@@ -113,7 +114,7 @@ def _start(own: Own, case: str) -> Start:
             text = read_text(bencher.system, f"/proc/{bencher.target.pid}/io")
         except LookError:
             text = ""
-        counted, waited_s = parse_numbers(text).get("read_bytes"), cpu_wait_s(bencher.system, bencher.target.pid)
+        counted, waited_s = parse_numbers(text).get("read_bytes"), run_delay(bencher.system, bencher.target.pid)
         read_bytes = None if counted is None else float(counted)
         wanted = BenchWish(f"{AXIS} {case}", _TOKENS)
         first = answer_or_retry(bencher, wanted)

@@ -12,6 +12,7 @@ from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import Failure, Pass, Sweep
 from unslow.facts.errors import UserError
 from unslow.look.bench.timing import is_gone
+from unslow.look.bench.trials.observations import shortest_question
 from unslow.look.requests import Target
 from unslow.look.system import LookError, System
 from unslow.think.stats.drift import Outage, Timeline, availability_line
@@ -33,7 +34,6 @@ _SHORTEST_MINUTES, _LONGEST_MINUTES = 0.05, 2 * 24 * 60.0
 _NEVER, _NEVER_S = 20, 120.0
 _LONG_MINUTES, _FAR_FALLEN, _JUDGED_EVERY = 20.0, 0.10, 5
 _LOOK_TIMEOUT_S = 3.0
-_HEALTH = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
 
 
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
@@ -191,7 +191,7 @@ class _Run:
 def is_there(system: System, target: Target) -> bool:
     """Whether the server answers a cheap question as one that could answer others; one that loads does not."""
     try:
-        path = _HEALTH.get(target.runtime, "/v1/models")
+        path = shortest_question(target.runtime)
         return target.server(system).ask(path, timeout_s=_LOOK_TIMEOUT_S).status < HTTPStatus.INTERNAL_SERVER_ERROR
     except LookError:
         return False

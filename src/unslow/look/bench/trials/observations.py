@@ -36,7 +36,6 @@ _NO_GPU = not_found("no GPU driver to sample", "run `nvidia-smi dmon -s pucm` at
 ROUTE_TRIES = 3  # The fastest counts: a name that has to wait does so every time
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _SHORTEST = {"llama.cpp": "/health", "vLLM": "/health", "SGLang": "/health", "TGI": "/health", "Ollama": "/api/version"}
-_ANY = "/v1/models"
 
 
 class Look(NamedTuple):
@@ -281,7 +280,7 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
     A name that stands for several addresses is tried one after the other. Where the server listens on one of them only,
     a client may wait for the first to fail before it tries the second, with every request.
     """
-    path = next((path for name, path in _SHORTEST.items() if target.runtime.endswith(name)), _ANY)
+    path = shortest_question(target.runtime)
     hosts = hosts_of(target.url)
     routes = []
     for number, host in enumerate(hosts):
@@ -297,6 +296,11 @@ def perform_routes(system: System, target: Target, plan: Plan, progress: Progres
                 found.append(max(0.0, system.clock() - start))
         routes.append(Route(host=host, seconds=min(found, default=None)))
     return bound_facts(Run(routes=measured_fact(tuple(routes), f"fastest of {ROUTE_TRIES} answers of {path}")))
+
+
+def shortest_question(runtime: str) -> str:
+    """The path of the cheapest question that a server of this runtime answers."""
+    return next((path for name, path in _SHORTEST.items() if runtime.endswith(name)), "/v1/models")
 
 
 def hosts_of(url: str) -> list[str]:
