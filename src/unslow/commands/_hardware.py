@@ -144,9 +144,10 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
     if not device.memory_bytes_per_s:
         return Unknown(f"the memory bandwidth of the {device.name} is unknown", _HINT)
     _check_backend(device, asked)
+    is_shared = bool(rooms) and all(room.unified for room in rooms)  # then the host has no memory beside it
     return Hardware(
         rooms=rooms,
-        host_room=Room("host", asked.ram_bytes) if asked.ram_bytes else None,
+        host_room=Room("host", asked.ram_bytes) if asked.ram_bytes and not is_shared else None,
         devices=(device,) * count,
         chips=(gpu_chip(device),) * len(rooms),
         processors=_named_processors(device, asked),
