@@ -50,17 +50,9 @@ class Cure(NamedTuple):
 
 
 _WHERE_BOTH = {"context": min, "threads": min}
-
-
 """Which of two values counts; the larger where nothing is said, and what either switches on is on."""
-
-
 EVERYTHING = Cure(vram_bytes=ALL_BYTES)  # As if the GPU had all the memory that the model asks for
-
-
 AS_USUAL = Cure(kv_on_gpu=True, plain_sampling=True, alone=True, graphs=True)
-
-
 """Placed and threaded as it is, with nothing else in the way: what a speed is held against to see whether it lacks."""
 
 

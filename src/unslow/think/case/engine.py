@@ -15,71 +15,42 @@ from unslow.think.report import Evidence
 from unslow.think.speed.question import is_numbered, year_of_build
 
 FITS_ITSELF_SINCE = 7407
-
 """The build of llama.cpp from which it places by itself as many layers as fit (December 2025)."""
-
 _PLACE_THEMSELVES = ("ollama", "lm studio", "jan", "gpt4all", "vllm", "sglang", "localai")
-
 RECENT_YEAR = 2026.5  # Where the version of a runtime says nothing: people diagnose what they run today
-
 _GGML = re.compile(
     r"llama[-_. ]?(?:cpp|server|cli|bench|file|swap)|ollama|lm ?studio|kobold|jan\b|gpt4all", re.IGNORECASE
 )
-
 _PAGED = re.compile(r"vllm|sglang|aphrodite|text-generation-inference|\btgi\b|lmdeploy|tensorrt-?llm", re.IGNORECASE)
-
 _GPUS_ALONE = re.compile(rf"{_PAGED.pattern}|exllama|tabby", re.IGNORECASE)
-
 _HALF = re.compile(
     r"exllama|tabby|vllm|sglang|aphrodite|transformers|\btgi\b|auto-?(?:gptq|awq)|lmdeploy", re.IGNORECASE
 )
-
 _FORMATS = re.compile(r"\bexl[23]\b|\bbpw\b|\dbpw\b|\bgptq\b|\bawq\b", re.IGNORECASE)
-
 _BUILD = re.compile(r"b?(\d{4,6})(?!-\d{1,2}\b)(?:[-+ (]|$)")
-
 """Alone or before a commit: `2024-05-01` is a day, and `2024.5` another way to count. One with fewer digits, as of a
 shallow clone (`b1-abc`), counts only the commits that were there: models of GGUF need b1000 or later."""
-
 NEWEST = 10**9
-
 LEAST_SHARE = 0.1  # Of what was free: less comes and goes with any desktop
-
 PAUSE_S = 30 * 60
-
 """Between two loads: after so long a pause a load is what the first request of a new task costs, not each one."""
-
 DEFAULT_KEEP_ALIVE_S = 300.0
-
 """Ollama's, where neither its variable nor a request says otherwise (envconfig/config.go, KeepAlive)."""
-
 OFTEN = 2  # Loads again for one reason: one may be a change of mind
-
 SELDOM = 10  # Requests for each load: where so many are answered in between, loading is not what requests wait for
-
 EACH = 1.5  # Requests for each load, on average: at most so many where each one has to wait
-
 _WRITTEN = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)")
-
 _MONTHS, _DAYS, _HOURS, _SIXTY = 12, 31, 24, 60
-
 Reason = Literal["turns", "context", "settings", "expired", "unkept", "unknown"]
-
 """Why a file was loaded again: others took its place, it was asked for with another context or another setting, its
 keep_alive had passed, something unloaded it before that, or nobody can say."""
-
 KV_TYPES_WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
-
 """Types of keys and values that every CUDA build of llama.cpp has kernels for (GGML_CUDA_FA_QUANTS of its CMakeLists).
 
 Without them a build computes attention on the CPU; newer builds convert the cache to F16."""
-
 CONVERTED_KV_TYPES = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
-
 """Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
-
 _CONVERTS_KV = re.compile(r"converting K and V to f16", re.IGNORECASE)
-
 _OTHER_BACKENDS = {"Vulkan", "SYCL", "Metal", "OpenCL"}
 
 

@@ -21,9 +21,7 @@ from unslow.think.physics.placement import link_bytes_per_s
 from unslow.think.speed.question import has_links
 
 UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
-
 SLOWEST_BYTES_PER_S = 1e8  # No memory that runs a model is slower; a figure below it is a mistake
-
 _FAMILY_BY_CAPABILITY = {
     "6": "pascal",
     "7.0": "volta",
@@ -34,7 +32,6 @@ _FAMILY_BY_CAPABILITY = {
     "9": "hopper",
     "1": "blackwell",
 }
-
 _BACKEND_BY_PREFIX = {
     "CUDA": "cuda",
     "ROCm": "rocm",
@@ -43,11 +40,8 @@ _BACKEND_BY_PREFIX = {
     "MTL": "metal",
     "Metal": "metal",
 }
-
 TENSOR_SPLITS = frozenset({"row", "tensor"})
-
 MARGIN_BYTES = 512 * MIB  # What a split that fills a GPU should leave free there
-
 BRIDGED = 2  # GPUs that one bridge joins: of more cards with bridges, some are joined by PCIe alone
 
 
@@ -68,29 +62,17 @@ class GpuShare(NamedTuple):
 
 
 _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin\b", re.IGNORECASE)
-
 _BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
-
 """How people shorten the names of Apple's chips; others have such names too."""
-
 _MLX = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
-
 MUCH_FASTER = 1.5  # Of the bandwidths: between GPUs that are closer, other reasons decide which is used
-
 SURELY_FREE = 0.75
-
 """Of a card's memory, where not measured: a desktop with a browser takes one to two of the usual eight GiB or more."""
-
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-
 _NOTHING = {"", "-1", "none", "void", "nodevfiles"}
-
 _CPU_LIBRARY = re.compile(r"^cpu(?:_\w+)?$", re.IGNORECASE)
-
 OLDEST_CUDA = (5, 0)  # Compute capability below which the CUDA libraries that runtimes ship have no code
-
 _AMD = re.compile(r"\bamd\b|\bradeon\b", re.IGNORECASE)
-
 VULKAN_IN_OLLAMA = (0, 12, 6)  # The version from which Ollama can reach such GPUs, through Vulkan
 
 
@@ -119,33 +101,20 @@ class Card(NamedTuple):
 
 
 USUAL_LANES = 16
-
 FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
-
 """What any link of today copies at most: where not measured, a copy takes at least as long as over this one."""
-
 ASLEEP = 2  # The highest generation that a link falls to while its GPU rests
-
 SHOW_LINK = "while a prompt is read: {gpu_link}"
-
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-
 _VENDORS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD"}
-
 _NOISE = re.compile(
     r"\((?:tm|r|radv[^()]{0,200}|[0-9a-f:.]{1,40})\)|\b(?:nvidia|amd|intel|corporation|geforce)\b", re.IGNORECASE
 )
-
 """What some sources put into the name of a GPU and others leave out."""
-
 _MOST_DIGITS = 4
-
 NOBODYS_BYTES = 512 * MIB
-
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
-
 BARE_CONTEXT_BYTES = 600 * MIB
-
 """A process holds so much on a GPU that it only asked for its memory: 480 to 590 MiB on the recorded machines."""
 
 

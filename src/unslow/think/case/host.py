@@ -19,27 +19,20 @@ LEAST_PACKED, PACKED_SHARE = 4 * GIB, 0.2
 """In the memory compressor of a Mac in trouble: a healthy one keeps a few gigabytes there."""
 USABLE_RAM = 0.95  # Of the RAM: the system itself needs the rest
 MOST_THREADS_PER_CORE = 2
-
 CORE_FED_BYTES_PER_S = 8 * GB
-
 """Where nobody measured the memory: a machine has about as many cores as it can feed, 64 for 460 GB/s and 8 for 60."""
-
 CORE_READ_BYTES_PER_S = 12 * GB
-
 """What one core reads at most, there: 11 to 24 GB/s on servers and desktops of the last ten years."""
 
 # Whether the memory of a desktop or laptop is as slow as if one of its two channels were empty.
 # No file tells a user who is not root which slots are filled; the speed of all cores together does.
 
 ONE_CHANNEL = 23 * GB
-
 """In a second: one channel of DDR4-3200 has 25.6 GB/s, of which nine tenths can be read; two of the slowest DDR4, at
 2133, have 34.1."""
-
 _TWO_CHANNELS = re.compile(
     r"(?i)\bRyzen\b(?!.*Embedded)|\bi[3579]-(?:[6-9]\d{3}|1\d{4})|\bCore(?:\(TM\))? (?:Ultra )?[3579]\b"
 )
-
 """Desktops and laptops with DDR4 or newer: earlier ones, with DDR3, are that slow with both; an N100 has one."""
 
 # How much of a token's time the runtime's threads spend waiting for a CPU.
@@ -48,19 +41,13 @@ _TWO_CHANNELS = re.compile(
 # the time. That is the most that waiting can explain; no more of it is believed than physics leaves unexplained.
 
 PRESSURE = "cpu_pressure"
-
 """The share of the time in which something on the machine waited for a CPU, by the kernel's own count."""
-
 ROUNDING = 0.25  # Of a CPU: what any desktop uses in the background
-
 _STEM = 4
-
 """Letters that a runtime and its process share in their names: llama.cpp and llama-server, vLLM and VLLM::Engine."""
-
 _VECTOR_SETS = {
     "avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "asimd": "NEON", "neon": "NEON", "dotprod": "DOTPROD",
 }  # fmt: skip
-
 """Instruction sets as the kernel calls them and as llama.cpp prints them; newer ones gain far less."""
 
 

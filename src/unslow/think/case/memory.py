@@ -32,27 +32,16 @@ from unslow.think.physics.placement import (
 )
 
 _BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes store them
-
 _EXPERT_MATRICES = 3  # gate, up, down
-
 _PARAMETERS_PER_WIDTH_SQUARED = 13  # of a layer with grouped heads: 13.0 in Llama 3 8B, 12.8 in 70B, 14.5 in 1B
-
 _MOST_LAYERS = 130
-
 _FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
-
 _USUAL_CONTEXT = 4096  # Tokens, the default of most runtimes
-
 ACTIVE_PART = re.compile(r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE)
-
 """Names of mixtures that say how many parameters there are, and how many a token uses."""
-
 _RUNTIME = "llama.cpp"
-
 ROTATES_FROM = 8624  # The build from which on quantised keys and values are rotated (docs/explanation/quality.md)
-
 _MOST_ASKED: dict[str, Any] = {"flash_attention": False, "ubatch": 2048}
-
 """Settings that the compute buffer grows with, at the most that is usual: llama.cpp's own batch is 2048 tokens."""
 
 

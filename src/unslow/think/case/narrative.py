@@ -11,26 +11,19 @@ from unslow.think.case.group import Citations, Group
 from unslow.think.report import Evidence
 
 WORTH_COMPARING = 1.15  # Two speeds that are closer are the same speed, measured twice
-
 _AMOUNT = re.compile(r"(\d{1,6}(?:\.\d+)?)\s?(?:-\s?\d{1,6}(?:\.\d+)?\s?)?([gmt])i?b\b", re.IGNORECASE)
-
 _OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
-
 _UNITS = {"m": 1e6, "g": 1e9, "t": 1e12}
-
 _ANY_PHASE = ("unknown", "total")
-
 _CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)  # What people say beside an experiment to tell where they measured
 
 # Which side of an experiment has what: the slow one, the fast one, or nobody tells.
 # What reads prose is imported where there is some: most reports have none, and it takes as long as a whole judgement.
 
 T = TypeVar("T")
-
 _MORE_CORES = re.compile(
     r"\be-cores?\b|efficiency cores?|\ball (?:\w+ )?(?:cores|threads|cpus)\b|hyper-?threading|\bsmt\b"
 )
-
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")  # A way to split, as the label of a speed
 
 
@@ -43,7 +36,6 @@ class ThreadTrial(NamedTuple):
 
 
 _OTHER_PHASES: tuple[Metric, ...] = ("prefill", "first_token", "load")
-
 _OTHER_STORIES = (Topic.COPIES_TO_GPU, Topic.RELOADS, Topic.QUEUED, Topic.PROMPT_AGAIN, Topic.THROTTLED)
 
 

@@ -20,53 +20,21 @@ COMMON = (
     *(f"ffn_{part}{kind}" for part in ("up", "gate", "down") for kind in ("", "_shexp")),
     *("ssm_in", "ssm_out"),
 )
-
-
 """Matrices of a layer as the usual architectures of llama.cpp call them (its llama-arch.cpp)."""
-
-
 MOST_LAYERS, MOST_PARTS = 130, 64
-
-
 """No common model has more: where their number is unknown, patterns are tried on so many. Of a file, no more kinds."""
-
-
 _IN_EVERY_LAYER = "blk.*."
-
-
 _ROUTER = "ffn_gate_inp"  # Which of the experts a token goes to: a matrix that weighs next to nothing
-
-
 _ALL_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-
-
 _OF_SWITCH = {"moe": _ALL_EXPERTS, "ffn": r"\.ffn_(up|down|gate)\."}
-
-
 """What the switches of llama.cpp stand for, as its source has them."""
-
-
 _SWITCH = re.compile(r"(?:--n-cpu-|-nc|--cpu-|-c)(moe|ffn)(?:[ =](\d{1,6}))?", re.IGNORECASE)
-
-
 _HOST = re.compile(r"CPU\b|CPU_|\w+_Host\b", re.IGNORECASE)
-
-
 _ONE_TENSOR = re.compile(r"blk\.\d+\.\w+\.(?:weight|bias)")
-
-
 _ENDS = re.compile(r"^\^?(?:\.\*)+|(?<!\\)(?:\.\*)+\$?$")
-
-
 _NESTED, _UNLIMITED = re.compile(r"\)[*+{?]|[*+}][*+]|\(\?(?!:)"), re.compile(r"(?<![\\(])[*+?{]")
-
-
 _NO_SYNTAX = re.compile(r"\\.|\[[^\]]{0,400}\]", re.DOTALL)
-
-
 LETTERS, MOST_STEPS, LONGEST = 30, 20_000_000, 400
-
-
 """Of a tensor's name; to try all patterns on all names; of a pattern. Made-up ones could take for ever: none of use
 does."""
 

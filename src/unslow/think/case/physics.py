@@ -60,19 +60,12 @@ from unslow.think.speed.question import (
 from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 
 TRANSFORMERS = "transformers"
-
 VLLM = "vllm"
-
 OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)
-
 """Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
-
 PYTHON_SPREAD = 1.3
-
 """Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
-
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
-
 _FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
 
 
@@ -84,11 +77,8 @@ class GpuQuestion(NamedTuple):
 
 
 _FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
-
 """Of memories, by which arithmetic of the CPUs beside them was learned."""
-
 _WIDE, _SERVER, _ARM = "avx512f", "amx_int8", "asimd"
-
 """AVX-512, and AMX: servers with both were measured no faster than CPUs with neither."""
 
 
@@ -101,17 +91,11 @@ class HostWork(NamedTuple):
 
 
 LENDS_FROM = 32
-
 """A micro-batch of fewer tokens is computed by the host itself (`op_offload_min_batch_size` in llama.cpp)."""
-
 COPIES, CROSSINGS, SORTING = "copies of keys and values", "crossings to the host", "sorting the vocabulary"
-
 LOGPROBS = "returning logprobs"
-
 FETCHES = "weights fetched from the host"
-
 USABLE = 0.85  # Of a GPU's memory for weights: an engine needs the rest for keys and values, buffers and itself
-
 _SPREAD = 1.5  # Of copies and crossings: unpinned copies and waits differ that much between hosts
 
 

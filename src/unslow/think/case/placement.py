@@ -14,19 +14,12 @@ from unslow.think.case.vram import RUNTIME_CONTEXT_BYTES
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
 MLX = "MLX"  # An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU
-
 ALL_LAYERS = 99  # Who asks for so many means all: no common model has more
-
 CLEARLY_MORE = 1.15  # Times the weights: buffers and an estimate of a file's size are within it
-
 HARDLY_THERE = 0.5
-
 """Of the layers that count as on the GPU: where it holds less, tensors of them lie elsewhere, whoever sent them."""
-
 OUTPUT_LAST_UNTIL = 5000  # Builds of llama.cpp below this number (March 2025) certainly placed the output layer last
-
 _TABLE_BYTES = 1024 * MIB
-
 """No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
 
 
@@ -62,15 +55,10 @@ class GrownModel(NamedTuple):
 
 
 _WHOLE_SHARE = 0.6
-
 _WHOLE_BYTES = 1.5 * GIB
-
 """Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
-
 _USUAL_CONTEXT = 4096
-
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
-
 """What llama.cpp's programs were called until June 2024, long before it placed layers itself."""
 
 

@@ -10,11 +10,8 @@ from unslow.think.case.speed import SLOWEST, Prediction
 from unslow.think.physics.token_time import logprobs_s, sorting_s
 
 LEAST_SHARE = 0.1  # Of a token's time: sampling that takes less is not what makes it slow
-
 MOST_SHARE = 0.9  # Of a measured token: an estimate of its sorting must leave some time for the rest
-
 LONGEST_GRAMMAR = 40  # Letters of a grammar in a sentence: it is recognized by its start
-
 _WORK = (
     "runtime.sampling.top_k", "runtime.sampling.grammar",
     "run.traffic.top_k", "run.traffic.grammar", "run.traffic.logprobs",

@@ -60,7 +60,6 @@ _NAMES = {
     "experts": "host memory reads",
     "step": "round trip",
 }
-
 """The parts of a calibrated time, as a budget calls them."""
 
 
@@ -80,45 +79,26 @@ class Prediction(NamedTuple):
 
 
 PREFILL = "prefill_tokens_per_s"  # The metric that is predicted, by the name it has in a report
-
 USUAL_PROMPT = 2048  # Where no long prompt was measured: long enough to fill several micro-batches
-
 _INTEGERS_GAIN = 2.0
-
 """Matrix units multiply 8-bit integers twice as fast as 16-bit floats, and quantised weights are multiplied so."""
-
 SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
-
 DECODE = "decode_tokens_per_s"  # The metric that is predicted, by the name it has in a report
-
 MEASURE = "run `unslow` while the runtime is idle, without --passive"
-
 SHARED_BY = (1.05, 1.5)  # Requests at a time, on average, of which some were alone and some were not
-
 OTHERS = "other requests in the same step"
-
 SPREAD = 2.0
-
 """Of what a step takes longer for many: kernels for batches differ by half between runtimes, and not every runtime
 tells how long the others are, or when a prompt of theirs came in between."""
-
 PROMPTS = "prompts of other requests"
-
 PROMPTS_SPREAD = 2.0
-
 """Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
-
 MOST_PROMPTS = 0.85  # Of the time: a server that reads prompts for longer is said to, by what it does beside it
-
 OFF = 1.25
-
 """How far off the share of prompts may well be, in times: near the whole that decides over many times as long a wait
 for a token, and of a server that has hardly a moment beside prompts nobody knows how fast its answers should come."""
-
 NEARLY_ALL = 0.99  # Of the time: more for prompts would leave no answers at all
-
 _SEVERAL = 1.5  # Requests on average: fewer are one after the other
-
 WORTH_NAMING = 1.15  # A gain below this is no reason to call a system slow, nor to touch it
 
 
@@ -130,13 +110,9 @@ class Turns(NamedTuple):
 
 
 SHORT_PROMPT = 256  # A prompt of fewer new tokens tells nothing: starting takes as long as reading it
-
 OWN_SPEED = "{own_speed}"  # What makes the runtime tell its own speed
-
 MOST = 0.5  # Of a token's time: what takes more of it dominates
-
 USUAL_UBATCH = 512  # The default of llama.cpp
-
 NEAR = (0.25, 1.6)  # A measured speed within this of what copying allows is bound by it
 
 
@@ -181,9 +157,7 @@ class Copies(NamedTuple):
 
 
 BEYOND = 1.5
-
 """Times the fall that physics expects: a ratio of two speeds of one server is free of most of a prediction's error."""
-
 TRY_IT = "run `unslow` while the runtime is idle; or {try_depth}"
 
 

@@ -12,25 +12,15 @@ from unslow.facts.values import Known, Origin
 from unslow.think.case.group import Group, remember
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
-
 """By the backend that a runtime names its devices after; Vulkan is anybody's."""
-
 _UNIT = re.compile(r"/([\w@.:-]{1,120}\.service)(?:/|$)")
-
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
-
 _URL = re.compile(r"https?://[\w.:\[\]-]{1,120}(?:/[\w./-]{0,80})?")
-
 _LOCAL = re.compile(r"http://127\.0\.0\.1:(?:\d+|PORT)\b")
-
 _AGAIN = re.compile(r"(?<![\w.-])[\w.-]+(?: serve)? ARGUMENTS_AS_BEFORE")
-
 _NOT_THE_SERVER = re.compile(r"bench|ghcr\.io")
-
 _FILE_FLAGS = ("-m", "--model")
-
 _NAMED = re.compile(r"\{([a-z_]+)\}")
-
 _LINUX = re.compile(r"[3-9]\.\d")  # How the versions of its kernels begin
 
 

@@ -12,28 +12,17 @@ from unslow.think.case.group import Group
 from unslow.think.report import Evidence
 
 BUSY = 0.3  # A GPU that is less busy than this when somebody looks is as good as idle
-
 FULLY_BUSY = 0.9  # Of the time: a GPU that computes so much of it has no pauses that anything else could explain
-
 EXPLAINED_SHARE = 0.5
-
 """Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
-
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
-
 POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
-
 HOT_C = 87
-
 """NVIDIA's boost holds a target of 83 to 87 °C (`nvidia-smi -q -d TEMPERATURE`: GPU Target Temperature): a card that is
 warmer can't hold it any more, and gives up clocks."""
-
 USUAL_SLOWDOWN_C = 80  # Where the driver gives no limit: cards slow down from here on
-
 HELD_BACK = 0.6
-
 """Of its power limit: a card that reads its memory all the time takes more, unless something holds it back."""
-
 _AT_WORK = frozenset({"P0", "P1", "P2"})
 
 
@@ -84,7 +73,6 @@ class LoadedGpu(NamedTuple):
 
 
 GPU_STATE = "while it generates: {gpu_state}"  # Clocks, power, temperature and link of the GPU at hand
-
 ENOUGH_SAMPLES = 3  # Of a figure in a phase: fewer may be what was left of the phase before
 
 

@@ -13,9 +13,7 @@ from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTE
 from unslow.think.report import Evidence
 
 MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"  # What makes llama.cpp allocate memory that the driver may move
-
 RUNTIME_CONTEXT_BYTES = 500 * MIB
-
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
 
 
@@ -32,27 +30,16 @@ class Memory(NamedTuple):
 
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}
-
 _OF_LM_STUDIO = {"lm studio", "lm-studio", "llmster", "node"}
-
 """The app, its daemon, and the program in which it runs its engines: `.lmstudio/.internal/utils/node`."""
-
 _WORKERS = {"vLLM": "VLLM::", "SGLang": "sglang::"}
-
 """How the processes are called that a server starts to compute for it."""
-
 _NAMED_PROGRAMS = ("llama.cpp", "ollama")  # Runtimes whose programs have names of their own, wherever they run
-
 _LAUNCHERS = {"docker", "podman", "sudo", "bash", "sh", "node"}
-
 _CORE_READS = 24 * GB
-
 """What one core reads in a second at most: 11 to 24 GB/s on servers and desktops of the last ten years."""
-
 _HOST_READS = 614 * GB  # Twelve channels of DDR5-6400, the most that a socket has
-
 _MEASURED_OFF = 1.5  # How far a measured bandwidth may be below what the memory gives at its best
-
 _CACHED_BYTES = GIB  # A model below it may lie in a processor's caches, which are faster than any memory
 
 

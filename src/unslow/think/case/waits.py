@@ -15,29 +15,18 @@ from unslow.think.report import Cost, Evidence
 # the slot held before. On one machine, by the server's number, nobody else can take that time, so it is the server's.
 
 NOTICED_S = 0.5  # Seconds of every request that nobody overlooks
-
 SOMEBODY = 0.5  # Requests that wait on average: fewer are those that come a moment too early
-
 USUAL_ANSWER = 256
-
 """Tokens of an answer where none was measured: it only weighs phases against each other. Answers in two collections of
 people's questions have 58 (Alpaca) and 338 (ShareGPT) on average: Kwon et al. 2023, "Efficient Memory Management for
 Large Language Model Serving with PagedAttention", figure 11."""
-
 LEAST_HELD_S = 1.0  # Before a first piece, beyond what the server itself took: people notice a second
-
 MOST_OF_IT, AT_ONCE = 0.8, 0.2
-
 """Of the time that the server took for an answer: waited for without a token, and in which all tokens then came."""
-
 IN_BURSTS = 0.3  # Of the same: a stream that stands still for so long is no stream
-
 LONGEST_PREPARING_S = 1.0
-
 """Copying a prompt's cache within RAM takes less: a longer pause has somebody else in between, such as a proxy."""
-
 ALIKE = 0.9  # Of the longest delay before a first token: waiting for a CPU varies more than this
-
 _BY_NUMBER = re.compile(r"^https?://(?:127\.\d+\.\d+\.\d+|\[::1\])(?:[:/]|$)")
 
 

@@ -27,7 +27,6 @@ from unslow.think.case.view import CaseView
 from unslow.think.report import Cost, Evidence
 
 __all__ = ["Absent", "CannotTell", "Cause", "Citations", "Found", "Remedy", "Route", "Suspected", "finding"]
-
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 Need = str | tuple[str, ...]
 Kind = Literal["measured", "log", "counted", "told"]

@@ -32,17 +32,12 @@ from unslow.think.physics.terms import Interval
 from unslow.think.report import Cost, Evidence, Expectation, Finding, Fix, Range, Verdict
 
 FIRST_TOKEN = "time_to_first_token_s"  # noqa: S105 (a metric)
-
 AGAIN = "prompt_reprocessed"
-
 WAITS = frozenset(
     {AGAIN, "queueing", "gpu_underused_by_one_stream", "model_reloads_between_requests", "client_overhead"}
 )
-
 """Causes that are about the time before the first token, whatever the speed of the tokens."""
-
 SPREAD = 1.5
-
 """Times more or less: a short prompt takes a step's own overhead too, and shares its step with other requests."""
 
 
@@ -145,15 +140,10 @@ def _last_turn(case: CaseView) -> Turn | None:
 
 
 WORTH_TRYING = 1.03  # A remedy that is predicted to gain less is not offered
-
 CONTENDED = "cpu_contended"  # The cause of which the kernel itself counts the time: it is a part already
-
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
-
 _LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUANT: 1, Knob.DRIVER_FALLBACK: 2}
-
 """What frees memory, by what it costs: tokens or hardly a digit, then quality; last what only makes a load fail."""
-
 _FAR_LESS = 0.7  # Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure
 
 
@@ -320,7 +310,6 @@ _PRESENT: dict[Knob, tuple[str, ...]] = {
     Knob.CPU_QUOTA: ("runtime.process.quota_cpus",),
     Knob.MEMORY_LIMIT: ("runtime.process.memory_limit_bytes",),
 }
-
 """The facts that a knob turns, as they are now."""
 
 
@@ -358,27 +347,16 @@ def promising_no_more(finding: Finding, expected: Expectation) -> Finding:
 
 
 TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
-
 NO_EVIDENCE, MOST = 0.5, 0.99
-
 AGREED = 0.7  # Of the doubt, what each further source leaves, and what a prediction leaves that comes true
-
 COUNTED = 3  # Sources beyond the first that count: more of them seldom see anything of their own
-
 DISPUTED, ODD = 0.8, 0.95
-
 """What is left of the sureness where sources contradict one another; less is lost where it is known what that means."""
-
 NOT_BORNE_OUT = 0.85
-
 SEEN_BY_PHYSICS = 1.15  # A cure that gains less by physics is about something that physics does not see
-
 CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
-
 """The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
-
 _WITHIN = re.compile(r":(?!//)")
-
 """What stands after it is a place within a source: a line, a field, a path of a server."""
 
 

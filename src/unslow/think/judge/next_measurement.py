@@ -15,11 +15,8 @@ from unslow.think.causes import all_causes
 from unslow.think.report import SubjectReport
 
 SPEED, TRAFFIC, HOST = "speed", "traffic", "host"  # Those that all else is judged by
-
 ROOM = 512  # Tokens of a context, for the template and the answer
-
 DEEPEST_TOKENS, LONG_PROMPT_TOKENS = 8192, 2048  # The second is four of llama.cpp's usual micro-batches of 512
-
 WHILE_GENERATING = (
     "run.gpus",
     "run.telemetry",
@@ -29,9 +26,7 @@ WHILE_GENERATING = (
     "run.waiting_for_cpu_s_per_token",
     "run.cpu_throttled_fraction",
 )
-
 """What is seen of the machine while the server works."""
-
 _LOOPBACK = ("//localhost", "//127.", "//[::1]")
 
 
@@ -193,34 +188,20 @@ _EVERY = (
         about=("prompt_reprocessed",),
     ),
 )
-
 MEASUREMENTS = {one.name: one for one in _EVERY}
-
 """All of them by name, in alphabetical order."""
-
 WORTH_PER_S = 2e-4  # Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time
-
 MOST_S = 8.0  # What a trial beyond the usual speed is given, however slow the server is
-
 _LEAST_S, _LEAST_OF_IT = 1.0, 0.5  # A trial with less of its time than this would tell too little
-
 _SUSPECTED, _FOUND, _RULED_OUT, _BESIDE = 6.0, 2.0, 0.05, 0.2
-
 """What a cause weighs against one of which nothing is known: something speaks for it; it is there and gets its price;
 it is ruled out already; it is open for another reason than what would be measured."""
-
 FIRST = (SPEED, TRAFFIC, HOST)
-
 """What all else is judged by: the usual speed, or where nothing may be sent, what can be seen of it."""
-
 _SLOW_DECODE, _SLOW_PREFILL = 10.0, 100.0
-
 """Tokens per second of a server that nothing is known of: a large model on a CPU."""
-
 ALWAYS = 0.05  # A phase that does all it can may still be the one that somebody complains of
-
 UNKNOWN = 0.3  # A phase of which no speed is known, or none is expected
-
 _RATES = {"decode": "decode_tokens_per_s", "prefill": "prefill_tokens_per_s"}
 
 

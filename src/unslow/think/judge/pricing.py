@@ -27,15 +27,10 @@ from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart, Cost, Per
 
 DEPTHS = "run.depths"  # The trial of which the speed is not that of the budget
-
 QUICKEST = 0.2  # Of its predicted time, the least that a part can have taken: no part of the catalogue is off by more
-
 LASTING = 0.5
-
 """Of what physics does not explain: at least half is taken to stay with its part, the rest may be of the moment."""
-
 OF_THE_MOMENT = 1.3  # By which factor a measurement may be off what the same machine does at another moment
-
 UNSEEN = 1.03  # A cure that gains no more than this by physics is about what physics does not see
 
 
@@ -188,23 +183,14 @@ def _shares(parts: list[Part], *, evenly: bool) -> dict[str, float]:
 
 
 READING, SWAPPING, SHARED = "reading weights from disk", "swapping memory in", "another process on the GPU"
-
 UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
-
 DETOUR, PREPARING, CLIENT = "connecting to the server", "request setup", "client or network"
-
 SAMPLERS = "samplers, measured"
-
 WHOLE = {"queue": "waiting in the queue", "load": "loading the model"}
-
 """What a phase is as a whole: nothing in it is left to explain."""
-
 OTHER = "other"  # What a part is called that has none of these names
-
 CALIBRATED = ("weights", "operations", "experts", "rows", "vocabulary", "attention", "step")
-
 """The parts of a calibrated machine, by the rates that were measured."""
-
 NAMES = frozenset({
     *CALIBRATED,
     decode.COMPUTE, decode.HOST_ATTENTION, decode.HOST_COMPUTE, decode.HOST_LAYERS, decode.HOST_READS,
@@ -212,9 +198,7 @@ NAMES = frozenset({
     CLIENT, COPIES, CROSSINGS, CROWD, DETOUR, FETCHES, LOGPROBS, OTHERS, PREPARING, PROMPTS, QUOTA, READING,
     SAMPLERS, SAMPLING, SHARED, SORTING, SWAPPING, UNEXPLAINED, WAITING, *WHOLE.values(),
 })  # fmt: skip
-
 OF_ANY_WORK = frozenset({"gpu_shared_with_other_work"})  # What slows the reading of prompts just as it slows answers
-
 _ROUNDING = 1e-9  # what sums of floats leave over of a time that is explained whole
 
 

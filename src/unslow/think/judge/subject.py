@@ -14,9 +14,7 @@ from unslow.think.plan.free_memory import oversized_context
 from unslow.think.report import Evidence, SubjectReport
 
 LONGEST = 100
-
 _WORDS_OF_PEOPLE = ("account.remarks", "account.comparisons")
-
 _BEFORE = 0.6  # How much of the room stands before the words that matter: people say first what it is about
 
 
@@ -89,13 +87,9 @@ PATHS = (
     "run.decode_tokens_per_s", "run.prefill_tokens_per_s", "run.load_s", "account.version_before",
     "account.version_since", "account.slowdown",
 )  # fmt: skip
-
 SHORT_CONTEXT = 4096
-
 """Tokens: the least that Ollama gives a conversation by default; with fewer, a few turns or one document fill it."""
-
 _FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")
-
 """Of a model whose name is the path of its folder, as MLX-LM and vLLM are told it: what stands before the last part."""
 
 

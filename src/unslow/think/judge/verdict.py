@@ -18,19 +18,12 @@ from unslow.think.judge.pricing import UNSEEN, least_s
 from unslow.think.report import Finding, Verdict
 
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
-
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""
-
 TOO_FAST = "it is faster than memory bandwidth allows, so the GPU, the model or the placement is not as reported"
-
 CONTRADICTION = 1.3  # A single stream that is so much faster than the bandwidth allows shows that some fact is wrong
-
 _OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
-
 """A CPU that is busy with something else is not how such hardware behaves."""
-
 _NOT_OF_SPEED = (Topic.RELOADS, Topic.QUEUED, Topic.CONSTANT_DELAY, Topic.THROTTLED, Topic.PROMPT_AGAIN)
-
 """What people wait for while the speed of decoding is as it should be, and what makes that speed a passing one."""
 
 
@@ -119,11 +112,8 @@ def contradicts(pace: Pace) -> bool:
 
 
 Answers = dict[str, Found | Absent | CannotTell]
-
 OF_THE_GPU = ("gpu_held_at_low_clocks", "gpu_power_capped", "gpu_thermal_throttling")
-
 """What slows the GPU itself: where it waits for the CPU, low clocks are how it waits."""
-
 OF_MEMORY = (
     "context_larger_than_needed",
     "gpu_architecture_unsupported",
@@ -133,13 +123,9 @@ OF_MEMORY = (
     "parallel_slots_inflate_kv",
     "wrong_device_selected",
 )
-
 """What makes a model ask for more memory than there is, or for a device that can't run it."""
-
 LEAVE_THE_GPU_OUT = ("gpu_architecture_unsupported", "gpu_backend_not_loaded", "gpu_layers_set_too_low")
-
 """Why the CPU computes what a GPU could: what slows that CPU comes after, also where the GPU's speed is not known."""
-
 STARVED = 0.5  # Of a token's time in the host's memory and layers: beyond it, the GPU waits longer than it works
 
 
