@@ -132,10 +132,8 @@ def _field_docstrings(kind: type) -> dict[str, str]:
 
 def _groups() -> Iterator[tuple[str, type[Group]]]:
     for name, made in vars(CaseView).items():
-        if isinstance(made, cached_property):
-            group = typing.get_type_hints(made.func)["return"]
-            if inspect.isclass(group) and issubclass(group, Group):
-                yield name, group
+        if isinstance(made, cached_property) and inspect.isclass(made.func) and issubclass(made.func, Group):
+            yield name, made.func
 
 
 def _questions(group: type[Group]) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ import re
 import statistics
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from unslow.facts.runtime import PastLoad
@@ -50,7 +49,6 @@ KV_TYPES_WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("b
 Without them a build computes attention on the CPU; newer builds convert the cache to F16."""
 CONVERTED_KV_TYPES = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
 """Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
-_CONVERTS_KV = re.compile(r"converting K and V to f16", re.IGNORECASE)
 _OTHER_BACKENDS = {"Vulkan", "SYCL", "Metal", "OpenCL"}
 
 
@@ -86,26 +84,6 @@ class Reloading(NamedTuple):
         """How many requests were answered for each load since the first of them; None where nobody counted them."""
         requests = self.reloads[0].requests_since
         return None if requests is None else requests / (1 + sum(1 + r.others for r in self.reloads))
-
-    @property
-    def differing_options(self) -> str:
-        """What some of the loads were started with and others were not, such as `-t 16`."""
-        starts = [load.settings.split() for load in self.loads]
-        differing = [word for words in starts for word in words if not all(word in other for other in starts)]
-        pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing]
-        return ", ".join(dict.fromkeys(pair for pair in pairs if pair.startswith("-"))) or "; ".join(differing[:4])
-
-
-class ShortLoad(NamedTuple):
-    """A load that found far less free and kept fewer layers on the GPU, beside one that found more."""
-
-    poor: PastLoad
-    rich: PastLoad
-
-    @property
-    def gone_bytes(self) -> float:
-        """The bytes that something else held at the poor one."""
-        return free_of(self.rich) - free_of(self.poor)
 
 
 class EngineView(Group):
@@ -149,10 +127,9 @@ class EngineView(Group):
     @cached_property
     def places_layers_itself(self) -> bool | None:
         """Whether the runtime chooses how many layers go to the GPU; None where its name or its age is not known."""
-        name = self.runtime.name.value_or("").lower()
-        if not name or isinstance(self.runtime.placement.fit, Known):
+        if not self.name or isinstance(self.runtime.placement.fit, Known):
             return self.runtime.placement.fit.value_or(None)
-        if any(each in name for each in _PLACE_THEMSELVES):
+        if any(each in self.name for each in _PLACE_THEMSELVES):
             return True
         if not self.runs_ggml:
             return None
@@ -187,21 +164,19 @@ class EngineView(Group):
     @cached_property
     def runs_on_gpus_alone(self) -> bool:
         """Whether its engine computes no layer on a CPU as long as it has a GPU."""
-        return bool(_GPUS_ALONE.search(self.runtime.name.value_or("")))
+        return bool(_GPUS_ALONE.search(self.name))
 
     @cached_property
     def computes_in_half(self) -> bool:
         """Whether its engine computes in 16 bits whatever the type of the weights: by its name or their format."""
         model = f"{self.model.quant.value_or('')} {self.model.name.value_or('')}"
-        return bool(_HALF.search(self.runtime.name.value_or(""))) or (
-            not self.runs_ggml and bool(_FORMATS.search(model))
-        )
+        return bool(_HALF.search(self.name)) or (not self.runs_ggml and bool(_FORMATS.search(model)))
 
     @cached_property
     def own_loads(self) -> list[PastLoad]:
         """The loads of this model where the log names its file, else those of every model."""
-        loads: list[PastLoad] = self.runtime.history.loads.value_or([])
-        return [load for load in loads if load.model.value_or("") == self.model.path.value_or(None)] or loads
+        own = self.model.path.value_or(None)
+        return [load for load in self.loads if load.model.value_or("") == own] or self.loads
 
     @cached_property
     def load_time_s(self) -> float | None:
@@ -214,7 +189,7 @@ class EngineView(Group):
         """The most frequent reason for reloads; None where there are none, or too few to matter."""
         own = {load.source for load in self.own_loads}
         by_reason: dict[Reason, list[Reload]] = {}
-        for reload in _reloads(self.runtime.history.loads.value_or([])):
+        for reload in _reloads(self.loads):
             if reload.now.source in own and not reload.before.stopped:
                 by_reason.setdefault(self._reload_reason(reload), []).append(reload)
         found = (Reloading(reason, tuple(each)) for reason, each in by_reason.items())
@@ -230,7 +205,7 @@ class EngineView(Group):
         if reloading.reason == "expired":  # what Ollama does by itself, a person may want
             return len(reloading.reloads) >= OFTEN and self.keep_alive_s < DEFAULT_KEEP_ALIVE_S
         if reloading.reason == "turns":
-            files = {load.model.value_or("") for load in self.runtime.history.loads.value_or([])}
+            files = {load.model.value_or("") for load in self.loads}
             return self.runtime.scheduling.loaded_models.value_or(0) < len(files)  # else there is room for all of them
         return len(reloading.reloads) >= (1 if self.keep_alive_s == 0 else OFTEN)
 
@@ -242,7 +217,7 @@ class EngineView(Group):
 
     def _reload_reason(self, reload: Reload) -> Reason:
         before, now = reload.before, reload.now
-        is_ollama = "ollama" in self.runtime.name.value_or("").lower()
+        is_ollama = "ollama" in self.name
         if is_ollama and self.keep_alive_s == 0:
             return "unkept"
         if is_ollama and (reload.pause_s() or 0) > self.keep_alive_s:
@@ -257,18 +232,18 @@ class EngineView(Group):
         return "unkept" if is_ollama and isinstance(now.model, Known) else "unknown"
 
     @cached_property
-    def load_short_of_memory(self) -> ShortLoad | None:
-        """The pair that differs most; None where there is none."""
-        loads = [load for load in self.runtime.history.loads.value_or([]) if isinstance(load.gpu_layers, Known)]
+    def load_short_of_memory(self) -> tuple[PastLoad, PastLoad] | None:
+        """A load that found far less free and kept fewer layers on the GPU, and the one that found most."""
+        loads = [load for load in self.loads if isinstance(load.gpu_layers, Known)]
         pairs = []
-        for pair in (ShortLoad(poor, rich) for poor in loads if free_of(poor) for rich in loads):
-            poor, rich = pair
+        for poor, rich in ((poor, rich) for poor in loads if free_of(poor) for rich in loads):
+            gone = free_of(rich) - free_of(poor)
             same = poor.model.value_or("") == rich.model.value_or("")
             same = same and poor.context_length.value_or(0) == rich.context_length.value_or(0)
             fewer = poor.gpu_layers.value_or(0) < rich.gpu_layers.value_or(0)
-            if same and fewer and pair.gone_bytes >= max(GIB, LEAST_SHARE * free_of(rich)):
-                pairs.append(pair)
-        return max(pairs, key=lambda pair: pair.gone_bytes, default=None)
+            if same and fewer and gone >= max(GIB, LEAST_SHARE * free_of(rich)):
+                pairs.append((poor, rich))
+        return max(pairs, key=lambda pair: free_of(pair[1]) - free_of(pair[0]), default=None)
 
     def started_without(self, *flags: str, by_ollama: bool = False) -> bool:
         """Whether a llama.cpp whose whole command line and environment are known has none of these flags.
@@ -279,20 +254,19 @@ class EngineView(Group):
         runtime = self.runtime
         if not isinstance(runtime.process.command, Known) or not isinstance(runtime.process.environment, Known):
             return False
-        is_child = runtime.name.value_or("") == "Ollama" and "llama-server" in "".join(
-            runtime.process.command.value[:1]
-        )
-        if not runtime.name.value_or("").endswith("llama.cpp") and not (by_ollama and is_child):
+        is_child = self.label == "Ollama" and "llama-server" in "".join(self.command[:1])
+        if not self.label.endswith("llama.cpp") and not (by_ollama and is_child):
             return False
         variables = tuple(f"LLAMA_ARG_{flag.strip('-').replace('-', '_').upper()}" for flag in flags)
-        asked = any(word.startswith(flags) for word in runtime.process.command.value)
-        return not asked and not any(name.startswith(variables) for name in runtime.process.environment.value)
+        asked = any(word.startswith(flags) for word in self.command)
+        return not asked and not any(name.startswith(variables) for name in self.environment)
 
     def cite_load(self, load: PastLoad) -> Evidence:
         """What a load found free and how many layers it put on the GPU, as evidence."""
         words = f"{load.at} {free_of(load) / GIB:.1f} GiB free, {layers_of(load)}".strip()
-        fact = "runtime.history.loads"
-        return Evidence(fact=fact, value=words, reference=None, origin="reported", source=load.source)
+        return Evidence(
+            fact="runtime.history.loads", value=words, reference=None, origin="reported", source=load.source
+        )
 
     @cached_property
     def kv_types(self) -> tuple[str, str]:
@@ -305,17 +279,6 @@ class EngineView(Group):
         """Whether usual CUDA builds of llama.cpp have no kernel for flash attention with such a KV cache."""
         flash_attention = self.runtime.compute.flash_attention.get() is not False  # the default of today's builds
         return all(self.kv_types) and self.kv_types not in KV_TYPES_WITH_KERNELS and flash_attention
-
-    @cached_property
-    def way_around_kv_kernels(self) -> str:
-        """How this build computes such a KV cache on the GPU, by its own account; empty where it does not say."""
-        features = " ".join(self.runtime.build.features.get() or ()).upper()
-        if not set(self.kv_types) <= CONVERTED_KV_TYPES:
-            return ""
-        if "FA_ALL_QUANTS" in features:
-            return "the build has kernels for all types of the KV cache"
-        converts = any(_CONVERTS_KV.search(line) for line in self.warnings)
-        return "the build converts such a KV cache to F16 on the GPU" if converts or "FA_QUANTS" in features else ""
 
     @cached_property
     def uses_cuda_kernels(self) -> bool:

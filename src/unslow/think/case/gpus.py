@@ -332,13 +332,6 @@ class GpuView(Group):
         return self.is_apple or (bool(gpus) and all(is_integrated(g) for g in gpus))
 
     @cached_property
-    def are_small(self) -> bool:
-        """Whether all are integrated ones that compute no faster than the CPU, unlike Apple's and some of AMD's."""
-        devices = [device_of(gpu) for gpu in self.usable]
-        slow = all(device is None or device.vendor == "Intel" for device in devices)
-        return bool(devices) and slow and all(is_integrated(gpu) for gpu in self.usable)
-
-    @cached_property
     def unreachable(self) -> Unreachable | None:
         """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
         if hidden := self.hidden_by_environment:
@@ -416,13 +409,6 @@ class GpuView(Group):
         same_maker = [card for card in cards if not card.own or card.own.startswith("gfx") == for_amd]
         return (same_maker or cards) if built else []
 
-    def runtime_names(self, cards: list[Card]) -> list[str]:
-        """What the runtime calls these, such as CUDA0; none where it does not list each of them."""
-        seen, gpus, wanted = self.seen_by_runtime, self.usable, [card.gpu for card in cards]
-        alike = [(device.name, self.named_by([device], seen, gpus)) for device in seen]
-        named = [name for name, found in alike if found and all(gpu in wanted for gpu in found)]
-        return named if len(named) == len(wanted) else []
-
     @cached_property
     def split_tensors(self) -> bool | None:
         """Whether every layer is cut in parts, one for each GPU; None where nothing tells how the model is split."""
@@ -432,11 +418,6 @@ class GpuView(Group):
         if isinstance(mode, Known):
             return mode.value in TENSOR_SPLITS
         return False if isinstance(parallel, Known) else None
-
-    @cached_property
-    def is_tensor_parallel(self) -> bool:
-        """Whether tensor parallelism spreads every layer over several GPUs; not where no setting says so."""
-        return self.runtime.placement.tensor_parallel.value_or(1) > 1
 
     def split_over(self, used: int) -> GpuSplit:
         """How many of the GPUs in use a token passes through: of several copies of a model it uses one.
@@ -505,12 +486,6 @@ class GpuView(Group):
             # A card's links go over a bridge, which joins pairs; a module's over its board
             bridged |= known is not None and not has_links(known)
         return linked and not (len(gpus) > BRIDGED and bridged) if gpus else None
-
-    @cached_property
-    def are_linked_modules(self) -> bool:
-        """Whether all GPUs in use are modules, such as SXM, whose links are part of the board."""
-        known = map(device_of, self.in_use)
-        return all(device is not None and has_links(device) for device in known)
 
     @cached_property
     def host_link_bytes_per_s(self) -> float | None:

@@ -40,8 +40,6 @@ _TWO_CHANNELS = re.compile(
 # operation, so one that waits stops all: with T threads that each wait a share w, at least one waits 1 - (1 - w)^T of
 # the time. That is the most that waiting can explain; no more of it is believed than physics leaves unexplained.
 
-PRESSURE = "cpu_pressure"
-"""The share of the time in which something on the machine waited for a CPU, by the kernel's own count."""
 ROUNDING = 0.25  # Of a CPU: what any desktop uses in the background
 _STEM = 4
 """Letters that a runtime and its process share in their names: llama.cpp and llama-server, vLLM and VLLM::Engine."""
@@ -65,16 +63,16 @@ class HostView(Group):
     @cached_property
     def quota(self) -> tuple[Fact[float], str]:
         """The processors' time that its control group may use, and where that fact stands."""
-        own, machine = self.runtime.process.quota_cpus, self.machine.cpu.quota_cpus
-        return (own, "runtime.process.quota_cpus") if isinstance(own, Known) else (machine, "machine.cpu.quota_cpus")
+        if isinstance(self.runtime.process.quota_cpus, Known):
+            return self.runtime.process.quota_cpus, "runtime.process.quota_cpus"
+        return self.machine.cpu.quota_cpus, "machine.cpu.quota_cpus"
 
     @cached_property
     def allowed_cpus(self) -> tuple[Fact[int], str]:
         """The processors that it may run on, and where that fact stands."""
-        own, machine = self.runtime.process.allowed_cpus, self.machine.cpu.allowed_cpus
-        return (
-            (own, "runtime.process.allowed_cpus") if isinstance(own, Known) else (machine, "machine.cpu.allowed_cpus")
-        )
+        if isinstance(self.runtime.process.allowed_cpus, Known):
+            return self.runtime.process.allowed_cpus, "runtime.process.allowed_cpus"
+        return self.machine.cpu.allowed_cpus, "machine.cpu.allowed_cpus"
 
     @cached_property
     def cpu_limits(self) -> dict[str, float]:
@@ -141,14 +139,10 @@ class HostView(Group):
         """Bytes a second that its memory gives, where one of two channels would give as much; else None."""
         read, cpu, system = self.machine.memory.read_bytes_per_s, self.machine.cpu, self.machine.system
         real = not isinstance(system.hypervisor, Known) and not system.wsl.value_or(default=False)
-        if (
-            not isinstance(read, Known)
-            or read.origin is not Origin.MEASURED
-            or not real
-            or not self.case.placement.uses_no_gpu
-        ):
+        if not isinstance(read, Known) or read.origin is not Origin.MEASURED or read.value > ONE_CHANNEL:
             return None
-        return read.value if read.value <= ONE_CHANNEL and _TWO_CHANNELS.search(cpu.model.value_or("")) else None
+        has_two = real and self.case.placement.uses_no_gpu and _TWO_CHANNELS.search(cpu.model.value_or(""))
+        return read.value if has_two else None
 
     @cached_property
     def other_processes(self) -> OtherProcesses | None:
@@ -158,22 +152,17 @@ class HostView(Group):
         among the others, and of a model on the CPU it is the busiest of them.
         """
         used, seen = self.run.others_cpus, list(self.run.busiest_others.value_or([]))
-        apart = any(
-            isinstance(f, Known) for f in (self.runtime.process.pid, self.run.own_cpus, self.run.busiest_others)
-        )
+        pid = self.runtime.process.pid
+        apart = any(isinstance(fact, Known) for fact in (pid, self.run.own_cpus, self.run.busiest_others))
         if not isinstance(used, Known) or not apart:
             return None
-        own = None if isinstance(self.runtime.process.pid, Known) else self._perhaps_server(seen)
+        own = None if isinstance(pid, Known) else self.perhaps_server(seen)
         if own is None:
             return OtherProcesses(used.value, seen)
         return OtherProcesses(max(0.0, used.value - own.cpus), [p for p in seen if p is not own], own)
 
-    def without_server(self, processes: list[BusyProcess]) -> list[BusyProcess]:
-        """Busy processes without the one that may be the runtime, whose own process is unknown."""
-        own = self._perhaps_server(processes)
-        return [p for p in processes if p is not own]
-
-    def _perhaps_server(self, processes: list[BusyProcess]) -> BusyProcess | None:
+    def perhaps_server(self, processes: list[BusyProcess]) -> BusyProcess | None:
+        """The busy process that may be the runtime, whose own is unknown: by its name, else the busiest."""
         known = [p for p in processes if p.pid]
         return next((p for p in known if self.is_named_after(p)), max(known, key=lambda p: p.cpus, default=None))
 
@@ -185,9 +174,7 @@ class HostView(Group):
     @cached_property
     def cpu_pressure(self) -> float | None:
         """How much of the time something waited for a CPU while tokens were generated; None where not measured."""
-        seen = self.run.telemetry
-        phases = seen.value.phases if isinstance(seen, Known) else ()
-        stat = next((p.host.get(PRESSURE) for p in phases if p.phase == "decode" and p.samples), None)
+        stat = self.case.telemetry.host_figure("cpu_pressure")  # by the kernel's own count
         return min(1.0, max(0.0, stat.mean)) if stat else None
 
     def stalled_share(self, token_s: float) -> float:
@@ -275,12 +262,6 @@ class HostView(Group):
         return max(1, int(most - min(most, self.cpus_of_others) + ROUNDING))
 
     @cached_property
-    def share_of_one_more_thread(self) -> float:
-        """CPUs that one more busy thread gets beside the runtime's; beside one, where they were not counted."""
-        threads = self.runtime.compute.threads.get()
-        return self.cpus / ((1 if threads is None else threads) + 1)
-
-    @cached_property
     def model_disk(self) -> Disk | None:
         """The disk under the model file: the one with the longest path that contains it."""
         path, disks = self.model.path.value_or(""), self.machine.disks
@@ -336,10 +317,6 @@ class HostView(Group):
         """The RAM that it may use: that of the machine, within its memory limit; None where the total is not known."""
         total, limit = self.machine.memory.total_bytes.get(), self.memory_limit_bytes
         return total if total is None or limit is None else min(total, limit)
-
-    def fits_in_ram(self, size: float) -> bool:
-        """Whether this many bytes fit into that RAM, beside what the system itself needs."""
-        return self.ram_bytes is not None and size <= USABLE_RAM * self.ram_bytes
 
     @cached_property
     def vector_instructions(self) -> tuple[set[str], str]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.catalog.architectures import architecture
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, Model, unpacked_tensors
 from unslow.facts.runtime import FACT_PATHS
@@ -35,7 +34,6 @@ _BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes s
 _EXPERT_MATRICES = 3  # gate, up, down
 _PARAMETERS_PER_WIDTH_SQUARED = 13  # of a layer with grouped heads: 13.0 in Llama 3 8B, 12.8 in 70B, 14.5 in 1B
 _MOST_LAYERS = 130
-_FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 _USUAL_CONTEXT = 4096  # Tokens, the default of most runtimes
 ACTIVE_PART = re.compile(r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE)
 """Names of mixtures that say how many parameters there are, and how many a token uses."""
@@ -248,10 +246,8 @@ class MemoryView(Group):
         else:
             placed = fit_layers(shape, vram_bytes, context, self.case.vram.compute_bytes, self.case.vram.margin_bytes)
         lacking = self._asked_bytes(context) - room
-        if (
-            placed.gpu_layers >= shape.layers
-            or not 0 < lacking <= shape.layers * shape.layer_bytes * shape.expert_share
-        ):
+        experts_bytes = shape.layers * shape.layer_bytes * shape.expert_share
+        if placed.gpu_layers >= shape.layers or not 0 < lacking <= experts_bytes:
             return placed
         return without_experts(shape, shape.layers, lacking, output_on_gpu=True)
 
@@ -260,16 +256,6 @@ class MemoryView(Group):
         """Whether the cache is not small already, and the runtime did not refuse to make it so."""
         refused = any(_NO_FLASH_ATTENTION.search(line) for line in self.runtime.history.warnings.value_or([]))
         return self.cache_types == ("f16", "f16") and not refused
-
-    @cached_property
-    def token_table_bytes(self) -> int:
-        """Bytes of the token table; 0 where the file was not read, so that nothing is subtracted by mistake."""
-        return self.model.token_table_bytes.value_or(0)
-
-    @cached_property
-    def output_bytes(self) -> int:
-        """Bytes of the output matrix; 0 where the file was not read."""
-        return self.model.output_bytes.value_or(0)
 
     @cached_property
     def fits_by_own_sum(self) -> bool:
@@ -292,23 +278,10 @@ class MemoryView(Group):
         return Demand(weights + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
 
     @cached_property
-    def demand_with_all_weights(self) -> Demand:
-        """The demand of at least all weights: the runtime's own sum leaves out what was sent to the host."""
-        demand = self.demand()
-        return demand._replace(asked=max(demand.asked, self.weights_bytes + COMPUTE_BUFFER_BYTES))
-
-    @cached_property
     def surely_fits(self) -> bool:
         """Whether all weights fit on the GPU, whatever a desktop holds there; not where their size is not known."""
         vram = self.case.vram.total_bytes or 0.0
         return bool(self.weights_bytes) and self.weights_bytes + COMPUTE_BUFFER_BYTES < SURELY_FREE * vram
-
-    @cached_property
-    def least_weights_bytes(self) -> float:
-        """Bytes of the weights, at least: as known, by the parameters, or by the size in the name; 0 where none is."""
-        size = ACTIVE_PART.search(self.model.name.value_or(""))
-        parameters = self.model.parameters.value_or(0) or (float(size[1]) * 1e9 if size and size[1] else 0.0)
-        return float(self.model.weights_bytes.value_or(parameters * _FEWEST_BITS / 8))
 
     def experts_without_room(self, lacking: float) -> ExpertsWithoutRoom:
         """The layers whose experts have to stay on the host, where this many bytes of GPU memory are missing."""
@@ -362,11 +335,6 @@ class MemoryView(Group):
         cache = self.kv_bytes_per_token * context if allocated is None else allocated
         return self.model.weights_bytes.need() + cache + self.case.vram.margin_bytes <= self.case.vram.available_bytes
 
-    @cached_property
-    def known_demand(self) -> Demand | None:
-        """The demand at the configured context; None where a fact is missing."""
-        return if_known(self.demand)
-
     def layers_that_fit(self, vram_bytes: float, context: float) -> int:
         """Layers that so much GPU memory holds at this context, the output counted as one more."""
         placed = self.fitting_placement(self.shape, vram_bytes, context)
@@ -380,16 +348,6 @@ class MemoryView(Group):
             return asked.value / layers
         shape, context = self.shape, self.runtime.context.length.need()
         return shape.layer_bytes + shape.kv_bytes_per_token * context / max(1, shape.layers)
-
-    @cached_property
-    def has_sliding_windows(self) -> bool:
-        """Whether some of its layers attend to a sliding window; False where the architecture is not known."""
-        return architecture(self.model.architecture.value_or("")).has_windows
-
-    @cached_property
-    def kv_bytes_per_request(self) -> float:
-        """KV cache of one request at the full context; 0 where the context or the heads are unknown."""
-        return self.kv_bytes_per_token * self.runtime.context.length.value_or(0)
 
 
 def _expert_share(model: Model, layers_bytes: float) -> float:

@@ -159,15 +159,6 @@ class NarrativeView(Group):
         text = comparison.text or f"{comparison.slow:g} against {comparison.fast:g}"
         return _item("account.comparisons", text, self.account.comparisons, comparison.source)
 
-    def cite_contradictions(self, *facts: str) -> Citations:
-        """Every statement on one of these facts, where statements contradict each other."""
-        about = [c for c in self.case.contradictions if c.about in facts]
-        return tuple(
-            Evidence(fact=c.about, value=s.says, reference=None, origin="reported", source=s.source)
-            for c in about
-            for s in c.statements
-        )
-
     @cached_property
     def is_about_speed(self) -> bool:
         """Whether a person reports it, and does not complain about the load."""
@@ -177,10 +168,6 @@ class NarrativeView(Group):
     def comparisons(self) -> tuple[Comparison, ...]:
         """The pairs of speeds that a person tells; none where nobody wrote a report."""
         return self.account.comparisons.get() or ()
-
-    def mentions_of(self, topic: Topic) -> list[Remark]:
-        """What a person says about a topic, denied or not: of a setting, "no -ub" reads as a denial."""
-        return [remark for remark in self.account.remarks.value_or(()) if remark.topic is topic]
 
     @cached_property
     def split_trial(self) -> Comparison | None:
@@ -192,12 +179,6 @@ class NarrativeView(Group):
             across = [c for c in self.account.comparisons.value_or(()) if set(c.differs) == both]
             trial = next((c for c in across if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
         return trial if trial is not None and topics & set(trial.differs) else None
-
-    @cached_property
-    def version_slowdown(self) -> float | None:
-        """How many times slower the newer of two versions is: as tried, else as told; None where neither says."""
-        trial = self.experiment_on(Topic.VERSION)
-        return told_ratio(trial) if trial and is_clear(trial) else self.account.slowdown.get()
 
 
 def told_ratio(comparison: Comparison) -> float:

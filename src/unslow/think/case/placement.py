@@ -8,7 +8,7 @@ from unslow.facts.account import Topic
 from unslow.facts.values import GIB, MIB, Absence, Known, MissingFactError, Origin, Unknown
 from unslow.think.case.cure import Cure
 from unslow.think.case.engine import build_number
-from unslow.think.case.group import Group, missing, remember
+from unslow.think.case.group import Group, if_known, missing, remember
 from unslow.think.case.overrides import SentAway, bytes_on_host, layers_without_experts, names_in, tensors_sent_to_cpu
 from unslow.think.case.vram import RUNTIME_CONTEXT_BYTES
 from unslow.think.physics.placement import Placement, Shape, without_experts
@@ -71,10 +71,7 @@ class PlacementView(Group):
 
     def read_or_none(self, shape: Shape) -> Placement | None:
         """The placement, or None where it is unknown."""
-        try:
-            return self.read(shape)
-        except MissingFactError:
-            return None
+        return if_known(lambda: self.read(shape))
 
     @remember
     def with_cure(self, shape: Shape, cure: Cure) -> Placement:
@@ -284,11 +281,6 @@ class PlacementView(Group):
         if self.holds_weights_on_host or (not told and self.model.experts.value_or(0) > 1):
             raise MissingFactError(overflowing, "runtime.placement.overflowing_layers")
         return left
-
-    def layers_with(self, more: int) -> int | None:
-        """The layers on the GPU with some more put there; None where it is not known how many there are."""
-        layers, now = self.runtime.placement.layers.get(), self.runtime.placement.gpu_layers.get()
-        return min(layers, now + more) if layers and now is not None else None
 
     @cached_property
     def split(self) -> Split | None:

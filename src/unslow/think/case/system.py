@@ -1,7 +1,7 @@
 """The operating system of a case, and instructions in its words: commands with what is known filled in."""
 
 import re
-from functools import cache, cached_property, lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class SystemView(Group):
         again, url = self._command, self.runtime.process.url.value_or("").rstrip("/")
         line = _AGAIN.sub(lambda _: again, line) if again else line
         for placeholder, value in self._placeholders:
-            line = _whole(placeholder).sub(value.replace("\\", r"\\"), line)
+            line = re.sub(rf"(?<![\w.]){re.escape(placeholder)}(?![\w.])", value.replace("\\", r"\\"), line)
         return _LOCAL.sub(lambda _: url, line) if _URL.fullmatch(url) else line
 
     @cached_property
@@ -98,15 +98,12 @@ class SystemView(Group):
         named = len(command) > 1 and not _NOT_THE_SERVER.search(command[0])
         return shell_joined(command, self.family) if named else ""
 
+    @remember
     def spell_out(self, advice: str) -> str:
         """The advice with every reading that it names in braces replaced by the way to it that fits this case.
 
         Placeholders such as MODEL give way to what is known, as in the commands of fixes.
         """
-        return self._spell_out(advice)
-
-    @remember
-    def _spell_out(self, advice: str) -> str:
         if _NAMED.search(advice):
             runtime = self.runtime.name.value_or("").lower() or UNKNOWN_WHICH
             # Ollama's log always has all of it, those of others as much as they are told to write
@@ -120,11 +117,6 @@ class SystemView(Group):
         """Whether a kernel of Linux drives the GPUs: under WSL, whose kernel is Microsoft's, Windows does."""
         kernel = (self.machine.system.kernel.get() or "").lower()
         return bool(_LINUX.match(kernel)) and not self.is_windows and "microsoft" not in kernel
-
-
-@cache
-def _whole(placeholder: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.]){re.escape(placeholder)}(?![\w.])")
 
 
 @lru_cache(maxsize=4096)  # a fleet has many instances in few surroundings

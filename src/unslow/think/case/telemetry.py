@@ -56,20 +56,9 @@ class LoadedGpu(NamedTuple):
         return frozenset(self.reasons.get() or ())
 
     @property
-    def slows_at_c(self) -> float:
-        """The temperature at which it slows down: as its driver says, else the one from which cards commonly do."""
-        known = self.gpu.temperature_slowdown_c.get()
-        return USUAL_SLOWDOWN_C if known is None else known
-
-    @property
     def power_path(self) -> str:
         """The fact that gives its power: the highest sample under load, else the reading of now."""
         return f"{self.at}.power_w" if self.at == self.place else f"{self.at}.power_max_w"
-
-    @property
-    def temperature_path(self) -> str:
-        """The fact that gives its temperature, in the same way."""
-        return f"{self.at}.temperature_c" if self.at == self.place else f"{self.at}.temperature_max_c"
 
 
 GPU_STATE = "while it generates: {gpu_state}"  # Clocks, power, temperature and link of the GPU at hand
@@ -102,11 +91,6 @@ class TelemetryView(Group):
         if not self.case.gpus.in_use:
             return list(enumerate(self.run.gpus.value_or(())))
         return [sample for gpu in self.case.gpus.in_use if (sample := self._sample_of(gpu)) is not None]
-
-    def watched_gpus(self, watched: tuple[GpuTelemetry, ...]) -> list[GpuTelemetry]:
-        """Of the GPUs that were watched those of the runtime; all, where no GPU is known."""
-        used = self.case.gpus.in_use
-        return [watched[place] for gpu in used for place in _places(gpu, watched)] if used else list(watched)
 
     def _sample_of(self, gpu: Gpu) -> tuple[int, GpuUnderLoad] | None:
         """The readings of one GPU: by its number, and where those of two makers share it, by the order they came in."""
@@ -154,7 +138,9 @@ class TelemetryView(Group):
     def gpu_figure(self, name: str, phase: Phase = "decode") -> Stat | None:
         """A figure of the runtime's GPU on which it is highest, such as `pcie_receive_bytes_per_s`."""
         seen = self.in_phase(phase)
-        found = [g.figures[name] for g in self.watched_gpus(seen.gpus if seen else ()) if name in g.figures]
+        watched, used = seen.gpus if seen else (), self.case.gpus.in_use  # all, where no GPU is known
+        own = [watched[place] for gpu in used for place in _places(gpu, watched)] if used else watched
+        found = [gpu.figures[name] for gpu in own if name in gpu.figures]
         return max(found, key=lambda stat: stat.mean, default=None)
 
     def cite(self, name: str, value: str, reference: str | None = None) -> Evidence:

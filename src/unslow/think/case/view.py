@@ -37,64 +37,26 @@ from unslow.think.report import Evidence
 class CaseView:
     """One subject on its machine, with what follows from its facts."""
 
+    system = cached_property(SystemView)
+    engine = cached_property(EngineView)
+    gpus = cached_property(GpuView)
+    vram = cached_property(VramView)
+    host = cached_property(HostView)
+    memory = cached_property(MemoryView)
+    placement = cached_property(PlacementView)
+    telemetry = cached_property(TelemetryView)
+    narrative = cached_property(NarrativeView)
+    waits = cached_property(WaitView)
+    physics = cached_property(PhysicsView)
+    speed = cached_property(SpeedView)
+    samplers = cached_property(SamplerView)
+
     def __init__(self, facts: Case) -> None:
         self.facts = facts
         self.machine, self.runtime, self.model = facts.machine, facts.runtime, facts.model
         self.run, self.account, self.wish = facts.run, facts.account, facts.wish
         self.contradictions, self.calibrations, self.taken_at = facts.contradictions, facts.calibrations, facts.taken_at
         self._cured: dict[Cure, CaseView] = {}
-
-    @cached_property
-    def system(self) -> SystemView:
-        return SystemView(self)
-
-    @cached_property
-    def engine(self) -> EngineView:
-        return EngineView(self)
-
-    @cached_property
-    def gpus(self) -> GpuView:
-        return GpuView(self)
-
-    @cached_property
-    def vram(self) -> VramView:
-        return VramView(self)
-
-    @cached_property
-    def host(self) -> HostView:
-        return HostView(self)
-
-    @cached_property
-    def memory(self) -> MemoryView:
-        return MemoryView(self)
-
-    @cached_property
-    def placement(self) -> PlacementView:
-        return PlacementView(self)
-
-    @cached_property
-    def telemetry(self) -> TelemetryView:
-        return TelemetryView(self)
-
-    @cached_property
-    def narrative(self) -> NarrativeView:
-        return NarrativeView(self)
-
-    @cached_property
-    def waits(self) -> WaitView:
-        return WaitView(self)
-
-    @cached_property
-    def physics(self) -> PhysicsView:
-        return PhysicsView(self)
-
-    @cached_property
-    def speed(self) -> SpeedView:
-        return SpeedView(self)
-
-    @cached_property
-    def samplers(self) -> SamplerView:
-        return SamplerView(self)
 
     def fact(self, path: str) -> Any:
         """The fact at a dotted path, through known lists by index; an Unknown on the way is the answer."""

@@ -1,13 +1,12 @@
 """The GPU memory of a case: which process is the runtime's own, what there is and who holds it."""
 
 from functools import cached_property
-from typing import NamedTuple
 
 from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.runtime import Buffer, SeenDevice
-from unslow.facts.values import GB, GIB, MIB, Known, MissingFactError, Unknown, first_known
-from unslow.think.case.gpus import NOBODYS_BYTES, SURELY_FREE, candidate_gpus, gpu_capacity_bytes, is_gpu, is_integrated
+from unslow.facts.runtime import Buffer
+from unslow.facts.values import GB, GIB, MIB, Known, MissingFactError, Unknown
+from unslow.think.case.gpus import NOBODYS_BYTES, SURELY_FREE, candidate_gpus, gpu_capacity_bytes, is_gpu
 from unslow.think.case.group import Citations, Group, if_known, missing
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 from unslow.think.report import Evidence
@@ -15,18 +14,6 @@ from unslow.think.report import Evidence
 MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"  # What makes llama.cpp allocate memory that the driver may move
 RUNTIME_CONTEXT_BYTES = 500 * MIB
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
-
-
-class Memory(NamedTuple):
-    """All that a GPU has, and what was free of it before the load."""
-
-    total: float
-    free: float
-
-    @property
-    def gone_bytes(self) -> float:
-        """What somebody else held."""
-        return self.total - self.free
 
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}
@@ -88,21 +75,12 @@ class VramView(Group):
         """What the GPUs have free now, else all that they have."""
         return sum(g.vram_free_bytes.value_or(g.vram_total_bytes.value_or(0)) for g in self.case.gpus.in_use)
 
-    def free_bytes_on(self, *gpus: Gpu) -> float:
-        """What these GPUs have free now, else all that they have; one of which neither is known adds nothing."""
-        return sum(gpu.vram_free_bytes.value_or(gpu.vram_total_bytes.value_or(0)) for gpu in gpus)
-
     @cached_property
     def least_free_bytes(self) -> float | None:
         """What is free on the fullest of the GPUs in use; None where it is not known of each."""
         free = [g.vram_free_bytes.get() for g in self.case.gpus.in_use]
         known = [size for size in free if size is not None]
         return float(min(known)) if known and len(known) == len(free) else None
-
-    @cached_property
-    def free_at_start_bytes(self) -> float:
-        """What the runtime saw free on its GPUs when it started; one without a figure adds nothing."""
-        return float(sum(d.free_bytes.get() or 0 for d in self.case.gpus.seen_by_runtime))
 
     def need_free_now(self, how_to_get: str) -> float:
         """What is free on the GPUs in use: as read, else all but what is used; what is missing is asked for."""
@@ -181,21 +159,6 @@ class VramView(Group):
     def host_kv_bytes(self) -> int:
         """The KV cache in host memory, by the runtime's buffers; 0 where its log shows none."""
         return sum(b.bytes for b in self.buffers("kv", on_gpu=False))
-
-    @cached_property
-    def pinned_bytes(self) -> float:
-        """Host buffers of the runtime that a GPU can read, which drivers count as lent; mapped files are not."""
-        host = (b for b in self.all_buffers if not b.on_gpu and not b.device.endswith("_Mapped"))
-        return float(sum(b.bytes for b in host))
-
-    def allocated_on(self, device: SeenDevice) -> float:
-        """The runtime's buffers on a device."""
-        return float(sum(b.bytes for b in self.all_buffers if b.on_gpu and b.device == device.name))
-
-    def device_total_bytes(self, device: SeenDevice) -> int | None:
-        """All memory of a device that the runtime lists: as it saw it, else of the one card that it can be."""
-        cards = candidate_gpus(device, self.case.gpus.usable)
-        return first_known(device.total_bytes, *(card.vram_total_bytes for card in cards if len(cards) == 1)).get()
 
     @cached_property
     def own_bytes(self) -> float | None:
@@ -332,11 +295,6 @@ class VramView(Group):
         """GPU memory of other processes; one that the driver gives no size for is not blamed for any."""
         return sum(p.vram_bytes.get() or 0 for p in self.other_processes)
 
-    def other_bytes_on(self, gpu: Gpu) -> float:
-        """What other processes hold on a GPU; 0 where they cannot be told from the runtime, or are not counted."""
-        listed = gpu.processes.value_or([]) if self.own_is_known else []
-        return float(sum(p.vram_bytes.value_or(0) for p in self.other_processes if p in listed))
-
     def held_by(self, others: list[GpuProcess], how_to_get: str) -> float:
         """What they hold: as listed, else what is in use and neither the runtime's nor the driver's."""
         sizes = [p.vram_bytes for p in others]
@@ -350,18 +308,6 @@ class VramView(Group):
             raise missing("how much GPU memory each process holds", how_to_get)
         used = sum(gpu.vram_used_bytes.need() for gpu in gpus)
         return max(listed, used - own - NOBODYS_BYTES * len(gpus))
-
-    def left_beside(self, others_bytes: float) -> float:
-        """What the runtime can have; lent memory counts as free, so at most what others leave of the GPUs' own."""
-        available, total = self.case.memory.demand().available, self.total_bytes
-        return min(available, total - others_bytes) if total and self.driver_lends else available
-
-    def need_room_beside_others(self) -> None:
-        """Where others leave too little, only a driver that lends has room: whether it may must be known."""
-        demand, total = self.case.memory.known_demand, self.total_bytes
-        asked = demand.asked if demand else self.case.memory.weights_bytes
-        if total and self.others_bytes and asked > total - self.others_bytes:
-            self.case.need("runtime.process.environment")
 
     def need_process_lists(self) -> None:
         """Without the list of every GPU in use, nothing can be said of other processes."""
@@ -394,72 +340,43 @@ class VramView(Group):
             raise MissingFactError(size)
         return Evidence(fact=fact, value=size.value, reference=reference, origin=str(size.origin), source=size.source)
 
-    def cite_others(self, others: list[GpuProcess], reference: str) -> Citations:
-        """What the three largest other processes hold; all that is in use where the driver lacks sizes."""
-        sized = [p for p in others[:3] if isinstance(p.vram_bytes, Known)]
-        is_complete = all(isinstance(p.vram_bytes, Known) for p in others)
-        used = [f"machine.gpus.{n}.vram_used_bytes" for n in self.case.gpus.places_in_use if not is_complete]
-        shown = [self.case.cite(path, reference) for path in used]
-        return (*(self.cite_vram_of(p, reference) for p in sized), *shown, *self.cite_free_before_load)
+    @cached_property
+    def most_taken_before_load(self) -> tuple[str, float, float] | None:
+        """The device on which most was in use before the load: the path of what was free, its total, what was gone.
 
-    def before_load(self, device: SeenDevice) -> Memory | None:
-        """As the runtime saw it, or with the total of the one kind of card it can be; None where either is missing.
-
-        Where the driver lists who holds memory on the card, that list decides, and not what is gone.
+        As the runtime saw it, or with the total of the one kind of card it can be. Where the driver lists who holds
+        memory on the card, that list decides, and not what is gone.
         """
-        is_cpu = "cpu" in (device.library, device.name.lower())
-        cards = [gpu for gpu in candidate_gpus(device, self.case.gpus.usable) if isinstance(gpu.processes, Unknown)]
-        totals = {gpu.vram_total_bytes.value_or(0) for gpu in cards}
-        total = device.total_bytes.value_or(totals.pop() if len(totals) == 1 else 0)
-        if not total or is_cpu or device.integrated.value_or(default=False) or not isinstance(device.free_bytes, Known):
-            return None
-        return Memory(float(total), float(device.free_bytes.value))
-
-    @cached_property
-    def most_taken_before_load(self) -> tuple[str, Memory] | None:
-        """The device on which most was in use before the load, as the path of what was free; None where unknown."""
-        devices = enumerate(self.runtime.placement.devices.get() or [])
-        seen = [(f"runtime.placement.devices.{n}.free_bytes", self.before_load(d)) for n, d in devices]
-        return max(((path, m) for path, m in seen if m), key=lambda one: one[1].gone_bytes, default=None)
-
-    @cached_property
-    def most_unaccounted(self) -> tuple[str, int]:
-        """The most memory of a device that the runtime can't account for, after its path; 0 where it says none."""
-        devices = enumerate(self.runtime.placement.devices.get() or [])
-        sizes = [
-            (f"runtime.placement.devices.{n}.unaccounted_bytes", d.unaccounted_bytes.get() or 0) for n, d in devices
-        ]
-        return max(sizes, key=lambda one: one[1], default=("", 0))
+        taken = []
+        for n, device in enumerate(self.runtime.placement.devices.value_or([])):
+            cards = [gpu for gpu in candidate_gpus(device, self.case.gpus.usable) if isinstance(gpu.processes, Unknown)]
+            totals = {gpu.vram_total_bytes.value_or(0) for gpu in cards}
+            total = float(device.total_bytes.value_or(totals.pop() if len(totals) == 1 else 0))
+            no_card = "cpu" in (device.library, device.name.lower()) or device.integrated.value_or(default=False)
+            if total and not no_card and isinstance(device.free_bytes, Known):
+                path = f"runtime.placement.devices.{n}.free_bytes"
+                taken.append((path, total, total - device.free_bytes.value))
+        return max(taken, key=lambda one: one[2], default=None)
 
     @cached_property
     def cite_free_before_load(self) -> Citations:
         """What the runtime itself saw free on its first GPU, where it says so."""
         devices = self.runtime.placement.devices.value_or([])
         index = next((i for i, d in enumerate(devices) if is_gpu(d) and isinstance(d.free_bytes, Known)), None)
-        return (
-            ()
-            if index is None
-            else (self.case.cite(f"runtime.placement.devices.{index}.free_bytes", "free before the load"),)
-        )
+        if index is None:
+            return ()
+        return (self.case.cite(f"runtime.placement.devices.{index}.free_bytes", "free before the load"),)
 
     @cached_property
     def driver_lends(self) -> bool:
         """Whether what counts as on the GPU may lie in system memory: it may move, or Windows lent gigabytes."""
         lent = any(gpu.shared_used_bytes.value_or(0) >= GIB for gpu in self.case.gpus.usable)
-        return lent or "GGML_CUDA_ENABLE_UNIFIED_MEMORY" in self.runtime.process.environment.value_or({})
+        return lent or self.may_move
 
     @cached_property
     def may_move(self) -> bool:
         """Whether llama.cpp was told to allocate memory that the driver may move into system memory."""
         return MOVABLE in self.case.engine.environment
-
-    @cached_property
-    def lent_counters(self) -> list[tuple[str, Gpu, float]]:
-        """System memory lent to GPUs in use that have their own, by the drivers' counters: paths, GPUs and bytes."""
-        names = ("shared_used_bytes", "gtt_used_bytes")
-        cards = [(n, g) for n, g in self.case.gpus.places if g in self.case.gpus.in_use and not is_integrated(g)]
-        facts = [(f"machine.gpus.{place}.{name}", gpu, getattr(gpu, name)) for place, gpu in cards for name in names]
-        return [(path, gpu, float(fact.value)) for path, gpu, fact in facts if isinstance(fact, Known)]
 
     @cached_property
     def spilled_bytes(self) -> int:

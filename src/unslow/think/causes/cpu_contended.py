@@ -96,7 +96,8 @@ def process_list(case: CaseView) -> Found | Absent | Suspected | None:
     cores, own = case.host.cores, case.runtime.process.pid.get()
     others = [p for p in case.machine.load.busiest.need() if own is None or own not in (p.pid, *p.parents)]
     if own is None and not case.narrative.is_report:  # the server is one of them
-        others = case.host.without_server(others)
+        server = case.host.perhaps_server(others)
+        others = [p for p in others if p is not server]
     used, all_cores = sum(p.cpus for p in others), case.need("machine.cpu.physical_cores")
     words = f"other processes use {used:.1f} of {all_cores:g} cores"
     leave_room = case.placement.cpu_computes is False and used + FOR_A_GPU <= min(cores, all_cores)
@@ -118,7 +119,8 @@ def _harmless(case: CaseView, seen: OtherProcesses, cores: float, all_cores: flo
         case.need("runtime.compute.threads")
     crowd = case.host.threads_exceed_cpus
     # A process that always wants to run gets at most one thread's share beside the runtime's threads
-    full_share = max(BUSY_PROCESS, FULL_SHARE * case.host.share_of_one_more_thread)
+    threads = case.runtime.compute.threads.get()
+    full_share = max(BUSY_PROCESS, FULL_SHARE * case.host.cpus / (1 + (1 if threads is None else threads)))
     takes_its_share = max((p.cpus for p in seen.processes if p.pid), default=0.0) >= full_share
     few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and takes_its_share)
     if few and perhaps and not case.host.is_named_after(perhaps):

@@ -35,8 +35,8 @@ Without the fallback, programs that relied on it run out of memory instead.
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.values import GIB, MIB, Known
-from unslow.think.case.gpus import is_integrated, is_integrated_name
+from unslow.facts.values import GIB, MIB, Known, first_known
+from unslow.think.case.gpus import candidate_gpus, is_integrated, is_integrated_name
 from unslow.think.case.narrative import amount_in_use
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import MOVABLE
@@ -64,10 +64,16 @@ def integrated_gpu(case: CaseView) -> Absent | None:
 
 def lent_memory_counters(case: CaseView) -> Found | Absent | None:
     """The driver's counters of system memory lent to the GPU, less what the runtime itself keeps there."""
-    if not case.vram.lent_counters:
+    cards = [(n, g) for n, g in case.gpus.places if g in case.gpus.in_use and not is_integrated(g)]
+    names = ("shared_used_bytes", "gtt_used_bytes")
+    facts = [(f"machine.gpus.{place}.{name}", gpu, getattr(gpu, name)) for place, gpu in cards for name in names]
+    counters = [(path, gpu, float(fact.value)) for path, gpu, fact in facts if isinstance(fact, Known)]
+    if not counters:
         return None
-    path, gpu, used = max(case.vram.lent_counters, key=lambda counter: counter[2])
-    own, free, total = case.vram.pinned_bytes, gpu.vram_free_bytes.get(), gpu.vram_total_bytes.get()
+    path, gpu, used = max(counters, key=lambda counter: counter[2])
+    free, total = gpu.vram_free_bytes.get(), gpu.vram_total_bytes.get()
+    # Host buffers that a GPU can read, which drivers count as lent; mapped files are not
+    own = float(sum(b.bytes for b in case.vram.all_buffers if not b.on_gpu and not b.device.endswith("_Mapped")))
     if used < LEAST_BYTES:
         return Absent(f"the GPU uses {used / GIB:.1f} GiB of system memory, as on any desktop")
     if own < LEAST_BYTES and case.placement.cpu_computes:
@@ -112,7 +118,9 @@ def allocated_beyond_gpu(case: CaseView) -> Found | None:
     """The log shows more allocated on a GPU than it has; or than was free, where it is slow and the driver may lend."""
     may_lend = not case.system.has_linux_drivers and case.speed.is_slow
     for device in case.gpus.seen_by_runtime:
-        held, total = case.vram.allocated_on(device), case.vram.device_total_bytes(device)
+        held = sum(b.bytes for b in case.vram.all_buffers if b.on_gpu and b.device == device.name)
+        cards = candidate_gpus(device, case.gpus.usable)
+        total = first_known(device.total_bytes, *(card.vram_total_bytes for card in cards if len(cards) == 1)).get()
         free, name = device.free_bytes.get(), device.description or device.name
         room = f"it has {total / GIB:.1f} GiB" if total and held > total else ""
         if may_lend and free and held > free + BEYOND_FREE:

@@ -35,9 +35,12 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.memory import ACTIVE_PART
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
+FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 BY_LAYERS = ("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded")
 """What a mixture explains that runs on the CPU in whole layers."""
 
@@ -80,10 +83,11 @@ def buffers_on_host(case: CaseView) -> Found | None:
         return None
     shape, counted = case.memory.shape, case.runtime.placement.gpu_layers.get()
     held = case.placement.read(shape).with_experts
-    host = sum(b.bytes for b in case.vram.buffers("model", on_gpu=False)) - case.memory.token_table_bytes
+    host = sum(b.bytes for b in case.vram.buffers("model", on_gpu=False)) - case.model.token_table_bytes.value_or(0)
     if counted is None or (away := min(shape.layers, counted) - held) < 1 or host < shape.layer_bytes:
         return None
-    demand = case.memory.demand_with_all_weights
+    demand = case.memory.demand()  # of all weights: the runtime's own sum leaves out what was sent to the host
+    demand = demand._replace(asked=max(demand.asked, case.memory.weights_bytes + COMPUTE_BUFFER_BYTES))
     stay = case.memory.experts_without_room(demand.lacking)
     if stay.layers >= away:
         return None
@@ -111,7 +115,10 @@ def weights_against_vram(case: CaseView) -> Found | Absent | None:
         return Absent("the model is not a mixture of experts") if case.model.experts.get() == 0 else None
     if case.gpus.is_unified or case.placement.sent_to_cpu.of_layers or case.narrative.blames_version:
         return None
-    where, vram, weights = case.placement.split_or_all_on_cpu, case.vram.total_bytes, case.memory.least_weights_bytes
+    where, vram, model = case.placement.split_or_all_on_cpu, case.vram.total_bytes, case.model
+    size = ACTIVE_PART.search(model.name.value_or(""))
+    parameters = model.parameters.value_or(0) or (float(size[1]) * 1e9 if size and size[1] else 0.0)
+    weights = float(model.weights_bytes.value_or(parameters * FEWEST_BITS / 8))
     if not where or not vram or not weights:
         return None
     if weights < vram:
@@ -134,10 +141,8 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
     is_other_phase = case.narrative.names_phase("prefill", "first_token", "load")
     if not said or is_other_phase or case.narrative.remarks_on(Topic.COPIES_TO_GPU) or not case.memory.is_mixture:
         return None
-    room, waits = (
-        case.narrative.remarks_on(Topic.VRAM_FREE),
-        case.narrative.remarks_on(Topic.GPU_UNUSED, Topic.GPU_IDLE),
-    )
+    room = case.narrative.remarks_on(Topic.VRAM_FREE)
+    waits = case.narrative.remarks_on(Topic.GPU_UNUSED, Topic.GPU_IDLE)
     trial = case.narrative.experiment_on(Topic.EXPERTS)
     if not room and not waits and trial is None and not case.memory.surely_fits:
         return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)

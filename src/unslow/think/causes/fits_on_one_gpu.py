@@ -27,9 +27,11 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known, Unknown
 from unslow.think.case.cure import Cure
+from unslow.think.case.gpus import device_of
 from unslow.think.case.narrative import WORTH_COMPARING, is_clear, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.speed.question import has_links
 
 USABLE = 0.93  # Of a GPU's memory: the rest is for the driver and the display
 OVERHEAD = 1.2  # Times the weights: what KV cache and buffers add, where they were not seen
@@ -72,7 +74,8 @@ def size_against_one_gpu(case: CaseView) -> Found | Absent:
         return Absent("the split costs one hand-over between GPUs per token, next to nothing")
     # How many times as fast one GPU would be; None where physics can't tell the two apart or the speed is not measured
     now, then, gain = case.speed.rate_among_others, case.speed.predict_among_others(ONE), None
-    if case.gpus.is_tensor_parallel and isinstance(now, Known) and not isinstance(then, Unknown):
+    cuts_layers = case.runtime.placement.tensor_parallel.value_or(1) > 1
+    if cuts_layers and isinstance(now, Known) and not isinstance(then, Unknown):
         gain = then.tokens_per_s.mid / now.value
     if gain is None and not case.speed.need_slowness():
         return Absent("the speed is what these GPUs should reach")
@@ -100,7 +103,8 @@ def _bytes_to_place(case: CaseView) -> float:
     if held and not fills_memory:
         return float(held)
     weights = float(case.ask_for("model.weights_bytes", "{model_size}"))
-    return OVERHEAD * weights + (case.memory.kv_bytes_per_request if fills_memory else 0.0)
+    one_request = case.memory.kv_bytes_per_token * case.runtime.context.length.value_or(0)
+    return OVERHEAD * weights + (one_request if fills_memory else 0.0)
 
 
 def _largest_room(case: CaseView) -> tuple[float, int]:
@@ -109,7 +113,9 @@ def _largest_room(case: CaseView) -> tuple[float, int]:
     for place, gpu in case.gpus.places:
         if gpu in case.gpus.in_use:
             total = case.ask_for(f"machine.gpus.{place}.vram_total_bytes", "{gpu_memory}")
-            room.append((float(total) - case.vram.other_bytes_on(gpu), place))
+            listed = gpu.processes.value_or([]) if case.vram.own_is_known else []
+            others = sum(p.vram_bytes.value_or(0) for p in case.vram.other_processes if p in listed)
+            room.append((float(total) - others, place))
     return max(room, key=lambda one: one[0])
 
 
@@ -119,7 +125,8 @@ def _gains_by_split(case: CaseView) -> bool:
     Of cards, the path between them often makes both slow, whatever physics predicts.
     """
     split, alone = case.speed.predict_among_others(), case.speed.predict_among_others(ONE)
-    if not case.gpus.are_linked_modules or isinstance(split, Unknown) or isinstance(alone, Unknown):
+    are_modules = all(device and has_links(device) for device in map(device_of, case.gpus.in_use))
+    if not are_modules or isinstance(split, Unknown) or isinstance(alone, Unknown):
         return False
     return split.tokens_per_s.mid >= WORTH_COMPARING * alone.tokens_per_s.mid
 

@@ -86,10 +86,13 @@ def architectures_of_build(case: CaseView) -> Found | Absent | None:
     name = (card.gpu.name.get() or f"GPU {card.gpu.index}") if len(cards) > 1 else "the GPU"
     because = f"the build has code for {targets}, but {name} is {card.own}"
     shown_by = case.cite("runtime.build.architectures", card.own), f"machine.gpus.{card.place}.{card.fact}"
-    devices = case.gpus.runtime_names(able)
-    if not devices:
+    # What the runtime calls the others, such as CUDA0, where it lists each of them
+    seen, usable = case.gpus.seen_by_runtime, [card.gpu for card in able]
+    alike = [(device.name, case.gpus.named_by([device], seen, case.gpus.usable)) for device in seen]
+    devices = [own for own, found in alike if found and all(gpu in usable for gpu in found)]
+    if not devices or len(devices) != len(able):
         return _found(case, because, *shown_by)
-    room = case.vram.free_bytes_on(*(card.gpu for card in able))
+    room = sum(c.gpu.vram_free_bytes.value_or(c.gpu.vram_total_bytes.value_or(0)) for c in able)
     change = Knob.DEVICE.to(",".join(devices), f"exclude {name}, for which the build has no code")
     return _found(case, because, *shown_by, before=(Remedy(change, Cure(vram_bytes=room) if room else None),))
 

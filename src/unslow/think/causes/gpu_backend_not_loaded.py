@@ -35,6 +35,7 @@ from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.gpus import device_of, is_integrated
 from unslow.think.case.group import missing
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, finding
@@ -77,7 +78,9 @@ def cpu_on_purpose(case: CaseView) -> Absent | None:
 
 def integrated_gpu(case: CaseView) -> Absent | None:
     """A small integrated GPU is no faster than the CPU."""
-    if not case.gpus.are_small:
+    devices = [device_of(gpu) for gpu in case.gpus.usable]
+    are_slow = all(device is None or device.vendor == "Intel" for device in devices)  # unlike Apple's and some of AMD's
+    if not devices or not are_slow or not all(is_integrated(gpu) for gpu in case.gpus.usable):
         return None
     return Absent(f"{case.gpus.label} is an integrated GPU, which is no faster than the CPU")
 

@@ -63,7 +63,8 @@ def clocks_under_load(case: CaseView) -> Found | Absent:
     heat_c = gpu.temperature_c.get()
     if gpu.power_share is None or heat_c is None:  # with both, a driver need not name reasons
         case.telemetry.need_gpu_state(f"{gpu.at}.event_reasons")
-    is_hot = heat_c is not None and heat_c > gpu.slows_at_c - MARGIN_C
+    slows_at_c = gpu.gpu.temperature_slowdown_c.get()
+    is_hot = heat_c is not None and heat_c > (USUAL_SLOWDOWN_C if slows_at_c is None else slows_at_c) - MARGIN_C
     uses_much_power = gpu.power_share is not None and gpu.power_share > MUCH_POWER
     if gpu.reason_names & (POWER | THERMAL) or uses_much_power or is_hot:
         return Absent("heat or power holds the clocks down")

@@ -66,7 +66,12 @@ def thermal_reasons(case: CaseView) -> Found | Absent:
     if not loaded:
         return Absent("the GPU was idle during decode")
     case.telemetry.need_gpu_state(*(f"{gpu.at}.event_reasons" for gpu in loaded))
-    hot = [gpu for gpu in loaded if gpu.reason_names & THERMAL or _slows_down_warm(gpu)]
+    hot = [
+        gpu
+        for gpu in loaded
+        if gpu.reason_names & THERMAL
+        or ("hw_slowdown" in gpu.reason_names and gpu.temperature_c.value_or(0.0) >= WARM_C)
+    ]
     if not hot:
         heat_c = loaded[0].temperature_c.get()
         degrees = f"{heat_c:.0f} °C, " if heat_c is not None else ""
@@ -104,7 +109,7 @@ def heat_without_power(case: CaseView) -> Found | None:
     return _overheating(
         case,
         f"{which} draws only {power:.0f} of {limit:.0f} W while fully busy: heat holds it back{others}",
-        case.cite(gpu.temperature_path, f"below {HOT_C} °C"),
+        case.cite(f"{gpu.at}.temperature{'' if gpu.at == gpu.place else '_max'}_c", f"below {HOT_C} °C"),
         case.cite(gpu.power_path, f"{limit:.0f} W"),
     )
 
@@ -119,11 +124,6 @@ def throttling_seen(case: CaseView) -> Found | Suspected | None:
     if seen and case.narrative.blames("decode", "prefill") and not case.placement.cpu_computes:
         return _overheating(case, f"heat throttles the GPU: {seen[0].text}", *case.narrative.cite_remarks(seen))
     return Suspected(said[0].text, "the driver's reasons for the clocks under load", GPU_STATE)
-
-
-def _slows_down_warm(gpu: LoadedGpu) -> bool:
-    heat_c = gpu.temperature_c.get()
-    return "hw_slowdown" in gpu.reason_names and heat_c is not None and heat_c >= WARM_C
 
 
 def _which(case: CaseView, gpu: LoadedGpu) -> tuple[str, str]:

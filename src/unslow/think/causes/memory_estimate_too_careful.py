@@ -99,9 +99,9 @@ def free_after_load(case: CaseView) -> Found | Absent:
     read = "vram_free_bytes" if isinstance(case.gpus.in_use[0].vram_free_bytes, Known) else "vram_used_bytes"
     cited = case.cite(f"machine.gpus.{case.gpus.places_in_use[0]}.{read}", f"{free / GIB:.1f} GiB free")
     cure = Cure(vram_bytes=before + margin)
-    more = Knob.GPU_LAYERS.to(
-        case.placement.layers_with(int((free - margin) / layer)), "as many as fit beside the margin"
-    )
+    layers, now = case.runtime.placement.layers.get(), case.runtime.placement.gpu_layers.get()
+    number = min(layers, now + int((free - margin) / layer)) if layers and now is not None else None
+    more = Knob.GPU_LAYERS.to(number, "as many as fit beside the margin")
     return finding(
         case,
         f"{because}{layer / GIB:.1f} GiB",

@@ -29,6 +29,7 @@ Answers do not change. A model that stays loaded keeps its memory.
 """
 
 import re
+from itertools import pairwise
 
 import msgspec
 
@@ -128,7 +129,11 @@ def reason_to_reload(case: CaseView, again: Reloading) -> tuple[str, list[Remedy
         words = " and ".join(str(size) for size in sizes[:3])
         return f", because requests alternate between context lengths {words}", [ONE_CONTEXT, KEEP_LOADED]
     if again.reason == "settings":
-        options = again.differing_options
+        # What some of the loads were started with and others were not, such as `-t 16`
+        starts = [load.settings.split() for load in again.loads]
+        differing = [word for words in starts for word in words if not all(word in other for other in starts)]
+        pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing and a.startswith("-")]
+        options = ", ".join(dict.fromkeys(pairs)) or "; ".join(differing[:4])
         knob = next((knob for flag, knob in _KNOBS.items() if flag in options.split()), Knob.CONTEXT_LENGTH)
         same = knob.to(None, "the same options in all requests for this file, under whatever name")
         return f", because requests alternate between options ({options})", [Remedy(same)]

@@ -100,7 +100,8 @@ def default_changed(case: CaseView) -> Found | None:
     known = next((change for change in changes if change.topic is Topic.SPLIT_MODE), None)
     if known is None or len(case.gpus.usable) < 2:  # noqa: PLR2004 (several)
         return None
-    trial, slowdown = case.narrative.experiment_on(Topic.VERSION), case.narrative.version_slowdown
+    trial = case.narrative.experiment_on(Topic.VERSION)
+    slowdown = trial.fast / trial.slow if trial and is_clear(trial) else case.account.slowdown.get()
     return finding(
         case,
         f"from {known.version} on {known.what}, and {len(case.gpus.usable)} GPUs take turns",

@@ -29,10 +29,11 @@ Ending a program loses its unsaved work. This tool names it and never ends it.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.values import GIB
+from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.engine import LEAST_SHARE, free_of, layers_of
 from unslow.think.case.gpus import device_of, has_far_more_bandwidth
+from unslow.think.case.group import if_known
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import process_label
@@ -51,16 +52,19 @@ def two_loads(case: CaseView) -> Found | None:
     pair = case.engine.load_short_of_memory
     if pair is None:
         return None
-    more, less = (f"{free_of(load) / GIB:.1f} GiB free put {layers_of(load)}" for load in (pair.rich, pair.poor))
-    because = f"a load with {more} on the GPU, one with {less}: something else held {pair.gone_bytes / GIB:.1f} GiB"
+    poor, rich = pair
+    gone = free_of(rich) - free_of(poor)
+    more, less = (f"{free_of(load) / GIB:.1f} GiB free put {layers_of(load)}" for load in (rich, poor))
+    because = f"a load with {more} on the GPU, one with {less}: something else held {gone / GIB:.1f} GiB"
     loads = [case.engine.cite_load(load) for load in pair]
-    return finding(case, because, loads, cure=Cure(vram_bytes=free_of(pair.rich)), fixes=[FIND])
+    return finding(case, because, loads, cure=Cure(vram_bytes=free_of(rich)), fixes=[FIND])
 
 
 def free_at_start(case: CaseView) -> Found | None:
     """Memory that was free when the runtime started was gone when it loaded the model, which then ran short."""
     free, asked = case.runtime.memory.available_bytes.get(), case.runtime.memory.asked_bytes.get()
-    started, failed = case.vram.free_at_start_bytes, case.runtime.memory.allocation_failure.get()
+    failed = case.runtime.memory.allocation_failure.get()
+    started = float(sum(device.free_bytes.get() or 0 for device in case.gpus.seen_by_runtime))
     if free is None or asked is None or not free < asked <= started or started - free < max(GIB, LEAST_SHARE * started):
         return None
     if not failed and not case.placement.split and not case.placement.layers_on_host:
@@ -83,11 +87,10 @@ def faster_gpu_taken(case: CaseView) -> Found | None:
         if not total or held <= FILLED * total or not faster:
             continue
         process, name, slower = others[0][0], gpu.name.get() or "the faster GPU", own[0].name.get() or "a slower GPU"
-        holder = f"{process.name.get() or 'another process'} (pid {process.pid})"
         cited = case.vram.cite_vram_of(process, f"{name} is the faster GPU")
         move = Knob.OTHER_PROCESS.to(process.pid, "move it to the slower GPU, or close it")
-        because = f"{holder} holds {held / GIB:.1f} GiB of {name}, so the model is on {slower}"
-        return finding(case, because, cited, fixes=[move])
+        holds = f"{case.vram.label_process(process)} holds {held / GIB:.1f} GiB of {name}"
+        return finding(case, f"{holds}, so the model is on {slower}", cited, fixes=[move])
     return None
 
 
@@ -95,7 +98,9 @@ def whole_model_on_gpu(case: CaseView) -> Absent | None:
     """Nothing is missing where the load succeeded and left no layer on the CPU."""
     if case.vram.is_short:
         return None
-    case.vram.need_room_beside_others()
+    demand, total, others = if_known(case.memory.demand), case.vram.total_bytes, case.vram.others_bytes
+    if total and others and (demand.asked if demand else case.memory.weights_bytes) > total - others:
+        case.need("runtime.process.environment")  # beside them, only a driver that lends has room
     return Absent("the whole model is on the GPU")
 
 
@@ -108,7 +113,9 @@ def process_list(case: CaseView) -> Found | Absent | None:
         return Absent("the allocation that failed was in host memory")
     others = [p for p in case.vram.other_processes if p.vram_bytes.get() != 0]
     held, demand = case.vram.held_by(others, CAUSE.ask), case.memory.demand()
-    left = case.vram.left_beside(held)
+    left, total = demand.available, case.vram.total_bytes
+    if total and case.vram.driver_lends:  # lent memory counts as free: at most what others leave of the GPUs' own
+        left = min(left, total - held)
     lacking = demand.asked + demand.margin - left
     if lacking <= 0:
         case.vram.need_process_lists() if case.vram.driver_lends else case.memory.need_room()
@@ -119,15 +126,22 @@ def process_list(case: CaseView) -> Found | Absent | None:
         return Absent(f"other processes hold {held / GIB:.1f} GiB; the model needs {lacking / GIB:.1f} GiB more")
     names = f"{', '.join(map(process_label, others[:3]))} hold{'s' if len(others) == 1 else ''}"
     because = f"{names} {held / GIB:.1f} GiB of GPU memory; the model needs {lacking / GIB:.1f} GiB more"
-    cited = case.vram.cite_others(others, f"{lacking / GIB:.1f} GiB lacking")
+    reference = f"{lacking / GIB:.1f} GiB lacking"
+    cited = [case.vram.cite_vram_of(p, reference) for p in others[:3] if isinstance(p.vram_bytes, Known)]
+    if not all(isinstance(p.vram_bytes, Known) for p in others):  # all that is in use, where the driver lacks sizes
+        cited += [case.cite(f"machine.gpus.{n}.vram_used_bytes", reference) for n in case.gpus.places_in_use]
     close = Knob.OTHER_PROCESS.to(others[0].pid, "close it or start it after the model, then restart the runtime")
     cure = None if failed else Cure(vram_bytes=max(0.0, left) + held)
-    return finding(case, because, cited, cure=cure, fixes=[Remedy(close, cure, UNSAVED)])
+    fixes, free = [Remedy(close, cure, UNSAVED)], case.vram.cite_free_before_load
+    return finding(case, because, cited, free, cure=cure, fixes=fixes)
 
 
 def unaccounted_memory(case: CaseView) -> Found | None:
     """GPU memory that the runtime's own account at its end calls neither free nor its own, beside a split model."""
-    split, (fact, held) = case.placement.split, case.vram.most_unaccounted
+    split, devices = case.placement.split, enumerate(case.runtime.placement.devices.get() or [])
+    sizes = {f"runtime.placement.devices.{n}.unaccounted_bytes": d.unaccounted_bytes.get() or 0 for n, d in devices}
+    fact = max(sizes, key=lambda path: sizes[path], default="")
+    held = sizes.get(fact, 0)
     if not split or held < LEAST_UNACCOUNTED:
         return None
     because = f"{split.words}, and {held / GIB:.1f} GiB of GPU memory did not belong to the runtime"
@@ -136,10 +150,10 @@ def unaccounted_memory(case: CaseView) -> Found | None:
 
 def taken_before_load(case: CaseView) -> Found | None:
     """A large part of the memory was in use before the runtime loaded anything, and the model was split."""
-    split, taken, demand = case.placement.split, case.vram.most_taken_before_load, case.memory.known_demand
+    split, taken, demand = case.placement.split, case.vram.most_taken_before_load, if_known(case.memory.demand)
     if not split or not taken:
         return None
-    fact, total, held = taken[0], taken[1].total, taken[1].gone_bytes
+    fact, total, held = taken
     if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total, demand.lacking if demand else 0.0):
         return None
     cure = Cure(vram_bytes=case.vram.available_bytes + held)

@@ -104,7 +104,7 @@ def _what_crosses(case: CaseView, link_rate: float) -> str:
     copies = case.speed.prompt_copies(link_rate)
     if copies and copies.is_bound:
         return copied
-    if case.gpus.is_tensor_parallel:
+    if case.runtime.placement.tensor_parallel.value_or(1) > 1:
         return "the parts of every layer cross it"
     if case.runtime.placement.split_mode.get() in TENSOR_SPLITS:
         return ""  # the split is the cause: with the default layer split next to nothing would cross

@@ -47,6 +47,7 @@ _BF16 = re.compile(r"(?i)\bbf16\b|\bbfloat16\b")
 _RARE_WEIGHTS = re.compile(r"(?i)\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\bmxfp4\b|\bnvfp4\b")
 """Types of weights that backends got kernels for late, some to this day."""
 _LACKS = re.compile(r"(?i)unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu")
+_CONVERTS_KV = re.compile(r"converting K and V to f16", re.IGNORECASE)
 _DISABLED = re.compile(r"(?i)flash attention")
 """What a runtime disables where the GPU lacks it: then none of it runs on the CPU."""
 BF16_SINCE = 4400  # Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)
@@ -148,8 +149,13 @@ def graph_splits(case: CaseView) -> Found | None:
 
 def cache_is_converted(case: CaseView) -> Absent | None:
     """A build that says it has kernels for all types of the KV cache, or converts them on the GPU."""
-    around = case.engine.way_around_kv_kernels
-    return Absent(around) if case.engine.kv_kernel_gap and around else None
+    features = " ".join(case.runtime.build.features.get() or ()).upper()
+    if not case.engine.kv_kernel_gap or not set(case.engine.kv_types) <= CONVERTED_KV_TYPES:
+        return None
+    if "FA_ALL_QUANTS" in features:
+        return Absent("the build has kernels for all types of the KV cache")
+    converts = any(_CONVERTS_KV.search(line) for line in case.engine.warnings) or "FA_QUANTS" in features
+    return Absent("the build converts such a KV cache to F16 on the GPU") if converts else None
 
 
 def long_prompt(case: CaseView) -> Found | None:

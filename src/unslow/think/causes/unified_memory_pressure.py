@@ -69,14 +69,11 @@ def memory_pressure(case: CaseView) -> Found | None:
 
 def compressed_memory(case: CaseView) -> Found | Suspected | None:
     """How much is in the memory compressor: of a large model, every token has to unpack it."""
-    packed, pressure, is_large = (
-        case.host.compressed_bytes,
-        case.machine.memory.pressure.get(),
-        case.host.model_is_large,
-    )
+    packed, pressure = case.host.compressed_bytes, case.machine.memory.pressure.get()
+    total, is_large = case.machine.memory.total_bytes.get(), case.host.model_is_large
     if packed is None:
         return None
-    words, total = f"{packed / GIB:.1f} GiB are in the memory compressor", case.machine.memory.total_bytes.get()
+    words = f"{packed / GIB:.1f} GiB are in the memory compressor"
     is_most = total is not None and packed >= LARGE_SHARE * total > 0 and pressure != "normal"
     if is_large or is_most or (is_large is None and pressure not in {None, "normal"}):
         return _too_small(case, f"{words}, and every token has to fetch them", "machine.memory.compressed_bytes")

@@ -114,7 +114,12 @@ def split_by_own_account(case: CaseView) -> Found | Absent | Suspected | None:
     is_roomy = 0 < len(free) == len(case.gpus.in_use) and sum(free) > ROOMY * case.vram.margin_bytes
     if not case.narrative.is_report and is_roomy:
         return Suspected(f"{split.words}, yet the GPU has free memory", "model.weights_bytes", "{model_size}")
-    contradictions = case.narrative.cite_contradictions(*_LAYER_COUNTS)
+    contradictions = [
+        Evidence(fact=about.about, value=said.says, reference=None, origin="reported", source=said.source)
+        for about in case.contradictions
+        if about.about in _LAYER_COUNTS
+        for said in about.statements
+    ]
     because = f"{split.words}; the CPU computes the rest from RAM, and no setting asks for that"
     return _spills(
         case, because, case.cite(split.fact, "the whole model"), *contradictions, fixes=memory_remedies(case)
