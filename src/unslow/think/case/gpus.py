@@ -153,16 +153,9 @@ class GpuView(Group):
 
     @cached_property
     def holding_model(self) -> tuple[Gpu, ...]:
-        """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere.
-
-        None where no list is known or it is on none of them.
-        """
-        every = self.usable
-        held = [
-            (gpu, sum(p.vram_bytes.value_or(0) for p in own))
-            for gpu in every
-            if (own := self.case.vram.own_processes_on(gpu))
-        ]
+        """The GPUs that list the runtime, less those where it only has a context, if it has more elsewhere."""
+        listed = [(gpu, self.case.vram.own_processes_on(gpu)) for gpu in self.usable]
+        held = [(gpu, sum(process.vram_bytes.value_or(0) for process in own)) for gpu, own in listed if own]
         more = tuple(gpu for gpu, size in held if size > BARE_CONTEXT_BYTES)
         return more or tuple(gpu for gpu, _ in held)
 
@@ -176,27 +169,23 @@ class GpuView(Group):
         """The devices that hold the model, else the one that the runtime says it uses, else all GPUs that it lists."""
         seen = self.seen_by_runtime
         named = {device.name: device for device in seen}
-        holding = {
-            b.device: named.get(b.device, SeenDevice(name=b.device))
-            for b in self.case.vram.buffers("model", on_gpu=True)
-        }
+        model = self.case.vram.buffers("model", on_gpu=True)
+        holding = {b.device: named.get(b.device, SeenDevice(name=b.device)) for b in model}
         used = self.runtime.placement.device_used.value_or("").partition(" ")[0]
         return list(holding.values()) or [d for d in seen if used and d.name == used] or seen
 
     @cached_property
     def computing_count(self) -> int | None:
         """How many GPUs hold a part of the model; None where nothing tells."""
-        held = {b.device for b in self.case.vram.buffers("model", on_gpu=True)}
+        held, placed = {b.device for b in self.case.vram.buffers("model", on_gpu=True)}, self.runtime.placement
         if held:
             return len(held)
-        parallel = self.runtime.placement.tensor_parallel.value_or(
-            1
-        ) * self.runtime.placement.pipeline_parallel.value_or(1)
+        parallel = placed.tensor_parallel.value_or(1) * placed.pipeline_parallel.value_or(1)
         if parallel > 1:
             return parallel
         if isinstance(self.machine.gpus, Known) and len(self.usable) <= 1:
             return len(self.usable)
-        if self.runtime.placement.split_mode.value_or("") == "none":
+        if placed.split_mode.value_or("") == "none":
             return 1
         listed = all(isinstance(gpu.processes, Known) for gpu in self.usable)
         return len(self.holding_model) or None if listed else None
@@ -204,29 +193,24 @@ class GpuView(Group):
     @cached_property
     def visible_to_runtime(self) -> bool | None:
         """Whether the runtime has a GPU to compute on; None where nothing tells."""
-        runtime = self.runtime
+        placed = self.runtime.placement
         if self.case.vram.own_bytes is not None or self.runtime_says_it_uses_one:
             return True
-        if isinstance(runtime.placement.gpu_refused, Known) or isinstance(runtime.placement.devices, Known):
+        if isinstance(placed.gpu_refused, Known) or isinstance(placed.devices, Known):
             return False
-        if isinstance(runtime.placement.gpu_layers, Known):
+        if isinstance(placed.gpu_layers, Known):
             return None  # no layer is there: for want of a backend, or of room
         return False if self.case.placement.weights_on_host or self._hold_nothing else None
 
     @cached_property
     def runtime_says_it_uses_one(self) -> bool:
-        runtime = self.runtime
-        held = runtime.memory.vram_share.value_or(0) > 0 or runtime.memory.size_vram_bytes.value_or(0) > 0
-        held = held or any(b.on_gpu for b in runtime.memory.buffers.value_or([]))
-        counts_layers = runtime.placement.gpu_layers.value_or(0) > 0
-        if (
-            not counts_layers
-            and isinstance(runtime.placement.gpu_layers, Known)
-            and not isinstance(runtime.placement.gpu_refused, Known)
-        ):
-            # None of them, by a program that counts them only where it has a GPU
-            ollama = "ollama" in runtime.name.value_or("").lower()  # it counts them without one too, if it saw none
-            counts_layers = not ollama or isinstance(runtime.memory.available_bytes, Known)
+        placed, memory = self.runtime.placement, self.runtime.memory
+        held = memory.vram_share.value_or(0) > 0 or memory.size_vram_bytes.value_or(0) > 0
+        held = held or any(b.on_gpu for b in memory.buffers.value_or([]))
+        counts_layers = placed.gpu_layers.value_or(0) > 0
+        if placed.gpu_layers.value_or(None) == 0 and not isinstance(placed.gpu_refused, Known):
+            # None of them, by a program that counts them only where it has a GPU; Ollama does without one too
+            counts_layers = "ollama" not in self.case.engine.name or isinstance(memory.available_bytes, Known)
         return held or counts_layers or self.case.vram.allocation_failed or bool(self.seen_by_runtime)
 
     @cached_property
@@ -234,12 +218,8 @@ class GpuView(Group):
         """Whether a loaded model can't be on any GPU: every holder of memory there is listed and not the runtime."""
         loaded = self.runtime.state.value_or("") == "loaded" and isinstance(self.runtime.process.pid, Known)
         gpus = self.usable
-        if (
-            not loaded
-            or not gpus
-            or not all(isinstance(g.processes, Known) for g in gpus)
-            or self.case.vram.outruns_host
-        ):
+        are_listed = bool(gpus) and all(isinstance(g.processes, Known) for g in gpus)
+        if not loaded or not are_listed or self.case.vram.outruns_host:
             return False
         if any(self.case.vram.may_be_own(p) for g in gpus for p in g.processes.value_or([])):
             return False
@@ -261,15 +241,15 @@ class GpuView(Group):
 
     def _left_by_settings(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         """The GPUs that settings leave to the runtime; all where none restricts it or numbers are ambiguous."""
-        runtime = self.runtime
-        asked = [name for name in runtime.placement.device_set.value_or("").split(",") if name[-1:].isdigit()]
+        placed = self.runtime.placement
+        asked = [name for name in placed.device_set.value_or("").split(",") if name[-1:].isdigit()]
         if asked:
             named = [SeenDevice(name=name.strip()) for name in asked]
             return self.named_by(named, named, gpus) or gpus
         if not self._in_driver_order(gpus):
             return gpus
         left = tuple(gpu for gpu in gpus if gpu.index in self._visible(gpus)) or gpus
-        alone = runtime.placement.main_gpu.value_or(0) if runtime.placement.split_mode.value_or("") == "none" else -1
+        alone = placed.main_gpu.value_or(0) if placed.split_mode.value_or("") == "none" else -1
         return left[alone : alone + 1] or left if alone >= 0 else left
 
     def _visible(self, gpus: tuple[Gpu, ...]) -> list[int]:
@@ -344,7 +324,7 @@ class GpuView(Group):
         if container.value_or("").startswith("docker") and self.is_apple:
             return Unreachable("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
         # Metal as the runtimes use it needs Apple's own chips
-        if system.name.value_or("") == "macOS" and "ollama" in runtime.name.value_or("").lower():
+        if system.name.value_or("") == "macOS" and "ollama" in self.case.engine.name:
             of_amd = [g for g in self.usable if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")]
             if of_amd:
                 return self._unreachable_card(of_amd[0], "Ollama uses the GPU of a Mac only where it is Apple's own")
@@ -377,7 +357,7 @@ class GpuView(Group):
         if capability and capability < OLDEST_CUDA:
             return f"{name or 'the GPU'} is older than the CUDA libraries have code for"
         version = dotted_version(self.runtime.version.value_or(""))
-        if "ollama" not in self.runtime.name.value_or("").lower() or not version or version >= VULKAN_IN_OLLAMA:
+        if "ollama" not in self.case.engine.name or not version or version >= VULKAN_IN_OLLAMA:
             return ""
         if gpu.vendor.value_or("") == "Intel":
             return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
@@ -386,16 +366,12 @@ class GpuView(Group):
     def _unreachable_card(self, gpu: Gpu, why: str) -> Unreachable:
         index = self.machine.gpus.value_or(()).index(gpu)
         capable = isinstance(gpu.compute_capability, Known) and device_of(gpu) is None
-        return Unreachable(
-            why, f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}", by_architecture=True
-        )
+        fact = f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}"
+        return Unreachable(why, fact, by_architecture=True)
 
     @cached_property
     def cards(self) -> list[Card]:
-        """The GPUs that the runtime uses or that settings leave to it; of two makers those that the build is for.
-
-        None where nothing tells what the build was compiled for.
-        """
+        """The GPUs that it may use, of two makers those that the build is for; none where its targets are unknown."""
         built = self.runtime.build.architectures.value_or([])
         used, overridden = self.in_use, OVERRIDE in self.runtime.process.environment.value_or({})
         cards = []
@@ -454,19 +430,16 @@ class GpuView(Group):
     def shares(self) -> list[GpuShare]:
         """What each GPU of a split holds, by the number at the end of its buffers' names; empty without numbers."""
         held: dict[int, float] = {}
-        for buffer in self.runtime.memory.buffers.value_or([]):
+        for buffer in self.case.vram.all_buffers:
             held[_number(buffer)] = held.get(_number(buffer), 0.0) + buffer.bytes
-        gpus = {number: gpu for number in sorted(held) if (gpu := self.by_number(number)) is not None}
-        return [
-            GpuShare(number, held[number], gpu.vram_free_bytes.need(), device_bandwidth(gpu)[0])
-            for number, gpu in gpus.items()
-        ]
+        gpus = [(number, gpu) for number in sorted(held) if (gpu := self.by_number(number)) is not None]
+        return [GpuShare(n, held[n], gpu.vram_free_bytes.need(), device_bandwidth(gpu)[0]) for n, gpu in gpus]
 
     @cached_property
     def rebalanced_buffers(self) -> list[Buffer]:
         """The runtime's buffers as they would be with the fastest GPUs filled first; one that holds nothing is gone."""
         best = {p.gpu: int(p.model_bytes) for p in filled_shares(self.shares)}
-        buffers = self.runtime.memory.buffers.value_or([])
+        buffers = self.case.vram.all_buffers
         first = {number: buffer for buffer in reversed(buffers) if (number := _number(buffer)) in best}
         others = [b for b in buffers if _number(b) not in best]
         return [msgspec.structs.replace(b, bytes=best[n]) for n, b in sorted(first.items()) if best[n]] + others
@@ -502,8 +475,7 @@ class GpuView(Group):
     @cached_property
     def backend(self) -> str:
         """Which of the learned backends computes on the GPU."""
-        names = [b.device for b in self.runtime.memory.buffers.value_or([]) if b.on_gpu]
-        names += [d.name for d in self.seen_by_runtime]
+        names = [b.device for b in self.case.vram.all_buffers if b.on_gpu] + [d.name for d in self.seen_by_runtime]
         found = (b for n in names for prefix, b in _BACKEND_BY_PREFIX.items() if n.startswith(prefix))
         vendor = next((g.vendor.value_or("") for g in self.usable), "")
         return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))

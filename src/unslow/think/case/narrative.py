@@ -105,24 +105,18 @@ class NarrativeView(Group):
         slow, fast = counts_of(tried, Topic.THREADS)
         if fast and set_elsewhere(self.runtime.compute.threads, tried) == fast:
             return None  # the faster number is the one in use
-        other = self.runtime.compute.threads.value_or(
-            0
-        )  # of two numbers that somebody names, the one that the text here lacks
-        return ThreadTrial(
-            tried, slow or (other if other != fast else 0), fast or (other if other != slow and slow else 0)
-        )
+        # Of two numbers that somebody names, the one that the text here lacks
+        other = self.runtime.compute.threads.value_or(0)
+        slow_threads = slow or (other if other != fast else 0)
+        return ThreadTrial(tried, slow_threads, fast or (other if other != slow and slow else 0))
 
     @cached_property
     def thread_count(self) -> tuple[int, str] | None:
         """The number of threads and the fact that tells it; None where nothing does."""
-        tried = self.thread_trial
-        if tried and tried.slow_threads and tried.slow_threads != self.runtime.compute.threads.value_or(0):
+        tried, threads = self.thread_trial, self.runtime.compute.threads
+        if tried and tried.slow_threads and tried.slow_threads != threads.value_or(0):
             return tried.slow_threads, "account.comparisons"
-        return (
-            (self.runtime.compute.threads.value, "runtime.compute.threads")
-            if isinstance(self.runtime.compute.threads, Known)
-            else None
-        )
+        return (threads.value, "runtime.compute.threads") if isinstance(threads, Known) else None
 
     def need_thread_count(self) -> tuple[int, str]:
         """The same; a missing number is asked for."""

@@ -65,6 +65,8 @@ OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)
 """Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
 PYTHON_SPREAD = 1.3
 """Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
+_MAIN_TYPE = re.compile(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)")
+"""The type that a quant is mostly made of: Q4_K of Q4_K_M."""
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
 _FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
 
@@ -140,12 +142,8 @@ class PhysicsView(Group):
         if not gpus:
             raise missing("which GPU it is", self.case.system.spell_out("{gpu_list}"))
         tensor = self.runtime.placement.tensor_parallel
-        if (
-            isinstance(tensor, Unknown)
-            and tensor.absence is Absence.NOT_SUPPORTED
-            and len(gpus) > 1
-            and self.case.engine.runs_paged
-        ):
+        splits = len(gpus) > 1 and self.case.engine.runs_paged
+        if splits and isinstance(tensor, Unknown) and tensor.absence is Absence.NOT_SUPPORTED:
             # whoever looked found nothing that tells how it splits
             raise MissingFactError(tensor, "runtime.placement.tensor_parallel")
         crew = self.case.gpus.split_over(len(gpus))
@@ -161,10 +159,8 @@ class PhysicsView(Group):
     def held_on_gpus(self, shape: Shape, placement: Placement) -> Totals:
         """The part of the model that is on GPUs."""
         layers, output = self.model_parts(shape)
-        every = max(1, shape.layers)
-        held = layers.with_experts(placement.with_experts / max(1e-9, placement.attending)).share(
-            placement.attending / every
-        )
+        experts = placement.with_experts / max(1e-9, placement.attending)
+        held = layers.with_experts(experts).share(placement.attending / max(1, shape.layers))
         if not placement.cache_on_gpu:  # it is copied for each token: see `host_cache`
             held = held._replace(full_cache=0.0, windowed_cache=0.0)
         return held.and_also(output) if placement.output_on_gpu else held
@@ -175,10 +171,7 @@ class PhysicsView(Group):
         plan = self.case.memory.blueprint
         if plan is not None:
             return _parts_of_plan(plan)
-        # The type that a quant is mostly made of: Q4_K of Q4_K_M
-        found = re.match(
-            r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", self.model.quant.value_or("Q4_K_M")
-        )
+        found = _MAIN_TYPE.match(self.model.quant.value_or("Q4_K_M"))
         kind = kind_of(found[1].upper() if found else "Q4_K")
         parameters, size = self.model.parameters.value_or(0), self.model.weights_bytes.value_or(0)
         bits = min(32.0, max(1.5, size * 8 / parameters)) if parameters and size else _BITS_OF_A_WEIGHT
@@ -228,8 +221,8 @@ class PhysicsView(Group):
             types=self.type_class,
             fused=self.runtime.compute.flash_attention.value_or(default=True),
             packed_cache=self.cache_element_bytes < F16_BYTES,
-            runtime=self._learned_runtime,
-            graphs=not self.runtime.compute.eager.value_or(default=self._learned_runtime == TRANSFORMERS),
+            runtime=self.learned_runtime,
+            graphs=not self.runtime.compute.eager.value_or(default=self.learned_runtime == TRANSFORMERS),
             linked=linked,
         )
 
@@ -240,17 +233,12 @@ class PhysicsView(Group):
         return type_class_of_model(plan) if plan else type_class(self.model.quant.value_or("Q4_K_M"))
 
     @cached_property
-    def _learned_runtime(self) -> str:
+    def learned_runtime(self) -> str:
         """The runtime where it has learned terms of its own; empty for llama.cpp and what is built on it."""
         if self.case.engine.runs_paged:
             return VLLM
         name = self.runtime.name.value_or("").lower()
         return next((own for own in OWN_TERMS if own in name), "")
-
-    @cached_property
-    def samples_at_once(self) -> bool:
-        """Whether the tokens of all conversations are sampled together on the GPU; llama.cpp samples one by one."""
-        return bool(self._learned_runtime)
 
     @cached_property
     def cache_element_bytes(self) -> float:
@@ -265,9 +253,8 @@ class PhysicsView(Group):
             return HostWork(None)
         rate, off = self.case.host.bandwidth
         chip = self.host_chip(rate, self.case.host.computing_threads())
-        terms = tuple(
-            host_decode_terms(totals.step(depth, self.cache_element_bytes), chip, self.host_setting(placement))
-        )
+        step = totals.step(depth, self.cache_element_bytes)
+        terms = tuple(host_decode_terms(step, chip, self.host_setting(placement)))
         seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items() if s}
         threads, cpus = self.case.host.wanted_threads, self.case.host.own_cpus
         layers = float(max(totals.layers, totals.expert_layers))
@@ -314,15 +301,9 @@ class PhysicsView(Group):
             self.host_setting(placement),
             link_bytes_per_s=self.case.gpus.host_link_bytes_per_s or USUAL_LINK,
         )
-        if (
-            asked is None
-            and self.host_lends_weights(each)
-            and self.case.gpus.visible_to_runtime
-            and self.case.gpus.in_use
-        ):
-            asked = self.question_about(
-                Totals(width=shape.width), 0.0
-            )  # even with no layer there, a GPU computes prompts
+        has_gpu = self.case.gpus.visible_to_runtime and self.case.gpus.in_use
+        if asked is None and has_gpu and self.host_lends_weights(each):  # with no layer there it computes prompts too
+            asked = self.question_about(Totals(width=shape.width), 0.0)
         if asked is not None:
             return asked.question._replace(host=host)
         return SpeedQuestion(None, host.chip, host.setting, element_bytes=self.cache_element_bytes, host=host)
@@ -392,9 +373,8 @@ class PhysicsView(Group):
 
     def work(self, cure: Cure | None = None) -> Work:
         """The case as the decode formula takes it: as configured, or with a cure applied."""
-        case = self.case
         cure = cure or Cure()
-        case = case.with_cure(cure)
+        case = self.case.with_cure(cure)
         shape, depth = case.memory.shape, case.speed.depth
         placement = case.placement.with_cure(shape, cure)
         host = case.physics.host_work(shape, placement, depth)

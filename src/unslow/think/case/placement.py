@@ -82,9 +82,8 @@ class PlacementView(Group):
         else:
             # What so much memory holds, unless more is there already, and is not lent
             memory = cure.vram_bytes if cure.vram_bytes is not None else self.case.vram.available_bytes
-            placed = self.case.memory.fitting_placement(
-                shape, memory, context if cure.context is None else cure.context
-            )
+            tokens = context if cure.context is None else cure.context
+            placed = self.case.memory.fitting_placement(shape, memory, tokens)
             placed = placed._replace(cache_on_gpu=not self.cache_on_host)
             loaded = not cure.only_own_memory and self.runtime.state.value_or("loaded") != "failed"
             if now := self.read_or_none(shape) if loaded else None:
@@ -104,9 +103,8 @@ class PlacementView(Group):
         runtime = self.runtime
         if self.computes_all_on_gpus:
             return Placement(shape.layers, output_on_gpu=True)
-        if isinstance(runtime.memory.buffers, Known) and (
-            self.case.vram.buffers("model", on_gpu=True) or self._host_only
-        ):
+        held_there = self.case.vram.buffers("model", on_gpu=True)
+        if isinstance(runtime.memory.buffers, Known) and (held_there or self._host_only):
             return self._from_buffers(shape)
         if isinstance(runtime.placement.gpu_layers, Known) and not self.sent_to_cpu.of_layers:
             return self._by_count(shape)
@@ -124,17 +122,11 @@ class PlacementView(Group):
 
     def _by_count(self, shape: Shape) -> Placement:
         """By the runtime's count: the output is one of the layers, unless it is elsewhere or not counted."""
-        runtime = self.runtime
-        count, all_counted = (
-            runtime.placement.gpu_layers.value_or(0),
-            runtime.placement.layers.value_or(shape.layers + 1),
-        )
+        placed, output = self.runtime.placement, self.output_is_on_gpu
+        count, all_counted = placed.gpu_layers.value_or(0), placed.layers.value_or(shape.layers + 1)
         not_counted = self._counted_output is False or (all_counted <= shape.layers and count >= all_counted)
-        layers = count if not_counted else count - 1
-        said = self.output_is_on_gpu
-        return Placement(
-            min(shape.layers, max(0, layers)), output_on_gpu=count > 0 if said is None else said and count > 0
-        )
+        layers = min(shape.layers, max(0, count if not_counted else count - 1))
+        return Placement(layers, output_on_gpu=count > 0 and output is not False)
 
     def _from_buffers(self, shape: Shape) -> Placement:
         on_gpu = float(sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=True)))
@@ -197,10 +189,9 @@ class PlacementView(Group):
     def cpu_computes(self) -> bool | None:
         """Whether the CPU has layers or experts to compute; None where nothing tells."""
         # attention is computed where its cache lies
-        attention_there = (
-            self.case.vram.buffers("kv", on_gpu=False) or self.runtime.cache.offload.value_or(default=True) is False
-        )
-        if attention_there or (isinstance(self.machine.gpus, Known) and not self.machine.gpus.value):
+        if self.case.vram.buffers("kv", on_gpu=False) or not self.runtime.cache.offload.value_or(default=True):
+            return True
+        if isinstance(self.machine.gpus, Known) and not self.machine.gpus.value:
             return True
         if self.runtime.embedded or any(self.sent_to_cpu) or self.case.narrative.remarks_on(Topic.GPU_ABSENT):
             return True
@@ -218,28 +209,23 @@ class PlacementView(Group):
         """Whether it is sure that no GPU computes: none is seen, all are hidden, or a setting keeps away from them."""
         if self.runtime.embedded:
             return True
-        sees = self.case.gpus.visible_to_runtime
-        if self.runtime.placement.device_set.value_or("") == "none":
-            return not self.runtime.placement.gpu_layers.value_or(0) and not self.case.vram.buffers(
-                "model", on_gpu=True
-            )
+        sees, placed = self.case.gpus.visible_to_runtime, self.runtime.placement
+        if placed.device_set.value_or("") == "none":
+            return not placed.gpu_layers.value_or(0) and not self.case.vram.buffers("model", on_gpu=True)
         return sees is False or (sees is None and self.case.gpus.hidden_by_environment is not None)
 
     @cached_property
     def computes_all_on_gpus(self) -> bool:
         """Whether its engine never computes a layer on the CPU: it fetches what is on the host, or does not start.
 
-        What one of its workers logs is but a part of the model, and what its processes hold is mostly cache.
+        What one of its workers logs is only a part of the model, and what its processes hold is mostly cache.
         """
         if self.fetches_missing_weights:
             return True
+        if not self.case.engine.runs_on_gpus_alone or not self.case.gpus.in_use:
+            return False
         on_cpu = self.runtime.placement.device_used.value_or("").startswith("cpu")
-        return bool(
-            self.case.engine.runs_on_gpus_alone
-            and not on_cpu
-            and self.case.gpus.in_use
-            and self.case.gpus.visible_to_runtime is not False
-        )
+        return not on_cpu and self.case.gpus.visible_to_runtime is not False
 
     @cached_property
     def fetches_missing_weights(self) -> bool:
@@ -250,11 +236,9 @@ class PlacementView(Group):
     @cached_property
     def layers(self) -> Layers:
         """As the runtime counted them, else from the memory that its process holds."""
-        runtime = self.runtime
-        if isinstance(runtime.placement.gpu_layers, Known) and isinstance(runtime.placement.layers, Known):
-            return Layers(
-                runtime.placement.gpu_layers.value, runtime.placement.layers.value, "runtime.placement.gpu_layers"
-            )
+        counted, layers = self.runtime.placement.gpu_layers, self.runtime.placement.layers
+        if isinstance(counted, Known) and isinstance(layers, Known):
+            return Layers(counted.value, layers.value, "runtime.placement.gpu_layers")
         shape = self.case.memory.shape
         if self.computes_all_on_gpus:
             return Layers(shape.layers + 1, shape.layers + 1, "runtime.name")
@@ -273,11 +257,8 @@ class PlacementView(Group):
         if left or by_bytes or isinstance(overflowing, Known) or any(self.sent_to_cpu):
             return left
         # Who writes a report pastes what they find odd, and of all the rest takes the count for granted
-        told = (
-            isinstance(self.runtime.memory.buffers, Known)
-            or isinstance(self.runtime.memory.vram_share, Known)
-            or self.case.narrative.is_report
-        )
+        seen = any(isinstance(fact, Known) for fact in (self.runtime.memory.buffers, self.runtime.memory.vram_share))
+        told = seen or self.case.narrative.is_report
         if self.holds_weights_on_host or (not told and self.model.experts.value_or(0) > 1):
             raise MissingFactError(overflowing, "runtime.placement.overflowing_layers")
         return left
@@ -306,9 +287,8 @@ class PlacementView(Group):
             (runtime.placement.gpu_layers, "all layers are on the CPU", "placement.gpu_layers"),
             (runtime.memory.vram_share, "the whole model is on the CPU", "memory.vram_share"),
         )
-        return self.split or next(
-            (Split(words, f"runtime.{p}") for fact, words, p in none_on_gpu if fact.get() == 0), None
-        )
+        on_cpu = (Split(words, f"runtime.{path}") for fact, words, path in none_on_gpu if fact.get() == 0)
+        return self.split or next(on_cpu, None)
 
     @cached_property
     def growth_beyond_weights(self) -> GrownModel | None:
@@ -323,11 +303,9 @@ class PlacementView(Group):
     @cached_property
     def is_deliberate(self) -> bool:
         """Whether a setting says how many layers go to the GPU, and fewer than there are."""
-        wanted, layers = (
-            self.runtime.placement.gpu_layers_set.value_or(-1),
-            self.runtime.placement.layers.value_or(ALL_LAYERS),
-        )
-        return self.runtime.placement.device_set.value_or("") == "none" or 0 <= wanted < layers
+        placed = self.runtime.placement
+        is_fewer = 0 <= placed.gpu_layers_set.value_or(-1) < placed.layers.value_or(ALL_LAYERS)
+        return is_fewer or placed.device_set.value_or("") == "none"
 
     @cached_property
     def decided_layers(self) -> DecidedLayers | None:
@@ -388,31 +366,24 @@ class PlacementView(Group):
     @cached_property
     def host_weights_bytes(self) -> float:
         """Bytes of weights in the host's memory, the token table apart; MissingFactError where nothing tells."""
-        if self.computes_all_on_gpus:
-            left = (
-                sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=False))
-                if self.fetches_missing_weights
-                else 0
-            )
-            return float(self.runtime.placement.cpu_offload_bytes.value_or(left))
-        runtime, model = self.runtime, self.model
+        model, memory = self.model, self.runtime.memory
         on_host, on_gpu = (sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=side)) for side in (False, True))
+        if self.computes_all_on_gpus:
+            left = on_host if self.fetches_missing_weights else 0
+            return float(self.runtime.placement.cpu_offload_bytes.value_or(left))
         if on_host and (on_gpu or not model.weights_bytes.value_or(0)):
             return max(0.0, on_host - model.token_table_bytes.value_or(0))
         away = self.sent_to_cpu
         if (sent := self._sent_bytes(away)) is not None:
             return sent
-        if (
-            isinstance(runtime.memory.size_bytes, Known)
-            and isinstance(runtime.memory.size_vram_bytes, Known)
-            and not away.of_layers
-        ):
-            return float(max(0, runtime.memory.size_bytes.value - runtime.memory.size_vram_bytes.value))
+        sizes = memory.size_bytes, memory.size_vram_bytes
+        if all(isinstance(size, Known) for size in sizes) and not away.of_layers:
+            return float(max(0, sizes[0].need() - sizes[1].need()))
         weights = model.weights_bytes
         if not isinstance(weights, Known) or away.of_layers:
             raise missing("how many bytes of weights are in host memory", self.case.system.spell_out("{placement}"))
-        if isinstance(runtime.memory.vram_share, Known):
-            return weights.value * (1 - runtime.memory.vram_share.value)
+        if isinstance(memory.vram_share, Known):
+            return weights.value * (1 - memory.vram_share.value)
         if self.case.narrative.remarks_on(Topic.EXPERTS_ON_CPU):
             return float(model.expert_bytes.value_or(weights.value))
         layers = self.layers
@@ -425,13 +396,9 @@ class PlacementView(Group):
         """
         if not away.of_layers:
             return None
-        runtime, model = self.runtime, self.model
-        whole = max(
-            0,
-            runtime.placement.layers.value_or(0)
-            - runtime.placement.gpu_layers.value_or(runtime.placement.layers.value_or(0)),
-        )
-        exact = self.bytes_of_layers_on_host(whole)
+        model, placed = self.model, self.runtime.placement
+        counted = placed.layers.value_or(0)
+        exact = self.bytes_of_layers_on_host(max(0, counted - placed.gpu_layers.value_or(counted)))
         if exact is not None or away.others or not away.experts:
             return exact
         experts, layers = model.expert_bytes.value_or(model.weights_bytes.value_or(0)), model.layers.value_or(0)
@@ -452,15 +419,12 @@ class PlacementView(Group):
     def cache_on_host(self) -> bool:
         """Whether the keys and values of layers on a GPU are in host memory: as allocated, else as it was set."""
         host, gpu = (sum(b.bytes for b in self.case.vram.buffers("kv", on_gpu=side)) for side in (False, True))
+        set_so = not self.runtime.cache.offload.value_or(default=True)
         if not host + gpu:
-            return not self.runtime.cache.offload.value_or(default=True)
-        layers, set_so = (
-            self.runtime.placement.layers.value_or(0),
-            self.runtime.cache.offload.value_or(default=True) is False,
-        )
-        most = (
-            self.runtime.placement.gpu_layers.value_or(layers) >= layers / 2
-        )  # with few there, it may be that of the other layers
+            return set_so
+        layers = self.runtime.placement.layers.value_or(0)
+        # with few layers there, it may be the cache of the others
+        most = self.runtime.placement.gpu_layers.value_or(layers) >= layers / 2
         return not gpu and bool(self.case.vram.buffers("model", on_gpu=True)) and (set_so or most)
 
     @cached_property
@@ -477,15 +441,11 @@ class PlacementView(Group):
     @cached_property
     def _counted_output(self) -> bool | None:
         """Whether the output is among the layers that are counted on the GPU; None where neither log nor age tells."""
-        runtime = self.runtime
-        if (
-            isinstance(runtime.placement.output_on_gpu, Known)
-            or not isinstance(runtime.version, Known)
-            or not self.case.engine.runs_ggml
-        ):
-            return runtime.placement.output_on_gpu.value_or(None)
-        short = runtime.placement.gpu_layers.value_or(0) < runtime.placement.layers.value_or(0)
-        return False if short and build_number(runtime.version.value) < OUTPUT_LAST_UNTIL else None
+        placed, version = self.runtime.placement, self.runtime.version
+        if isinstance(placed.output_on_gpu, Known):
+            return placed.output_on_gpu.value
+        is_old = self.case.engine.runs_ggml and build_number(version.value_or("")) < OUTPUT_LAST_UNTIL
+        return False if is_old and placed.gpu_layers.value_or(0) < placed.layers.value_or(0) else None
 
     @cached_property
     def sent_to_cpu(self) -> SentAway:
@@ -496,12 +456,8 @@ class PlacementView(Group):
 
     def overrides_sending(self, kind: str) -> list[str]:
         """The settings, as written, that send away one kind of `SentAway` on their own."""
-        names = names_in(self.model)
-        return [
-            o
-            for o in self.runtime.placement.tensor_overrides.value_or([])
-            if getattr(tensors_sent_to_cpu((o,), names), kind)
-        ]
+        names, overrides = names_in(self.model), self.runtime.placement.tensor_overrides.value_or([])
+        return [one for one in overrides if getattr(tensors_sent_to_cpu((one,), names), kind)]
 
     def layers_without_experts(self, layers: int) -> float | None:
         """Layers whose experts are sent away, in part as a fraction; None where the settings do not tell how many."""
@@ -521,10 +477,7 @@ class PlacementView(Group):
             return named
 
     def bytes_of_layers_on_host(self, whole: int) -> int | None:
-        """Bytes of layers in host memory: the first `whole` ones entirely, of the others what overrides send there.
-
-        None where the settings can't be read, or the model's tensors are not known.
-        """
+        """Bytes in host memory: the first `whole` layers, of others what overrides send there; None where unknown."""
         return bytes_on_host(self.model, tuple(self.runtime.placement.tensor_overrides.value_or([])), whole)
 
 

@@ -12,17 +12,7 @@ from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.calibration import Calibration
 from unslow.facts.run import AtDepth
 from unslow.facts.runtime import SO_FAR
-from unslow.facts.values import (
-    NOT_LOOKED,
-    Absence,
-    Fact,
-    Known,
-    MissingFactError,
-    Origin,
-    Unknown,
-    first_known,
-    not_found,
-)
+from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, MissingFactError, Unknown, first_known, not_found
 from unslow.think.case.cure import AS_USUAL, Cure
 from unslow.think.case.group import Group, if_known, missing, remember
 from unslow.think.case.narrative import WORTH_COMPARING
@@ -191,23 +181,18 @@ class SpeedView(Group):
     @cached_property
     def measured_rate(self) -> Known[float] | Unknown:
         """The speed that was measured, else what the runtime counted of its own work."""
-        tried, counted, traffic = (
-            self.run.decode_tokens_per_s,
-            self.runtime.history.decode_tokens_per_s,
-            self.run.traffic,
-        )
+        tried, traffic = self.run.decode_tokens_per_s, self.run.traffic
+        counted = self.runtime.history.decode_tokens_per_s
         is_shared = isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
-        # What the server did before it broke does not say how fast it is, nor does a mean over requests that at times
-        # then shared it
+        # What it did before it broke does not say how fast it is, nor a mean over requests that shared it at times
         if isinstance(tried, Unknown) and (tried.absence is Absence.FAILED or is_shared):
             return tried
         # A server that answers many at once only counts a mean, and nobody watched how many they are
         is_mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR) and not isinstance(traffic, Known)
         of_many = self.runtime.scheduling.max_sequences.value_or(2) != 1 and self.case.engine.runs_paged is True
         if isinstance(tried, Unknown) and is_mean and of_many:
-            return Unknown(
-                "its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE
-            )
+            why = "its own mean is of all requests so far, and how many shared it at a time is not known"
+            return Unknown(why, MEASURE)
         for fact in (tried, counted):
             if isinstance(fact, Known) and fact.value > SLOWEST:
                 return fact
@@ -321,9 +306,8 @@ class SpeedView(Group):
 
     def predict_prefill(self, cure: Cure | None = None) -> Prediction | Unknown:
         """Seconds for each token of a prompt as long as the measured one, or what the prediction lacks."""
-        case = self.case
         cure = cure or Cure()
-        case = case.with_cure(cure)
+        case = self.case.with_cure(cure)
         tokens = case.speed.prompt_tokens
         try:
             shape = case.memory.shape
@@ -352,14 +336,11 @@ class SpeedView(Group):
         launches = host_launch_s(question) if not question.setting.graphs else None
         parts += [] if launches is None else [Part(LAUNCHED_ONE_BY_ONE, float(launches) / each, 2.0)]
         # Copies of the cache and crossings, which all tokens of a micro-batch share
+        link = self.case.physics.link_bytes_per_s
         beside = (
-            Part(
-                COPIES,
-                prompt_copies_s(cache_away(shape, placement), tokens, each, self.case.physics.link_bytes_per_s),
-                2.0,
-            ),
+            Part(COPIES, prompt_copies_s(cache_away(shape, placement), tokens, each, link), 2.0),
             Part(CROSSINGS, self.case.physics.crossings_s(shape, placement) / each, 2.0),
-            Part(FETCHES, fetched / self.case.physics.link_bytes_per_s / each, 2.0),
+            Part(FETCHES, fetched / link / each, 2.0),
         )
         parts += [part for part in beside if part.seconds > 0]
         total = sum(part.seconds for part in parts)
@@ -390,11 +371,9 @@ class SpeedView(Group):
     @cached_property
     def micro_batch(self) -> float:
         """How many tokens of a prompt are computed at once; a batch that is smaller than a micro-batch cuts it."""
-        runtime = self.runtime
-        micro = (
-            runtime.compute.ubatch.value_or(0) or runtime.scheduling.max_batched_tokens.value_or(0) or USUAL_MICRO_BATCH
-        )
-        return float(min(micro, runtime.compute.batch.value_or(0) or micro))
+        compute, at_once = self.runtime.compute, self.runtime.scheduling.max_batched_tokens
+        micro = compute.ubatch.value_or(0) or at_once.value_or(0) or USUAL_MICRO_BATCH
+        return float(min(micro, compute.batch.value_or(0) or micro))
 
     @cached_property
     def ubatch_tokens(self) -> int:
@@ -403,11 +382,8 @@ class SpeedView(Group):
 
     def larger_ubatch_price(self, copies: Copies, ubatch: int) -> Price:
         """What the smaller micro-batch costs: fewer copies save time, but computing still takes what physics says."""
-        price, then, now_s = (
-            copies.with_ubatch(ubatch),
-            self.predict_prefill(Cure(ubatch=ubatch)),
-            1 / copies.tokens_per_s,
-        )
+        price, now_s = copies.with_ubatch(ubatch), 1 / copies.tokens_per_s
+        then = self.predict_prefill(Cure(ubatch=ubatch))
         if not isinstance(then, Prediction) or now_s < WORTH_COMPARING * then.seconds.low:
             return price  # prefill is this fast already, so the prediction, as of an unnamed GPU, says nothing
         left_s = then.seconds.low
@@ -446,14 +422,9 @@ class SpeedView(Group):
     def prompt_copies(self, link_bytes_per_s: float) -> Copies | None:
         """The copies of this case; None where nothing is copied, or where no long prompt was measured."""
         speed = self.prompt_speed
-        if (
-            not isinstance(speed, Known)
-            or speed.value <= 0
-            or link_bytes_per_s <= 0
-            or self.case.placement.cpu_computes is False
-        ):
+        if not isinstance(speed, Known) or speed.value <= 0 or link_bytes_per_s <= 0:
             return None
-        if self.runtime.placement.op_offload.value_or(default=True) is False:
+        if self.case.placement.cpu_computes is False or not self.runtime.placement.op_offload.value_or(default=True):
             return None
         copied = if_known(lambda: self.case.placement.host_weights_bytes)
         ubatch = self.runtime.compute.ubatch.value_or(0) or USUAL_UBATCH
@@ -485,10 +456,10 @@ class SpeedView(Group):
     @cached_property
     def each_rate(self) -> Known[float] | Unknown:
         """The speed of each of the requests that went on together; unknown where one alone was timed."""
-        traffic, alone = self.run.traffic, self.run.decode_tokens_per_s
-        return (
-            traffic.value.each_tokens_per_s if isinstance(traffic, Known) and isinstance(alone, Unknown) else NOT_LOOKED
-        )
+        traffic = self.run.traffic
+        if isinstance(traffic, Known) and isinstance(self.run.decode_tokens_per_s, Unknown):
+            return traffic.value.each_tokens_per_s
+        return NOT_LOOKED
 
     @cached_property
     def requests_at_once(self) -> float:
@@ -499,12 +470,9 @@ class SpeedView(Group):
             return among / self.case.gpus.model_copies
         # a log tells how many shared the steps whose speed it gives
         logged = not isinstance(self.run.decode_tokens_per_s, Known) and self.case.engine.runs_paged
-        running = (
-            float(self.runtime.scheduling.running_requests.value_or(0))
-            if logged and not self.case.narrative.is_report
-            else 0.0
-        )
-        return running / self.case.gpus.model_copies
+        if not logged or self.case.narrative.is_report:
+            return 0.0
+        return float(self.runtime.scheduling.running_requests.value_or(0)) / self.case.gpus.model_copies
 
     def times_longer(self, cure: Cure | None = None) -> float:
         """How many times as long as alone a token takes; 1 for a single request, or where nothing says.
@@ -522,11 +490,8 @@ class SpeedView(Group):
         A request does not wait for its own prompt once it is being answered: those of the others are what is left.
         """
         traffic = self.run.traffic
-        read = (
-            traffic.value.prompt_tokens_per_s.value_or(0.0) / self.case.gpus.model_copies
-            if isinstance(traffic, Known)
-            else 0.0
-        )
+        in_all = traffic.value.prompt_tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
+        read = in_all / self.case.gpus.model_copies
         able = self.predict_prefill(cure) if read and isinstance(self.each_rate, Known) else None
         if not isinstance(able, Prediction):
             return 0.0
@@ -540,20 +505,17 @@ class SpeedView(Group):
 
     def expected_together(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
         """Tokens per second of this many users together, each at that depth; None where nothing tells."""
-        case = self.case
         if users < 1:
             return None
-        known = Known(int(depth), Origin.MEASURED, "the depth that is asked about")
-        case = case.replace(run=msgspec.structs.replace(case.run, depth_tokens=known))
+        case = self.case.at_depth(int(depth))
         alone, longer = case.speed.predict(cure), case.speed.times_as_long(users, depth, cure)
         return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
 
     @remember
     def times_as_long(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
         """How many times as long a step for `users` takes as one for a single user; None where nothing tells."""
-        case = self.case
         cure = cure or Cure()
-        case = case.with_cure(cure)
+        case = self.case.with_cure(cure)
         try:
             shape = case.memory.shape
             placement = case.placement.with_cure(shape, cure)
@@ -564,27 +526,23 @@ class SpeedView(Group):
         beside = case.physics.beside_parts(shape, placement, cure, depth)
         shared = (CROSSINGS, FETCHES)
         for_all = sum(part.seconds for part in beside if part.name in shared) + crowding_s
-        for_each = (
-            sum(part.seconds for part in beside if part.name not in shared) + shape.vocabulary * LOGITS_S_PER_ENTRY
-        )
-        times = 1 if case.physics.samples_at_once else users
+        for_each = sum(part.seconds for part in beside if part.name not in shared)
+        for_each += shape.vocabulary * LOGITS_S_PER_ENTRY
+        times = 1 if case.physics.learned_runtime else users  # llama.cpp samples the tokens of users one by one
         return (step_s + for_all + times * for_each) / (alone_s + for_all + for_each)
 
     @remember
     def step_s(self, shape: Shape, placement: Placement, depth: float, users: int) -> float:
         """Seconds of a step for `users`, on GPUs and on the host, each with its part of the model."""
-        found, totals = (
-            self.case.physics.gpu_question(shape, placement, depth),
-            self.case.physics.left_on_host(shape, placement),
-        )
-        host = None
+        physics, host = self.case.physics, None
+        found, totals = physics.gpu_question(shape, placement, depth), physics.left_on_host(shape, placement)
         if totals.dense_bytes + totals.expert_bytes > 0:
-            chip = self.case.physics.host_chip(self.case.host.bandwidth[0], self.case.host.computing_threads())
-            host = Host(totals, chip, self.case.physics.host_setting(placement))
+            chip = physics.host_chip(self.case.host.bandwidth[0], self.case.host.computing_threads())
+            host = Host(totals, chip, physics.host_setting(placement))
         if found:
             question = found.question._replace(host=host)
         elif host:
-            size = self.case.physics.cache_element_bytes
+            size = physics.cache_element_bytes
             question = SpeedQuestion(None, host.chip, host.setting, depth=depth, element_bytes=size, host=host)
         else:
             raise missing("where the weights are")

@@ -48,7 +48,7 @@ class VramView(Group):
         if isinstance(self.runtime.memory.available_bytes, Known):
             return self.runtime.memory.available_bytes.value
         counted = self.own_bytes
-        own = sum(b.bytes for b in self.runtime.memory.buffers.value_or([]) if b.on_gpu) if counted is None else counted
+        own = sum(b.bytes for b in self.all_buffers if b.on_gpu) if counted is None else counted
         return sum(g.vram_free_bytes.need() for g in self.case.gpus.in_use) + own
 
     @cached_property
@@ -135,7 +135,7 @@ class VramView(Group):
 
     def buffers(self, kind: str, *, on_gpu: bool) -> list[Buffer]:
         """The buffers of one kind on one side."""
-        return [b for b in self.runtime.memory.buffers.value_or([]) if b.kind == kind and b.on_gpu is on_gpu]
+        return [b for b in self.all_buffers if b.kind == kind and b.on_gpu is on_gpu]
 
     @cached_property
     def all_buffers(self) -> list[Buffer]:
