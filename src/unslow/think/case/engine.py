@@ -100,11 +100,6 @@ class EngineView(Group):
         return self.runtime.name.value_or("this runtime")
 
     @cached_property
-    def load_failed(self) -> bool:
-        """Whether it is known that the model could not be loaded."""
-        return self.runtime.state.get() == "failed"
-
-    @cached_property
     def loads(self) -> list[PastLoad]:
         """The loads that its log shows; none where no log was read."""
         return self.runtime.history.loads.value_or([])

@@ -249,17 +249,12 @@ class HostView(Group):
         return logical // (MOST_THREADS_PER_CORE if per_core is None else per_core), "machine.cpu.logical_cpus"
 
     @cached_property
-    def cpus_of_others(self) -> float:
-        """CPUs that other processes used during decode; 0 where that was not measured."""
-        return self.run.others_cpus.get() or 0.0
-
-    @cached_property
     def free_fast_cores(self) -> int:
         """Cores that one more thread gains from: the fast ones of a hybrid CPU, without those that others use."""
         cpu, cores = self.machine.cpu, self.cores
         fast = cpu.performance_cores.get() or self._physical_cores - (cpu.efficiency_cores.get() or 0)
         most = min(cores, fast) if fast > 0 else cores
-        return max(1, int(most - min(most, self.cpus_of_others) + ROUNDING))
+        return max(1, int(most - min(most, self.run.others_cpus.value_or(0.0)) + ROUNDING))
 
     @cached_property
     def model_disk(self) -> Disk | None:

@@ -149,7 +149,18 @@ class MemoryView(Group):
     def exact_needs(self, context: float, gpu_layers: int = -1) -> list[Need] | None:
         """The needs of the GPUs and at the end of the host; None where the tensors are not known, or invalid."""
         plan = self.blueprint
-        return None if plan is None else self._needs(plan, context, gpu_layers)
+        if plan is None:
+            return None
+        settings = self.settings._replace(context=int(context), gpu_layers=gpu_layers)
+        shares = tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in self.case.gpus.in_use) or (1.0,)
+
+        def reckon() -> list[Need] | None:
+            try:
+                return memory_of(plan, settings, shares).needs
+            except UserError:  # numbers that no model has, from a header that nothing could load
+                return None
+
+        return remember_once(self.model, (settings, shares), reckon)
 
     def exact_layers(self, context: float, vram_bytes: float) -> int | None:
         """The most layers that fit so much GPU memory, the output counted as one; None where it is unknown."""
@@ -158,22 +169,10 @@ class MemoryView(Group):
             return None
 
         def left(layers: int) -> float:
-            needs = self._needs(plan, context, layers)
+            needs = self.exact_needs(context, layers)
             return -1.0 if needs is None else vram_bytes - sum(n.total for n in needs[:-1])
 
         return largest_fitting(0, plan.count("block_count") + 1, left)
-
-    def _needs(self, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
-        settings = self.settings._replace(context=int(context), gpu_layers=gpu_layers)
-        shares = tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in self.case.gpus.in_use) or (1.0,)
-
-        def reckon() -> list[Need] | None:
-            try:
-                return memory_of(plan, settings, shares).needs
-            except UserError:  # numbers that can't be, from a header that nobody could load
-                return None
-
-        return remember_once(self.model, (settings, shares), reckon)
 
     @cached_property
     def settings(self) -> Settings:

@@ -122,11 +122,11 @@ class PlacementView(Group):
 
     def _by_count(self, shape: Shape) -> Placement:
         """By the runtime's count: the output is one of the layers, unless it is elsewhere or not counted."""
-        placed, output = self.runtime.placement, self.output_is_on_gpu
+        placed, output = self.runtime.placement, not self.sent_to_cpu.output and self._counted_output is not False
         count, all_counted = placed.gpu_layers.value_or(0), placed.layers.value_or(shape.layers + 1)
         not_counted = self._counted_output is False or (all_counted <= shape.layers and count >= all_counted)
         layers = min(shape.layers, max(0, count if not_counted else count - 1))
-        return Placement(layers, output_on_gpu=count > 0 and output is not False)
+        return Placement(layers, output_on_gpu=count > 0 and output)
 
     def _from_buffers(self, shape: Shape) -> Placement:
         on_gpu = float(sum(b.bytes for b in self.case.vram.buffers("model", on_gpu=True)))
@@ -137,7 +137,7 @@ class PlacementView(Group):
         overridden = overridden or on_gpu < HARDLY_THERE * by_count.gpu_layers * shape.layer_bytes
         if whole and not overridden:  # the count is exact where every layer is on one side as a whole
             return by_count
-        said = self.output_is_on_gpu
+        said = False if self.sent_to_cpu.output else self._counted_output
         output = on_gpu >= shape.output_bytes if said is None else said
         counted = by_count.gpu_layers if whole else shape.layers
         if shape.expert_share and overridden:
@@ -330,7 +330,7 @@ class PlacementView(Group):
         """Whether no number of GPU layers was given: in words, or by the whole command line of an old build."""
         runtime, command = self.runtime, self.case.engine.command
         is_set = isinstance(runtime.placement.gpu_layers_set, Known)
-        if is_set or runtime.placement.gpu_layers.value_or(0) > 0 or self.all_on_gpu:
+        if is_set or runtime.placement.gpu_layers.value_or(0) > 0 or runtime.memory.vram_share.value_or(0.0) == 1:
             return False
         if self.case.narrative.remarks_on(Topic.LAYERS_UNSET):
             return True
@@ -344,11 +344,6 @@ class PlacementView(Group):
         layers, on_gpu = placed.layers.get(), placed.gpu_layers.get()
         is_counted = layers is not None and on_gpu is not None and 0 < layers <= on_gpu
         return is_counted and not placed.overflowing_layers.get() and not any(self.sent_to_cpu)
-
-    @cached_property
-    def all_on_gpu(self) -> bool:
-        """Whether all of the model is on GPUs, by the runtime's own share of it."""
-        return self.runtime.memory.vram_share.value_or(0.0) == 1
 
     @cached_property
     def weights_on_host(self) -> bool:
@@ -426,11 +421,6 @@ class PlacementView(Group):
         # with few layers there, it may be the cache of the others
         most = self.runtime.placement.gpu_layers.value_or(layers) >= layers / 2
         return not gpu and bool(self.case.vram.buffers("model", on_gpu=True)) and (set_so or most)
-
-    @cached_property
-    def output_is_on_gpu(self) -> bool | None:
-        """Whether a GPU holds the output matrix: by an override, else by the log; None where neither says."""
-        return False if self.sent_to_cpu.output else self._counted_output
 
     @cached_property
     def leaves_out_output(self) -> bool:

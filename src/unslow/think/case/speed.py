@@ -131,17 +131,9 @@ class Copies(NamedTuple):
         """Tokens that share a copy: a prompt that is shorter than a micro-batch fills none."""
         return min(self.ubatch, self.prompt_tokens)
 
-    def with_link(self, faster: float) -> Price:
-        """The price of a link that could be so many times as fast."""
-        return self._price(self.copy_s / faster / self.shared_by)
-
-    def with_ubatch(self, ubatch: float) -> Price:
-        """The price of sharing a copy among too few tokens."""
-        return self._price(self.copy_s / min(ubatch, self.prompt_tokens))
-
-    def _price(self, then_s: float) -> Price:
-        """A token's time with another share of the copy: of the time that was measured it is at most all."""
-        now_s = 1 / self.tokens_per_s
+    def price(self, *, faster: float = 1.0, ubatch: float = 0.0) -> Price:
+        """What a slow link costs, or too small a micro-batch: of the time that was measured at most all."""
+        now_s, then_s = 1 / self.tokens_per_s, self.copy_s / faster / min(ubatch or self.ubatch, self.prompt_tokens)
         lost_s = max(0.0, min(now_s, self.copy_s / self.shared_by) - then_s)
         return Price(now_s / max(then_s, now_s - lost_s), Cost(seconds=lost_s, per="prompt_token"))
 
@@ -382,7 +374,7 @@ class SpeedView(Group):
 
     def larger_ubatch_price(self, copies: Copies, ubatch: int) -> Price:
         """What the smaller micro-batch costs: fewer copies save time, but computing still takes what physics says."""
-        price, now_s = copies.with_ubatch(ubatch), 1 / copies.tokens_per_s
+        price, now_s = copies.price(ubatch=ubatch), 1 / copies.tokens_per_s
         then = self.predict_prefill(Cure(ubatch=ubatch))
         if not isinstance(then, Prediction) or now_s < WORTH_COMPARING * then.seconds.low:
             return price  # prefill is this fast already, so the prediction, as of an unnamed GPU, says nothing

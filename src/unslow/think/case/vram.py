@@ -379,12 +379,6 @@ class VramView(Group):
         return MOVABLE in self.case.engine.environment
 
     @cached_property
-    def spilled_bytes(self) -> int:
-        """System memory that the driver uses as memory of the GPUs in use; 0 where the driver does not count it."""
-        counts = ((gpu.shared_used_bytes, gpu.gtt_used_bytes) for gpu in self.case.gpus.in_use)
-        return sum(count.value_or(0) for pair in counts for count in pair)
-
-    @cached_property
     def allocation_failed(self) -> bool:
         """Whether the allocation that ended the load was one on a GPU."""
         failure = self.runtime.memory.allocation_failure.value_or(None)

@@ -167,7 +167,7 @@ def ruled_out_at_once(case: CaseView, cause: Cause) -> Absent | None:
     if cause.gpu_only and isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
         return Absent("no GPU in this machine")
     if not case.narrative.is_report:
-        if not cause.fails_load and case.engine.load_failed:
+        if not cause.fails_load and case.runtime.state.get() == "failed":
             return Absent("the model was never loaded, so there is no speed to explain")
         if cause.ggml_only and case.engine.runs_ggml is False:
             return Absent(f"{case.engine.label} does nothing of the kind")

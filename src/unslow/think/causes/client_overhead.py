@@ -130,7 +130,7 @@ def said_of_localhost(case: CaseView) -> Found | None:
     name, number = ([r for r in said if host in r.text.lower()] for host in ("localhost", "127.0.0.1"))
     both = [r for r in name if r in number and _COMPARES.search(r.text)]
     slow, fast = (
-        next(((s, r) for r in remarks if (s := _seconds(r.text)) is not None), None) for remarks in (name, number)
+        next(((float(s[1]), r) for r in remarks if (s := _SECONDS.search(r.text))), None) for remarks in (name, number)
     )
     pause, url = case.narrative.remarks_on(Topic.CONSTANT_DELAY), case.runtime.process.url.get()
     if both:
@@ -143,11 +143,6 @@ def said_of_localhost(case: CaseView) -> Found | None:
         return None
     because = f"`localhost` is tried over IPv6 first: {words}"
     return finding(case, because, case.narrative.cite_remarks(told), fixes=[BY_ADDRESS])
-
-
-def _seconds(text: str) -> float | None:
-    found = _SECONDS.search(text)
-    return float(found[1]) if found else None
 
 
 def tried_by_person(case: CaseView) -> Found | None:

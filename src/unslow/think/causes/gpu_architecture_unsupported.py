@@ -74,7 +74,7 @@ def architectures_of_build(case: CaseView) -> Found | Absent | None:
     """The architectures that the build has code for, against each GPU that the runtime may use."""
     cards = case.gpus.cards
     # Weights on a GPU show that it computes, unless the load failed: they are copied before any code runs
-    if cards and case.vram.buffers("model", on_gpu=True) and not case.engine.load_failed:
+    if cards and case.vram.buffers("model", on_gpu=True) and case.runtime.state.get() != "failed":
         return Absent("the GPU computes")
     lacking, able = [card for card in cards if card.runs is False], [card for card in cards if card.runs]
     if not lacking:
@@ -128,7 +128,7 @@ def gpu_in_use(case: CaseView) -> Absent | None:
 def _computes(case: CaseView) -> bool:
     is_timed = isinstance(case.speed.measured_rate, Known) and not case.narrative.is_report
     held = case.vram.buffers("model", on_gpu=True) or case.gpus.holding_model or case.runtime.placement.gpu_layers.get()
-    return bool(held) and is_timed and not case.engine.load_failed
+    return bool(held) and is_timed and case.runtime.state.get() != "failed"
 
 
 def _found(case: CaseView, because: str, *shown_by: str | Remark | Evidence, before: tuple[Remedy, ...] = ()) -> Found:

@@ -107,9 +107,8 @@ def _low_reading(case: CaseView, gpu: LoadedGpu) -> str:
     if most and memory is not None and memory < LOW * most:
         return f"{memory / most:.0%} of its memory clock"
     state = gpu.gpu.performance_state
-    return (
-        f"performance state {state.value}" if is_now and isinstance(state, Known) and state.value in LOW_STATES else ""
-    )
+    is_low = is_now and isinstance(state, Known) and state.value in LOW_STATES
+    return f"performance state {state.need()}" if is_low else ""
 
 
 CAUSE = Cause(

@@ -62,7 +62,7 @@ def speed_at_two_depths(case: CaseView) -> Found | Absent | Suspected:
 
 def no_cache_on_gpu(case: CaseView) -> Absent | None:
     """A load that failed, or a runtime that has no GPU, has no cache there."""
-    if case.engine.load_failed or case.gpus.visible_to_runtime is False:
+    if case.runtime.state.get() == "failed" or case.gpus.visible_to_runtime is False:
         return Absent("no cache is on a GPU")
     return None
 

@@ -71,7 +71,7 @@ def link_under_load(case: CaseView) -> Found | Absent:
     if not crossing:
         return Absent("the link is slower than it could be, but hardly anything crosses it here")
     copies = case.speed.prompt_copies(now)
-    price = copies.with_link(could / now) if copies and copies.is_bound else None
+    price = copies.price(faster=could / now) if copies and copies.is_bound else None
     return finding(
         case,
         f"the link runs at {now / 1e9:.1f} instead of {could / 1e9:.1f} GB/s, and {crossing}",
@@ -110,7 +110,8 @@ def _what_crosses(case: CaseView, link_rate: float) -> str:
         return ""  # the split is the cause: with the default layer split next to nothing would cross
     if case.gpus.computing_count != 1:
         case.ask_for("runtime.placement.split_mode", SPLIT)
-    if case.vram.spilled_bytes > MUCH:
+    spilled = (gpu.shared_used_bytes.value_or(0) + gpu.gtt_used_bytes.value_or(0) for gpu in case.gpus.in_use)
+    if sum(spilled) > MUCH:
         return "weights that the driver spilled into host memory cross it"
     if case.narrative.names_phase("load"):
         return "all weights cross it once"

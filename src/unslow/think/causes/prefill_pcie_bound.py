@@ -54,9 +54,8 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 
 def copying_is_off(case: CaseView) -> Absent | None:
     """The setting that leaves prefill of host weights to the CPU."""
-    return (
-        Absent("copying weights for prefill is disabled") if case.runtime.placement.op_offload.get() is False else None
-    )
+    is_off = case.runtime.placement.op_offload.get() is False
+    return Absent("copying weights for prefill is disabled") if is_off else None
 
 
 def copies_seen_by_person(case: CaseView) -> Found | None:
@@ -76,23 +75,22 @@ def speed_against_copies(case: CaseView) -> Found | Absent | None:
         return Absent(f"only {in_ram / GB:.1f} GB of weights are in host memory")
     if not isinstance(speed, Known) or not link:
         return None
-    words, allowed = _copy_in_words(case), _tokens_per_copy(case) / _copy_seconds(case)
-    copies, larger = case.speed.prompt_copies(link), _larger_ubatch(case)
+    copy_s, tokens, words = _copy(case)
+    copies, (ubatch, fix) = case.speed.prompt_copies(link), _larger_batch(case)
     if not copies or not copies.is_bound:
-        return Absent(f"copying would allow prefill at {allowed:.0f} tok/s, and it reaches {speed.value:.0f}")
-    price = case.speed.larger_ubatch_price(copies, larger)
+        return Absent(f"copying would allow prefill at {tokens / copy_s:.0f} tok/s, and it reaches {speed.value:.0f}")
+    price = case.speed.larger_ubatch_price(copies, ubatch)
     if price.speedup < WORTH_COMPARING:
         return Absent(f"{words}, but a larger micro-batch would gain next to nothing")
-    because = f"{words}; that allows {allowed:.0f} tok/s"
-    shown, fix = case.cite_known(*SHOWN), _larger_batch(larger)
+    because, shown = f"{words}; that allows {tokens / copy_s:.0f} tok/s", case.cite_known(*SHOWN)
     return finding(case, because, shown, fixes=[fix], speedup=price.speedup, lost=price.lost)
 
 
 def copy_time(case: CaseView) -> Found | Absent | Suspected:
     """How long each copy takes, where the prefill speed or the link is not known."""
-    words, copy_s = _copy_in_words(case), _copy_seconds(case)
+    copy_s, _, words = _copy(case)
     if copy_s >= LONG_COPY_S and case.narrative.names_phase("prefill"):
-        return finding(case, words, case.cite_known(*SHOWN), fixes=[_larger_batch(_larger_ubatch(case))])
+        return finding(case, words, case.cite_known(*SHOWN), fixes=[_larger_batch(case)[1]])
     if copy_s < SHORT_COPY_S and not case.gpus.host_link_bytes_per_s:
         raise missing("the speed of the link between host and GPU", SHOW_LINK)
     if copy_s < SHORT_COPY_S:
@@ -102,28 +100,21 @@ def copy_time(case: CaseView) -> Found | Absent | Suspected:
     return Suspected(words, "the prefill speed of a long prompt", "{prompt_speed}")
 
 
-def _copy_seconds(case: CaseView) -> float:
-    """One copy of the host's weights; the shortest possible where the link is not known."""
-    return case.placement.host_weights_bytes / (case.gpus.host_link_bytes_per_s or FASTEST_BYTES_PER_S)
+def _copy(case: CaseView) -> tuple[float, float, str]:
+    """The seconds of one copy of the host's weights, the shortest possible where the link is not known; its tokens.
+
+    A prompt that is shorter than a micro-batch does not fill it. At the end the same in words.
+    """
+    link, size, ubatch = case.gpus.host_link_bytes_per_s, case.placement.host_weights_bytes, case.speed.ubatch_tokens
+    seconds, tokens = size / (link or FASTEST_BYTES_PER_S), min(ubatch, case.speed.measured_prompt_tokens or ubatch)
+    took = f"{'' if link else 'at least '}{seconds:.1f} s"
+    words = f"{size / GB:.0f} GB of weights cross the link for every {tokens:.0f} prompt tokens: {took}"
+    return seconds, tokens, words
 
 
-def _tokens_per_copy(case: CaseView) -> float:
-    """A prompt that is shorter than a micro-batch does not fill it."""
-    return min(case.speed.ubatch_tokens, case.speed.measured_prompt_tokens or case.speed.ubatch_tokens)
-
-
-def _copy_in_words(case: CaseView) -> str:
-    gigabytes, least = case.placement.host_weights_bytes / GB, "" if case.gpus.host_link_bytes_per_s else "at least "
-    tokens, seconds = _tokens_per_copy(case), _copy_seconds(case)
-    return f"{gigabytes:.0f} GB of weights cross the link for every {tokens:.0f} prompt tokens: {least}{seconds:.1f} s"
-
-
-def _larger_ubatch(case: CaseView) -> int:
-    return max(LARGE_UBATCH, 4 * case.speed.ubatch_tokens)
-
-
-def _larger_batch(ubatch: int) -> Remedy:
-    return Remedy(Knob.BATCH.to(ubatch, WHY), Cure(ubatch=ubatch), "more VRAM for the compute buffer")
+def _larger_batch(case: CaseView) -> tuple[int, Remedy]:
+    ubatch = max(LARGE_UBATCH, 4 * case.speed.ubatch_tokens)
+    return ubatch, Remedy(Knob.BATCH.to(ubatch, WHY), Cure(ubatch=ubatch), "more VRAM for the compute buffer")
 
 
 CAUSE = Cause(

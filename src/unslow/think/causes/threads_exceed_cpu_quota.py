@@ -41,7 +41,8 @@ MOSTLY = 0.2  # Of the periods: a runtime that is stopped this often has more th
 def throttled_beside_gpu(case: CaseView) -> Found | None:
     """Throttled CPU periods of an engine that computes on GPUs alone, whose few threads launch every kernel."""
     throttled = case.host.throttled_share
-    if not _computes_on_gpus(case) or throttled is None or throttled < MOSTLY or not case.speed.is_slow:
+    on_gpus = case.placement.cpu_computes is False or case.placement.computes_all_on_gpus
+    if not on_gpus or throttled is None or throttled < MOSTLY or not case.speed.is_slow:
         return None
     return finding(
         case,
@@ -54,7 +55,7 @@ def throttled_beside_gpu(case: CaseView) -> Found | None:
 
 def all_on_gpu(case: CaseView) -> Absent | None:
     """Apart from that, threads matter only where the CPU computes a part of the model."""
-    if _computes_on_gpus(case):
+    if case.placement.cpu_computes is False or case.placement.computes_all_on_gpus:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
     return None
 
@@ -121,10 +122,6 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
         fixes=[Knob.THREADS.to(cure.threads, "one thread per allowed CPU"), Remedy(more)],
         trial=proof,
     )
-
-
-def _computes_on_gpus(case: CaseView) -> bool:
-    return case.placement.cpu_computes is False or bool(case.placement.computes_all_on_gpus)
 
 
 def _are_all(case: CaseView, allowed: float) -> bool:

@@ -81,7 +81,7 @@ def where_threads_ran(case: CaseView) -> Found | Absent | None:
     if seen.mean < HELD_UP:
         return Absent(words)
     lost = case.speed.shortfall
-    if lost is None or lost < FAR_BELOW or case.host.cpus_of_others >= OTHERS_BUSY:
+    if lost is None or lost < FAR_BELOW or case.run.others_cpus.value_or(0.0) >= OTHERS_BUSY:
         return None
     fast = case.machine.cpu.performance_cores.get()
     return finding(

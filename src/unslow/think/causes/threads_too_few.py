@@ -74,7 +74,7 @@ def idle_cores_seen(case: CaseView) -> Found | None:
 def threads_against_cores(case: CaseView) -> Found | Absent | Suspected:
     """The number of threads against the free cores, and whether a trial or the memory bandwidth leaves a gain."""
     threads, fact = case.narrative.need_thread_count()
-    cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.host.cpus_of_others
+    cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.run.others_cpus.value_or(0.0)
     if threads >= cores:
         why = f"others use {others:.1f}" if others > ROUNDING else "the rest are slow"
         usable = f"{cores} of {there} cores usable: {why}" if cores < there else f"{cores} core{'s' * (cores != 1)}"

@@ -30,7 +30,7 @@ import math
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
-from unslow.think.case.gpus import MARGIN_BYTES, GpuShare, filled_shares
+from unslow.think.case.gpus import MARGIN_BYTES, filled_shares
 from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
@@ -53,7 +53,9 @@ def split_against_fastest_first(case: CaseView) -> Found | Absent:
     if case.gpus.split_tensors:
         return Absent("every layer is split: the GPUs work at the same time")
     best = filled_shares(parts)
-    gain = _read_seconds(parts) / _read_seconds(best)
+    # To read the model once, one GPU after the other
+    now_s, best_s = (sum(p.model_bytes / p.bytes_per_s for p in split) for split in (parts, best))
+    gain = now_s / best_s
     roomy, slowest = max(parts, key=lambda p: p.free_bytes), min(parts, key=lambda p: p.bytes_per_s)
     spilled = case.placement.cpu_computes and isinstance(case.runtime.placement.tensor_split, Known)
     if gain < WORTH_COMPARING and not (spilled and roomy.free_bytes > 2 * MARGIN_BYTES):
@@ -72,11 +74,6 @@ def split_against_fastest_first(case: CaseView) -> Found | Absent:
         cure=Cure(best_split=True) if gain >= WORTH_COMPARING else None,
         fixes=[Knob.TENSOR_SPLIT.to(split, "fill the fastest GPU first")],
     )
-
-
-def _read_seconds(parts: list[GpuShare]) -> float:
-    """To read the model once, one GPU after the other."""
-    return sum(p.model_bytes / p.bytes_per_s for p in parts)
 
 
 CAUSE = Cause(

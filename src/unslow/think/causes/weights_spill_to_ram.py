@@ -65,14 +65,13 @@ def offloaded_weights(case: CaseView) -> Found | Absent | None:
     if weights <= USABLE * room:
         return Absent("a setting keeps weights in host memory that fit on the GPUs")
     is_set = isinstance(case.runtime.placement.cpu_offload_bytes, Known)
+    fact = "runtime.placement.cpu_offload_bytes" if is_set else "runtime.memory.buffers"
     why = f"a smaller quant: without the offload, a checkpoint of at most {USABLE * room / GIB:.1f} GiB fits"
     return _spills(
         case,
         f"{away / GIB:.0f} GiB of weights per GPU stay in host memory and cross the link for every token, for lack of "
         f"room: {weights / GIB:.1f} GiB of weights, {room / GIB:.1f} GiB of GPU memory",
-        case.cite(
-            "runtime.placement.cpu_offload_bytes" if is_set else "runtime.memory.buffers", "0 when all weights fit"
-        ),
+        case.cite(fact, "0 when all weights fit"),
         case.cite("model.weights_bytes", f"{room / GIB:.1f} GiB of GPU memory"),
         fixes=(Remedy(Knob.QUANT.to(None, why), EVERYTHING, "quality falls with the quant"),),
     )
@@ -85,9 +84,9 @@ def demand_against_free_memory(case: CaseView) -> Found | Absent:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = case.memory.demand()
     needs, free = f"{demand.asked / GIB:.1f} GiB", f"{demand.available / GIB:.1f} GiB free"
-    if demand.lacking <= 0 and not case.memory.fits_by_own_sum:
-        case.memory.need_room()
     if demand.lacking <= 0 or case.memory.fits_by_own_sum:
+        if not case.memory.fits_by_own_sum:
+            case.memory.need_room()
         return Absent(f"there was room: {needs} needed, {free}")
     return _spills(
         case,
@@ -103,7 +102,7 @@ def split_by_own_account(case: CaseView) -> Found | Absent | Suspected | None:
     """How much of the model the runtime itself says is on the GPU, where no setting asks for that."""
     split = case.placement.split
     if split is None:
-        return Absent("the whole model is on the GPU") if case.placement.all_on_gpu else None
+        return Absent("the whole model is on the GPU") if case.runtime.memory.vram_share.value_or(0.0) == 1 else None
     if case.placement.is_deliberate:
         return None
     doubts = case.narrative.remarks_on(Topic.VRAM_FREE, Topic.LAYERS_FIT_BY_HAND)
@@ -121,9 +120,8 @@ def split_by_own_account(case: CaseView) -> Found | Absent | Suspected | None:
         for said in about.statements
     ]
     because = f"{split.words}; the CPU computes the rest from RAM, and no setting asks for that"
-    return _spills(
-        case, because, case.cite(split.fact, "the whole model"), *contradictions, fixes=memory_remedies(case)
-    )
+    shown_by = case.cite(split.fact, "the whole model"), *contradictions
+    return _spills(case, because, *shown_by, fixes=memory_remedies(case))
 
 
 def said_by_runtime(case: CaseView) -> Found | None:

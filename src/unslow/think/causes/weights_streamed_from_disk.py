@@ -67,9 +67,8 @@ def disk_reads_at_work(case: CaseView) -> Found | Absent | Suspected | None:
     # What would show whether it was the model that was read
     seen, swap_used = case.telemetry.host_at_work, case.machine.memory.swap_used_bytes.get()
     if seen("own_major_faults_per_s") is None:
-        return Suspected(
-            f"{words}, perhaps by another process", "the runtime's own page faults while it generates", CAUSE.ask
-        )
+        words = f"{words}, perhaps by another process"
+        return Suspected(words, "the runtime's own page faults while it generates", CAUSE.ask)
     if seen("swap_in_bytes_per_s") is None and swap_used != 0:
         return Suspected(f"{words}, perhaps from swap", "what is read back from swap while it generates", CAUSE.ask)
     because = f"{words}, {per_token / max(1, case.memory.weights_bytes):.0%} of the weights: they do not stay in memory"

@@ -51,7 +51,7 @@ def _on_gpu(case: CaseView) -> Answer:
         return None, "the model did not load"
     if case.gpus.visible_to_runtime is False:
         return False, "the runtime does not use the GPU"
-    if case.placement.all_on_gpu:
+    if case.runtime.memory.vram_share.value_or(0.0) == 1:
         return True, "all layers"
     split = case.placement.split
     if split and split.fact != "runtime.placement.gpu_layers":
@@ -139,6 +139,5 @@ def _as_expected(case: CaseView, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no expected speed"
     low, _, high = achievable.tokens_per_s
-    return reaches_achievable(
-        rate, low
-    ), f"{rounded_rate(rate)} tok/s, {rounded_rate(low)} to {rounded_rate(high)} expected"
+    words = f"{rounded_rate(rate)} tok/s, {rounded_rate(low)} to {rounded_rate(high)} expected"
+    return reaches_achievable(rate, low), words
