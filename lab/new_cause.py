@@ -30,7 +30,7 @@ TODO: whether answers change, and what else can.
 
 from unslow.facts.knob import Knob
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 
 LEAST = 10**6  # TODO: the threshold, with its unit and its source; this one is never reached
 
@@ -51,7 +51,7 @@ def reading_against_threshold(case: CaseView) -> Found | Absent:
 CAUSE = Cause(
     title="TODO: a heading of a few words",
     phase="decode",
-    needs=("runtime.compute.threads",),
+    needs=all_of("runtime.compute.threads"),  # TODO: "a or b" where either will do
     routes=(Route("counted", reading_against_threshold),),  # TODO: measured, log, counted or told,
     ask="TODO: {command_line}",  # a reading of catalog/readings in braces, or a command in backticks
 )

@@ -26,7 +26,7 @@ from unslow.think.case.narrative import gain_of
 from unslow.think.case.view import CaseView
 from unslow.think.report import Cost, Evidence
 
-__all__ = ["Absent", "CannotTell", "Cause", "Citations", "Found", "Remedy", "Route", "Suspected", "finding"]
+__all__ = ["Absent", "CannotTell", "Cause", "Citations", "Found", "Remedy", "Route", "Suspected", "all_of", "finding"]
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 Need = str | tuple[str, ...]
 Kind = Literal["measured", "log", "counted", "told"]
@@ -124,6 +124,11 @@ class Cause(NamedTuple):
         if suspicion:
             return suspicion
         raise lacking or MissingFactError(Unknown("no evidence either way"))
+
+
+def all_of(*needs: str) -> tuple[Need, ...]:
+    """The needs of a cause, in the words that people are told: either fact meets `run.turns or run.traffic`."""
+    return tuple(tuple(need.split(" or ")) if " or " in need else need for need in needs)
 
 
 def finding(  # noqa: PLR0913 (the fields of Found)

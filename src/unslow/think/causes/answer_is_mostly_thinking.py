@@ -26,7 +26,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.narrative import is_clear, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 MOSTLY = 3.0  # Times the answer: with less thinking, most of what was generated could be read
@@ -82,7 +82,7 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
 CAUSE = Cause(
     title="The answer is mostly thinking",
     phase="client",
-    needs=(("run.thinking_tokens", "account.comparisons", "account.remarks"),),
+    needs=all_of("run.thinking_tokens or account.comparisons or account.remarks"),
     routes=(Route("measured", counted_tokens), Route("told", tried_by_person), Route("told", said_by_person)),
     ask=SHOW,
 )

@@ -34,7 +34,7 @@ from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.speed import OWN_SPEED, SLOWEST
 from unslow.think.case.view import CaseView
 from unslow.think.case.waits import NOTICED_S, is_held_back
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses the rest itself
@@ -173,8 +173,8 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
 CAUSE = Cause(
     title="The client loses the time",
     phase="client",
-    needs=(
-        ("run.routes", "run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),
+    needs=all_of(
+        "run.routes or run.client_decode_tokens_per_s or run.completions or account.remarks or account.comparisons"
     ),
     routes=(
         Route("measured", shortest_request),

@@ -35,7 +35,8 @@ from unslow.facts.values import GIB
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import slow_side_has_more, told_ratio
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
+from unslow.think.causes._shared import weights_failed
 from unslow.think.plan import free_memory
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
@@ -47,12 +48,6 @@ _SETTING = re.compile(
 LONG = 8192  # Tokens: a shorter context is not what makes a model grow
 VERY_LONG, ROOMY = 65536, 0.7
 """Tokens of a context that takes gigabytes in any model, and a share of the GPU that leaves room for a usual one."""
-
-
-def weights_failed(case: CaseView) -> Absent | None:
-    """The weights themselves could not be allocated."""
-    failure = case.runtime.memory.allocation_failure.get()
-    return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
 
 
 def layers_at_needed_context(case: CaseView) -> Found | Absent:
@@ -159,20 +154,13 @@ def very_long_context(case: CaseView) -> Found | None:
 CAUSE = Cause(
     title="The context is larger than needed",
     phase="decode",
-    needs=(
-        (
-            "runtime.context.length", "runtime.context.requested", "runtime.context.default",
-            "runtime.memory.allocation_failure", "account.comparisons",
-        ),
-        (
-            "wish.context_tokens", "runtime.history.longest_sequence", "runtime.memory.asked_bytes",
-            "runtime.memory.size_bytes", "model.weights_bytes", "runtime.memory.allocation_failure",
-            "account.comparisons",
-        ),
-        (
-            "runtime.placement.gpu_layers", "runtime.memory.allocation_failure", "machine.gpus.0.processes",
-            "runtime.memory.asked_bytes", "runtime.memory.size_bytes", "account.comparisons",
-        ),
+    needs=all_of(
+        "runtime.context.length or runtime.context.requested or runtime.context.default or "
+        "runtime.memory.allocation_failure or account.comparisons",
+        "wish.context_tokens or runtime.history.longest_sequence or runtime.memory.asked_bytes or "
+        "runtime.memory.size_bytes or model.weights_bytes or runtime.memory.allocation_failure or account.comparisons",
+        "runtime.placement.gpu_layers or runtime.memory.allocation_failure or machine.gpus.0.processes or "
+        "runtime.memory.asked_bytes or runtime.memory.size_bytes or account.comparisons",
     ),
     routes=(
         Route("log", weights_failed), Route("counted", layers_at_needed_context), Route("log", runtimes_own_sum),

@@ -31,7 +31,7 @@ from unslow.facts.values import Known, Origin
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Evidence
 
 LOW = 0.6  # Of the highest: with all cores busy a sound CPU holds two thirds of its boost and more
@@ -154,7 +154,7 @@ def _low_share(case: CaseView) -> float:
 CAUSE = Cause(
     title="The CPU is held at low clocks",
     phase="decode",
-    needs=(("machine.cpu.frequency_hz", "run.telemetry", "account.remarks", "account.comparisons"),),
+    needs=all_of("machine.cpu.frequency_hz or run.telemetry or account.remarks or account.comparisons"),
     routes=(
         Route("counted", all_on_gpu),
         Route("told", other_clocks_were_faster),

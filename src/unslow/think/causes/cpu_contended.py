@@ -33,7 +33,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.host import OtherProcesses
 from unslow.think.case.speed import SLOWEST, Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 MOST_WAITING = 0.95  # Of the time: beyond it, the gain from less waiting has no bound
 STOPPED = 0.2  # Of the periods of a CPU quota
@@ -165,7 +165,7 @@ def _change(processes: list[BusyProcess]) -> Change:
 CAUSE = Cause(
     title="Other programs take the CPU",
     phase="decode",
-    needs=(("run.others_cpus", "machine.load.busiest"), "machine.cpu.physical_cores"),
+    needs=all_of("run.others_cpus or machine.load.busiest", "machine.cpu.physical_cores"),
     routes=(Route("measured", cpus_of_others), Route("measured", process_list)),
     explains=("cpu_round_trip_bound", "client_overhead"),
     ask=ASK,

@@ -29,7 +29,7 @@ Answers do not change, except with a larger model, for the better.
 from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
 from unslow.think.physics.decode import READS
 
 SMALL_READ_S = 1.5e-3  # At most, to read the weights for one token: 1.5 GB on a GPU of 1 TB/s
@@ -80,7 +80,7 @@ def idle_gpu_and_busy_core(case: CaseView) -> Found | Absent:
 CAUSE = Cause(
     title="The GPU waits for the host between tokens",
     phase="decode",
-    needs=("machine.gpus", "run.gpus", "run.own_cpus"),
+    needs=all_of("machine.gpus", "run.gpus", "run.own_cpus"),
     routes=(
         Route("measured", expected_speed),
         Route("counted", layers_on_cpu),

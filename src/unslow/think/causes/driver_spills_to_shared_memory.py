@@ -40,7 +40,7 @@ from unslow.think.case.gpus import candidate_gpus, is_integrated, is_integrated_
 from unslow.think.case.narrative import amount_in_use
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import MOVABLE
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, all_of, finding
 from unslow.think.plan.free_memory import spill_remedies
 from unslow.think.report import Evidence
 
@@ -57,9 +57,8 @@ _OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallba
 def integrated_gpu(case: CaseView) -> Absent | None:
     """A GPU without memory of its own always uses the system's."""
     gpus = case.gpus.usable
-    if case.gpus.is_apple or (gpus and all(is_integrated(gpu) for gpu in gpus)):
-        return Absent("the GPU has no memory of its own: it always uses the system's")
-    return None
+    is_shared = case.gpus.is_apple or (gpus and all(is_integrated(gpu) for gpu in gpus))
+    return Absent("the GPU has no memory of its own: it always uses the system's") if is_shared else None
 
 
 def lent_memory_counters(case: CaseView) -> Found | Absent | None:
@@ -177,10 +176,10 @@ def _spill(case: CaseView, because: str, shown_by: Evidence | Citations) -> Foun
 CAUSE = Cause(
     title="The driver spills GPU memory into system memory",
     phase="decode",
-    needs=((
-        "machine.gpus.0.shared_used_bytes", "machine.gpus.0.gtt_used_bytes", "machine.gpus.0.vram_free_bytes",
-        "run.telemetry", "runtime.process.environment", "runtime.memory.buffers", "account.remarks",
-    ),),
+    needs=all_of(
+        "machine.gpus.0.shared_used_bytes or machine.gpus.0.gtt_used_bytes or machine.gpus.0.vram_free_bytes or "
+        "run.telemetry or runtime.process.environment or runtime.memory.buffers or account.remarks"
+    ),
     routes=(
         Route("counted", integrated_gpu), Route("measured", lent_memory_counters), Route("measured", link_traffic),
         Route("counted", movable_memory), Route("log", allocated_beyond_gpu), Route("told", said_by_person),

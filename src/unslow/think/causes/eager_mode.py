@@ -35,7 +35,7 @@ from unslow.think.case.narrative import slow_side_has, times_as_fast
 from unslow.think.case.physics import FETCHES
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
@@ -87,7 +87,7 @@ def setting_and_speed(case: CaseView) -> Found | Absent | Suspected:
 CAUSE = Cause(
     title="CUDA graphs are disabled",
     phase="decode",
-    needs=(("runtime.compute.eager", "runtime.process.environment", "account.comparisons"),),
+    needs=all_of("runtime.compute.eager or runtime.process.environment or account.comparisons"),
     routes=(Route("told", faster_with_graphs), Route("counted", setting_and_speed)),
     gpu_only=True,
     not_on=("macOS",),

@@ -37,7 +37,7 @@ from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.memory import ACTIVE_PART
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
 FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
@@ -161,15 +161,10 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
 CAUSE = Cause(
     title="Experts are computed by the CPU",
     phase="decode",
-    needs=(
-        ("model.experts", "model.name"),
-        (
-            "runtime.placement.tensor_overrides",
-            "runtime.placement.gpu_layers",
-            "runtime.memory.vram_share",
-            "runtime.placement.gpu_layers_set",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "model.experts or model.name",
+        "runtime.placement.tensor_overrides or runtime.placement.gpu_layers or runtime.memory.vram_share or "
+        "runtime.placement.gpu_layers_set or account.remarks",
     ),
     routes=(
         Route("counted", tensor_overrides),

@@ -30,7 +30,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import device_of
 from unslow.think.case.narrative import WORTH_COMPARING, is_clear, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.speed.question import has_links
 
 USABLE = 0.93  # Of a GPU's memory: the rest is for the driver and the display
@@ -134,7 +134,7 @@ def _gains_by_split(case: CaseView) -> bool:
 CAUSE = Cause(
     title="The model fits on one GPU",
     phase="decode",
-    needs=(("machine.gpus", "account.comparisons"),),
+    needs=all_of("machine.gpus or account.comparisons"),
     routes=(Route("told", one_gpu_and_several), Route("counted", size_against_one_gpu)),
     on_gpu=True,
     explains=("multi_gpu_link_bound", "uneven_split"),

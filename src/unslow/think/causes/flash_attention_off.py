@@ -39,7 +39,7 @@ from unslow.think.case.group import if_known
 from unslow.think.case.narrative import slow_side_has, told_ratio
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 SETTING = "runtime.compute.flash_attention"
 WORTH = 1.08  # Times faster with it, by physics, at the depth that was measured
@@ -146,7 +146,7 @@ def said_by_person(case: CaseView) -> Suspected | None:
 CAUSE = Cause(
     title="Flash attention is off",
     phase="decode",
-    needs=((SETTING, "account.comparisons"),),
+    needs=all_of("runtime.compute.flash_attention or account.comparisons"),
     routes=(
         Route("log", setting),
         Route("told", faster_with_it),

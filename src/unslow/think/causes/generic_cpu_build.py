@@ -40,7 +40,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear, told_ratio
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 _SINCE_ARMV8_2 = {"DOTPROD", "FP16_VA", "MATMUL_INT8", "SVE"}
 """A build that uses any of them is for CPUs with 8-bit dot products; logs before 2025 did not name those."""
@@ -170,15 +170,9 @@ def _gain(case: CaseView) -> float | None:
 CAUSE = Cause(
     title="The build does not use this CPU's instructions",
     phase="decode",
-    needs=(
-        (
-            "runtime.build.features",
-            "runtime.build.type",
-            "run.long_prompt",
-            "run.prefill_tokens_per_s",
-            "account.remarks",
-            "account.comparisons",
-        ),
+    needs=all_of(
+        "runtime.build.features or runtime.build.type or run.long_prompt or run.prefill_tokens_per_s or "
+        "account.remarks or account.comparisons"
     ),
     routes=(
         Route("counted", all_on_gpu),

@@ -35,7 +35,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
@@ -141,19 +141,10 @@ def _found(case: CaseView, because: str, *shown_by: str | Remark | Evidence, bef
 CAUSE = Cause(
     title="The build has no code for this GPU",
     phase="decode",
-    needs=(
-        (
-            "runtime.placement.gpu_refused",
-            "runtime.history.warnings",
-            "runtime.memory.load_error",
-            "runtime.build.architectures",
-            "runtime.memory.vram_share",
-            "runtime.memory.allocation_failure",
-            "runtime.memory.buffers",
-            "runtime.placement.gpu_layers",
-            "machine.gpus.0.processes",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.placement.gpu_refused or runtime.history.warnings or runtime.memory.load_error or "
+        "runtime.build.architectures or runtime.memory.vram_share or runtime.memory.allocation_failure or "
+        "runtime.memory.buffers or runtime.placement.gpu_layers or machine.gpus.0.processes or account.remarks"
     ),
     routes=(
         Route("log", log_line),

@@ -38,7 +38,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import device_of, is_integrated
 from unslow.think.case.group import missing
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, all_of, finding
 
 _HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
 _NAMES_A_GPU = re.compile(
@@ -201,27 +201,13 @@ def _found(case: CaseView, because: str, *shown_by: str | Remark | Citations) ->
 CAUSE = Cause(
     title="The GPU backend is not loaded",
     phase="decode",
-    needs=(
-        (
-            "machine.gpus",
-            "runtime.placement.gpu_refused",
-            "runtime.memory.allocation_failure",
-            "machine.system.container",
-            "account.remarks",
-        ),
-        (
-            "runtime.placement.gpu_refused",
-            "runtime.placement.devices",
-            "runtime.memory.buffers",
-            "machine.gpus.0.processes",
-            "runtime.build.backends",
-            "runtime.placement.gpu_layers",
-            "runtime.memory.vram_share",
-            "runtime.memory.allocation_failure",
-            "runtime.process.environment",
-            "machine.system.container",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "machine.gpus or runtime.placement.gpu_refused or runtime.memory.allocation_failure or "
+        "machine.system.container or account.remarks",
+        "runtime.placement.gpu_refused or runtime.placement.devices or runtime.memory.buffers or "
+        "machine.gpus.0.processes or runtime.build.backends or runtime.placement.gpu_layers or "
+        "runtime.memory.vram_share or runtime.memory.allocation_failure or runtime.process.environment or "
+        "machine.system.container or account.remarks",
     ),
     routes=(
         Route("counted", cpu_on_purpose),

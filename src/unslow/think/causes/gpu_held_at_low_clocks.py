@@ -29,7 +29,8 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.telemetry import GPU_STATE, POWER, THERMAL, USUAL_SLOWDOWN_C, LoadedGpu
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import as_fast_as_expected
 
 AT_WORK = 0.7  # Of the time: a GPU that is less busy may lower its clocks on its own
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of the clock does not
@@ -40,11 +41,6 @@ LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
 RESET = Knob.CLOCKS.to(None, "reset locked clocks, set the power profile to performance, or restart the driver")
 _HELD = re.compile(r"(?i)100 ?%|\b(?:falls?|fell|drops?|dropped|stuck|locked|pinned|held|capped|under load|p[5-8])\b")
 """Clocks that are low under load, or that sink: those of an idle GPU are low as well."""
-
-
-def as_fast_as_expected(case: CaseView) -> Absent | None:
-    """The measured speed against the expected one."""
-    return Absent("decode is as fast as expected with these settings") if case.speed.is_slow is False else None
 
 
 def clocks_under_load(case: CaseView) -> Found | Absent:
@@ -114,7 +110,7 @@ def _low_reading(case: CaseView, gpu: LoadedGpu) -> str:
 CAUSE = Cause(
     title="The GPU is held at low clocks",
     phase="decode",
-    needs=(("run.gpus", "machine.gpus", "account.remarks"),),
+    needs=all_of("run.gpus or machine.gpus or account.remarks"),
     routes=(
         Route("measured", as_fast_as_expected),
         Route("measured", clocks_under_load),

@@ -36,7 +36,7 @@ from unslow.think.case.gpus import is_integrated
 from unslow.think.case.group import missing
 from unslow.think.case.physics import USABLE
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 TOO_FEW = 4  # Layers: a GPU that holds only these is hardly worth using
 ALL_THAT_FIT = "all layers, or as many as fit"
@@ -180,16 +180,10 @@ def _left_out(case: CaseView, because: str, fact: str) -> Found:
 CAUSE = Cause(
     title="A setting keeps layers off the GPU",
     phase="decode",
-    needs=(
-        (
-            "runtime.process.command",
-            "runtime.placement.gpu_layers_set",
-            "runtime.placement.device_set",
-            "runtime.placement.gpu_layers",
-            "runtime.placement.cpu_offload_bytes",
-            "runtime.placement.tensor_overrides",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.process.command or runtime.placement.gpu_layers_set or runtime.placement.device_set or "
+        "runtime.placement.gpu_layers or runtime.placement.cpu_offload_bytes or runtime.placement.tensor_overrides or "
+        "account.remarks"
     ),
     routes=(
         Route("counted", tensor_overrides),

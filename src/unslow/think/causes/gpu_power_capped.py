@@ -31,7 +31,8 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.telemetry import GPU_STATE, POWER, LoadedGpu, explains, is_starved
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import as_fast_as_expected
 
 LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more costs next to nothing
 AT_LIMIT = 0.93  # Of the limit: samples of the power are a little below it
@@ -47,11 +48,6 @@ def more_power_was_faster(case: CaseView) -> Found | None:
     if trial is None or not is_clear(trial) or not _POWER_WORDS.search(trial.text) or not case.gpus.usable:
         return None
     return finding(case, f"with more power it is {times_as_fast(trial)}", fixes=[RAISED], trial=trial)
-
-
-def as_fast_as_expected(case: CaseView) -> Absent | None:
-    """The measured speed against the expected one."""
-    return Absent("decode is as fast as expected with these settings") if case.speed.is_slow is False else None
 
 
 def power_under_load(case: CaseView) -> Found | Absent:
@@ -110,7 +106,7 @@ def _higher_limit(gpu: LoadedGpu) -> Change:
 CAUSE = Cause(
     title="The power limit holds the GPU back",
     phase="decode",
-    needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
+    needs=all_of("run.gpus or machine.gpus or account.comparisons or account.remarks"),
     routes=(
         Route("told", more_power_was_faster),
         Route("measured", as_fast_as_expected),

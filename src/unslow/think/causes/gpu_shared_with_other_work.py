@@ -36,7 +36,7 @@ from unslow.think.case.narrative import slow_side_has, told_ratio
 from unslow.think.case.speed import DECODE, WORTH_NAMING
 from unslow.think.case.telemetry import ENOUGH_SAMPLES, FULLY_BUSY, explains
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 AT_WORK = 0.3
 """Of the time in any look between requests: whatever a runtime leaves behind ends sooner than that."""
@@ -156,7 +156,7 @@ def _others_idle(case: CaseView, busy: float) -> str:
 CAUSE = Cause(
     title="Another program computes on the same GPU",
     phase="decode",
-    needs=(("machine.gpus.0.processes", "run.telemetry", "account.remarks"),),
+    needs=all_of("machine.gpus.0.processes or run.telemetry or account.remarks"),
     routes=(Route("measured", busy_between_requests), Route("measured", process_list), Route("told", sharing_seen)),
     on_gpu=True,
     explains=("gpu_power_capped", "gpu_held_at_low_clocks", "gpu_thermal_throttling", "cpu_contended"),

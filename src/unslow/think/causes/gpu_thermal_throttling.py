@@ -32,7 +32,8 @@ from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.telemetry import GPU_STATE, HOT_C, THERMAL, LoadedGpu, explains, is_held_back_by_heat, is_starved
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import as_fast_as_expected
 from unslow.think.report import Evidence
 
 LOW = 0.9  # Of the clock or the speed before it got hot: a smaller fall is noise
@@ -45,11 +46,6 @@ _CLOCK = re.compile(
 )
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
 """Clocks or a temperature in figures beside the word: somebody read them off."""
-
-
-def as_fast_as_expected(case: CaseView) -> Absent | None:
-    """The measured speed against the expected one."""
-    return Absent("decode is as fast as expected with these settings") if case.speed.is_slow is False else None
 
 
 def thermal_pressure(case: CaseView) -> Found | None:
@@ -143,7 +139,7 @@ def _overheating(case: CaseView, because: str, *evidence: Evidence) -> Found:
 CAUSE = Cause(
     title="The GPU is throttled by heat",
     phase="decode",
-    needs=(("run.gpus", "machine.gpus", "account.remarks", "machine.cpu.thermal_pressure"),),
+    needs=all_of("run.gpus or machine.gpus or account.remarks or machine.cpu.thermal_pressure"),
     routes=(
         Route("measured", as_fast_as_expected),
         Route("measured", thermal_pressure),

@@ -29,7 +29,7 @@ from unslow.facts.values import Known
 from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.view import CaseView
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, all_of, finding
 
 USUAL = 4  # Users, where they were not counted: llama.cpp's default number of slots
 SHOW = "while requests wait: {queue}"
@@ -108,9 +108,9 @@ def _waiting_requests(case: CaseView) -> tuple[str, Citations]:
 CAUSE = Cause(
     title="The GPU serves one request at a time",
     phase="queue",
-    needs=(
-        ("runtime.scheduling.slots", "runtime.scheduling.max_sequences"),
-        ("run.traffic", "run.completions", "runtime.scheduling.deferred_requests", "account.remarks"),
+    needs=all_of(
+        "runtime.scheduling.slots or runtime.scheduling.max_sequences",
+        "run.traffic or run.completions or runtime.scheduling.deferred_requests or account.remarks",
     ),
     routes=(Route("counted", number_of_slots), Route("log", nobody_waits), Route("counted", throughput_of_batch)),
     explains=("queueing",),

@@ -31,7 +31,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import Known, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.report import Evidence
 
 ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
@@ -49,17 +49,15 @@ _USE_GRAPHS = Knob.GRAPHS.to(value=True, why="compile with a static cache, or us
 
 def graphs_disabled(case: CaseView) -> Absent | None:
     """A setting that disables CUDA graphs is a cause of its own."""
-    if case.runtime.compute.eager.get():
-        return Absent("a setting disables CUDA graphs, which is another cause")
-    return None
+    is_set = case.runtime.compute.eager.get()
+    return Absent("a setting disables CUDA graphs, which is another cause") if is_set else None
 
 
 def runtime_name(case: CaseView) -> Absent | None:
     """Whether the runtime is one that launches kernels one by one."""
     name = case.need("runtime.name").lower()
-    if any(runtime in name for runtime in ONE_BY_ONE):
-        return None
-    return Absent(f"{name} launches the kernels of a token together")
+    is_one = any(runtime in name for runtime in ONE_BY_ONE)
+    return None if is_one else Absent(f"{name} launches the kernels of a token together")
 
 
 def layers_on_cpu(case: CaseView) -> Absent | None:
@@ -148,7 +146,7 @@ def _explained(case: CaseView) -> tuple[str, ...]:
 CAUSE = Cause(
     title="The host cannot launch kernels fast enough",
     phase="decode",
-    needs=("runtime.name",),
+    needs=all_of("runtime.name"),
     routes=(
         Route("counted", graphs_disabled),
         Route("counted", runtime_name),

@@ -29,7 +29,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GIB
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 
 MOSTLY = 0.5  # Of the cache: with less of it on the host, attention is computed where the weights are
 BESIDE_ITS_LAYERS = 0.25
@@ -40,9 +40,8 @@ OFFLOAD = Knob.KV_OFFLOAD.to(value=True, why="keep the cache beside the weights"
 
 def paged_cache(case: CaseView) -> Absent | None:
     """Engines such as vLLM and SGLang allocate their cache in blocks of GPU memory."""
-    if case.engine.runs_paged and not case.vram.buffers("kv", on_gpu=False):
-        return Absent(f"{case.engine.label} allocates its cache in blocks of GPU memory")
-    return None
+    is_paged = case.engine.runs_paged and not case.vram.buffers("kv", on_gpu=False)
+    return Absent(f"{case.engine.label} allocates its cache in blocks of GPU memory") if is_paged else None
 
 
 def cache_on_gpu(case: CaseView) -> Absent | None:
@@ -86,7 +85,7 @@ def cache_beyond_host_layers(case: CaseView) -> Found | Absent | None:
 CAUSE = Cause(
     title="The KV cache is in host memory",
     phase="decode",
-    needs=(("runtime.memory.buffers", "runtime.cache.offload", "runtime.name"),),
+    needs=all_of("runtime.memory.buffers or runtime.cache.offload or runtime.name"),
     routes=(
         Route("counted", paged_cache),
         Route("log", cache_on_gpu),

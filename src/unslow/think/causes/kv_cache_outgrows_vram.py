@@ -33,7 +33,7 @@ from unslow.facts.values import GIB, MIB
 from unslow.think.case.narrative import told_ratio
 from unslow.think.case.speed import BEYOND
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.plan.free_memory import HALF_CACHE
 
 CLIFF = 2.5
@@ -62,9 +62,8 @@ def speed_at_two_depths(case: CaseView) -> Found | Absent | Suspected:
 
 def no_cache_on_gpu(case: CaseView) -> Absent | None:
     """A load that failed, or a runtime that has no GPU, has no cache there."""
-    if case.runtime.state.get() == "failed" or case.gpus.visible_to_runtime is False:
-        return Absent("no cache is on a GPU")
-    return None
+    has_none = case.runtime.state.get() == "failed" or case.gpus.visible_to_runtime is False
+    return Absent("no cache is on a GPU") if has_none else None
 
 
 def room_beside_cache(case: CaseView) -> Absent | None:
@@ -108,7 +107,7 @@ def _remedies(case: CaseView) -> list[Remedy]:
 CAUSE = Cause(
     title="The KV cache outgrows the GPU's memory",
     phase="decode",
-    needs=(("run.depths", "runtime.name", "account.comparisons"),),
+    needs=all_of("run.depths or runtime.name or account.comparisons"),
     routes=(
         Route("measured", speed_at_two_depths),
         Route("log", no_cache_on_gpu),

@@ -31,7 +31,7 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.values import Known
 from unslow.think.case.view import CaseView
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.physics.chip import HALF, type_class
 
 FULL = 0.9  # Of the cache: the next request no longer finds its blocks
@@ -162,8 +162,8 @@ def _larger_share_of_vram(case: CaseView) -> list[Change]:
 CAUSE = Cause(
     title="The KV cache is full",
     phase="queue",
-    needs=(
-        ("run.traffic", "runtime.scheduling.preemptions", "runtime.cache.usage", "runtime.name", "account.remarks"),
+    needs=all_of(
+        "run.traffic or runtime.scheduling.preemptions or runtime.cache.usage or runtime.name or account.remarks"
     ),
     routes=(
         Route("measured", watched_traffic),

@@ -31,7 +31,7 @@ from unslow.facts.values import GIB, MIB
 from unslow.think.case.cure import Cure
 from unslow.think.case.group import if_known
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 from unslow.think.plan.free_memory import SHORTEST_USEFUL, failed_load_remedies
 
 _WHAT = {
@@ -73,7 +73,7 @@ def failed_allocation(case: CaseView) -> Found | None:
 CAUSE = Cause(
     title="Memory could not be allocated",
     phase="load",
-    needs=(("runtime.memory.allocation_failure", "runtime.state"),),
+    needs=all_of("runtime.memory.allocation_failure or runtime.state"),
     routes=(Route("log", no_failure), Route("log", failed_allocation)),
     fails_load=True,
     ask="the last fifty lines, after a load that fails, of {load_log}",

@@ -31,7 +31,7 @@ from unslow.think.case.cure import EVERYTHING, Cure
 from unslow.think.case.group import if_known, missing
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 ROOM_FOR = 2  # Layers that must fit beside the margin: room for less than that is what rounding leaves
 FAR_LESS = 0.6  # Of what was planned for the GPUs: with less in use, the plan was wrong
@@ -159,14 +159,10 @@ def free_memory_told(case: CaseView) -> Found | Suspected | None:
 CAUSE = Cause(
     title="The runtime overestimates the memory that it needs",
     phase="decode",
-    needs=(
-        (
-            "runtime.placement.gpu_layers",
-            "runtime.memory.vram_share",
-            "runtime.memory.size_vram_bytes",
-            "account.remarks",
-        ),
-        ("machine.gpus.0.vram_free_bytes", "machine.gpus.0.vram_used_bytes", "account.remarks"),
+    needs=all_of(
+        "runtime.placement.gpu_layers or runtime.memory.vram_share or runtime.memory.size_vram_bytes or "
+        "account.remarks",
+        "machine.gpus.0.vram_free_bytes or machine.gpus.0.vram_used_bytes or account.remarks",
     ),
     routes=(
         Route("log", refused_by_own_sum),

@@ -29,7 +29,7 @@ from unslow.facts.values import GIB
 from unslow.think.case.cure import EVERYTHING
 from unslow.think.case.group import missing
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
 FEWEST_BITS = 3.06  # IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended
@@ -81,7 +81,7 @@ def smallest_quant(case: CaseView) -> Found | Absent:
 CAUSE = Cause(
     title="The model is too large for this GPU",
     phase="decode",
-    needs=("model.parameters",),
+    needs=all_of("model.parameters"),
     routes=(Route("counted", mixture_of_experts), Route("counted", unified_memory), Route("counted", smallest_quant)),
     fails_load=True,
     explains=("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram"),

@@ -38,7 +38,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.engine import EACH, Reloading
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 SEVERAL = 2  # Loads: the first one is unavoidable
@@ -171,14 +171,9 @@ def load_cost(case: CaseView, requests_per_load: float = 1.0) -> Cost | None:
 CAUSE = Cause(
     title="The model is loaded again between requests",
     phase="load",
-    needs=(
-        (
-            "run.traffic",
-            "runtime.history.loads",
-            "runtime.scheduling.keep_alive_s",
-            "runtime.process.command",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "run.traffic or runtime.history.loads or runtime.scheduling.keep_alive_s or runtime.process.command or "
+        "account.remarks"
     ),
     routes=(
         Route("measured", watched_loads),

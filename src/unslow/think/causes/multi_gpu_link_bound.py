@@ -37,7 +37,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import TENSOR_SPLITS
 from unslow.think.case.narrative import counts_of, is_clear, labels, set_elsewhere, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 SHOW = "{gpu_links}, and {try_split}"
 BY_LAYERS = Cure(by_layers=True)
@@ -151,7 +151,7 @@ def split_suspected_by_person(case: CaseView) -> Suspected | None:
 CAUSE = Cause(
     title="The split over several GPUs costs more than it gains",
     phase="decode",
-    needs=(("machine.gpus", "account.comparisons", "account.remarks"),),
+    needs=all_of("machine.gpus or account.comparisons or account.remarks"),
     routes=(
         Route("told", two_splits),
         Route("told", fewer_gpus_were_faster),

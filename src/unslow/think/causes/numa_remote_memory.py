@@ -28,7 +28,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.think.case.narrative import times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 EVEN = 1.5  # Times its fair share: pages that are spread differ by less from node to node
 MOSTLY = 0.75  # Of its memory on one node: the channels of the others are then next to idle
@@ -133,7 +133,7 @@ def _is_even(text: str) -> bool:
 CAUSE = Cause(
     title="Weights are on another NUMA node",
     phase="decode",
-    needs=(("machine.memory.numa_nodes", "account.remarks", "account.comparisons"),),
+    needs=all_of("machine.memory.numa_nodes or account.remarks or account.comparisons"),
     routes=(
         Route("counted", one_node),
         Route("counted", all_on_gpu),

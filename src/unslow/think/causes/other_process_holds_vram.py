@@ -37,7 +37,7 @@ from unslow.think.case.group import if_known
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import process_label
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 LEAST_UNACCOUNTED = 2 * GIB  # The driver and a desktop take less
 FILLED = 0.5  # Of a GPU's memory: with this much taken, a model that fills a card has no room there
@@ -177,10 +177,10 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
 CAUSE = Cause(
     title="Another process holds GPU memory",
     phase="decode",
-    needs=((
-        "runtime.placement.gpu_layers", "runtime.memory.vram_share", "runtime.memory.allocation_failure",
-        "machine.gpus.0.processes", "runtime.history.loads",
-    ),),
+    needs=all_of(
+        "runtime.placement.gpu_layers or runtime.memory.vram_share or runtime.memory.allocation_failure or "
+        "machine.gpus.0.processes or runtime.history.loads"
+    ),
     routes=(
         Route("log", two_loads), Route("log", free_at_start), Route("measured", faster_gpu_taken),
         Route("counted", whole_model_on_gpu), Route("measured", process_list), Route("log", unaccounted_memory),

@@ -32,7 +32,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 
 ON_GPU = Cure(output_on_gpu=True)
 ALL_LAYERS = "all layers, including the output layer"
@@ -109,7 +109,9 @@ def _need_overrides_unless_held(case: CaseView) -> None:
 CAUSE = Cause(
     title="The output layer is on the CPU",
     phase="decode",
-    needs=(("runtime.placement.output_on_gpu", "runtime.placement.tensor_overrides", "runtime.placement.gpu_layers"),),
+    needs=all_of(
+        "runtime.placement.output_on_gpu or runtime.placement.tensor_overrides or runtime.placement.gpu_layers"
+    ),
     routes=(Route("counted", tensor_override), Route("log", output_line_of_log), Route("counted", count_of_layers)),
     on_gpu=True,
     ggml_only=True,

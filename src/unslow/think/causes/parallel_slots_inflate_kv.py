@@ -29,7 +29,8 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import weights_failed
 from unslow.think.plan.free_memory import brings_back_enough
 
 SLOTS = "runtime.scheduling.slots"
@@ -39,12 +40,6 @@ IN_USE = 2  # Slots that are busy at once: then they are there for a reason
 EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
 EXPLAINS_IN_PART = EXPLAINS[:2]
 """Where layers stay on the host even with one slot: what other processes hold is then a cause of its own."""
-
-
-def weights_failed(case: CaseView) -> Absent | None:
-    """The weights themselves could not be allocated."""
-    failure = case.runtime.memory.allocation_failure.get()
-    return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
 
 
 def no_idle_slots(case: CaseView) -> Absent | None:
@@ -126,14 +121,10 @@ def _slots_finding(
 CAUSE = Cause(
     title="Parallel slots multiply the KV cache",
     phase="decode",
-    needs=(
-        ("runtime.scheduling.slots", "runtime.memory.allocation_failure"),
-        (
-            "runtime.placement.gpu_layers",
-            "runtime.memory.vram_share",
-            "runtime.memory.allocation_failure",
-            "machine.gpus.0.processes",
-        ),
+    needs=all_of(
+        "runtime.scheduling.slots or runtime.memory.allocation_failure",
+        "runtime.placement.gpu_layers or runtime.memory.vram_share or runtime.memory.allocation_failure or "
+        "machine.gpus.0.processes",
     ),
     routes=(
         Route("log", weights_failed),

@@ -31,7 +31,7 @@ from unslow.think.case.group import if_known
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.telemetry import LoadedGpu
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import link_bytes_per_s
 
 DEGRADED = 0.6  # Of the rate that both ends support
@@ -124,7 +124,7 @@ CAUSE = Cause(
     title="The PCIe link is degraded",
     phase="prefill",
     explains=("prefill_pcie_bound", "multi_gpu_link_bound"),
-    needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
+    needs=all_of("run.gpus or machine.gpus or account.comparisons or account.remarks"),
     routes=(
         Route("counted", unified_memory),
         Route("told", other_link_was_faster),

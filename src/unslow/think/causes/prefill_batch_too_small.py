@@ -31,7 +31,7 @@ from unslow.facts.values import Known, Unknown
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import WORTH_COMPARING, counts_of, is_clear, slow_side_has_more, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 ENOUGH = 512  # Tokens: the default of llama.cpp; a typical GPU gains little from more
@@ -141,14 +141,9 @@ def _tokens_at_once(case: CaseView) -> tuple[int, str]:
 CAUSE = Cause(
     title="The micro-batch is too small for prefill",
     phase="prefill",
-    needs=(
-        (
-            "runtime.compute.ubatch",
-            "runtime.compute.batch",
-            "runtime.scheduling.max_batched_tokens",
-            "account.comparisons",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.compute.ubatch or runtime.compute.batch or runtime.scheduling.max_batched_tokens or "
+        "account.comparisons or account.remarks"
     ),
     routes=(
         Route("told", two_batch_sizes),

@@ -31,7 +31,7 @@ from unslow.think.case.gpus import FASTEST_BYTES_PER_S, SHOW_LINK
 from unslow.think.case.group import missing
 from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 LARGE_UBATCH = 4096  # Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB
 SHORT_COPY_S = 0.25  # For each micro-batch: a shorter copy is not noticed
@@ -120,7 +120,7 @@ def _larger_batch(case: CaseView) -> tuple[int, Remedy]:
 CAUSE = Cause(
     title="Prefill waits for weights to cross PCIe",
     phase="prefill",
-    needs=("machine.gpus", ("runtime.memory.buffers", "model.weights_bytes", "account.remarks")),
+    needs=all_of("machine.gpus", "runtime.memory.buffers or model.weights_bytes or account.remarks"),
     routes=(
         Route("counted", all_on_gpu),
         Route("counted", copying_is_off),

@@ -37,7 +37,7 @@ from unslow.facts.run import SeenPrompt
 from unslow.facts.values import Known, Origin
 from unslow.think.case.narrative import is_clear, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Cost, Evidence
 
 LEAST_AGAIN = 64
@@ -180,15 +180,9 @@ def keep_prompts(case: CaseView) -> Remedy:
 CAUSE = Cause(
     title="The prompt is processed again at every turn",
     phase="prefill",
-    needs=(
-        (
-            "run.turns",
-            "run.traffic",
-            "runtime.history.prompts_reprocessed",
-            "runtime.cache.prompt_cache",
-            "account.remarks",
-            "account.comparisons",
-        ),
+    needs=all_of(
+        "run.turns or run.traffic or runtime.history.prompts_reprocessed or runtime.cache.prompt_cache or "
+        "account.remarks or account.comparisons"
     ),
     routes=(
         Route("measured", held_conversation),

@@ -29,7 +29,7 @@ from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.values import first_known
 from unslow.think.case.view import CaseView
 from unslow.think.case.waits import SOMEBODY
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 MOST = 0.5  # Of the time to first token
@@ -150,15 +150,9 @@ def more_capacity(case: CaseView) -> Change:
 CAUSE = Cause(
     title="Requests wait in the queue",
     phase="queue",
-    needs=(
-        (
-            "run.traffic",
-            "run.queue_s",
-            "run.at_once",
-            "run.completions",
-            "runtime.scheduling.deferred_requests",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "run.traffic or run.queue_s or run.at_once or run.completions or runtime.scheduling.deferred_requests or "
+        "account.remarks"
     ),
     routes=(
         Route("measured", watched_traffic),

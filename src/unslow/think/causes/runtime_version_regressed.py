@@ -30,7 +30,7 @@ from unslow.facts.values import Known
 from unslow.think.case.engine import is_older
 from unslow.think.case.narrative import WORTH_COMPARING, gain_of, is_clear, told_ratio
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, all_of, finding
 
 _OTHER_SUSPECTS = (
     Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
@@ -102,9 +102,8 @@ def said_by_person(case: CaseView) -> Found | Absent | Suspected | None:
 
 def expected_speed(case: CaseView) -> Absent | None:
     """Nothing is lost where decode is as fast as the hardware allows."""
-    if case.narrative.is_report or case.speed.shortfall != 1:
-        return None
-    return Absent("decode is as fast as expected with these settings")
+    is_lost = case.narrative.is_report or case.speed.shortfall != 1
+    return None if is_lost else Absent("decode is as fast as expected with these settings")
 
 
 def _version_trial(case: CaseView, *, both_known: bool) -> Comparison | None:
@@ -148,16 +147,9 @@ def _found(case: CaseView, loss: float | None, shown_by: Citations, *, sure: boo
 CAUSE = Cause(
     title="A version of the runtime is slower",
     phase="decode",
-    needs=(
-        (
-            "account.version_since",
-            "account.version_before",
-            "account.comparisons",
-            "account.slowdown",
-            "account.remarks",
-            "run.earlier",
-            "run.decode_tokens_per_s",
-        ),
+    needs=all_of(
+        "account.version_since or account.version_before or account.comparisons or account.slowdown or "
+        "account.remarks or run.earlier or run.decode_tokens_per_s"
     ),
     routes=(Route("measured", own_benchmarks), Route("told", said_by_person), Route("measured", expected_speed)),
     last_resort=True,

@@ -34,7 +34,7 @@ from unslow.think.case.narrative import WORTH_COMPARING, is_clear, times_as_fast
 from unslow.think.case.samplers import LEAST_SHARE, start_of
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.physics.token_time import LOGPROBS_SPREAD
 
 NOT_WORTH_A_TRIAL = 0.03  # Of a token's time: below it, not even several sorts are a tenth
@@ -193,14 +193,9 @@ def usual_top_k(case: CaseView) -> Remedy:
 CAUSE = Cause(
     title="Sampling on the CPU",
     phase="decode",
-    needs=(
-        (
-            "run.plain_sampling",
-            "runtime.sampling.top_k",
-            "runtime.sampling.grammar",
-            "runtime.process.command",
-            "account.comparisons",
-        ),
+    needs=all_of(
+        "run.plain_sampling or runtime.sampling.top_k or runtime.sampling.grammar or runtime.process.command or "
+        "account.comparisons"
     ),
     routes=(
         Route("measured", plain_trial),

@@ -37,7 +37,7 @@ from unslow.think.case.engine import dotted_version
 from unslow.think.case.gpus import device_of
 from unslow.think.case.narrative import slow_side_has, slow_side_names, told_ratio
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding
 
 KERNEL, QUANTIZATION = "runtime.compute.kernel", "runtime.compute.quantization"
 SLOW_HALF = 8
@@ -175,7 +175,10 @@ def _if_slow(case: CaseView, because: str, shown_by: Citations, change: Change) 
 CAUSE = Cause(
     title="The kernel is slow on this GPU",
     phase="decode",
-    needs=((QUANTIZATION, KERNEL, "runtime.name", "account.comparisons", "account.remarks"),),
+    needs=all_of(
+        "runtime.compute.quantization or runtime.compute.kernel or runtime.name or account.comparisons or "
+        "account.remarks"
+    ),
     routes=(
         Route("told", other_kernel_is_faster),
         Route("told", slower_with_flash_attention),

@@ -32,7 +32,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GB, Known, not_found
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.report import Cost
 
 LONG_S = 20.0  # A shorter load is what people expect of any model
@@ -163,7 +163,7 @@ def _lost(case: CaseView, rate: float) -> Cost:
 CAUSE = Cause(
     title="The model loads slowly",
     phase="load",
-    needs=(("run.load_s", "account.comparisons", "account.remarks"),),
+    needs=all_of("run.load_s or account.comparisons or account.remarks"),
     routes=(
         Route("told", trial_from_elsewhere),
         Route("measured", load_time),

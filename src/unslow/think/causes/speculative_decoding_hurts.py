@@ -31,7 +31,7 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import gain_of, is_clear, slow_side_has
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.physics.speculative import accepted_tokens
 from unslow.think.report import Evidence
 
@@ -133,15 +133,9 @@ def acceptance(case: CaseView) -> Acceptance | None:
 CAUSE = Cause(
     title="Speculative decoding does not pay",
     phase="decode",
-    needs=(
-        (
-            "runtime.sampling.draft_acceptance",
-            "runtime.sampling.speculative",
-            "runtime.process.command",
-            "run.completions",
-            "account.comparisons",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.sampling.draft_acceptance or runtime.sampling.speculative or runtime.process.command or "
+        "run.completions or account.comparisons or account.remarks"
     ),
     routes=(Route("told", tried_by_person), Route("counted", command_line), Route("counted", acceptance_against_cost)),
     ask=SHOW,

@@ -32,7 +32,7 @@ from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding
 
 PRESSED = 0.10  # Share of the time in which something waited for memory: a healthy system shows next to none
 LEAST_SWAPPED = 512 * MIB  # Any system has some old pages in its swap
@@ -150,7 +150,7 @@ def _swaps(case: CaseView, because: str, shown: Citations, cure: Cure | None = N
 CAUSE = Cause(
     title="The system swaps memory to disk",
     phase="decode",
-    needs=(("run.telemetry", "machine.memory.swap_used_bytes", "account.remarks"),),
+    needs=all_of("run.telemetry or machine.memory.swap_used_bytes or account.remarks"),
     routes=(
         Route("counted", unified_memory),
         Route("measured", swap_ins_at_work),

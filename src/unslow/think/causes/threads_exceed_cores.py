@@ -29,16 +29,15 @@ from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 
 WHY = "one thread per core"
 
 
 def all_on_gpu(case: CaseView) -> Absent | None:
     """Whether the CPU computes a part of the model: otherwise threads hardly matter."""
-    if case.placement.cpu_computes is False:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return None
+    is_idle = case.placement.cpu_computes is False
+    return Absent("all layers are on the GPU: the threads have next to nothing to do") if is_idle else None
 
 
 def fewer_were_faster(case: CaseView) -> Found | None:
@@ -80,7 +79,7 @@ def threads_against_cores(case: CaseView) -> Found | Absent:
 CAUSE = Cause(
     title="More threads than cores",
     phase="decode",
-    needs=(("runtime.compute.threads", "account.comparisons"), ("machine.cpu.physical_cores", "account.comparisons")),
+    needs=all_of("runtime.compute.threads or account.comparisons", "machine.cpu.physical_cores or account.comparisons"),
     routes=(Route("counted", all_on_gpu), Route("told", fewer_were_faster), Route("counted", threads_against_cores)),
     ask="{cpu_cores}, and the number of threads: {command_line}",
 )

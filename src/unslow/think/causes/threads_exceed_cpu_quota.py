@@ -32,7 +32,7 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
 
 THROTTLED = 0.05  # Of the periods: fewer are noise
 MOSTLY = 0.2  # Of the periods: a runtime that is stopped this often has more threads than its quota, whatever that is
@@ -55,9 +55,8 @@ def throttled_beside_gpu(case: CaseView) -> Found | None:
 
 def all_on_gpu(case: CaseView) -> Absent | None:
     """Apart from that, threads matter only where the CPU computes a part of the model."""
-    if case.placement.cpu_computes is False or case.placement.computes_all_on_gpus:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return None
+    is_idle = case.placement.cpu_computes is False or case.placement.computes_all_on_gpus
+    return Absent("all layers are on the GPU: the threads have next to nothing to do") if is_idle else None
 
 
 def threads_of_host_seen(case: CaseView) -> Found | None:
@@ -143,15 +142,9 @@ def _count_decides(case: CaseView) -> bool:
 CAUSE = Cause(
     title="More threads than the CPU quota allows",
     phase="decode",
-    needs=(
-        (
-            "runtime.process.quota_cpus",
-            "runtime.process.allowed_cpus",
-            "machine.cpu.quota_cpus",
-            "machine.cpu.allowed_cpus",
-            "run.cpu_throttled_fraction",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.process.quota_cpus or runtime.process.allowed_cpus or machine.cpu.quota_cpus or "
+        "machine.cpu.allowed_cpus or run.cpu_throttled_fraction or account.remarks"
     ),
     routes=(
         Route("measured", throttled_beside_gpu),

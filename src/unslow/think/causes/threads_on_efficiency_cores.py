@@ -30,7 +30,8 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import fewer_are_faster, is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import threads_have_no_work
 
 SLOW_SHARE = "own_slow_core_share"
 HELD_UP = 0.1
@@ -40,13 +41,6 @@ FAR_BELOW = 1.5
 OTHERS_BUSY = 0.3  # CPUs that others use: they may have pushed the threads aside, which is another cause
 WHY = "one thread per performance core"
 TRIAL = "the speed with as many threads as performance cores"
-
-
-def all_on_gpu(case: CaseView) -> Absent | None:
-    """Threads matter only where the CPU computes a part of the model."""
-    if case.placement.cpu_computes is False:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return None
 
 
 def slow_cores_seen_busy(case: CaseView) -> Found | None:
@@ -124,9 +118,9 @@ def threads_against_fast_cores(case: CaseView) -> Found | Absent | Suspected:
 CAUSE = Cause(
     title="Threads run on efficiency cores",
     phase="decode",
-    needs=(("runtime.compute.threads", "account.remarks"), ("machine.cpu.performance_cores", "account.remarks")),
+    needs=all_of("runtime.compute.threads or account.remarks", "machine.cpu.performance_cores or account.remarks"),
     routes=(
-        Route("counted", all_on_gpu),
+        Route("counted", threads_have_no_work),
         Route("told", slow_cores_seen_busy),
         Route("told", all_cores_seen_busy),
         Route("measured", where_threads_ran),

@@ -27,20 +27,14 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.host import ROUNDING
 from unslow.think.case.narrative import WORTH_COMPARING, fewer_are_faster, is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
+from unslow.think.causes._shared import threads_have_no_work
 
 ASK = "{try_threads}"
 WHY = "one thread per core"
 FEW = 4
 """Cores per thread: so few threads read less than any common memory delivers, and compute slower than they read."""
 MANY_LEFT = 2  # Cores per thread: with this many idle, more threads still read memory faster
-
-
-def all_on_gpu(case: CaseView) -> Absent | None:
-    """Threads matter only where the CPU computes a part of the model."""
-    if case.placement.cpu_computes is False:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return None
 
 
 def more_were_faster(case: CaseView) -> Found | None:
@@ -109,12 +103,12 @@ def threads_against_cores(case: CaseView) -> Found | Absent | Suspected:
 CAUSE = Cause(
     title="Fewer threads than cores",
     phase="decode",
-    needs=(
-        ("runtime.compute.threads", "account.comparisons", "account.remarks"),
-        ("machine.cpu.physical_cores", "account.comparisons", "account.remarks"),
+    needs=all_of(
+        "runtime.compute.threads or account.comparisons or account.remarks",
+        "machine.cpu.physical_cores or account.comparisons or account.remarks",
     ),
     routes=(
-        Route("counted", all_on_gpu),
+        Route("counted", threads_have_no_work),
         Route("told", more_were_faster),
         Route("told", idle_cores_seen),
         Route("counted", threads_against_cores),

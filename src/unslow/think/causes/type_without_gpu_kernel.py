@@ -40,7 +40,7 @@ from unslow.think.case.engine import CONVERTED_KV_TYPES, NEWEST, build_number
 from unslow.think.case.narrative import slow_side_has, slow_side_names, told_ratio
 from unslow.think.case.speed import BEYOND, TRY_IT, Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 _RARE_CACHE = re.compile(r"(?i)\bq4_1\b|\bq5_[01]\b|\biq4_nl\b")
 _BF16 = re.compile(r"(?i)\bbf16\b|\bbfloat16\b")
@@ -239,17 +239,9 @@ def _if_slow(case: CaseView, because: str, fact: str, fix: Remedy) -> Found | Ab
 CAUSE = Cause(
     title="A data type has no GPU kernel",
     phase="decode",
-    needs=(
-        (
-            "runtime.cache.type_k",
-            "runtime.cache.type_v",
-            "model.quant",
-            "runtime.placement.graph_splits",
-            "runtime.memory.buffers",
-            "runtime.history.warnings",
-            "account.comparisons",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.cache.type_k or runtime.cache.type_v or model.quant or runtime.placement.graph_splits or "
+        "runtime.memory.buffers or runtime.history.warnings or account.comparisons or account.remarks"
     ),
     routes=(
         Route("told", faster_with_other_cache),

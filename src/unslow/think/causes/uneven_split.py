@@ -33,7 +33,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import MARGIN_BYTES, filled_shares
 from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 
 SHOW = "{placement}; and {gpu_memory}"
 
@@ -79,7 +79,7 @@ def split_against_fastest_first(case: CaseView) -> Found | Absent:
 CAUSE = Cause(
     title="The split gives a slow GPU too much",
     phase="decode",
-    needs=("machine.gpus",),
+    needs=all_of("machine.gpus"),
     routes=(Route("counted", one_gpu), Route("counted", split_against_fastest_first)),
     on_gpu=True,
     gpu_only=True,

@@ -34,7 +34,7 @@ from unslow.facts.values import GIB, Known, Origin
 from unslow.think.case.host import LARGE_SHARE
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.plan.free_memory import shared_memory_cure, shared_memory_remedies
 from unslow.think.report import Evidence
 
@@ -136,22 +136,10 @@ def _too_small(case: CaseView, because: str, *shown: str | Evidence | Remark) ->
 CAUSE = Cause(
     title="The shared memory of GPU and CPU is too small",
     phase="decode",
-    needs=(
-        (
-            "runtime.memory.asked_bytes",
-            "model.weights_bytes",
-            "runtime.memory.buffers",
-            "runtime.history.warnings",
-            "machine.memory.pressure",
-            "account.remarks",
-        ),
-        (
-            "machine.system.name",
-            "machine.cpu.model",
-            "machine.gpus",
-            "machine.memory.wired_limit_bytes",
-            "runtime.name",
-        ),
+    needs=all_of(
+        "runtime.memory.asked_bytes or model.weights_bytes or runtime.memory.buffers or runtime.history.warnings or "
+        "machine.memory.pressure or account.remarks",
+        "machine.system.name or machine.cpu.model or machine.gpus or machine.memory.wired_limit_bytes or runtime.name",
     ),
     routes=(
         Route("counted", separate_memory),

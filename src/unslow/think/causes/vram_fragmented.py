@@ -34,7 +34,7 @@ from unslow.facts.runtime import PastLoad
 from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.group import if_known
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 _UNALLOCATED = re.compile(r"(\d{1,6}(?:\.\d+)?) ([GM])iB is reserved by PyTorch but unallocated")
 _TRIED = re.compile(r"[Tt]ried to allocate (\d{1,6}(?:\.\d+)?) ([GM])iB")
@@ -79,9 +79,8 @@ def _are_alike(old: PastLoad, new: PastLoad) -> bool:
 
 def single_load(case: CaseView) -> Absent | None:
     """A process that has loaded once has no memory in pieces."""
-    if case.engine.runs_ggml and len(case.engine.loads) == 1:
-        return Absent("the process has loaded only once, so its memory was in one piece")
-    return None
+    is_fresh = case.engine.runs_ggml and len(case.engine.loads) == 1
+    return Absent("the process has loaded only once, so its memory was in one piece") if is_fresh else None
 
 
 def all_on_gpu(case: CaseView) -> Absent | None:
@@ -95,7 +94,7 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 CAUSE = Cause(
     title="The GPU's memory is fragmented",
     phase="load",
-    needs=(("runtime.memory.allocation_failure", "runtime.history.loads", "runtime.state"),),
+    needs=all_of("runtime.memory.allocation_failure or runtime.history.loads or runtime.state"),
     routes=(
         Route("log", pytorch_error),
         Route("log", repeated_loads),

@@ -39,7 +39,7 @@ from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import EVERYTHING
 from unslow.think.case.physics import USABLE
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.plan.free_memory import memory_remedies
 from unslow.think.report import Evidence
 
@@ -166,16 +166,9 @@ def _spills(case: CaseView, because: str, *shown: str | Evidence | Remark, fixes
 CAUSE = Cause(
     title="Weights spill into system memory",
     phase="decode",
-    needs=(
-        (
-            "runtime.placement.gpu_layers",
-            "runtime.memory.vram_share",
-            "runtime.memory.size_vram_bytes",
-            "machine.gpus.0.processes",
-            "model.weights_bytes",
-            "runtime.history.warnings",
-            "account.remarks",
-        ),
+    needs=all_of(
+        "runtime.placement.gpu_layers or runtime.memory.vram_share or runtime.memory.size_vram_bytes or "
+        "machine.gpus.0.processes or model.weights_bytes or runtime.history.warnings or account.remarks"
     ),
     routes=(
         Route("counted", placed_by_setting),

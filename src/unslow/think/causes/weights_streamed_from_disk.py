@@ -36,7 +36,7 @@ from unslow.think.case.group import missing
 from unslow.think.case.host import USABLE_RAM
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.plan.free_memory import higher_memory_limit
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
@@ -168,9 +168,8 @@ def _streams(case: CaseView, because: str, shown: Citations, *, is_limited: bool
 CAUSE = Cause(
     title="The weights are read from disk for every token",
     phase="decode",
-    needs=(
-        ("model.weights_bytes", "account.remarks"),
-        ("run.telemetry", "machine.memory.total_bytes", "account.remarks"),
+    needs=all_of(
+        "model.weights_bytes or account.remarks", "run.telemetry or machine.memory.total_bytes or account.remarks"
     ),
     routes=(
         Route("told", complaint_about_load),

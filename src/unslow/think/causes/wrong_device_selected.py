@@ -33,7 +33,7 @@ from unslow.facts.values import Known, Origin
 from unslow.think.case.gpus import is_integrated_name, is_much_faster, names_same_device, rank_by_bandwidth
 from unslow.think.case.narrative import is_clear
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, finding
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
 FASTER = "select the faster GPU"
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
@@ -151,16 +151,9 @@ def _differ_much(names: list[str]) -> bool:
 CAUSE = Cause(
     title="The wrong GPU is used",
     phase="decode",
-    needs=(
-        (
-            "runtime.placement.device_used",
-            "runtime.memory.buffers",
-            "runtime.placement.devices",
-            "runtime.history.warnings",
-            "machine.gpus",
-            "account.remarks",
-            "account.comparisons",
-        ),
+    needs=all_of(
+        "runtime.placement.device_used or runtime.memory.buffers or runtime.placement.devices or "
+        "runtime.history.warnings or machine.gpus or account.remarks or account.comparisons"
     ),
     routes=(
         Route("counted", single_gpu),
