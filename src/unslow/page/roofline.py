@@ -10,7 +10,7 @@ from unslow.facts.machine import Cpu, Gpu
 from unslow.facts.values import GB, MHZ, Fact, Known, MissingFactError, Unknown
 from unslow.page.speeds import basis_of
 from unslow.page.view import Roof, RooflinePoint, RooflineView
-from unslow.think.case.gpus import SLOWEST_BYTES_PER_S
+from unslow.think.case.device import SLOWEST_BYTES_PER_S
 from unslow.think.case.physics import COPIES, FETCHES, chip_of_gpu, clock_of, has_tiles, multiplies_wide
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView

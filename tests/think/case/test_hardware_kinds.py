@@ -6,8 +6,8 @@ from told import pasted, says
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Memory
 from unslow.facts.values import GIB
+from unslow.think.case.device import is_integrated
 from unslow.think.case.engine import NEWEST, build_number, dotted_version
-from unslow.think.case.gpus import is_integrated
 from unslow.think.case.view import CaseView
 
 

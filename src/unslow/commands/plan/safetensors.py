@@ -20,7 +20,7 @@ from unslow.facts.values import Known, Unknown
 from unslow.look.models.stores import find_everywhere, with_header
 from unslow.look.system import System
 from unslow.think.blueprints import shape_of_facts
-from unslow.think.case.gpus import device_of
+from unslow.think.case.device import device_of
 from unslow.think.case.view import CaseView
 from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
 from unslow.think.physics.chip import BYTES, HALF, type_class

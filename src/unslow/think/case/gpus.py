@@ -7,31 +7,28 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.catalog.devices import Device, find_device, parse_device_name
+from unslow.catalog.devices import parse_device_name
 from unslow.catalog.hardware_families import find_gpu_family
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu
 from unslow.facts.merge import computing_gpus
 from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.values import MIB, Absence, Known
+from unslow.think.case.device import (
+    candidate_gpus,
+    device_bandwidth,
+    device_of,
+    is_gpu,
+    is_integrated,
+    number_of,
+    one_of,
+)
 from unslow.think.case.engine import dotted_version
-from unslow.think.case.group import Group, missing
+from unslow.think.case.group import Group
 from unslow.think.case.telemetry import BUSY
 from unslow.think.physics.placement import link_bytes_per_s
 from unslow.think.speed.question import has_links
 
-UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
-SLOWEST_BYTES_PER_S = 1e8  # No memory that runs a model is slower; a figure below it is a mistake
-_FAMILY_BY_CAPABILITY = {
-    "6": "pascal",
-    "7.0": "volta",
-    "7.5": "turing",
-    "8.9": "ada",
-    "8.0": "ga100",
-    "8": "ampere",
-    "9": "hopper",
-    "1": "blackwell",
-}
 _BACKEND_BY_PREFIX = {
     "CUDA": "cuda",
     "ROCm": "rocm",
@@ -65,7 +62,6 @@ _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin
 _BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
 """How people shorten the names of Apple's chips; others have such names too."""
 _MLX = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
-MUCH_FASTER = 1.5  # Of the bandwidths: between GPUs that are closer, other reasons decide which is used
 SURELY_FREE = 0.75
 """Of a card's memory, where not measured: a desktop with a browser takes one to two of the usual eight GiB or more."""
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
@@ -106,12 +102,6 @@ FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
 ASLEEP = 2  # The highest generation that a link falls to while its GPU rests
 SHOW_LINK = "while a prompt is read: {gpu_link}"
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-_VENDORS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD"}
-_NOISE = re.compile(
-    r"\((?:tm|r|radv[^()]{0,200}|[0-9a-f:.]{1,40})\)|\b(?:nvidia|amd|intel|corporation|geforce)\b", re.IGNORECASE
-)
-"""What some sources put into the name of a GPU and others leave out."""
-_MOST_DIGITS = 4
 NOBODYS_BYTES = 512 * MIB
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
 BARE_CONTEXT_BYTES = 600 * MIB
@@ -236,7 +226,7 @@ class GpuView(Group):
     ) -> tuple[Gpu, ...]:
         """The GPUs that these devices are; `seen` are all that the runtime lists. Of identical GPUs, all candidates."""
         order = self._visible(gpus) if self._in_driver_order(gpus) else None
-        chosen = [gpu for device in devices for gpu in _one_of(device, seen, candidate_gpus(device, gpus), order)]
+        chosen = [gpu for device in devices for gpu in one_of(device, seen, candidate_gpus(device, gpus), order)]
         return tuple(gpu for gpu in gpus if gpu in chosen)
 
     def _left_by_settings(self, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
@@ -257,7 +247,7 @@ class GpuView(Group):
         environment = self.runtime.process.environment.value_or({})
         for value in (environment[name] for name in _VISIBLE if name in environment):
             numbers = [part.strip() for part in value.strip("\"' ").split(",")]
-            if all(number.isdecimal() and len(number) <= _MOST_DIGITS for number in numbers):
+            if all(number.isdecimal() and number_of(number) is not None for number in numbers):
                 return [int(number) for number in numbers]
         return [gpu.index for gpu in gpus]
 
@@ -481,28 +471,6 @@ class GpuView(Group):
         return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))
 
 
-def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
-    """Bytes per second of a GPU's memory, by its bus or the catalogue, and how much more than usual it may be off."""
-    # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
-    by_bus = gpu.memory_clock_max_hz.value_or(0) * 2 * gpu.memory_bus_bits.value_or(0) / 8
-    if by_bus >= SLOWEST_BYTES_PER_S:
-        return by_bus, 1.0
-    device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
-    if device is None:
-        raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
-    return device.memory_bytes_per_s, 1.0 if device.is_verified else UNVERIFIED_SPREAD
-
-
-def family_of(gpu: Gpu) -> str:
-    """The architecture of a GPU: by what its driver says of it, else by the catalogue."""
-    capability = gpu.compute_capability.value_or("")
-    for prefix, family in _FAMILY_BY_CAPABILITY.items():
-        if capability.startswith(prefix):
-            return family
-    device = device_of(gpu)
-    return device.family if device else ""
-
-
 def _number(buffer: Buffer) -> int:
     """Of the GPU that holds a part of the model, by the end of the buffer's name; -1 of any other buffer."""
     number = number_of(buffer.device)
@@ -519,30 +487,6 @@ def filled_shares(parts: list[GpuShare]) -> list[GpuShare]:
     return [p._replace(model_bytes=placed[p.gpu]) for p in parts]
 
 
-def device_of(gpu: Gpu) -> Device | None:
-    """The catalogue's entry of a GPU."""
-    return find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-
-
-def is_integrated(gpu: Gpu) -> bool:
-    """Whether a GPU shares the host's memory: as its driver says, else by its name."""
-    if isinstance(gpu.kind, Known):
-        return gpu.kind.value == "integrated"
-    known = device_of(gpu)
-    return known.is_unified if known else is_integrated_name(gpu.name.value_or(""))
-
-
-def has_far_more_bandwidth(fast: Device | None, slow: Device | None) -> bool:
-    """Whether the memory of one device is so much faster that it decides; False where one of them is not known."""
-    return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
-
-
-def is_integrated_name(name: str) -> bool:
-    """Whether a device of this name shares the host's memory."""
-    known = find_device(name) or find_gpu_family(name)
-    return known.is_unified if isinstance(known, Device) else known is not None and known.unified
-
-
 def _is_of_apple(gpu: Gpu, system: str) -> bool:
     """By its maker; the bare name of a chip counts where nothing names another maker or system."""
     name, maker = gpu.name.value_or(""), gpu.vendor.value_or("")
@@ -551,10 +495,13 @@ def _is_of_apple(gpu: Gpu, system: str) -> bool:
     return not system and not parse_device_name(name).vendors and bool(_BARE_CHIP.match(name.strip()))
 
 
-def gpu_capacity_bytes(gpu: Gpu) -> int:
-    """All memory of one GPU: as reported, else by the catalogue; 0 where neither tells."""
-    known = device_of(gpu)
-    return gpu.vram_total_bytes.value_or(0) or (known.capacity_bytes if known else 0)
+def _generation_awake(gpu: Gpu) -> int:
+    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
+    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
+    now = gpu.pcie_generation.value_or(0)
+    if rests and isinstance(gpu.pcie_generation_max, Known):
+        return max(now, gpu.pcie_generation_max.value)
+    return 0 if rests and now <= ASLEEP else now
 
 
 def _runs(own: str, built: list[str]) -> bool:
@@ -570,83 +517,3 @@ def _runs(own: str, built: list[str]) -> bool:
         return True
     scale = 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (llama.cpp writes 8.6 as 860, others as 86)
     return min(digits) <= int(capability[1] + capability[2]) * scale
-
-
-def _generation_awake(gpu: Gpu) -> int:
-    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
-    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
-    now = gpu.pcie_generation.value_or(0)
-    if rests and isinstance(gpu.pcie_generation_max, Known):
-        return max(now, gpu.pcie_generation_max.value)
-    return 0 if rests and now <= ASLEEP else now
-
-
-def candidate_gpus(device: SeenDevice, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """The GPUs that have the name of a device; those of its maker, where it has none."""
-    if not device.description:
-        maker = _VENDORS.get(_prefix(device.name), "")
-        return tuple(gpu for gpu in gpus if not maker or gpu.vendor.value_or(maker) == maker)
-    wanted = _words(device.description)
-    named = [(gpu, _words(gpu.name.value_or(""))) for gpu in gpus if gpu.name.value_or("")]
-    same = tuple(gpu for gpu, words in named if words == wanted)
-    same = same or tuple(gpu for gpu, _ in named if _same_device(gpu, device))
-    return same or tuple(gpu for gpu, words in named if words and wanted and (words in wanted or wanted in words))
-
-
-def _one_of(
-    device: SeenDevice, seen: Sequence[SeenDevice], alike: tuple[Gpu, ...], order: list[int] | None
-) -> tuple[Gpu, ...]:
-    """Of GPUs with one name the one that a device is: they have the same numbers, or are listed in the same order."""
-    number = number_of(device.name)
-    if len(alike) < 2 or number is None:  # noqa: PLR2004 (several)
-        return alike
-    if order is not None:
-        place = order[number] if number < len(order) else -1
-        return tuple(gpu for gpu in alike if gpu.index == place) or alike
-    twins = [o.name for o in seen if _prefix(o.name) == _prefix(device.name) and candidate_gpus(o, alike)]
-    return (alike[twins.index(device.name)],) if len(twins) == len(alike) and device.name in twins else alike
-
-
-def number_of(name: str) -> int | None:
-    """The number at the end of a device's name, such as CUDA0; None where there is none."""
-    digits = name[len(name.rstrip("0123456789")) :]
-    return int(digits) if 0 < len(digits) <= _MOST_DIGITS else None
-
-
-def _prefix(name: str) -> str:
-    return name.rstrip("0123456789")
-
-
-def _words(name: str) -> str:
-    return " ".join(_NOISE.sub(" ", name).lower().split())
-
-
-def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
-    """Whether the catalogue takes both for the same; the size of the memory tells some that share a name."""
-    total = int(gpu.vram_total_bytes.value_or(0))
-    known = find_device(gpu.name.value_or(""), total)
-    return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
-
-
-def is_gpu(device: SeenDevice) -> bool:
-    """Whether a device that the runtime lists is a GPU."""
-    return device.name.upper() != "CPU" and device.library.lower() != "cpu"
-
-
-def names_same_device(one: str, other: str) -> bool:
-    """Whether two names mean one device: one contains the other, or both are one entry of the catalogue."""
-    a, b, device = one.lower(), other.lower(), find_device(one)
-    return a in b or b in a or (device is not None and device == find_device(other))
-
-
-def rank_by_bandwidth(name: str) -> float:
-    """The memory bandwidth of a device; a card that the catalogue lacks still ranks before an integrated GPU."""
-    device = find_device(name)
-    return (device.memory_bytes_per_s if device else 0.0) or (0.0 if is_integrated_name(name) else 1.0)
-
-
-def is_much_faster(idle: str, used: str) -> bool:
-    """Whether one is a card and the other an integrated GPU, or it has far more memory bandwidth."""
-    if is_integrated_name(used) != is_integrated_name(idle):
-        return is_integrated_name(used)
-    return has_far_more_bandwidth(find_device(idle), find_device(used))

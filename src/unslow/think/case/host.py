@@ -7,7 +7,7 @@ from typing import NamedTuple
 from unslow.catalog.hardware_families import find_cpu_family
 from unslow.facts.machine import BusyProcess, Disk
 from unslow.facts.values import GB, GIB, Fact, Known, MissingFactError, Origin, Unknown, not_found
-from unslow.think.case.gpus import SLOWEST_BYTES_PER_S
+from unslow.think.case.device import SLOWEST_BYTES_PER_S
 from unslow.think.case.group import Citations, Group
 from unslow.think.case.speed import Prediction
 from unslow.think.physics.terms import SPREAD

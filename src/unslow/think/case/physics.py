@@ -12,7 +12,8 @@ from unslow.facts.model import Blueprint
 from unslow.facts.run import Traffic
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.case.cure import Cure
-from unslow.think.case.gpus import FASTEST_BYTES_PER_S, device_bandwidth, device_of, family_of
+from unslow.think.case.device import device_bandwidth, device_of, family_of
+from unslow.think.case.gpus import FASTEST_BYTES_PER_S
 from unslow.think.case.group import Group, missing, remember
 from unslow.think.memo import once
 from unslow.think.physics.chip import Chip, SpeedSetting, kind_of, type_class, type_class_of_model

@@ -6,7 +6,8 @@ from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.runtime import Buffer
 from unslow.facts.values import GB, GIB, MIB, Known, MissingFactError, Unknown
-from unslow.think.case.gpus import NOBODYS_BYTES, SURELY_FREE, candidate_gpus, gpu_capacity_bytes, is_gpu
+from unslow.think.case.device import candidate_gpus, gpu_capacity_bytes, is_gpu
+from unslow.think.case.gpus import NOBODYS_BYTES, SURELY_FREE
 from unslow.think.case.group import Citations, Group, if_known, missing
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 from unslow.think.report import Evidence

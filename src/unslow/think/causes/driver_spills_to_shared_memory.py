@@ -36,7 +36,7 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.values import GIB, MIB, Known, first_known
-from unslow.think.case.gpus import candidate_gpus, is_integrated, is_integrated_name
+from unslow.think.case.device import candidate_gpus, is_integrated, is_integrated_name
 from unslow.think.case.narrative import amount_in_use
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import MOVABLE

@@ -27,7 +27,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known, Unknown
 from unslow.think.case.cure import Cure
-from unslow.think.case.gpus import device_of
+from unslow.think.case.device import device_of
 from unslow.think.case.narrative import WORTH_COMPARING, is_clear, slow_side_has, times_as_fast
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding

@@ -35,7 +35,7 @@ from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
-from unslow.think.case.gpus import device_of, is_integrated
+from unslow.think.case.device import device_of, is_integrated
 from unslow.think.case.group import missing
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, all_of, finding

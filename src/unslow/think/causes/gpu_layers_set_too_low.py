@@ -32,7 +32,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known, Origin
 from unslow.think.case.cure import EVERYTHING, Cure
-from unslow.think.case.gpus import is_integrated
+from unslow.think.case.device import is_integrated
 from unslow.think.case.group import missing
 from unslow.think.case.physics import USABLE
 from unslow.think.case.view import CaseView

@@ -31,8 +31,8 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.device import device_of, has_far_more_bandwidth
 from unslow.think.case.engine import LEAST_SHARE, free_of, layers_of
-from unslow.think.case.gpus import device_of, has_far_more_bandwidth
 from unslow.think.case.group import if_known
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView

@@ -33,8 +33,8 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Change, Knob
 from unslow.facts.values import Known, first_known
 from unslow.think.case.cure import Cure
+from unslow.think.case.device import device_of
 from unslow.think.case.engine import dotted_version
-from unslow.think.case.gpus import device_of
 from unslow.think.case.narrative import slow_side_has, slow_side_names, told_ratio
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding

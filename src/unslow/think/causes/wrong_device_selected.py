@@ -30,7 +30,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import Known, Origin
-from unslow.think.case.gpus import is_integrated_name, is_much_faster, names_same_device, rank_by_bandwidth
+from unslow.think.case.device import is_integrated_name, is_much_faster, names_same_device, rank_by_bandwidth
 from unslow.think.case.narrative import is_clear
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding

@@ -16,7 +16,7 @@ from unslow.facts.machine import Gpu
 from unslow.facts.values import GIB, MIB, Known, MissingFactError
 from unslow.think.blueprints import made_up
 from unslow.think.case.cure import EVERYTHING, Cure, Remedy
-from unslow.think.case.gpus import gpu_capacity_bytes
+from unslow.think.case.device import gpu_capacity_bytes
 from unslow.think.case.group import if_known
 from unslow.think.case.host import USABLE_RAM
 from unslow.think.case.memory import blueprint_of

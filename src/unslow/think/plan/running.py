@@ -7,7 +7,7 @@ import msgspec
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.values import GIB, MIB, Known, Origin, estimated_fact, reported_fact
-from unslow.think.case.gpus import SLOWEST_BYTES_PER_S, device_of
+from unslow.think.case.device import SLOWEST_BYTES_PER_S, device_of
 from unslow.think.case.host import CORE_FED_BYTES_PER_S
 from unslow.think.case.physics import chip_of_gpu, core_flops_of
 from unslow.think.case.view import CaseView
