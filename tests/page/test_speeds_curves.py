@@ -74,7 +74,7 @@ def test_users_curve_is_flat_beyond_the_slots(wording):
     by_users = {point.at: point.predicted or 0.0 for point in view.points}
     assert list(by_users) == [1, 2, 3, 4, 6, 8]
     assert by_users[4] == pytest.approx(
-        CaseView(case).speed.expected_together(4, case.run.depth_tokens.value_or(0) or 512)
+        CaseView(case).sharing.expected_together(4, case.run.depth_tokens.value_or(0) or 512)
     )
     assert by_users[1] < by_users[2] < by_users[4] == by_users[8]  # beyond four they wait
     wording(view.because)

@@ -116,7 +116,7 @@ def missing_tokens(case: CaseView, report: SubjectReport, traffic: Traffic, give
     # How many times as long a step takes with those who wait in it too, by physics; 1 where nothing tells
     loads = (max(1, round(load)) for load in (traffic.running, traffic.running + traffic.waiting))
     now, then = (
-        (case.speed.times_as_long(load, case.speed.depth) for load in loads) if traffic.waiting else (None, None)
+        (case.sharing.times_as_long(load, case.speed.depth) for load in loads) if traffic.waiting else (None, None)
     )
     slower = max(1.0, then / now) if now and then else 1.0
     waiting = 0.0

@@ -207,7 +207,7 @@ def _at_depth(case: CaseView, depth: float, cure: Cure) -> Interval | None:
 def _of_users(case: CaseView, users: int, slots: int | None, cure: Cure) -> Interval | None:
     """Users beyond the slots wait; the interval is as wide as the one for a single user."""
     depth = float(case.speed.depth) or USUAL_DEPTH
-    together = case.speed.expected_together(min(users, slots or users), depth, cure)
+    together = case.sharing.expected_together(min(users, slots or users), depth, cure)
     alone = _at_depth(case, depth, cure)
     if together is None or alone is None:
         return None

@@ -9,7 +9,7 @@ from unslow.facts.runtime import SO_FAR, Buffer
 from unslow.facts.values import GB, GIB, Unknown, estimated_fact, not_found
 from unslow.think.case.cure import EVERYTHING, Cure
 from unslow.think.case.gpus import GpuSplit
-from unslow.think.case.speed import MOST_PROMPTS
+from unslow.think.case.sharing import MOST_PROMPTS
 from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
@@ -84,8 +84,8 @@ def test_requests_are_divided_among_data_parallel_copies():
     watched = {"run.traffic": traffic(16.0, 0.0), "run.decode_tokens_per_s": not_found("busy")}
     assert CaseView(vllm(tensor_parallel=1)).gpus.model_copies == 2
     assert CaseView(vllm()).gpus.model_copies == 1
-    assert CaseView(vllm(tensor_parallel=1, **watched)).speed.requests_at_once == 8
-    assert CaseView(vllm(**watched)).speed.requests_at_once == 16
+    assert CaseView(vllm(tensor_parallel=1, **watched)).sharing.requests_at_once == 8
+    assert CaseView(vllm(**watched)).sharing.requests_at_once == 16
 
 
 def mean(**facts):
@@ -122,13 +122,13 @@ def watched(prompts_per_s: float, among: float = 4.0):
 
 def test_prefill_of_other_requests_takes_its_share_of_steps():
     able = CaseView(watched(0.0)).speed.predict_prefill().tokens_per_s.mid
-    assert CaseView(watched(0.0)).speed.prompts_share() == 0
-    assert CaseView(watched(able / 2)).speed.prompts_share() == pytest.approx(0.375), (
+    assert CaseView(watched(0.0)).sharing.prompts_share() == 0
+    assert CaseView(watched(able / 2)).sharing.prompts_share() == pytest.approx(0.375), (
         "one of the four prompts is its own"
     )
-    assert CaseView(watched(able / 2, among=1.0)).speed.prompts_share() == 0, "who is alone waits for nobody's prompt"
-    assert CaseView(watched(9 * able)).speed.prompts_share() == MOST_PROMPTS
-    quiet, half = (CaseView(watched(read)).speed.predict_among_others().seconds.mid for read in (0.0, able / 2))
+    assert CaseView(watched(able / 2, among=1.0)).sharing.prompts_share() == 0, "who is alone waits for nobody's prompt"
+    assert CaseView(watched(9 * able)).sharing.prompts_share() == MOST_PROMPTS
+    quiet, half = (CaseView(watched(read)).sharing.predict_among_others().seconds.mid for read in (0.0, able / 2))
     assert half == pytest.approx(quiet / (1 - 0.375))
 
 
@@ -138,17 +138,17 @@ def test_long_prompts_of_others_cost_more_per_token():
         CaseView(long).speed.predict_prefill().tokens_per_s.mid
         < 0.9 * CaseView(usual).speed.predict_prefill().tokens_per_s.mid
     )
-    assert CaseView(long).speed.prompts_share() > 1.1 * CaseView(usual).speed.prompts_share()
+    assert CaseView(long).sharing.prompts_share() > 1.1 * CaseView(usual).sharing.prompts_share()
     short = with_facts(usual, {"run.depth_tokens": 300})
-    assert CaseView(short).speed.prompts_share() == CaseView(usual).speed.prompts_share(), (
+    assert CaseView(short).sharing.prompts_share() == CaseView(usual).sharing.prompts_share(), (
         "several short ones are computed together"
     )
 
 
 def test_prefill_saturated_server_has_a_wide_decode_interval():
     able = CaseView(watched(0.0)).speed.predict_prefill().tokens_per_s.mid
-    half, whole = (CaseView(watched(share * able)).speed.predict_among_others().seconds for share in (0.5, 1.2))
-    quiet = CaseView(watched(0.0)).speed.predict_among_others().seconds.mid
+    half, whole = (CaseView(watched(share * able)).sharing.predict_among_others().seconds for share in (0.5, 1.2))
+    quiet = CaseView(watched(0.0)).sharing.predict_among_others().seconds.mid
     assert whole.high > quiet / 0.03, "3 % of the time are left for answers, and that is no fault"
     assert half.high < 5 * quiet
 

@@ -8,7 +8,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import GIB, measured_fact
 from unslow.think.case.cure import Cure
 from unslow.think.case.physics import COPIES
-from unslow.think.case.speed import OTHERS, Prediction
+from unslow.think.case.sharing import OTHERS
+from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 
@@ -19,22 +20,22 @@ def among(running: float, tokens_per_s: float = 130.0) -> Case:
 
 
 def test_more_concurrent_requests_take_longer_per_token():
-    assert CaseView(among(1.0)).speed.times_longer() == 1
-    assert 1 < CaseView(among(8.0)).speed.times_longer() < CaseView(among(64.0)).speed.times_longer()
-    assert CaseView(gpu_case()).speed.times_longer() == 1
+    assert CaseView(among(1.0)).sharing.times_longer() == 1
+    assert 1 < CaseView(among(8.0)).sharing.times_longer() < CaseView(among(64.0)).sharing.times_longer()
+    assert CaseView(gpu_case()).sharing.times_longer() == 1
 
 
 def test_time_of_other_requests_is_its_own_part():
-    alone, shared = CaseView(among(32.0)).speed.predict(), CaseView(among(32.0)).speed.predict_among_others()
+    alone, shared = CaseView(among(32.0)).speed.predict(), CaseView(among(32.0)).sharing.predict_among_others()
     assert isinstance(alone, Prediction)
     assert isinstance(shared, Prediction)
-    assert shared.seconds.mid == pytest.approx(alone.seconds.mid * CaseView(among(32.0)).speed.times_longer())
+    assert shared.seconds.mid == pytest.approx(alone.seconds.mid * CaseView(among(32.0)).sharing.times_longer())
     assert [p.name for p in shared.parts[len(alone.parts) :]] == [OTHERS]
     assert shared.seconds.high / shared.seconds.low > alone.seconds.high / alone.seconds.low, "and less is sure of it"
 
 
 def test_speed_of_a_busy_server_is_normal():
-    shared = CaseView(among(32.0)).speed.predict_among_others()
+    shared = CaseView(among(32.0)).sharing.predict_among_others()
     assert isinstance(shared, Prediction)
     rate = 1 / shared.seconds.mid
     assert judge(CaseView(among(32.0, rate))).verdict == "normal"
@@ -49,8 +50,8 @@ def seen_among(each: float, among: float) -> Case:
 
 
 def test_requests_that_were_never_alone_are_compared_with_concurrency():
-    assert CaseView(seen_among(100.0, 8.0)).speed.requests_at_once == 8
-    shared = CaseView(seen_among(100.0, 8.0)).speed.predict_among_others()
+    assert CaseView(seen_among(100.0, 8.0)).sharing.requests_at_once == 8
+    shared = CaseView(seen_among(100.0, 8.0)).sharing.predict_among_others()
     assert isinstance(shared, Prediction)
     rate = 1 / shared.seconds.mid
     report = judge(CaseView(seen_among(rate, 8.0)))
@@ -61,8 +62,8 @@ def test_requests_that_were_never_alone_are_compared_with_concurrency():
 
 def test_request_measured_alone_wins():
     case = with_facts(seen_among(50.0, 8.0), {"run.decode_tokens_per_s": 120.0})
-    assert CaseView(case).speed.rate_among_others.value == 120.0
-    assert CaseView(case).speed.requests_at_once == 1.3
+    assert CaseView(case).sharing.rate_among_others.value == 120.0
+    assert CaseView(case).sharing.requests_at_once == 1.3
 
 
 def eight_of(layers_on_gpu: int, tokens_per_s: float = 0.6) -> Case:
@@ -81,8 +82,8 @@ ON_GPU = Cure(vram_bytes=20 * GIB)
 @pytest.mark.parametrize("layers", [0, 20])
 def test_cured_prediction_uses_concurrency_of_the_cured_server(layers):
     cured, there = (
-        CaseView(eight_of(layers)).speed.predict_among_others(ON_GPU),
-        CaseView(eight_of(33)).speed.predict_among_others(),
+        CaseView(eight_of(layers)).sharing.predict_among_others(ON_GPU),
+        CaseView(eight_of(33)).sharing.predict_among_others(),
     )
     assert isinstance(cured, Prediction)
     assert isinstance(there, Prediction)
@@ -98,10 +99,10 @@ def test_concurrency_does_not_hide_a_spill(layers, tokens_per_s):
 
 
 def test_concurrent_requests_with_a_spill_are_predicted():
-    assert CaseView(eight_of(33)).speed.times_longer() < CaseView(eight_of(20)).speed.times_longer() <= 8, (
+    assert CaseView(eight_of(33)).sharing.times_longer() < CaseView(eight_of(20)).sharing.times_longer() <= 8, (
         "a CPU computes for each of them"
     )
-    shared = CaseView(eight_of(20)).speed.predict_among_others()
+    shared = CaseView(eight_of(20)).sharing.predict_among_others()
     assert isinstance(shared, Prediction)
     unexplained = [
         b.seconds for b in judge(CaseView(eight_of(20, 1 / shared.seconds.mid))).budget if b.part == "unexplained"
@@ -112,8 +113,8 @@ def test_concurrent_requests_with_a_spill_are_predicted():
 def test_kv_cache_on_host_costs_more_with_more_requests():
     offloaded = with_facts(eight_of(33), {"run.depth_tokens": 4000})
     on_host = with_facts(offloaded, {"runtime.cache.offload": False})
-    alone, shared = CaseView(on_host).speed.predict(), CaseView(on_host).speed.predict_among_others()
-    here = CaseView(offloaded).speed.predict_among_others()
+    alone, shared = CaseView(on_host).speed.predict(), CaseView(on_host).sharing.predict_among_others()
+    here = CaseView(offloaded).sharing.predict_among_others()
     assert all(isinstance(p, Prediction) for p in (alone, shared, here))
     copies = sum(p.seconds for p in alone.parts if p.name == COPIES)
     assert copies > 0

@@ -85,9 +85,11 @@ def eight_at_once(case: Case) -> Case:
 
 def falls_with_depth(case: Case) -> Case:
     """With a speed that falls off a cliff, and all that might be why."""
-    if not isinstance(CaseView(case).speed.rate_among_others, Known):  # whoever tries it deep has tried it at the start
+    if not isinstance(
+        CaseView(case).sharing.rate_among_others, Known
+    ):  # whoever tries it deep has tried it at the start
         case = with_facts(case, {"run.decode_tokens_per_s": 20.0})
-    rate = CaseView(case).speed.rate_among_others.value_or(20.0)
+    rate = CaseView(case).sharing.rate_among_others.value_or(20.0)
     tried = (AtDepth(depth_tokens=60, tokens_per_s=rate), AtDepth(depth_tokens=7900, tokens_per_s=rate / 6))
     full = {f"machine.gpus.{n}.vram_free_bytes": 300 * MIB for n, _ in enumerate(case.machine.gpus.value_or(()))}
     return with_facts(case, {"run.depths": tried, "runtime.compute.flash_attention": False} | full)

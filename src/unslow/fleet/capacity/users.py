@@ -23,7 +23,8 @@ from unslow.fleet.capacity.report import Basis, CapacityReport, CapacityRow, Cur
 from unslow.fleet.members import read_members
 from unslow.fleet.prometheus.client import Prometheus
 from unslow.fleet.settings import FleetSettings, seconds_of
-from unslow.think.case.speed import SPREAD, Prediction
+from unslow.think.case.sharing import SPREAD
+from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
 from unslow.think.report import Range
 
@@ -327,7 +328,7 @@ def whole_users(limit: Limit, instances: int) -> Range:
 
 def step_growth(case: CaseView) -> limits.StepGrowth:
     """How many times as long as for one request a step takes for so many; each load is worked out once."""
-    times = cache(lambda users: case.speed.times_as_long(users, case.speed.depth))
+    times = cache(lambda users: case.sharing.times_as_long(users, case.speed.depth))
     return lambda requests: times(max(1, round(requests)))
 
 

@@ -12,33 +12,19 @@ from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.calibration import Calibration
 from unslow.facts.run import AtDepth
 from unslow.facts.runtime import SO_FAR
-from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, MissingFactError, Unknown, first_known, not_found
+from unslow.facts.values import Absence, Fact, Known, MissingFactError, Unknown, first_known, not_found
 from unslow.think.case.cure import AS_USUAL, Cure
 from unslow.think.case.group import Group, if_known, missing, remember
 from unslow.think.case.narrative import WORTH_COMPARING
 from unslow.think.case.physics import COPIES, CROSSINGS, FETCHES, cache_away
 from unslow.think.physics.decode import LAUNCHED_ONE_BY_ONE
 from unslow.think.physics.placement import Placement, Shape, prompt_copies_s
-from unslow.think.physics.terms import Interval, Term, by_part, interval_around, inverse_interval, least_seconds
-from unslow.think.physics.token_time import (
-    CROWD,
-    LOGITS_S_PER_ENTRY,
-    Part,
-    ceiling_tokens_per_s,
-    decode_parts,
-    total_seconds,
-)
+from unslow.think.physics.terms import Interval, Term, by_part, inverse_interval, least_seconds
+from unslow.think.physics.token_time import CROWD, Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.report import Cost
 from unslow.think.speed.calibration import match_calibration
 from unslow.think.speed.machine_rates import calibrated_decode, calibrated_prefill, demand_of
-from unslow.think.speed.question import (
-    USUAL_MICRO_BATCH,
-    Host,
-    SpeedQuestion,
-    host_launch_s,
-    prompt_terms,
-    step_seconds,
-)
+from unslow.think.speed.question import USUAL_MICRO_BATCH, SpeedQuestion, host_launch_s, prompt_terms
 from unslow.think.speed.rows import PREFILL as PREFILL_GROUP
 
 _NAMES = {
@@ -76,19 +62,6 @@ SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
 DECODE = "decode_tokens_per_s"  # The metric that is predicted, by the name it has in a report
 MEASURE = "run `unslow` while the runtime is idle, without --passive"
 SHARED_BY = (1.05, 1.5)  # Requests at a time, on average, of which some were alone and some were not
-OTHERS = "other requests in the same step"
-SPREAD = 2.0
-"""Of what a step takes longer for many: kernels for batches differ by half between runtimes, and not every runtime
-tells how long the others are, or when a prompt of theirs came in between."""
-PROMPTS = "prompts of other requests"
-PROMPTS_SPREAD = 2.0
-"""Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
-MOST_PROMPTS = 0.85  # Of the time: a server that reads prompts for longer is said to, by what it does beside it
-OFF = 1.25
-"""How far off the share of prompts may well be, in times: near the whole that decides over many times as long a wait
-for a token, and of a server that has hardly a moment beside prompts nobody knows how fast its answers should come."""
-NEARLY_ALL = 0.99  # Of the time: more for prompts would leave no answers at all
-_SEVERAL = 1.5  # Requests on average: fewer are one after the other
 WORTH_NAMING = 1.15  # A gain below this is no reason to call a system slow, nor to touch it
 
 
@@ -217,7 +190,7 @@ class SpeedView(Group):
 
     def lost_against(self, cure: Cure) -> float | None:
         """How many times slower than with a cure; 1 where it lies within that interval, None where it is unknown."""
-        measured, expected = self.rate_among_others, self.predict_among_others(cure)
+        measured, expected = self.case.sharing.rate_among_others, self.case.sharing.predict_among_others(cure)
         if not isinstance(measured, Known) or not isinstance(expected, Prediction):
             return None
         rate = expected.tokens_per_s
@@ -228,7 +201,7 @@ class SpeedView(Group):
 
         For a cause whose presence was seen: the interval's width, which all settings share, does not speak against it.
         """
-        measured, expected = self.rate_among_others, self.predict_among_others(cure)
+        measured, expected = self.case.sharing.rate_among_others, self.case.sharing.predict_among_others(cure)
         if not isinstance(measured, Known) or not isinstance(expected, Prediction):
             return None
         return expected.tokens_per_s.mid / measured.value
@@ -238,8 +211,8 @@ class SpeedView(Group):
 
         Both predictions share their errors, so that their ratio is sharper than either interval.
         """
-        now, slower = self.predict_among_others(), self.times_slower(cure)
-        then = self.predict_among_others(cure)
+        now, slower = self.case.sharing.predict_among_others(), self.times_slower(cure)
+        then = self.case.sharing.predict_among_others(cure)
         if slower is None or not isinstance(now, Prediction) or not isinstance(then, Prediction):
             return False
         gain = now.seconds.mid / then.seconds.mid
@@ -423,123 +396,6 @@ class SpeedView(Group):
         tokens = self.measured_prompt_tokens or math.inf
         return Copies(copied / link_bytes_per_s, ubatch, speed.value, tokens) if copied and copied > 0 else None
 
-    @remember
-    def predict_among_others(self, cure: Cure | None = None) -> Prediction | Unknown:
-        """The prediction for one of as many requests as were answered at once while it was watched."""
-        alone = self.predict(cure)
-        if not isinstance(alone, Prediction):
-            return alone
-        # A person's text may have the speed of requests that ran together: their caches may be as long as any
-        untimed = not isinstance(self.run.decode_tokens_per_s, Known) and not isinstance(self.run.traffic, Known)
-        if untimed and self.case.narrative.is_report and self.runtime.scheduling.running_requests.value_or(0) > 1:
-            return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
-        together = _with(alone, Part(OTHERS, (self.times_longer(cure) - 1) * alone.seconds.mid, SPREAD))
-        share = self.prompts_share(cure)
-        most = NEARLY_ALL if share >= MOST_PROMPTS else min(NEARLY_ALL, OFF * share)
-        spread = max(PROMPTS_SPREAD, _longer(most) / _longer(share)) if share else PROMPTS_SPREAD
-        return _with(together, Part(PROMPTS, together.seconds.mid * _longer(share), spread))
-
-    @cached_property
-    def rate_among_others(self) -> Known[float] | Unknown:
-        """The speed of a request: alone, else as it was seen among others."""
-        each = self.each_rate
-        return each if isinstance(each, Known) else self.measured_rate
-
-    @cached_property
-    def each_rate(self) -> Known[float] | Unknown:
-        """The speed of each of the requests that went on together; unknown where one alone was timed."""
-        traffic = self.run.traffic
-        if isinstance(traffic, Known) and isinstance(self.run.decode_tokens_per_s, Unknown):
-            return traffic.value.each_tokens_per_s
-        return NOT_LOOKED
-
-    @cached_property
-    def requests_at_once(self) -> float:
-        """How many requests shared a step while the speed of one was seen; 0 where nobody watched."""
-        traffic = self.run.traffic
-        if isinstance(traffic, Known):
-            among = traffic.value.each_among if isinstance(self.each_rate, Known) else traffic.value.running
-            return among / self.case.gpus.model_copies
-        # a log tells how many shared the steps whose speed it gives
-        logged = not isinstance(self.run.decode_tokens_per_s, Known) and self.case.engine.runs_paged
-        if not logged or self.case.narrative.is_report:
-            return 0.0
-        return float(self.runtime.scheduling.running_requests.value_or(0)) / self.case.gpus.model_copies
-
-    def times_longer(self, cure: Cure | None = None) -> float:
-        """How many times as long as alone a token takes; 1 for a single request, or where nothing says.
-
-        With a cure it is that of the cured server: on a GPU many share a step for little more than one has it.
-        """
-        running = self.requests_at_once
-        if running < _SEVERAL:
-            return 1.0
-        return max(1.0, self.times_as_long(round(running), self.depth, cure) or 1.0)
-
-    def prompts_share(self, cure: Cure | None = None) -> float:
-        """The part of the time in which a server computes prompts while answers wait, by those that it read meanwhile.
-
-        A request does not wait for its own prompt once it is being answered: those of the others are what is left.
-        """
-        traffic = self.run.traffic
-        in_all = traffic.value.prompt_tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
-        read = in_all / self.case.gpus.model_copies
-        able = self.predict_prefill(cure) if read and isinstance(self.each_rate, Known) else None
-        if not isinstance(able, Prediction):
-            return 0.0
-        of_others = 1 - 1 / max(1.0, self.requests_at_once)
-        return min(MOST_PROMPTS, of_others * read / able.tokens_per_s.mid)
-
-    # What physics expects of many users at once, for a case as it is set up, or with a cure applied.
-    # A step reads the weights once for all users, computes for each, and samples for each, together or one by one.
-    # What one user gets is the prediction of this very machine; how many times as long a step for many takes is that of
-    # physics.
-
-    def expected_together(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
-        """Tokens per second of this many users together, each at that depth; None where nothing tells."""
-        if users < 1:
-            return None
-        case = self.case.at_depth(int(depth))
-        alone, longer = case.speed.predict(cure), case.speed.times_as_long(users, depth, cure)
-        return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
-
-    @remember
-    def times_as_long(self, users: int, depth: float, cure: Cure | None = None) -> float | None:
-        """How many times as long a step for `users` takes as one for a single user; None where nothing tells."""
-        cure = cure or Cure()
-        case = self.case.with_cure(cure)
-        try:
-            shape = case.memory.shape
-            placement = case.placement.with_cure(shape, cure)
-            alone_s, step_s = (case.speed.step_s(shape, placement, depth, n) for n in (1, users))
-            crowding_s = case.physics.host_work(shape, placement, depth).crowding_s
-        except MissingFactError:
-            return None
-        beside = case.physics.beside_parts(shape, placement, cure, depth)
-        shared = (CROSSINGS, FETCHES)
-        for_all = sum(part.seconds for part in beside if part.name in shared) + crowding_s
-        for_each = sum(part.seconds for part in beside if part.name not in shared)
-        for_each += shape.vocabulary * LOGITS_S_PER_ENTRY
-        times = 1 if case.physics.learned_runtime else users  # llama.cpp samples the tokens of users one by one
-        return (step_s + for_all + times * for_each) / (alone_s + for_all + for_each)
-
-    @remember
-    def step_s(self, shape: Shape, placement: Placement, depth: float, users: int) -> float:
-        """Seconds of a step for `users`, on GPUs and on the host, each with its part of the model."""
-        physics, host = self.case.physics, None
-        found, totals = physics.gpu_question(shape, placement, depth), physics.left_on_host(shape, placement)
-        if totals.dense_bytes + totals.expert_bytes > 0:
-            chip = physics.host_chip(self.case.host.bandwidth[0], self.case.host.computing_threads())
-            host = Host(totals, chip, physics.host_setting(placement))
-        if found:
-            question = found.question._replace(host=host)
-        elif host:
-            size = physics.cache_element_bytes
-            question = SpeedQuestion(None, host.chip, host.setting, depth=depth, element_bytes=size, host=host)
-        else:
-            raise missing("where the weights are")
-        return float(step_seconds(question._replace(tokens=float(users))))
-
     def fall_with_depth(self, cure: Cure | None = None) -> Fall:
         """The fall between the first and the last depth, and the one expected with a cure."""
         depths = sorted(self.case.ask_for("run.depths", TRY_IT), key=lambda d: d.depth_tokens)
@@ -602,16 +458,3 @@ def _ceiling(question: SpeedQuestion, terms: list[Term]) -> float:
         met = ((t.dense_weights - t.output_weights, t.expert_weights * t.experts_used / t.experts) for t in parts)
         shortest = max(shortest, sum(float(2 * (dense + experts)) for dense, experts in met) / flops)
     return 1 / shortest if shortest else 0.0
-
-
-def _longer(share: float) -> float:
-    """How much longer steps take, as a share of them, where prompts take this share of the time."""
-    return share / (1 - share)
-
-
-def _with(prediction: Prediction, part: Part) -> Prediction:
-    if part.seconds <= 0:
-        return prediction
-    longer = interval_around(part.seconds, part.spread)
-    seconds = Interval(*(s + m for s, m in zip(prediction.seconds, longer, strict=True)))
-    return prediction._replace(seconds=seconds, parts=[*prediction.parts, part])

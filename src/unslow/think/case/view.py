@@ -26,6 +26,7 @@ from unslow.think.case.narrative import NarrativeView
 from unslow.think.case.physics import PhysicsView
 from unslow.think.case.placement import PlacementView
 from unslow.think.case.samplers import SamplerView
+from unslow.think.case.sharing import SharingView
 from unslow.think.case.speed import SpeedView
 from unslow.think.case.system import SystemView
 from unslow.think.case.telemetry import TelemetryView
@@ -49,6 +50,7 @@ class CaseView:
     waits = cached_property(WaitView)
     physics = cached_property(PhysicsView)
     speed = cached_property(SpeedView)
+    sharing = cached_property(SharingView)
     samplers = cached_property(SamplerView)
 
     def __init__(self, facts: Case) -> None:

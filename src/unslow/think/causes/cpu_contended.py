@@ -60,13 +60,13 @@ def cpus_of_others(case: CaseView) -> Found | Absent | Suspected | None:
         return Suspected(words, "runtime.process.pid", OWN_ADDRESS)
     if case.host.cpu_pressure is None:
         case.need("run.waiting_for_cpu_s_per_token")
-    each = case.speed.each_rate
+    each = case.sharing.each_rate
     rate = each.value if isinstance(each, Known) else float(case.need("run.decode_tokens_per_s"))
     token_s, all_cores = 1 / max(SLOWEST, rate), case.need("machine.cpu.physical_cores")
     harmless = _harmless(case, seen, cores, all_cores)
     if harmless:
         return harmless
-    prediction = case.speed.predict_among_others()
+    prediction = case.sharing.predict_among_others()
     waiting = case.host.waiting_s(token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
         return Absent(f"others used {seen.cpus:.1f} cores, but waiting for a CPU explains {waiting:.0%} of the time")

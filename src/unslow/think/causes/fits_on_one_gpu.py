@@ -73,7 +73,7 @@ def size_against_one_gpu(case: CaseView) -> Found | Absent:
     if not case.gpus.split_tensors or case.gpus.have_fast_links:
         return Absent("the split costs one hand-over between GPUs per token, next to nothing")
     # How many times as fast one GPU would be; None where physics can't tell the two apart or the speed is not measured
-    now, then, gain = case.speed.rate_among_others, case.speed.predict_among_others(ONE), None
+    now, then, gain = case.sharing.rate_among_others, case.sharing.predict_among_others(ONE), None
     cuts_layers = case.runtime.placement.tensor_parallel.value_or(1) > 1
     if cuts_layers and isinstance(now, Known) and not isinstance(then, Unknown):
         gain = then.tokens_per_s.mid / now.value
@@ -124,7 +124,7 @@ def _gains_by_split(case: CaseView) -> bool:
 
     Of cards, the path between them often makes both slow, whatever physics predicts.
     """
-    split, alone = case.speed.predict_among_others(), case.speed.predict_among_others(ONE)
+    split, alone = case.sharing.predict_among_others(), case.sharing.predict_among_others(ONE)
     are_modules = all(device and has_links(device) for device in map(device_of, case.gpus.in_use))
     if not are_modules or isinstance(split, Unknown) or isinstance(alone, Unknown):
         return False

@@ -68,7 +68,7 @@ def throughput_of_batch(case: CaseView) -> Found | Absent | None:
     users = max(2, seen) if seen else USUAL
     # With one slot, all requests together get what one gets
     now = (traffic.tokens_per_s.get() if traffic else None) or case.speed.measured_rate.get()
-    together = case.speed.expected_together(users, case.speed.depth) if now else None
+    together = case.sharing.expected_together(users, case.speed.depth) if now else None
     gain, batch = None, ""
     if now and together is not None:
         gain = together / now

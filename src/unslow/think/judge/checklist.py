@@ -75,7 +75,7 @@ def _busy(case: CaseView, achievable: Prediction | None) -> Answer:
     if isinstance(traffic, Known) and not traffic.value.running and traffic.value.tokens_per_s.value_or(None) == 0.0:
         return None, "no tokens were generated"
     busy = max((g.busy.need() for g in loads), default=0.0)
-    fast = achievable is not None and case.speed.rate_among_others.value_or(0) >= achievable.tokens_per_s.low
+    fast = achievable is not None and case.sharing.rate_among_others.value_or(0) >= achievable.tokens_per_s.low
     good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
     return good, f"{busy:.0%} busy on average"
 
@@ -135,7 +135,7 @@ def _cpu_free(case: CaseView) -> Answer:
 
 
 def _as_expected(case: CaseView, achievable: Prediction | None) -> Answer:
-    rate = case.speed.rate_among_others.need()
+    rate = case.sharing.rate_among_others.need()
     if achievable is None:
         return None, "no expected speed"
     low, _, high = achievable.tokens_per_s

@@ -154,7 +154,7 @@ def speed_in_words(case: CaseView, rate: float) -> str:
     """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
     if isinstance(case.run.decode_tokens_per_s, Known):
         return f"{rounded_rate(rate)} tok/s"
-    if isinstance(case.speed.each_rate, Known):
+    if isinstance(case.sharing.each_rate, Known):
         return f"{rounded_rate(rate)} tok/s for each request while observed"
     return f"{rounded_rate(rate)} tok/s on average since it started"
 

@@ -71,10 +71,10 @@ class Outlook(NamedTuple):
 
 def outlook(case: CaseView, best: Cure | None) -> Outlook:
     """What was measured of a case, and what physics says of it as configured and with everything cured."""
-    rate = case.speed.rate_among_others
+    rate = case.sharing.rate_among_others
     token_s = 1 / rate.value if isinstance(rate, Known) else None
-    now, then = case.speed.predict_among_others(), case.speed.predict_among_others(best)
-    decode = Pace("token", token_s, now, then, case.speed.predict_among_others)
+    now, then = case.sharing.predict_among_others(), case.sharing.predict_among_others(best)
+    decode = Pace("token", token_s, now, then, case.sharing.predict_among_others)
     prompt_s = prompt_token_s(case)
     prefill = Pace(
         "prompt_token",

@@ -15,7 +15,8 @@ from unslow.facts.run import AtDepth
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.physics import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
-from unslow.think.case.speed import OTHERS, PROMPTS, Prediction, is_of_host
+from unslow.think.case.sharing import OTHERS, PROMPTS
+from unslow.think.case.speed import Prediction, is_of_host
 from unslow.think.case.telemetry import FULLY_BUSY
 from unslow.think.case.view import CaseView
 from unslow.think.causes import all_causes

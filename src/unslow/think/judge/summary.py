@@ -5,7 +5,8 @@ import re
 import msgspec
 
 from unslow.facts.values import GB, NOT_LOOKED, Absence, Unknown
-from unslow.think.case.speed import DECODE, OTHERS, PROMPTS
+from unslow.think.case.sharing import OTHERS, PROMPTS
+from unslow.think.case.speed import DECODE
 from unslow.think.case.view import CaseView
 from unslow.think.case.waits import USUAL_ANSWER
 from unslow.think.causes import all_causes
@@ -189,7 +190,7 @@ def _goes_to(report: SubjectReport) -> str:
 
 
 def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> str:
-    unmeasured = case.speed.rate_among_others
+    unmeasured = case.sharing.rate_among_others
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
@@ -204,7 +205,7 @@ def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> s
 
 def why_untold(case: CaseView, report: SubjectReport) -> str:
     """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
-    unmeasured, each = case.speed.rate_among_others, case.speed.each_rate
+    unmeasured, each = case.sharing.rate_among_others, case.sharing.each_rate
     if not isinstance(unmeasured, Unknown):
         return as_lack(report.expected.because)
     if unmeasured.absence is Absence.FAILED:

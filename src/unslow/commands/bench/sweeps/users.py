@@ -90,7 +90,7 @@ def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str
             # What physics expects of as many as are answered at once, at the depth that they were measured at
             depths = [p.prompt_tokens + p.cached_tokens + p.generated_tokens / 2 for p in one.passes]
             at_once = median_burst(one.bursts).at_once
-            done[-1] = one._replace(expected=bencher.case.speed.expected_together(at_once, sum(depths) / len(depths)))
+            done[-1] = one._replace(expected=bencher.case.sharing.expected_together(at_once, sum(depths) / len(depths)))
         now = bencher.system.clock()
         if values[number + 1 :] and (why := _enough(bencher, limits, done, end_s - now, now - start_s)):
             return why
