@@ -16,6 +16,7 @@ from unslow.think.case.device import device_bandwidth, device_of, family_of
 from unslow.think.case.gpus import FASTEST_BYTES_PER_S
 from unslow.think.case.group import Group, missing, remember
 from unslow.think.memo import once
+from unslow.think.physics import token_time
 from unslow.think.physics.chip import Chip, SpeedSetting, kind_of, type_class, type_class_of_model
 from unslow.think.physics.decode import EAGER, LAUNCHED_ONE_BY_ONE, ROUND_TRIP, host_decode_terms, overlapped_s
 from unslow.think.physics.placement import (
@@ -30,18 +31,7 @@ from unslow.think.physics.placement import (
     offload_terms,
 )
 from unslow.think.physics.terms import by_part, least_seconds, total_of_terms
-from unslow.think.physics.token_time import (
-    LOGITS_S_PER_ENTRY,
-    LOGPROBS_SPREAD,
-    SORT_SPREAD,
-    Part,
-    Side,
-    Work,
-    crowding_s,
-    logprobs_s,
-    sorting_s,
-    throttling,
-)
+from unslow.think.physics.token_time import LOGITS_S_PER_ENTRY, Part, Side, Work
 from unslow.think.speed.load import Totals, layer_totals, model_load
 from unslow.think.speed.question import (
     USUAL_LINK,
@@ -261,8 +251,8 @@ class PhysicsView(Group):
         layers = float(max(totals.layers, totals.expert_layers))
         return HostWork(
             Side(seconds, float(least_seconds(terms)), off * backends()["cpu"].spread),
-            crowding_s(layers, threads, cpus),
-            throttling(threads, cpus, self.case.host.quota[0].value_or(0.0)),
+            token_time.crowding_s(layers, threads, cpus),
+            token_time.throttling(threads, cpus, self.case.host.quota[0].value_or(0.0)),
         )
 
     @remember
@@ -329,8 +319,8 @@ class PhysicsView(Group):
             Part(COPIES, copied_cache_s(cache_away(shape, placement), depth, self.link_bytes_per_s), _SPREAD),
             Part(CROSSINGS, self.crossings_s(shape, placement), _SPREAD),
             Part(FETCHES, self.fetched_bytes(cure) / self.link_bytes_per_s, _SPREAD),
-            Part(SORTING, 0.0 if cure.plain_sampling else self._sorting_s(shape), SORT_SPREAD),
-            Part(LOGPROBS, logprobs_s(logprobs, shape.vocabulary), LOGPROBS_SPREAD),
+            Part(SORTING, 0.0 if cure.plain_sampling else self._sorting_s(shape), token_time.SORT_SPREAD),
+            Part(LOGPROBS, token_time.logprobs_s(logprobs, shape.vocabulary), token_time.LOGPROBS_SPREAD),
         )
         return tuple(part for part in parts if part.seconds > 0)
 
@@ -365,7 +355,7 @@ class PhysicsView(Group):
             return max(0.0, 1 / tried.value.as_set - 1 / tried.value.plain)
         traffic = self._timed_traffic
         asked = traffic.top_k if traffic and isinstance(traffic.top_k, Known) else self.runtime.sampling.top_k
-        return sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0
+        return token_time.sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0
 
     @cached_property
     def _timed_traffic(self) -> Traffic | None:

@@ -58,9 +58,8 @@ def slowness_now(case: CaseView, report: SubjectReport) -> str:
         if rate := measured.get(metric):
             now = f"Prefill runs at {rounded_rate(rate)} tok/s"
             if metric == DECODE:
-                feels = (
-                    reading_speed(rate) if report.phase == "decode" and not case.wish.tokens_per_s.value_or(0) else ""
-                )
+                is_felt = report.phase == "decode" and not case.wish.tokens_per_s.value_or(0)
+                feels = reading_speed(rate) if is_felt else ""
                 now = f"{speed_in_words(case, rate)}{feels and ': '}{feels}"
             sentences += [f"{now}.", _should(report, should[metric].mid) if metric in should else ""]
     return " ".join(s for s in sentences if s)
@@ -100,9 +99,8 @@ def _of_finding(case: CaseView, report: SubjectReport, first: Finding) -> str:
     elif cost.per != "request":
         return ""
     elif first.cause in _WAITS_OF:
-        wait_s = (
-            first.cause == _RELOADS and case.engine.load_time_s
-        ) or cost.seconds  # the cost is a mean of all requests
+        load_s = case.engine.load_time_s if first.cause == _RELOADS else None
+        wait_s = load_s or cost.seconds  # the cost is a mean of all requests
         said = _WAITS_OF[first.cause].format(seconds=_seconds(wait_s))
     elif first.phase == "client":
         said = f"Every response is delayed by {_seconds(cost.seconds)} outside the server"
@@ -254,12 +252,9 @@ def _gives(fix: Fix, report: SubjectReport, said: str) -> str:
     """
     should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
     if should and then and about_rate(should.mid) in said:
-        enough = then >= should.low
-        return (
-            f" Expected: {about_rate(should.mid)} tok/s."
-            if enough
-            else f" Expected from this alone: {about_rate(then)} tok/s."
-        )
+        if then >= should.low:
+            return f" Expected: {about_rate(should.mid)} tok/s."
+        return f" Expected from this alone: {about_rate(then)} tok/s."
     if DECODE in fix.predicted:
         return f" Expected: {about_rate(fix.predicted[DECODE])} tok/s."
     if PREFILL in fix.predicted:

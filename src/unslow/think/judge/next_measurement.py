@@ -70,15 +70,13 @@ def is_here(case: CaseView) -> bool:
 
 def _serves_several(case: CaseView) -> bool:
     runtime, name = case.runtime, case.runtime.name.value_or("")
-    several = (
-        first_known(runtime.scheduling.slots, runtime.scheduling.max_sequences).value_or(0) > 1 or name in IN_BATCHES
-    )
+    slots = first_known(runtime.scheduling.slots, runtime.scheduling.max_sequences).value_or(0)
     # In a cache that all slots share, the tokens of answers at the same time lie in turns. llama-server copies idle
     # slots to RAM before it starts the next request, and without flash attention, where values lie by rows of the
     # context, it does so number by number: half a minute from a GPU.
     fused, shared = runtime.compute.flash_attention.value_or(default=True), runtime.cache.unified.value_or(default=True)
     in_pieces = not fused and shared and runtime.cache.ram_bytes.value_or(1) != 0
-    return several and not (name.endswith("llama.cpp") and in_pieces)
+    return (slots > 1 or name in IN_BATCHES) and not (name.endswith("llama.cpp") and in_pieces)
 
 
 def _is_busy(case: CaseView) -> bool:
@@ -296,10 +294,8 @@ def stakes(case: CaseView, report: SubjectReport) -> dict[str, float]:
     token_s = 0.0 if best and measured and measured >= best.low else sum(part.seconds for part in token)
     unexplained = sum(p.seconds for p in token if p.part == "unexplained") / token_s if token_s else 0.0
     # Whether requests wait for their turn
-    runtime, traffic = case.runtime, case.run.traffic
-    waits = runtime.scheduling.deferred_requests.value_or(0) or (
-        traffic.value.waiting if isinstance(traffic, Known) else 0
-    )
+    traffic, deferred = case.run.traffic.get(), case.runtime.scheduling.deferred_requests.value_or(0)
+    waits = deferred or (traffic.waiting if traffic else 0)
     return {
         "decode": max(_lost(report, "decode"), unexplained),
         "prefill": _lost(report, "prefill"),

@@ -75,20 +75,11 @@ def outlook(case: CaseView, best: Cure | None) -> Outlook:
     token_s = 1 / rate.value if isinstance(rate, Known) else None
     now, then = case.sharing.predict_among_others(), case.sharing.predict_among_others(best)
     decode = Pace("token", token_s, now, then, case.sharing.predict_among_others)
-    prompt_s = prompt_token_s(case)
-    prefill = Pace(
-        "prompt_token",
-        prompt_s,
-        case.speed.predict_prefill(),
-        case.speed.predict_prefill(best),
-        case.speed.predict_prefill,
-    )
+    predict = case.speed.predict_prefill
+    prefill = Pace("prompt_token", prompt_token_s(case), predict(), predict(best), predict)
     tokens = case.waits.answer_tokens
-    waits: dict[Phase, float | None] = {
-        "client": case.waits.client_s,
-        "queue": case.waits.queue_s,
-        "load": case.waits.reload_s,
-    }
+    client_s, queue_s, reload_s = case.waits.client_s, case.waits.queue_s, case.waits.reload_s
+    waits: dict[Phase, float | None] = {"client": client_s, "queue": queue_s, "load": reload_s}
     # Of what is no work of the model, nothing is expected
     times = [PhaseTime(phase, seconds, 0.0, UNNOTICED_S) for phase, seconds in waits.items() if seconds is not None]
     computed: dict[Phase, Pace] = {"prefill": prefill, "decode": decode}

@@ -279,10 +279,8 @@ def found_parts(case: CaseView, found: Collection[str], pace: Pace) -> dict[str,
 
 def _reading(case: CaseView) -> float | None:
     """The share of the time in which the disk gives weights: what it gave on average over the most it was seen give."""
-    read, back = (
-        case.telemetry.host_at_work("disk_read_bytes_per_s"),
-        case.telemetry.host_at_work("swap_in_bytes_per_s"),
-    )
+    seen = case.telemetry.host_at_work
+    read, back = seen("disk_read_bytes_per_s"), seen("swap_in_bytes_per_s")
     if read is None or read.high <= 0:
         return None
     return max(0.0, read.mean - (back.mean if back else 0.0)) / read.high

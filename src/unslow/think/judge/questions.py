@@ -96,11 +96,9 @@ def _fits_the_system(command: Command, case: CaseView) -> bool:
 
 def _fits_the_gpu(command: Command, case: CaseView) -> bool:
     makers = {gpu_maker(gpu).lower() for gpu in case.gpus.usable} - {""}
-    libraries = {device.library for device in case.gpus.seen_by_runtime} - {""} | set(
-        case.runtime.build.backends.value_or([])
-    )
-    libraries |= {buffer.device for buffer in case.runtime.memory.buffers.value_or([]) if buffer.on_gpu}
+    libraries = {device.library for device in case.gpus.seen_by_runtime} - {""}
+    libraries |= {*case.runtime.build.backends.value_or([]), *(b.device for b in case.vram.all_buffers if b.on_gpu)}
     named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
-    return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
-        not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})
-    )
+    if command.vendors and makers.isdisjoint(vendor.lower() for vendor in command.vendors):
+        return False
+    return not command.backends or not named or not named.isdisjoint(one.lower() for one in command.backends)

@@ -157,11 +157,8 @@ def notes_on(case: CaseView) -> tuple[str, ...]:
 def _past_speed(case: CaseView) -> str:
     """Whose speeds these are, where a server that was looked at was not measured."""
     speed, used = case.run.decode_tokens_per_s, next((load.used_until for load in case.engine.own_loads[::-1]), "")
-    if (
-        not isinstance(speed, Known)
-        or speed.origin is not Origin.REPORTED
-        or not isinstance(case.runtime.process.pid, Known)
-    ):
+    is_looked_at = isinstance(case.runtime.process.pid, Known)
+    if not isinstance(speed, Known) or speed.origin is not Origin.REPORTED or not is_looked_at:
         return ""
     when = f", the last of them at {used}" if used else ""
     return f"The speeds come from requests in its log{when} [{speed.source}]; nothing was measured now."

@@ -33,13 +33,10 @@ def verdict_on(case: CaseView, findings: tuple[Finding, ...], outlook: Outlook) 
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
     if not measured_s or not isinstance(best, Prediction):
-        # Whether every request loses time to it that a person notices
-        if any(
-            f.speedup is None
-            or f.speedup > WORTH_NAMING
-            or (f.cost is not None and f.cost.per == "request" and f.cost.seconds > NOTICED_S)
-            for f in findings
-        ) or slow_elsewhere(outlook):
+        # What every request loses to it, which a person may notice
+        waits_s = [f.cost.seconds for f in findings if f.cost is not None and f.cost.per == "request"]
+        gains = any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings)
+        if gains or max(waits_s, default=0.0) > NOTICED_S or slow_elsewhere(outlook):
             return "slow"
         return "normal" if not findings and told_normal(case) else "cannot_tell"
     fast, host_takes_part = reaches_achievable(1 / measured_s, best.tokens_per_s.low), host_share(best) > 0
@@ -133,9 +130,8 @@ def settle_answers(case: CaseView, answers: Answers, now: Prediction | None) -> 
     """The answers without symptoms, and without last resorts where something else explains the same loss."""
     share, causes = host_share(now) if now else 0.0, all_causes()
     if share >= STARVED:
-        waits = Absent(
-            f"the GPU waits for the CPU, which takes {share:.0%} of each token: the low clocks are a symptom"
-        )
+        why = f"the GPU waits for the CPU, which takes {share:.0%} of each token: the low clocks are a symptom"
+        waits = Absent(why)
         answers = {n: waits if n in OF_THE_GPU and isinstance(a, Found) else a for n, a in answers.items()}
     found = {n: a for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort}
     resorts = [n for n, a in answers.items() if isinstance(a, Found) and causes[n].last_resort and not a.sure]
