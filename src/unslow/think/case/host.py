@@ -313,6 +313,10 @@ class HostView(Group):
         total, limit = self.machine.memory.total_bytes.get(), self.memory_limit_bytes
         return total if total is None or limit is None else min(total, limit)
 
+    def fits_in_ram(self, size: float) -> bool:
+        """Whether this many bytes fit into that RAM, beside what the system itself needs."""
+        return self.ram_bytes is not None and size <= USABLE_RAM * self.ram_bytes
+
     @cached_property
     def vector_instructions(self) -> tuple[set[str], str]:
         """What the CPU has of the sets that decide, in llama.cpp's names, by its list or its model; and that fact."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from unslow.catalog.architectures import architecture
 from unslow.facts.errors import UserError
 from unslow.facts.model import Blueprint, Model, unpacked_tensors
 from unslow.facts.runtime import FACT_PATHS
@@ -34,6 +35,7 @@ _BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes s
 _EXPERT_MATRICES = 3  # gate, up, down
 _PARAMETERS_PER_WIDTH_SQUARED = 13  # of a layer with grouped heads: 13.0 in Llama 3 8B, 12.8 in 70B, 14.5 in 1B
 _MOST_LAYERS = 130
+_FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 _USUAL_CONTEXT = 4096  # Tokens, the default of most runtimes
 ACTIVE_PART = re.compile(r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE)
 """Names of mixtures that say how many parameters there are, and how many a token uses."""
@@ -282,6 +284,13 @@ class MemoryView(Group):
         vram = self.case.vram.total_bytes or 0.0
         return bool(self.weights_bytes) and self.weights_bytes + COMPUTE_BUFFER_BYTES < SURELY_FREE * vram
 
+    @cached_property
+    def least_weights_bytes(self) -> float:
+        """Bytes of the weights, at least: as known, by the parameters, or by the size in the name; 0 where none is."""
+        size = ACTIVE_PART.search(self.model.name.value_or(""))
+        parameters = self.model.parameters.value_or(0) or (float(size[1]) * 1e9 if size and size[1] else 0.0)
+        return float(self.model.weights_bytes.value_or(parameters * _FEWEST_BITS / 8))
+
     def experts_without_room(self, lacking: float) -> ExpertsWithoutRoom:
         """The layers whose experts have to stay on the host, where this many bytes of GPU memory are missing."""
         shape = self.shape
@@ -333,6 +342,11 @@ class MemoryView(Group):
         context, allocated = self.need_context(), self.runtime.cache.bytes.get()
         cache = self.kv_bytes_per_token * context if allocated is None else allocated
         return self.model.weights_bytes.need() + cache + self.case.vram.margin_bytes <= self.case.vram.available_bytes
+
+    @cached_property
+    def has_sliding_windows(self) -> bool:
+        """Whether some of its layers attend to a sliding window; False where the architecture is not known."""
+        return architecture(self.model.architecture.value_or("")).has_windows
 
     def layers_that_fit(self, vram_bytes: float, context: float) -> int:
         """Layers that so much GPU memory holds at this context, the output counted as one more."""

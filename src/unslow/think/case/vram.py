@@ -325,6 +325,12 @@ class VramView(Group):
         """A process by its name and number."""
         return f"{process.name.get() or 'another process'} (pid {process.pid})"
 
+    def label_with_size(self, process: GpuProcess) -> str:
+        """The same, with what it holds where that is known."""
+        held = process.vram_bytes.get()
+        size = "" if held is None else f", {held / GIB:.1f} GiB"
+        return f"{process.name.get() or 'unnamed'} (pid {process.pid}{size})"
+
     def cite_process(self, process: GpuProcess) -> Evidence:
         """Another process, as the driver lists it, as evidence."""
         lists = (gpu.processes for gpu in self.machine.gpus.need() if isinstance(gpu.processes, Known))
@@ -384,13 +390,6 @@ class VramView(Group):
         """Whether the allocation that ended the load was one on a GPU."""
         failure = self.runtime.memory.allocation_failure.value_or(None)
         return failure is not None and not failure.device.startswith(("CPU", "CUDA_Host", "ROCm_Host"))
-
-
-def process_label(process: GpuProcess) -> str:
-    """A process on a GPU in words: its name, its number, and what it holds where that is known."""
-    held = process.vram_bytes.get()
-    size = "" if held is None else f", {held / GIB:.1f} GiB"
-    return f"{process.name.get() or 'unnamed'} (pid {process.pid}{size})"
 
 
 def _program(path: str) -> str:

@@ -35,8 +35,7 @@ from unslow.facts.values import GIB
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import slow_side_has_more, told_ratio
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
-from unslow.think.causes._shared import weights_failed
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding, weights_failed
 from unslow.think.plan import free_memory
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"

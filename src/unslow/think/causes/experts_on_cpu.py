@@ -35,12 +35,10 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
-from unslow.think.case.memory import ACTIVE_PART
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
 
-FEWEST_BITS = 4.0  # Of a weight, where only the number of parameters is known: a usual quant is hardly smaller
 BY_LAYERS = ("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded")
 """What a mixture explains that runs on the CPU in whole layers."""
 
@@ -83,7 +81,7 @@ def buffers_on_host(case: CaseView) -> Found | None:
         return None
     shape, counted = case.memory.shape, case.runtime.placement.gpu_layers.get()
     held = case.placement.read(shape).with_experts
-    host = sum(b.bytes for b in case.vram.buffers("model", on_gpu=False)) - case.model.token_table_bytes.value_or(0)
+    host = sum(b.bytes for b in case.vram.buffers("model", on_gpu=False)) - (case.model.token_table_bytes.get() or 0)
     if counted is None or (away := min(shape.layers, counted) - held) < 1 or host < shape.layer_bytes:
         return None
     demand = case.memory.demand()  # of all weights: the runtime's own sum leaves out what was sent to the host
@@ -115,10 +113,7 @@ def weights_against_vram(case: CaseView) -> Found | Absent | None:
         return Absent("the model is not a mixture of experts") if case.model.experts.get() == 0 else None
     if case.gpus.is_unified or case.placement.sent_to_cpu.of_layers or case.narrative.blames_version:
         return None
-    where, vram, model = case.placement.split_or_all_on_cpu, case.vram.total_bytes, case.model
-    size = ACTIVE_PART.search(model.name.value_or(""))
-    parameters = model.parameters.value_or(0) or (float(size[1]) * 1e9 if size and size[1] else 0.0)
-    weights = float(model.weights_bytes.value_or(parameters * FEWEST_BITS / 8))
+    where, vram, weights = case.placement.split_or_all_on_cpu, case.vram.total_bytes, case.memory.least_weights_bytes
     if not where or not vram or not weights:
         return None
     if weights < vram:

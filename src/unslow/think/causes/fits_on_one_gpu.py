@@ -74,7 +74,7 @@ def size_against_one_gpu(case: CaseView) -> Found | Absent:
         return Absent("the split costs one hand-over between GPUs per token, next to nothing")
     # How many times as fast one GPU would be; None where physics can't tell the two apart or the speed is not measured
     now, then, gain = case.sharing.rate_among_others, case.sharing.predict_among_others(ONE), None
-    cuts_layers = case.runtime.placement.tensor_parallel.value_or(1) > 1
+    cuts_layers = (case.runtime.placement.tensor_parallel.get() or 1) > 1
     if cuts_layers and isinstance(now, Known) and not isinstance(then, Unknown):
         gain = then.tokens_per_s.mid / now.value
     if gain is None and not case.speed.need_slowness():
@@ -103,7 +103,7 @@ def _bytes_to_place(case: CaseView) -> float:
     if held and not fills_memory:
         return float(held)
     weights = float(case.ask_for("model.weights_bytes", "{model_size}"))
-    one_request = case.memory.kv_bytes_per_token * case.runtime.context.length.value_or(0)
+    one_request = case.memory.kv_bytes_per_token * (case.runtime.context.length.get() or 0)
     return OVERHEAD * weights + (one_request if fills_memory else 0.0)
 
 
@@ -113,8 +113,8 @@ def _largest_room(case: CaseView) -> tuple[float, int]:
     for place, gpu in case.gpus.places:
         if gpu in case.gpus.in_use:
             total = case.ask_for(f"machine.gpus.{place}.vram_total_bytes", "{gpu_memory}")
-            listed = gpu.processes.value_or([]) if case.vram.own_is_known else []
-            others = sum(p.vram_bytes.value_or(0) for p in case.vram.other_processes if p in listed)
+            listed = gpu.processes.get() or [] if case.vram.own_is_known else []
+            others = sum(p.vram_bytes.get() or 0 for p in case.vram.other_processes if p in listed)
             room.append((float(total) - others, place))
     return max(room, key=lambda one: one[0])
 

@@ -32,7 +32,7 @@ import re
 
 from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
-from unslow.facts.values import Known
+from unslow.facts.values import Known, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
@@ -92,7 +92,7 @@ def architectures_of_build(case: CaseView) -> Found | Absent | None:
     devices = [own for own, found in alike if found and all(gpu in usable for gpu in found)]
     if not devices or len(devices) != len(able):
         return _found(case, because, *shown_by)
-    room = sum(c.gpu.vram_free_bytes.value_or(c.gpu.vram_total_bytes.value_or(0)) for c in able)
+    room = sum(first_known(c.gpu.vram_free_bytes, c.gpu.vram_total_bytes).get() or 0 for c in able)
     change = Knob.DEVICE.to(",".join(devices), f"exclude {name}, for which the build has no code")
     return _found(case, because, *shown_by, before=(Remedy(change, Cure(vram_bytes=room) if room else None),))
 

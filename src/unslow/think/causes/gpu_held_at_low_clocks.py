@@ -29,8 +29,7 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.telemetry import GPU_STATE, POWER, THERMAL, USUAL_SLOWDOWN_C, LoadedGpu
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import as_fast_as_expected
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, fast_enough, finding
 
 AT_WORK = 0.7  # Of the time: a GPU that is less busy may lower its clocks on its own
 LOW = 0.5  # Of the highest clock: boost comes and goes, half of the clock does not
@@ -111,11 +110,7 @@ CAUSE = Cause(
     title="The GPU is held at low clocks",
     phase="decode",
     needs=all_of("run.gpus or machine.gpus or account.remarks"),
-    routes=(
-        Route("measured", as_fast_as_expected),
-        Route("measured", clocks_under_load),
-        Route("told", low_clocks_seen),
-    ),
+    routes=(Route("measured", fast_enough), Route("measured", clocks_under_load), Route("told", low_clocks_seen)),
     gpu_only=True,
     ask=GPU_STATE,
 )

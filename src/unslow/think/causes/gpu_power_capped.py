@@ -31,8 +31,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.telemetry import GPU_STATE, POWER, LoadedGpu, explains, is_starved
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import as_fast_as_expected
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, fast_enough, finding
 
 LOW_CLOCK = 0.85  # Of the highest clock: a cap that leaves more costs next to nothing
 AT_LIMIT = 0.93  # Of the limit: samples of the power are a little below it
@@ -109,7 +108,7 @@ CAUSE = Cause(
     needs=all_of("run.gpus or machine.gpus or account.comparisons or account.remarks"),
     routes=(
         Route("told", more_power_was_faster),
-        Route("measured", as_fast_as_expected),
+        Route("measured", fast_enough),
         Route("measured", power_under_load),
         Route("told", power_limit_seen),
     ),

@@ -32,8 +32,7 @@ from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.telemetry import GPU_STATE, HOT_C, THERMAL, LoadedGpu, explains, is_held_back_by_heat, is_starved
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import as_fast_as_expected
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, fast_enough, finding
 from unslow.think.report import Evidence
 
 LOW = 0.9  # Of the clock or the speed before it got hot: a smaller fall is noise
@@ -66,7 +65,7 @@ def thermal_reasons(case: CaseView) -> Found | Absent:
         gpu
         for gpu in loaded
         if gpu.reason_names & THERMAL
-        or ("hw_slowdown" in gpu.reason_names and gpu.temperature_c.value_or(0.0) >= WARM_C)
+        or ("hw_slowdown" in gpu.reason_names and (gpu.temperature_c.get() or 0.0) >= WARM_C)
     ]
     if not hot:
         heat_c = loaded[0].temperature_c.get()
@@ -141,7 +140,7 @@ CAUSE = Cause(
     phase="decode",
     needs=all_of("run.gpus or machine.gpus or account.remarks or machine.cpu.thermal_pressure"),
     routes=(
-        Route("measured", as_fast_as_expected),
+        Route("measured", fast_enough),
         Route("measured", thermal_pressure),
         Route("measured", thermal_reasons),
         Route("measured", heat_without_power),

@@ -36,7 +36,6 @@ from unslow.think.case.engine import LEAST_SHARE, free_of, layers_of
 from unslow.think.case.group import if_known
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
-from unslow.think.case.vram import process_label
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
 LEAST_UNACCOUNTED = 2 * GIB  # The driver and a desktop take less
@@ -124,7 +123,7 @@ def process_list(case: CaseView) -> Found | Absent | None:
     case.vram.need_own_process(CAUSE.ask)
     if held < lacking:
         return Absent(f"other processes hold {held / GIB:.1f} GiB; the model needs {lacking / GIB:.1f} GiB more")
-    names = f"{', '.join(map(process_label, others[:3]))} hold{'s' if len(others) == 1 else ''}"
+    names = f"{', '.join(map(case.vram.label_with_size, others[:3]))} hold{'s' if len(others) == 1 else ''}"
     because = f"{names} {held / GIB:.1f} GiB of GPU memory; the model needs {lacking / GIB:.1f} GiB more"
     reference = f"{lacking / GIB:.1f} GiB lacking"
     cited = [case.vram.cite_vram_of(p, reference) for p in others[:3] if isinstance(p.vram_bytes, Known)]

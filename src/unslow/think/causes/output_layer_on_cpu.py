@@ -101,7 +101,7 @@ def count_of_layers(case: CaseView) -> Found | Absent | None:
 def _need_overrides_unless_held(case: CaseView) -> None:
     """A layer counts as on the GPU even where an override sent it away: only its bytes or the overrides tell."""
     held, weights = sum(b.bytes for b in case.vram.buffers("model", on_gpu=True)), case.memory.weights_bytes
-    least = weights - case.model.token_table_bytes.value_or(0) - case.model.output_bytes.value_or(0) / 2
+    least = weights - (case.model.token_table_bytes.get() or 0) - (case.model.output_bytes.get() or 0) / 2
     if not weights or held < least:
         case.need("runtime.placement.tensor_overrides")
 

@@ -29,8 +29,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import weights_failed
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding, weights_failed
 from unslow.think.plan.free_memory import brings_back_enough
 
 SLOTS = "runtime.scheduling.slots"

@@ -104,13 +104,13 @@ def _what_crosses(case: CaseView, link_rate: float) -> str:
     copies = case.speed.prompt_copies(link_rate)
     if copies and copies.is_bound:
         return copied
-    if case.runtime.placement.tensor_parallel.value_or(1) > 1:
+    if (case.runtime.placement.tensor_parallel.get() or 1) > 1:
         return "the parts of every layer cross it"
     if case.runtime.placement.split_mode.get() in TENSOR_SPLITS:
         return ""  # the split is the cause: with the default layer split next to nothing would cross
     if case.gpus.computing_count != 1:
         case.ask_for("runtime.placement.split_mode", SPLIT)
-    spilled = (gpu.shared_used_bytes.value_or(0) + gpu.gtt_used_bytes.value_or(0) for gpu in case.gpus.in_use)
+    spilled = ((gpu.shared_used_bytes.get() or 0) + (gpu.gtt_used_bytes.get() or 0) for gpu in case.gpus.in_use)
     if sum(spilled) > MUCH:
         return "weights that the driver spilled into host memory cross it"
     if case.narrative.names_phase("load"):

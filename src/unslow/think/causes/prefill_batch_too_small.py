@@ -80,7 +80,7 @@ def copies_of_experts(case: CaseView) -> Found | None:
 def batch_left_at_default(case: CaseView) -> Found | None:
     """Somebody says that no batch size is set, where prefill is slow and experts in host memory are copied."""
     # Denied or not: of a setting, "no -ub" reads as a denial
-    said = [remark for remark in case.account.remarks.value_or(()) if remark.topic is Topic.BATCH_UNSET]
+    said = [remark for remark in case.account.remarks.get() or () if remark.topic is Topic.BATCH_UNSET]
     if not said or not _experts_slow_prefill(case):
         return None
     because = f"the micro-batch is not raised although experts' weights are copied for each one: {said[0].text}"

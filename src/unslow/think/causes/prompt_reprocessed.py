@@ -30,7 +30,6 @@ Answers do not change. A larger cache takes memory.
 import statistics
 from itertools import pairwise, takewhile
 
-from unslow.catalog.architectures import architecture
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.run import SeenPrompt
@@ -161,7 +160,7 @@ def logged_count(case: CaseView) -> Found | Absent | Suspected:
 
 def _reprocessed(case: CaseView, times: int) -> Found:
     fixes = [keep_prompts(case)]
-    if architecture(case.model.architecture.value_or("")).has_windows and not case.runtime.cache.swa_full.get():
+    if case.memory.has_sliding_windows and not case.runtime.cache.swa_full.get():
         whole = Knob.PROMPT_CACHE.to("swa-full", "keep what this model's sliding windows drop")
         fixes.insert(0, Remedy(whole, None, "memory for the cache"))
     prompts = "1 prompt was" if times == 1 else f"{times} prompts were"

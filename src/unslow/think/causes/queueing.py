@@ -49,7 +49,7 @@ def watched_traffic(case: CaseView) -> Found | Absent | None:
         return None
     if traffic.waiting < SOMEBODY:
         # Over a long window with pauses few requests wait on average, even if each of them waits long
-        if case.run.queue_s.value_or(0.0) >= LONG_S and not case.waits.is_mean_of_past:
+        if (case.run.queue_s.get() or 0.0) >= LONG_S and not case.waits.is_mean_of_past:
             return None
         return Absent(f"{traffic.running:.1f} requests ran at a time while it was watched, and almost none waited")
     running, waiting = (f"{n:.2g}" if n < MANY else f"{n:.0f}" for n in (traffic.running, traffic.waiting))
@@ -129,7 +129,7 @@ def idle_server(case: CaseView) -> Absent | None:
 
 
 def _waited_before(case: CaseView) -> bool:
-    return case.waits.is_mean_of_past and case.run.queue_s.value_or(0.0) >= LONG_S
+    return case.waits.is_mean_of_past and (case.run.queue_s.get() or 0.0) >= LONG_S
 
 
 def more_capacity(case: CaseView) -> Change:

@@ -30,8 +30,7 @@ from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import fewer_are_faster, is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import threads_have_no_work
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding, threads_have_no_work
 
 SLOW_SHARE = "own_slow_core_share"
 HELD_UP = 0.1
@@ -75,7 +74,7 @@ def where_threads_ran(case: CaseView) -> Found | Absent | None:
     if seen.mean < HELD_UP:
         return Absent(words)
     lost = case.speed.shortfall
-    if lost is None or lost < FAR_BELOW or case.run.others_cpus.value_or(0.0) >= OTHERS_BUSY:
+    if lost is None or lost < FAR_BELOW or (case.run.others_cpus.get() or 0.0) >= OTHERS_BUSY:
         return None
     fast = case.machine.cpu.performance_cores.get()
     return finding(

@@ -27,8 +27,7 @@ from unslow.think.case.cure import Cure
 from unslow.think.case.host import ROUNDING
 from unslow.think.case.narrative import WORTH_COMPARING, fewer_are_faster, is_clear, times_as_fast
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
-from unslow.think.causes._shared import threads_have_no_work
+from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding, threads_have_no_work
 
 ASK = "{try_threads}"
 WHY = "one thread per core"
@@ -68,7 +67,7 @@ def idle_cores_seen(case: CaseView) -> Found | None:
 def threads_against_cores(case: CaseView) -> Found | Absent | Suspected:
     """The number of threads against the free cores, and whether a trial or the memory bandwidth leaves a gain."""
     threads, fact = case.narrative.need_thread_count()
-    cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.run.others_cpus.value_or(0.0)
+    cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.run.others_cpus.get() or 0.0
     if threads >= cores:
         why = f"others use {others:.1f}" if others > ROUNDING else "the rest are slow"
         usable = f"{cores} of {there} cores usable: {why}" if cores < there else f"{cores} core{'s' * (cores != 1)}"

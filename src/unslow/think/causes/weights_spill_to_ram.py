@@ -102,7 +102,7 @@ def split_by_own_account(case: CaseView) -> Found | Absent | Suspected | None:
     """How much of the model the runtime itself says is on the GPU, where no setting asks for that."""
     split = case.placement.split
     if split is None:
-        return Absent("the whole model is on the GPU") if case.runtime.memory.vram_share.value_or(0.0) == 1 else None
+        return Absent("the whole model is on the GPU") if case.runtime.memory.vram_share.get() == 1 else None
     if case.placement.is_deliberate:
         return None
     doubts = case.narrative.remarks_on(Topic.VRAM_FREE, Topic.LAYERS_FIT_BY_HAND)
