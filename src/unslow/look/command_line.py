@@ -1,7 +1,10 @@
 """What a command line or an environment says, whatever program it is for: settings, flags, paths."""
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import takewhile
 from typing import NamedTuple
 
 from unslow.facts.masking import SHOWN_KEY
@@ -11,25 +14,142 @@ ENVIRONMENT = "environment"
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\[^\\/]")
 _SEPARATOR = re.compile(r"[\\/]")
+NOT_A_FLAG = r"(?s)(?!-).*"
+ALL_WORDS = sys.maxsize  # The most values of a flag that takes all words up to the next flag
+_LONGEST_VALUE = 4096
+_LONGEST_SOURCE = 300
+_SCRIPT_WITHIN = 8  # words: an interpreter and its own flags come before it
 
 
 class Setting(NamedTuple):
-    """A value as it was written, and where."""
+    """A value as it was written, and where; `more` are the further values of a flag that takes several."""
 
     value: str
     source: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        return (self.value, *self.more)
 
 
 UNSET = Setting("", "")
 
 
+class Flag(NamedTuple):
+    """How a setting is spelled, and which of the words after it are its values."""
+
+    spellings: tuple[str, ...]
+    variables: tuple[str, ...] = ()
+    opposites: tuple[str, ...] = ()  # Spellings that turn a switch off
+    least: int = 1  # values, whatever they look like
+    most: int = 1
+    further: str = NOT_A_FLAG  # The pattern of the values after the least
+    alone: str = ""  # What it means without a value
+    secret: bool = False
+
+    @property
+    def is_switch(self) -> bool:
+        return not self.most
+
+
+def switch(*spellings: str, variable: str = "", off: tuple[str, ...] = ()) -> Flag:
+    """A flag without a value."""
+    return Flag(spellings, (variable,) if variable else (), off, least=0, most=0, alone="on")
+
+
+def negatable(*spellings: str) -> Flag:
+    """A switch that `--no-` before its name turns off."""
+    return switch(*spellings, off=tuple(f"--no-{word[2:]}" for word in spellings if word.startswith("--")))
+
+
 class GivenFlag(NamedTuple):
-    """A known flag on a command line: which, the words it takes up, and its value."""
+    """A known flag on a command line: which, the words it takes up, and its values."""
 
     name: str
     start: int
     end: int
-    value: str
+    values: tuple[str, ...]
+
+    @property
+    def value(self) -> str:
+        return self.values[0]
+
+
+class Flags(dict[str, Flag]):
+    """Every flag of one program, by the name of its setting.
+
+    A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
+    `script` is how the name of a program ends that an interpreter runs. Where a program takes no word without a flag
+    (`only_flags`), whatever is left between a secret and the next flag may be a secret too.
+    """
+
+    def __init__(self, flags: Mapping[str, Flag], *, script: str = "", only_flags: bool = False) -> None:
+        super().__init__(flags)
+        self._script, self._only_flags = script, only_flags
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, str]:
+        return {word: name for name, flag in self.items() for word in flag.spellings + flag.opposites}
+
+    def spellings(self) -> frozenset[str]:
+        """Every word that is a flag."""
+        return frozenset(self._by_spelling)
+
+    def start_of(self, command: Sequence[str]) -> int:
+        """Where the arguments start: a script has its interpreter before it."""
+        scripts = (
+            at for at, word in enumerate(command[:_SCRIPT_WITHIN]) if self._script and word.endswith(self._script)
+        )
+        return next(scripts, 0) + 1
+
+    def find_flags(self, command: Sequence[str]) -> list[GivenFlag]:
+        """The known flags of a command line, in order."""
+        found, at = [], self.start_of(command)
+        while at < len(command):
+            word, equals, attached = command[at].partition("=")
+            word = word.replace("_", "-") if word.startswith("--") else word
+            name, end = self._by_spelling.get(word), at + 1
+            if name is not None:
+                flag = self[name]
+                if flag.is_switch:
+                    is_on = (attached.lower() not in ("false", "0")) is (word not in flag.opposites)
+                    values: tuple[str, ...] = (flag.alone if is_on else "off",)
+                elif equals:
+                    values = (attached,)
+                else:
+                    certain = command[end : end + flag.least]
+                    possible = command[end + flag.least : end + flag.most]
+                    values = (*certain, *takewhile(re.compile(flag.further).fullmatch, possible))
+                    end += len(values)
+                found.append(GivenFlag(name, at, end, values or (flag.alone,)))
+            at = end
+        return found
+
+    def settings(self, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
+        """Every setting that was given, by name."""
+        variables = ((name, v) for name, flag in self.items() for v in flag.variables if v in environment)
+        given = {name: Setting(environment[v][:_LONGEST_VALUE], f"{ENVIRONMENT}: {v}") for name, v in variables}
+        for name, start, end, values in self.find_flags(command):
+            source = COMMAND if self[name].secret else f"{COMMAND}: {' '.join(command[start:end])[:_LONGEST_SOURCE]}"
+            given[name] = Setting(values[0][:_LONGEST_VALUE], source)
+        return given
+
+    def without_secrets(self, command: Sequence[str]) -> list[str]:
+        """The command line as anybody may see it."""
+        secrets = [(flag.start, flag.end) for flag in self.find_flags(command) if self[flag.name].secret]
+        if self._only_flags:
+            flags = [at for at, word in enumerate(command) if word.startswith("-")]
+            secrets = [(start, next((at for at in flags if at >= end), len(command))) for start, end in secrets]
+        return with_secrets_hidden(command, secrets)
+
+    def positional(self, command: Sequence[str]) -> Iterator[str]:
+        """The words after the program that are neither a flag nor the value of a known one."""
+        taken = {at for _, start, end, _ in self.find_flags(command) for at in range(start, end)}
+        for at, word in enumerate(command):
+            unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
+            if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
+                yield word
 
 
 def without_words(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:

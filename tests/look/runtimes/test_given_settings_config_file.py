@@ -29,7 +29,7 @@ def test_the_config_file_is_taken_from_the_command_line():
 def test_config_file_lines_are_flags():
     given = parse_config(TEXT, FLAGS, "/etc/vllm.yaml")
     assert given["model"].value == "meta-llama/Llama-3.2-1B-Instruct"
-    assert given["eager"].value == "true"
+    assert given["eager"].value == "on"
     assert given["eager"].source.startswith("vllm.yaml: enforce-eager: true")
     assert given["context"].value == "4096"
     assert "prefix_cache" not in given

@@ -36,7 +36,7 @@ SETTINGS: list[tuple[Knob, Setting]] = [
 
 
 def test_every_flag_that_is_read_exists_or_is_listed_as_removed():
-    read = {spelling for flag in FLAGS.flags.values() for spelling in flag.spellings}
+    read = {spelling for flag in FLAGS.values() for spelling in flag.spellings}
     assert read - HELP == GONE | OTHERWISE
 
 

@@ -19,7 +19,7 @@ from unslow.commands.diagnose.target import as_url, check_url
 from unslow.facts.commands import Place, parse_line
 from unslow.facts.errors import UserError
 from unslow.facts.masking import SHOWN_KEY, without_keys
-from unslow.look.gguf_server_flags import FLAGS, SECRET, find_flags
+from unslow.look.gguf_server_flags import FLAGS, find_flags
 from unslow.look.kernel.processors import parse_process_time
 from unslow.look.system import LookError, System, read_text
 from unslow.look.system.live import LiveSystem
@@ -27,7 +27,8 @@ from unslow.think.change import ChangeShown, DamagedShown, FileShown, UndoReport
 
 _NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
 """Of a variable that holds a key, and not the name of a file with one."""
-_FLAGS = "|".join(re.escape(word).replace(r"\-", "[-_]") for name in SECRET for word in FLAGS[name].spellings)
+_SECRET = [word for flag in FLAGS.values() if flag.secret for word in flag.spellings]
+_FLAGS = "|".join(re.escape(word).replace(r"\-", "[-_]") for word in _SECRET)
 """llama.cpp takes underscores for dashes."""
 _BARE = r"(?:\\[^\n]|[^\s\"'\\,\]]|,(?=[^\s\"'\]]))"
 _WORD = rf"(\"(?:[^\"\\\n]|\\.)*\"?{_BARE}*|'[^'\n]*'?{_BARE}*|{_BARE}+)"
@@ -59,7 +60,7 @@ def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
 
 def shown_edit(edit: Edit, command: Sequence[str] = ()) -> FileShown:
     """A file and what changes in it, without what nobody shall see of the command line."""
-    keys = [key for flag in find_flags(command) if flag.name in SECRET for key in flag.value.split(",")]
+    keys = [key for flag in find_flags(command) if FLAGS[flag.name].secret for key in flag.value.split(",")]
     diff = shown_diff(edit.before, edit.after, edit.path, keys)
     return FileShown(path=edit.path, is_new=edit.before is None, diff=diff)
 

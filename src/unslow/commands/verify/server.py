@@ -184,8 +184,7 @@ def context_of_command(system: System, command: Command) -> int | None:
                 trained = model_facts(read_gguf(system, path)).context_trained.value_or(None)
         known = [count for count in (_count(given), trained) if count]
         return min(known, default=None)
-    name = program.spelled["context"][0] if "context" in program.spelled else ""
-    values = [own[end - 1].rpartition("=")[2] for flag, _, end in program.places(own) if flag == name]
+    values = [flag.value for flag in program.flags.find_flags(own) if flag.name == program.names.get("context")]
     return _count(values[-1]) if values else None
 
 

@@ -4,27 +4,20 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
-from unslow.look.command_line import UNSET, without_words
+from unslow.look.command_line import UNSET, Flags, without_words
 from unslow.look.gguf_server_flags import FLAGS as LLAMA
-from unslow.look.gguf_server_flags import find_flags as llama_flags
-from unslow.look.gguf_server_flags import without_secrets as llama_shown
-from unslow.look.runtimes._given_settings import Flags
 from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
-from unslow.look.runtimes.koboldcpp.flags import find_flags as kobold_flags
-from unslow.look.runtimes.koboldcpp.flags import without_secrets as kobold_shown
 from unslow.look.runtimes.mlx_lm import FLAGS as MLX
 from unslow.look.runtimes.sglang import FLAGS as SGLANG
 from unslow.look.runtimes.tgi import FLAGS as TGI
 from unslow.look.runtimes.vllm.flags import FLAGS as VLLM
 
 Words = Sequence[str]
-Place = tuple[str, int, int]
-"""A flag of a command line: its name in the program's own table, where it starts and where it ends."""
 
 _LLAMA = {n: n for n in ("host", "port", "threads", "threads_batch", "batch", "ubatch", "context", "slots")}
 _WHERE = {"host": "host", "port": "port"}
@@ -52,15 +45,22 @@ class Program(NamedTuple):
 
     name: str
     starts: Callable[[Words], bool]  # Whether a command line that begins so starts this program
-    places: Callable[[Words], list[Place]]
-    spelled: Mapping[str, tuple[str, str]]
-    """By setting: the name of its flag in the program's own table, and the flag to write."""
-    variables: Mapping[str, tuple[str, ...]]  # By setting: the environment variables that set it too
+    flags: Flags
+    names: Mapping[str, str]  # By setting: the name of its flag in the program's own table
     health: str = "/health"
     in_the_way: tuple[str, ...] = ()  # Flags that would have it listen elsewhere
-    shown: Callable[[Words], list[str]] = list  # The command line as anybody may see it
-    key: Callable[[Words], str] = lambda _words: ""
-    """The key that it wants of those who ask, as far as its command line tells."""
+    key_flag: str = "api_key"
+    """The flag with the key that it wants of those who ask; llama.cpp may have several keys, which its module reads."""
+
+    def without(self, words: Words, names: Collection[str]) -> list[str]:
+        """Its command line without the flags of these names."""
+        return without_words(
+            words, [(flag.start, flag.end) for flag in self.flags.find_flags(words) if flag.name in names]
+        )
+
+    def key(self, words: Words) -> str:
+        """The key that it wants of those who ask, as far as its command line tells."""
+        return self.flags.settings(words, {}).get(self.key_flag, UNSET).value
 
 
 class Command(NamedTuple):
@@ -117,36 +117,38 @@ def found_file(command: Command) -> str:
 def with_settings(command: Sequence[str], settings: Mapping[str, int | str]) -> list[str]:
     """The command line with these settings, spelled as its program spells them; UserError where it has no such one."""
     program, at = program_of(command)
-    names = {_spelling_of(program, setting)[0] for setting in settings}
-    own = list(command[at:])
-    kept = without_words(own, [(start, end) for name, start, end in program.places(own) if name in names])
-    words = [word for setting, value in settings.items() for word in (_spelling_of(program, setting)[1], str(value))]
-    return [*command[:at], *kept, *words]
+    for setting in settings:
+        if setting not in program.names:
+            there = ", ".join(name for name in program.names if name not in ("host", "port"))
+            raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}")
+    flags = {program.names[setting]: str(value) for setting, value in settings.items()}
+    words = [word for name, value in flags.items() for word in (program.flags[name].spellings[0], value)]
+    return [*command[:at], *program.without(command[at:], flags), *words]
 
 
 def on_loopback(command: Sequence[str], port: int) -> list[str]:
     """The command line that listens on this port of loopback and nowhere else."""
     program, at = program_of(command)
-    own = list(command[at:])
-    away = [(start, end) for name, start, end in program.places(own) if name in program.in_the_way]
-    return with_settings([*command[:at], *without_words(own, away)], {"host": LOOPBACK, "port": port})
+    own = program.without(command[at:], program.in_the_way)
+    return with_settings([*command[:at], *own], {"host": LOOPBACK, "port": port})
 
 
-def variables_of(command: Sequence[str], settings: Mapping[str, object]) -> list[str]:
+def variables_of(command: Sequence[str], settings: Iterable[str]) -> list[str]:
     """The environment variables that would set the same, and so must not be there."""
     program, _ = program_of(command)
-    return [variable for setting in settings for variable in program.variables.get(setting, ())]
+    names = [program.names[setting] for setting in settings if setting in program.names]
+    return [variable for name in names for variable in program.flags[name].variables]
 
 
 def can_set(command: Sequence[str], setting: str) -> bool:
     """Whether the program of a command line has such a setting."""
-    return setting in program_of(command)[0].spelled
+    return setting in program_of(command)[0].names
 
 
 def command_without_secrets(command: Sequence[str]) -> str:
     """The command line as anybody may see it, for a shell."""
     program, at = program_of(command)
-    return shlex.join([*command[:at], *program.shown(command[at:])])
+    return shlex.join([*command[:at], *program.flags.without_secrets(command[at:])])
 
 
 def program_of(command: Sequence[str]) -> tuple[Program, int]:
@@ -164,14 +166,6 @@ def program_of(command: Sequence[str]) -> tuple[Program, int]:
     raise UserError(f"the command {line!r} starts no known server", hint)
 
 
-def _spelling_of(program: Program, setting: str) -> tuple[str, str]:
-    try:
-        return program.spelled[setting]
-    except KeyError:
-        there = ", ".join(name for name in program.spelled if name not in ("host", "port"))
-        raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}") from None
-
-
 def _program_name(word: str) -> str:
     return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
 
@@ -186,46 +180,18 @@ def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
     return lambda words: (_program_name(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
 
 
-def _is_kobold(words: Words) -> bool:
-    return _program_name(words[0]).startswith("koboldcpp")
-
-
 def _is_mlx(words: Words) -> bool:
     name = _program_name(words[0])
     return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
 
 
-def _program(
-    name: str,
-    starts: Callable[[Words], bool],
-    spelled: Callable[[Words], Sequence[Any]],
-    flags: Mapping[str, Any],
-    names: Mapping[str, str],
-    **more: Any,
-) -> Program:
-    return Program(
-        name,
-        starts,
-        lambda words: [(flag.name, flag.start, flag.end) for flag in spelled(words)],
-        {setting: (own, flags[own].spellings[0]) for setting, own in names.items()},
-        {setting: getattr(flags[own], "variables", ()) for setting, own in names.items()},
-        **more,
-    )
-
-
-def _engine_program(
-    name: str, starts: Callable[[Words], bool], flags: Flags, names: Mapping[str, str], *away: str
-) -> Program:
-    key = lambda words: flags.settings(words, {}).get("api_key", UNSET).value  # noqa: E731
-    more = {"in_the_way": away, "shown": flags.without_secrets, "key": key}
-    return _program(name, starts, flags.find_flags, flags.flags, names, **more)
-
-
 PROGRAMS: tuple[Program, ...] = (
-    _program("llama.cpp", _is_llama, llama_flags, LLAMA, _LLAMA, shown=llama_shown),
-    _engine_program("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, "socket"),
-    _engine_program("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
-    _engine_program("TGI", lambda words: _program_name(words[0]) == "text-generation-launcher", TGI, _QUEUED),
-    _engine_program("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
-    _program("KoboldCpp", _is_kobold, kobold_flags, KOBOLD, _KOBOLD, health="/api/v1/model", shown=kobold_shown),
+    Program("llama.cpp", _is_llama, LLAMA, _LLAMA, key_flag=""),
+    Program("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, in_the_way=("socket",)),
+    Program("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
+    Program("TGI", lambda words: _program_name(words[0]) == "text-generation-launcher", TGI, _QUEUED),
+    Program("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
+    Program(
+        "KoboldCpp", lambda words: _program_name(words[0]).startswith("koboldcpp"), KOBOLD, _KOBOLD, "/api/v1/model"
+    ),
 )

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
+from unslow.look.command_line import Flags
 from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, ChangeRequest, Program, Turn, Words
-from unslow.look.runtimes._given_settings import Flags, config_path
+from unslow.look.runtimes._given_settings import config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
 """A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
@@ -28,13 +29,13 @@ def program_of(
 
     def removal(names: Sequence[str], command: Sequence[str]) -> str:
         """What to leave out, where it is unknown whether it was set: the flag, or its line of a file."""
-        flag, file = flags.flags[names[0]].spellings[0], config_path(command)
+        flag, file = flags[names[0]].spellings[0], config_path(command)
         if file:
             return f"in {file}: remove {flag.lstrip('-')}"
         return "" if command else f"start it without {flag}"
 
     def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        return [v for setting in names for v in flags.flags[setting].variables if v in environment]
+        return [v for setting in names for v in flags[setting].variables if v in environment]
 
     has_model = has_model or (lambda command: "model" in flags.settings(command, {}))
     return Program(name, turns, flags.find_flags, flags.without_secrets, bare, no_model, has_model, removal, variables)

@@ -11,14 +11,13 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import GIB, LARGEST_COUNT, Fact, Known, Unknown, not_found, not_supported, reported_fact
-from unslow.look.command_line import COMMAND, UNSET, Setting
+from unslow.look.command_line import COMMAND, UNSET, Flags, Setting
 from unslow.look.logs.dialect import LineDialect
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint, read_config_alone
 from unslow.look.openai_api import OK, Server
 from unslow.look.processes import Process, outermost, words_of
 from unslow.look.running_server import process_facts
-from unslow.look.runtimes._given_settings import Flags
 from unslow.look.server_answers import Metrics, parse_metrics, value_at
 from unslow.look.system import LookError, System, read_text, try_look, unknown
 from unslow.look.system.http import LOCAL_HOST, is_local_url, is_port, reachable_host

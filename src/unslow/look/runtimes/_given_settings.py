@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -20,7 +20,7 @@ from unslow.facts.values import (
     not_found,
     reported_fact,
 )
-from unslow.look.command_line import COMMAND, ENVIRONMENT, GivenFlag, Setting, with_secrets_hidden
+from unslow.look.command_line import Flag, Flags, Setting
 from unslow.look.gguf_server_flags import OFF, ON
 from unslow.look.processes import Process
 from unslow.look.running_server import read_in_roots
@@ -34,24 +34,16 @@ _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G
 _SHARE, _SIZE = re.compile(r"0?\.\d{1,9}|1(?:\.0{0,9})?"), re.compile(r"\d{1,7}(?:\.\d{1,9})?")
 _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
-_LONGEST_VALUE = 4096
 _LARGEST_CONFIG_BYTES = 64 * 1024
 _MOST_CONFIG_LINES = 500
 _CONFIG_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
-
-
-class Spellings(Protocol):
-    """How a setting is spelled, the first way being the usual one."""
-
-    @property
-    def spellings(self) -> tuple[str, ...]: ...
 
 
 class GivenSettings(NamedTuple):
     """The settings that were given, and whether everything that could have given one was seen."""
 
     program: str
-    flags: Mapping[str, Spellings]
+    flags: Mapping[str, Flag]
     settings: Mapping[str, Setting]
     complete: bool
 
@@ -204,86 +196,6 @@ _SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
 """The settings that serving engines have alike: the fact, the name of the setting, and how its value is read."""
 
 
-class Flag(NamedTuple):
-    """How a setting is spelled; a switch takes no value, and `--no-` before its name turns it off."""
-
-    spellings: tuple[str, ...]
-    variables: tuple[str, ...] = ()
-    switch: bool = False
-    secret: bool = False
-    several: bool = False  # Whether it takes all words up to the next flag; the first of them is its value
-
-
-def switch(*spellings: str) -> Flag:
-    """A flag without a value."""
-    return Flag(spellings, switch=True)
-
-
-class Flags:
-    """Every flag of one program.
-
-    A flag on the command line beats its environment variable; the last of several counts; `--a_b` is `--a-b`.
-    """
-
-    def __init__(self, flags: Mapping[str, Flag]) -> None:
-        self.flags = flags
-
-    @cached_property
-    def _by_spelling(self) -> dict[str, tuple[str, bool]]:
-        found = {word: (name, True) for name, flag in self.flags.items() for word in flag.spellings}
-        switches = ((n, w) for n, flag in self.flags.items() if flag.switch for w in flag.spellings)
-        return found | {f"--no-{word[2:]}": (name, False) for name, word in switches if word.startswith("--")}
-
-    def spellings(self) -> frozenset[str]:
-        """Every word that is a flag."""
-        return frozenset(self._by_spelling)
-
-    def find_flags(self, command: Sequence[str]) -> list[GivenFlag]:
-        """The known flags of a command line, in order."""
-        found, at = [], 1
-        while at < len(command):
-            word, equals, attached = command[at].partition("=")
-            name, on = self._by_spelling.get(word.replace("_", "-") if word[:2] == "--" else word, ("", True))
-            if not name:
-                at += 1
-                continue
-            flag, end = self.flags[name], at + 1
-            if flag.switch:
-                value = "true" if (attached.lower() not in ("false", "0")) is on else "false"
-            elif equals:
-                value = attached
-            else:
-                value = command[end] if end < len(command) else ""
-                end = min(at + 2, len(command))
-                while flag.several and end < len(command) and not command[end].startswith("-"):
-                    end += 1
-            found.append(GivenFlag(name, at, end, value[:_LONGEST_VALUE]))
-            at = end
-        return found
-
-    def settings(self, command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
-        """Every setting that was given, by name."""
-        variables = ((name, v) for name, flag in self.flags.items() for v in flag.variables if v in environment)
-        given = {name: Setting(environment[v][:_LONGEST_VALUE], f"{ENVIRONMENT}: {v}") for name, v in variables}
-        for name, start, end, value in self.find_flags(command):
-            secret = self.flags[name].secret
-            given[name] = Setting(value, COMMAND if secret else f"{COMMAND}: {' '.join(command[start:end])[:300]}")
-        return given
-
-    def without_secrets(self, command: Sequence[str]) -> list[str]:
-        """The command line as anybody may see it."""
-        secrets = ((flag.start, flag.end) for flag in self.find_flags(command) if self.flags[flag.name].secret)
-        return with_secrets_hidden(command, secrets)
-
-    def positional(self, command: Sequence[str]) -> Iterator[str]:
-        """The words after the program that are neither a flag nor the value of a known one."""
-        taken = {at for _, start, end, _ in self.find_flags(command) for at in range(start, end)}
-        for at, word in enumerate(command):
-            unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
-            if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
-                yield word
-
-
 def shared_settings(given: GivenSettings) -> dict[str, Any]:
     """The facts of those that the program has."""
     return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}
@@ -321,7 +233,6 @@ def parse_config(text: str, flags: Flags, path: str) -> dict[str, Setting]:
         written = (found[2] or "").strip("\"'")
         flag = [] if written.lower() in ("", "false") else [f"--{found[1].replace('_', '-')}"]
         words = [*flag, *([written] if flag and written.lower() != "true" else [])]
-        for setting, (value, _) in flags.settings(["", *words], {}).items():
-            secret = flags.flags[setting].secret
-            given[setting] = Setting(value, name if secret else f"{name}: {line.strip()[:300]}")
+        for setting, (value, *_) in flags.settings(["", *words], {}).items():
+            given[setting] = Setting(value, name if flags[setting].secret else f"{name}: {line.strip()[:300]}")
     return given

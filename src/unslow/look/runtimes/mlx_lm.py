@@ -21,7 +21,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Build, Context, Runtime, Scheduling, ServerProcess
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, not_supported, reported_fact
-from unslow.look.command_line import COMMAND, UNSET, Setting
+from unslow.look.command_line import COMMAND, UNSET, Flag, Flags, Setting
 from unslow.look.command_writer import (
     DRAFT_PLACE,
     NO_DRAFT,
@@ -37,7 +37,6 @@ from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ProcessSigns, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
-from unslow.look.runtimes._given_settings import Flag, Flags
 from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_port, reachable_host
 
@@ -208,14 +207,14 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
 
 def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
     if name not in given:
-        return estimated_fact(default, f"default of MLX-LM: no {FLAGS.flags[name].spellings[0]}")
-    value, source = given[name]
+        return estimated_fact(default, f"default of MLX-LM: no {FLAGS[name].spellings[0]}")
+    value, source, _ = given[name]
     sane = value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS
     return reported_fact(int(value), source) if sane else failed_fact(f"{source}: not a number")
 
 
 def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Answer:
-    return Words((name,), () if value is None else (FLAGS.flags[name].spellings[0], str(value)))
+    return Words((name,), () if value is None else (FLAGS[name].spellings[0], str(value)))
 
 
 def _prompt_cache(value: KnobSetting, wanted: ChangeRequest) -> Answer:
@@ -249,6 +248,6 @@ _PROGRAM = Program(
     ],
     no_model="put `--model MODEL` into the line: the model is unknown",
     has_model=lambda command: "model" in FLAGS.settings(command, {}),
-    removal=lambda names, command: "" if command else f"remove {FLAGS.flags[names[0]].spellings[0]}",
+    removal=lambda names, command: "" if command else f"remove {FLAGS[names[0]].spellings[0]}",
 )
 commands_for = _PROGRAM.commands_for

@@ -16,7 +16,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Context, History, KvCache, Runtime, Scheduling
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated_fact, not_found, not_supported, reported_fact
-from unslow.look.command_line import Setting
+from unslow.look.command_line import ALL_WORDS, Flag, Flags, Setting, negatable
 from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
@@ -54,7 +54,7 @@ from unslow.look.runtimes._engine_server import (
     untruth,
     url_of,
 )
-from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, shared_settings, switch
+from unslow.look.runtimes._given_settings import GivenSettings, shared_settings
 from unslow.look.server_answers import Metrics, value_at
 
 NAME = "SGLang"
@@ -68,8 +68,8 @@ FLAGS = Flags(
         "host": Flag(("--host",)),
         "port": Flag(("--port",)),
         "certificate": Flag(("--ssl-certfile",)),
-        "api_key": Flag(("--api-key",), secret=True, several=True),
-        "admin_key": Flag(("--admin-api-key",), secret=True, several=True),
+        "api_key": Flag(("--api-key",), most=ALL_WORDS, secret=True),
+        "admin_key": Flag(("--admin-api-key",), most=ALL_WORDS, secret=True),
         "model": Flag(("--model-path", "--model")),
         "served_name": Flag(("--served-model-name",)),
         "download_folder": Flag(("--download-dir",)),
@@ -79,9 +79,9 @@ FLAGS = Flags(
         "context": Flag(("--context-length",)),
         "sequences": Flag(("--max-running-requests",)),
         "batched_tokens": Flag(("--chunked-prefill-size",)),
-        "no_prefix_cache": switch("--disable-radix-cache"),
-        "no_graphs": switch("--disable-cuda-graph"),
-        "compile": switch("--enable-torch-compile"),
+        "no_prefix_cache": negatable("--disable-radix-cache"),
+        "no_graphs": negatable("--disable-cuda-graph"),
+        "compile": negatable("--enable-torch-compile"),
         "attention": Flag(("--attention-backend",)),
         "moe_backend": Flag(("--moe-runner-backend",)),
         "tensor_parallel": Flag(("--tp-size", "--tp", "--tensor-parallel-size")),
@@ -93,7 +93,7 @@ FLAGS = Flags(
         "speculative": Flag(("--speculative-algorithm", "--speculative-algo")),
         "draft_model": Flag(("--speculative-draft-model-path", "--speculative-draft")),
         "draft_tokens": Flag(("--speculative-num-draft-tokens",)),
-        "metrics": switch("--enable-metrics"),
+        "metrics": negatable("--enable-metrics"),
     }
 )
 SHARED = frozenset({
@@ -147,7 +147,7 @@ def is_server(words: Sequence[str]) -> bool:
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the whole command line was seen, so that absence is a fact."""
-    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
+    given = GivenSettings(NAME, FLAGS, settings, complete)
     facts: dict[str, Any] = {
         **shared_settings(given),
         "context_length": given.number("context"),

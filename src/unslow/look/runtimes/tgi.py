@@ -17,7 +17,7 @@ from unslow.facts.run import Run
 from unslow.facts.runtime import History, Runtime, Scheduling
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, not_found, not_supported, reported_fact
-from unslow.look.command_line import Setting
+from unslow.look.command_line import Flag, Flags, Setting
 from unslow.look.command_writer import PLACE, Answer, ChangeRequest, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
@@ -45,7 +45,7 @@ from unslow.look.runtimes._engine_server import (
     text,
     url_of,
 )
-from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, shared_settings
+from unslow.look.runtimes._given_settings import GivenSettings, shared_settings
 from unslow.look.server_answers import value_at
 
 NAME = "TGI"
@@ -110,7 +110,7 @@ def is_server(words: Sequence[str]) -> bool:
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
+    given = GivenSettings(NAME, FLAGS, settings, complete)
     # A list of batch sizes to capture graphs for; `0` is none
     sizes = given.word("graphs")
     eager = reported_fact(sizes.value.strip() == "0", sizes.source) if isinstance(sizes, Known) else sizes

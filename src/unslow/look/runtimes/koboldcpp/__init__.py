@@ -14,20 +14,13 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import History, Runtime, Sampling, Scheduling, ServerProcess
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed_fact, not_found, reported_fact
-from unslow.look.command_line import COMMAND
+from unslow.look.command_line import COMMAND, UNSET, Setting
 from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, ProcessSigns, outermost, read_processes, started_by, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
 from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
-from unslow.look.runtimes.koboldcpp.flags import (
-    NOT_GIVEN,
-    GivenValue,
-    parse_command,
-    parse_config,
-    requested_settings,
-    without_secrets,
-)
+from unslow.look.runtimes.koboldcpp.flags import parse_command, parse_config, requested_settings, without_secrets
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System, try_fact
 from unslow.look.system.http import is_port, reachable_host
@@ -65,7 +58,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     # the password that it was started with is kept in no fact
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
     of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
-    password = api_key or given.get("password", NOT_GIVEN).value or of_environment
+    password = api_key or given.get("password", UNSET).value or of_environment
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
     worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
@@ -75,7 +68,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     name = reported_fact(NAME, f"/proc/{process.pid}/comm")
     shown = process_facts(process, name, without_secrets, reported_fact(url, COMMAND), log_path)
     shown = shown.with_facts(pid=reported_fact(worker.pid, "/proc"), resident_bytes=resident_bytes(worker))
-    path = given.get("model_param", NOT_GIVEN).value
+    path = given.get("model_param", UNSET).value
     file = absolute_path(path, process.folder()) if path else not_found("the command line names no model file")
     model = overlaid(overlaid(log.model, http.model), Model(path=file))
     subject = Subject(runtime=overlaid(decided, shown), model=model)
@@ -92,9 +85,9 @@ def _answers(server: Server) -> Subject:
     return Subject(runtime=Runtime(process=ServerProcess(url=why), state=why), model=Model(name=why))
 
 
-def url_of(given: dict[str, GivenValue]) -> str:
+def url_of(given: dict[str, Setting]) -> str:
     """Where it listens, seen from this machine: on every address unless told otherwise."""
-    host, port = given.get("host", NOT_GIVEN).value, given.get("port", NOT_GIVEN).value
+    host, port = given.get("host", UNSET).value, given.get("port", UNSET).value
     return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 

@@ -5,177 +5,103 @@ As in koboldcpp.py 1.76 and 1.117.1.
 
 import re
 from collections.abc import Mapping, Sequence
-from enum import Enum
-from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Fact, Known, estimated_fact, failed_fact, not_found, reported_fact
-from unslow.look.command_line import COMMAND, Setting, with_secrets_hidden
+from unslow.look.command_line import COMMAND, NOT_A_FLAG, UNSET, Flag, Flags, Setting, switch
 from unslow.look.runtimes._given_settings import GivenSettings
 
 _LONGEST = 500
 _MOST_VALUES = 64
-_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
+_NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 OLD, NEW = (1, 76), (1, 117)  # The versions whose defaults are known: what lies between them had the one or the other
 _CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
 _NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")
 
 
-class Takes(Enum):
-    """What may follow a flag."""
-
-    NOTHING = 0
-    ONE = 1
-    PERHAPS = 2
-    """A number, or nothing."""
-    SEVERAL = 3
+def _perhaps(*spellings: str, alone: str) -> Flag:
+    """A flag that a number may follow."""
+    return Flag(spellings, least=0, further=_NUMBER, alone=alone)
 
 
-class Flag(NamedTuple):
-    """How a setting is spelled; `alone` is what it means without a value."""
-
-    spellings: tuple[str, ...]
-    takes: Takes = Takes.ONE
-    alone: str = ""
-    older_names: tuple[str, ...] = ()
+def _several(*spellings: str, words: str = "") -> Flag:
+    """A flag that numbers and words of this pattern may follow: no others, so that the model's name is not taken."""
+    return Flag(spellings, least=0, most=_MOST_VALUES, further=f"{words}|{_NUMBER}" if words else _NUMBER)
 
 
-class GivenValue(NamedTuple):
-    """A setting as it was written, and where."""
-
-    values: tuple[str, ...]
-    source: str
-
-    @property
-    def value(self) -> str:
-        return self.values[0] if self.values else ""
-
-
-Settings = Mapping[str, GivenValue]
-NOT_GIVEN = GivenValue((), "")
-
-
-class GivenFlag(NamedTuple):
-    """A known flag on a command line: which, the words it takes up, and its values."""
-
-    name: str
-    start: int
-    end: int
-    values: tuple[str, ...]
-
-
-FLAGS: dict[str, Flag] = {
-    "model_param": Flag(("--model", "-m"), Takes.SEVERAL, older_names=("model",)),
+_FLAGS = {
+    "model_param": _several("--model", "-m", words=NOT_A_FLAG),
     "config": Flag(("--config",)),
     "host": Flag(("--host",)),
-    "port": Flag(("--port",), older_names=("port_param",)),
-    "ssl": Flag(("--ssl",), Takes.SEVERAL),
+    "port": Flag(("--port",)),
+    "ssl": _several("--ssl", words=NOT_A_FLAG),
     # where the model goes
-    "gpulayers": Flag(("--gpulayers", "--gpu-layers", "--n-gpu-layers", "-ngl"), Takes.PERHAPS, "1"),
-    "usecuda": Flag(("--usecublas", "--usecuda", "--usehipblas"), Takes.SEVERAL, older_names=("usecublas",)),
-    "usevulkan": Flag(("--usevulkan",), Takes.SEVERAL),
-    "useclblast": Flag(("--useclblast",), Takes.SEVERAL),
-    "usecpu": Flag(("--usecpu",), Takes.NOTHING, "true"),
+    "gpulayers": _perhaps("--gpulayers", "--gpu-layers", "--n-gpu-layers", "-ngl", alone="1"),
+    "usecuda": _several("--usecublas", "--usecuda", "--usehipblas", words="all|mmq|nommq|normal|lowvram|rowsplit"),
+    "usevulkan": _several("--usevulkan"),
+    "useclblast": _several("--useclblast"),
+    "usecpu": switch("--usecpu"),
     "device": Flag(("--device", "-dev")),
     "maingpu": Flag(("--maingpu", "--main-gpu", "-mg")),
-    "tensor_split": Flag(("--tensor_split", "--tensorsplit", "--tensor-split", "-ts"), Takes.SEVERAL),
+    "tensor_split": _several("--tensor_split", "--tensorsplit", "--tensor-split", "-ts"),
     "splitmode": Flag(("--splitmode", "--split-mode", "-sm")),
-    "lowvram": Flag(("--lowvram", "-nkvo", "--no-kv-offload"), Takes.NOTHING, "true"),
-    "moecpu": Flag(("--moecpu", "--n-cpu-moe", "-ncmoe"), Takes.PERHAPS, "999"),
+    "lowvram": switch("--lowvram", "-nkvo", "--no-kv-offload"),
+    "moecpu": _perhaps("--moecpu", "--n-cpu-moe", "-ncmoe", alone="999"),
     "overridetensors": Flag(("--overridetensors", "--override-tensor", "-ot")),
-    "autofit": Flag(("--autofit", "--fit", "-fit"), Takes.NOTHING, "true"),
+    "autofit": switch("--autofit", "--fit", "-fit"),
     "autofitpadding": Flag(("--autofitpadding",)),
-    "usemmap": Flag(("--usemmap",), Takes.NOTHING, "true"),
-    "nommap": Flag(("--nommap",), Takes.NOTHING, "true"),
-    "usemlock": Flag(("--usemlock", "--mlock"), Takes.NOTHING, "true"),
+    "usemmap": switch("--usemmap"),
+    "nommap": switch("--nommap"),
+    "usemlock": switch("--usemlock", "--mlock"),
     # context and caches
     "contextsize": Flag(("--contextsize", "--ctx-size", "-c")),
     "quantkv": Flag(("--quantkv",)),
-    "flashattention": Flag(("--flashattention",), Takes.NOTHING, "true"),
-    "noflashattention": Flag(("--noflashattention", "--no-flash-attn", "-nofa"), Takes.NOTHING, "true"),
-    "nofastforward": Flag(("--nofastforward",), Takes.NOTHING, "true"),
-    "noswa": Flag(("--noswa", "--swa-full"), Takes.NOTHING, "true"),
+    "flashattention": switch("--flashattention"),
+    "noflashattention": switch("--noflashattention", "--no-flash-attn", "-nofa"),
+    "nofastforward": switch("--nofastforward"),
+    "noswa": switch("--noswa", "--swa-full"),
     "parallelrequests": Flag(("--parallelrequests", "--continuous-batching", "--contbatch")),
     # the work itself
     "threads": Flag(("--threads", "-t")),
     "blasthreads": Flag(("--blasthreads", "--batchthreads", "--threadsbatch", "--threads-batch")),
-    "batchsize": Flag(("--blasbatchsize", "--batchsize", "--batch-size", "-b"), older_names=("blasbatchsize",)),
+    "batchsize": Flag(("--blasbatchsize", "--batchsize", "--batch-size", "-b")),
     "draftmodel": Flag(("--draftmodel", "--model-draft", "-md")),
     "draftamount": Flag(("--draftamount", "--draft-max", "--draft-n", "--spec-draft-n-max")),
-    "usemtp": Flag(("--usemtp",), Takes.NOTHING, "true"),
+    "usemtp": switch("--usemtp"),
     # secrets
-    "password": Flag(("--password",)),
-    "hordekey": Flag(("--hordekey",)),
-    "prompt": Flag(("--prompt", "-p")),
+    "password": Flag(("--password",), secret=True),
+    "hordekey": Flag(("--hordekey",), secret=True),
+    "prompt": Flag(("--prompt", "-p"), secret=True),
 }
-SECRET = ("password", "hordekey", "prompt")
-_BY_SPELLING = {word: name for name, flag in FLAGS.items() for word in flag.spellings}
-_WORDS_AFTER = {"usecuda": ("all", "mmq", "nommq", "normal", "lowvram", "rowsplit")}
-"""What may follow a flag besides numbers, so that it does not swallow the model's name."""
+FLAGS = Flags(_FLAGS, script="koboldcpp.py")
+find_flags, without_secrets = FLAGS.find_flags, FLAGS.without_secrets
+_OLDER_NAMES = {"model_param": "model", "port": "port_param", "usecuda": "usecublas", "batchsize": "blasbatchsize"}
+"""How older files of settings name them."""
 
 
-def parse_command(command: Sequence[str]) -> dict[str, GivenValue]:
+def parse_command(command: Sequence[str]) -> dict[str, Setting]:
     """The settings of a command line; a model and a port may stand there without a flag."""
-    start = program_end(command)
-    found, taken = {}, set[int]()
-    for name, first, end, values in find_flags(command):
-        found[name] = GivenValue(values, COMMAND if name in SECRET else f"{COMMAND}: {' '.join(command[first:end])}")
-        taken.update(range(first, end))
-    bare = [w for at, w in enumerate(command) if at >= start and at not in taken and not w.startswith("-")]
+    found, left = {}, set(range(FLAGS.start_of(command), len(command)))
+    for name, start, end, (value, *more) in find_flags(command):
+        source = COMMAND if FLAGS[name].secret else f"{COMMAND}: {' '.join(command[start:end])}"
+        found[name] = Setting(value, source, tuple(more))
+        left -= set(range(start, end))
+    bare = [command[at] for at in sorted(left) if not command[at].startswith("-")]
     for name, word in zip(("model_param", "port"), bare, strict=False):
-        found.setdefault(name, GivenValue((word,), f"{COMMAND}: {word}"))
+        found.setdefault(name, Setting(word, f"{COMMAND}: {word}"))
     return found
 
 
-def program_end(command: Sequence[str]) -> int:
-    """Where the arguments start: a script has its interpreter before it."""
-    scripts = [at for at, word in enumerate(command[:8]) if word.endswith("koboldcpp.py")]
-    return scripts[0] + 1 if scripts else 1
-
-
-def find_flags(command: Sequence[str]) -> list[GivenFlag]:
-    """The known flags of a command line, in order."""
-    found, at = [], program_end(command)
-    while at < len(command):
-        word, equals, attached = command[at].partition("=")
-        name = _BY_SPELLING.get(word)
-        if name is None:
-            at += 1
-            continue
-        values = (attached,) if equals else _following(name, command, at + 1)
-        end = at + 1 if equals else at + 1 + len(values)
-        found.append(GivenFlag(name, at, end, values or (FLAGS[name].alone,)))
-        at = end
-    return found
-
-
-def _following(name: str, command: Sequence[str], at: int) -> tuple[str, ...]:
-    takes = FLAGS[name].takes
-
-    def belongs(word: str) -> bool:
-        any_word = takes is Takes.ONE or (name in ("model_param", "ssl") and not word.startswith("-"))
-        return bool(_NUMBER.fullmatch(word)) or any_word or word in _WORDS_AFTER.get(name, ())
-
-    most = {Takes.NOTHING: 0, Takes.SEVERAL: _MOST_VALUES}.get(takes, 1)
-    return tuple(takewhile(belongs, command[at : at + most]))
-
-
-def without_secrets(command: Sequence[str]) -> list[str]:
-    """The command line as anybody may see it."""
-    secrets = [(flag.start, flag.end) for flag in find_flags(command) if flag.name in SECRET]
-    return with_secrets_hidden(command, secrets)
-
-
-def parse_config(data: Any, source: str) -> dict[str, GivenValue]:
+def parse_config(data: Any, source: str) -> dict[str, Setting]:
     """The settings of a `.kcpps` file, which holds every one of them, defaults too."""
     if not isinstance(data, Mapping):
         return {}
     found = {}
-    for name, flag in FLAGS.items():
-        values = next((v for key in (name, *flag.older_names) if (v := _values(data.get(key))) is not None), None)
-        if values is not None:
-            found[name] = GivenValue(values, f"{source}: {name}")
+    for name in FLAGS:
+        keys = (name, _OLDER_NAMES.get(name, name))
+        if values := next((v for key in keys if (v := _values(data.get(key))) is not None), None):
+            found[name] = Setting(values[0], f"{source}: {name}", values[1:])
     return found
 
 
@@ -189,15 +115,15 @@ def _values(value: Any) -> tuple[str, ...] | None:
         case str():
             return (value[:_LONGEST],) if value else None
         case list():
-            return tuple(str(part)[:_LONGEST] for part in value[:_MOST_VALUES] if isinstance(part, str | int | float))
+            parts = [str(part)[:_LONGEST] for part in value[:_MOST_VALUES] if isinstance(part, str | int | float)]
+            return tuple(parts or [""])
         case _:
             return None
 
 
-def requested_settings(given: Settings, version: str) -> Runtime:
+def requested_settings(given: Mapping[str, Setting], version: str) -> Runtime:
     """Every setting that a command line or a file of settings decides."""
-    first = {name: Setting(each.value, each.source) for name, each in given.items()}
-    read = GivenSettings("KoboldCpp", FLAGS, first, complete=True)
+    read = GivenSettings("KoboldCpp", FLAGS, given, complete=True)
     flash = _by_version(read, version, on="flashattention", off="noflashattention", old=False, new=True)
     kind = _cache_type(read)
     facts: dict[str, Any] = {
@@ -224,7 +150,7 @@ def requested_settings(given: Settings, version: str) -> Runtime:
     return Runtime().with_facts(**facts)
 
 
-def _placement(given: Settings, read: GivenSettings) -> dict[str, Fact[Any]]:
+def _placement(given: Mapping[str, Setting], read: GivenSettings) -> dict[str, Fact[Any]]:
     margin, layers = read.natural("autofitpadding", 1024), read.natural("gpulayers")
     margin = Known(margin.value * MIB, margin.origin, margin.source) if isinstance(margin, Known) else margin
     fit = estimated_fact(value=True, source="default of KoboldCpp: it chooses the layers")
@@ -249,26 +175,26 @@ def _placement(given: Settings, read: GivenSettings) -> dict[str, Fact[Any]]:
         "kv_offload": read.untruth("lowvram", default=True),
     }
     if "tensor_split" in given:
-        shares, source = given["tensor_split"]
-        sane = shares and all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", share) for share in shares)
+        shares, source = given["tensor_split"].values, given["tensor_split"].source
+        sane = all(re.fullmatch(r"\d{1,9}(\.\d{1,9})?", share) for share in shares)
         wrong = failed_fact(f"{source}: not a list of numbers")
         facts["tensor_split"] = reported_fact([float(share) for share in shares], source) if sane else wrong
     # words after --usecublas before they became flags
-    words, source = given.get("usecuda", NOT_GIVEN)
-    if "rowsplit" in words:
-        facts["split_mode"] = reported_fact("row", source)
-    if "lowvram" in words:
-        facts["kv_offload"] = reported_fact(value=False, source=source)
+    cuda = given.get("usecuda", UNSET)
+    if "rowsplit" in cuda.values:
+        facts["split_mode"] = reported_fact("row", cuda.source)
+    if "lowvram" in cuda.values:
+        facts["kv_offload"] = reported_fact(value=False, source=cuda.source)
     return facts
 
 
-def _device(given: Settings, read: GivenSettings) -> Fact[str]:
+def _device(given: Mapping[str, Setting], read: GivenSettings) -> Fact[str]:
     if _is_on(read, "usecpu"):
         return reported_fact("none", given["usecpu"].source)
     for name, backend in (("usecuda", "CUDA"), ("usevulkan", "Vulkan")) if "device" not in given else ():
-        words, source = given.get(name, NOT_GIVEN)
-        if ids := [word for word in words if word.isdecimal()]:
-            return reported_fact(",".join(f"{backend}{number}" for number in ids), source)
+        setting = given.get(name, UNSET)
+        if ids := [word for word in setting.values if word.isdecimal()]:
+            return reported_fact(",".join(f"{backend}{number}" for number in ids), setting.source)
     return read.text("device")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, first_known, not_supported, reported_fact
-from unslow.look.command_line import COMMAND, Setting
+from unslow.look.command_line import ALL_WORDS, COMMAND, Flag, Flags, Setting, negatable
 from unslow.look.logs.commands import CommandLines
 from unslow.look.runtimes._engine_server import model_of_name
-from unslow.look.runtimes._given_settings import Flag, Flags, GivenSettings, is_not_given, shared_settings, switch
+from unslow.look.runtimes._given_settings import GivenSettings, is_not_given, shared_settings
 
 NAME = "vLLM"
 Version = tuple[int, ...]
@@ -25,7 +25,7 @@ FLAGS = Flags(
         "socket": Flag(("--uds",)),
         "root_path": Flag(("--root-path",)),
         "certificate": Flag(("--ssl-certfile",)),
-        "api_key": Flag(("--api-key",), ("VLLM_API_KEY",), secret=True, several=True),
+        "api_key": Flag(("--api-key",), ("VLLM_API_KEY",), most=ALL_WORDS, secret=True),
         "hub_token": Flag(("--hf-token",), secret=True),
         "model": Flag(("--model", "--model-tag")),
         "served_name": Flag(("--served-model-name",)),
@@ -46,18 +46,18 @@ FLAGS = Flags(
         # work
         "sequences": Flag(("--max-num-seqs",)),
         "batched_tokens": Flag(("--max-num-batched-tokens",)),
-        "chunked": switch("--enable-chunked-prefill"),
-        "prefix_cache": switch("--enable-prefix-caching"),
-        "eager": switch("--enforce-eager"),
+        "chunked": negatable("--enable-chunked-prefill"),
+        "prefix_cache": negatable("--enable-prefix-caching"),
+        "eager": negatable("--enforce-eager"),
         "optimisation": Flag(("-O", "--optimization-level")),
-        "unoptimised": switch("-O0"),
+        "unoptimised": negatable("-O0"),
         "attention": Flag(("--attention-backend",), ("VLLM_ATTENTION_BACKEND",)),
         "attention_config": Flag(("--attention-config.backend", "-ac.backend")),
         "moe_backend": Flag(("--moe-backend",)),
         "tensor_parallel": Flag(("--tensor-parallel-size", "-tp")),
         "pipeline_parallel": Flag(("--pipeline-parallel-size", "-pp")),
         "data_parallel": Flag(("--data-parallel-size", "-dp")),
-        "expert_parallel": switch("--enable-expert-parallel", "-ep"),
+        "expert_parallel": negatable("--enable-expert-parallel", "-ep"),
         "device": Flag(("--device",)),
         # weights
         "quantization": Flag(("--quantization", "-q")),
@@ -68,7 +68,7 @@ FLAGS = Flags(
         "draft_model": Flag(("--speculative-model",)),
         "draft_tokens": Flag(("--num-speculative-tokens",)),
         # what it writes
-        "no_statistics": switch("--disable-log-stats"),
+        "no_statistics": negatable("--disable-log-stats"),
     }
 )
 SHARED = frozenset({
@@ -111,7 +111,7 @@ CACHE_TYPES_SINCE: dict[str, Version] = {
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    given = GivenSettings(NAME, FLAGS.flags, settings, complete)
+    given = GivenSettings(NAME, FLAGS, settings, complete)
     length = given.number("context")
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
