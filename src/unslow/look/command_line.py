@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -134,6 +134,12 @@ class Flags(dict[str, Flag]):
             source = COMMAND if self[name].secret else f"{COMMAND}: {' '.join(command[start:end])[:_LONGEST_SOURCE]}"
             given[name] = Setting(values[0][:_LONGEST_VALUE], source)
         return given
+
+    def without(self, command: Sequence[str], names: Collection[str]) -> list[str]:
+        """The command line without the flags of these names."""
+        return without_words(
+            command, ((flag.start, flag.end) for flag in self.find_flags(command) if flag.name in names)
+        )
 
     def without_secrets(self, command: Sequence[str]) -> list[str]:
         """The command line as anybody may see it."""

@@ -7,7 +7,7 @@ is read and started; everything that a user copies is written here.
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -16,7 +16,7 @@ from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.look.command_line import without_words
+from unslow.look.command_line import Flags
 from unslow.look.command_writer.starters import NO_UNIT, Unit, starting_lines
 
 _OF_HUB = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}")
@@ -46,7 +46,6 @@ NOTHING_AT_HAND = AtHand()
 PLACE = "N"  # Stands for a number that is for the reader to choose
 NO_NUMBER = "the number is unknown"
 DRAFT_PLACE = "DRAFT_MODEL"  # Stands for a model that shall draft, which is for the reader to choose
-NO_DRAFT = "the draft model is unknown"
 
 
 class Words(NamedTuple):
@@ -80,6 +79,11 @@ class ChangeRequest(NamedTuple):
 
 
 Turn = Callable[[Setting, ChangeRequest], Answer]
+
+
+def missing_draft(value: Setting) -> str:
+    """What the reader has to fill in, where the draft model is for the reader to choose."""
+    return "the draft model is unknown" if value == DRAFT_PLACE else ""
 
 
 def advice(*lines: str) -> Callable[[Setting, ChangeRequest], Advice]:
@@ -148,20 +152,27 @@ def answer_changes(
     return added, tuple(lines), tuple(left)
 
 
+def _removal(flags: Flags, names: Sequence[str], command: Sequence[str]) -> str:
+    return "" if command else f"remove {flags[names[0]].spellings[0]}"
+
+
+def _variables(flags: Flags, names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    return [variable for name in names for variable in flags[name].variables if variable in environment]
+
+
 class Program(NamedTuple):
     """How a program is told its settings."""
 
     name: str
     turns: Mapping[Knob, Turn]  # What each knob does
-    flags: Callable[[Sequence[str]], Sequence[Any]]
-    """The known flags of a command line, each with `name`, `start` and `end`."""
-    without_secrets: Callable[[Sequence[str]], list[str]]
+    flags: Flags
     bare: Callable[[AtHand], list[str]]  # What starts the model at hand, where nothing runs yet
     no_model: str  # What to say where the model is unknown
-    has_model: Callable[[Sequence[str]], bool]
-    removal: Callable[[Sequence[str], Sequence[str]], str]
+    model_flags: tuple[str, ...] = ("model",)
+    has_model: Callable[[Sequence[str]], bool] = lambda _command: False  # Whether it is there without a flag
+    removal: Callable[[Flags, Sequence[str], Sequence[str]], str] = _removal
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""
-    variables: Callable[[Sequence[str], Mapping[str, str]], list[str]] = lambda _names, _environment: []
+    variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = _variables
     """Variables of an environment that give these settings."""
     ordered: bool = False
     """Whether words stand on the command line in the order of `turns`, not in that of the changes."""
@@ -171,11 +182,10 @@ class Program(NamedTuple):
 
         Of a server whose command line is unknown, only the words of the changes: what else it was told must stay.
         """
-        order = list(self.turns)
-        asked = sorted(changes, key=lambda c: order.index(c.knob) if c.knob in order else len(order))
-        words, advised, left = answer_changes(
-            self.name, self.turns, asked if self.ordered else changes, runtime, at_hand
-        )
+        if self.ordered:
+            order = list(self.turns)
+            changes = sorted(changes, key=lambda c: order.index(c.knob) if c.knob in order else len(order))
+        words, advised, left = answer_changes(self.name, self.turns, changes, runtime, at_hand)
         short = tuple(dict.fromkeys(filter(None, (_short(self, each, runtime) for each in words))))
         turned = [each for each in words if not each.missing]
         if not turned or not (runtime.process.command.value_or([]) or at_hand.anew):
@@ -192,21 +202,22 @@ def _short(program: Program, words: Words, runtime: Runtime) -> str:
     set_to = [f"{name}={value}" for name, value in words.environment.items() if value is not None]
     if words.words or set_to:
         return " ".join([*set_to, *([shlex.join(words.words)] if words.words else [])])
-    given = [shlex.join(command[f.start : f.end]) for f in program.flags(command) if f.name in words.names]
+    flags = program.flags.find_flags(command)
+    given = [shlex.join(command[flag.start : flag.end]) for flag in flags if flag.name in words.names]
     unset = [name for name in words.environment if name in there or not isinstance(runtime.process.environment, Known)]
-    variables = [*program.variables(words.names, there), *unset]
+    variables = [*program.variables(program.flags, words.names, there), *unset]
     if given:
         return f"remove {' '.join((*given, *variables))}"
     if variables:
         return f"unset {' '.join(variables)}"
-    return program.removal(words.names, command) if words.names else ""
+    return program.removal(program.flags, words.names, command) if words.names else ""
 
 
 def _changed_command(program: Program, turned: Sequence[Words], runtime: Runtime, at_hand: AtHand) -> Commands:
     command, there = runtime.process.command.value_or([]), runtime.process.environment.value_or({})
     argv = list(command) or program.bare(at_hand)
     names = {name for words in turned for name in words.names}
-    argv = without_words(argv, ((flag.start, flag.end) for flag in program.flags(argv) if flag.name in names))
+    argv = program.flags.without(argv, names)
     for words in turned:
         argv = words.edit(argv) if words.edit else argv
     put_in = dict.fromkeys(words.words for words in turned)  # two knobs of one switch say it once
@@ -215,13 +226,14 @@ def _changed_command(program: Program, turned: Sequence[Words], runtime: Runtime
     if command and argv == list(command) and all(there.get(name) == value for name, value in environment.items()):
         return Commands(argv=tuple(argv), environment=environment)
     lines = starting_lines(
-        program.without_secrets(argv),
+        program.flags.without_secrets(argv),
         environment,
         runtime.process.container.value_or(""),
         at_hand.unit,
         runtime.process.front.value_or(""),
     )
-    if command or program.has_model(argv):
+    has_flag = any(flag.name in program.model_flags for flag in program.flags.find_flags(argv))
+    if command or has_flag or program.has_model(argv):
         return Commands(lines=lines, argv=tuple(argv), environment=environment)
     return Commands(lines=(by_hand(program.no_model), *lines), environment=environment)
 
@@ -230,6 +242,6 @@ def _environment(program: Program, turned: Sequence[Words], runtime: Runtime) ->
     """Variables that are needed, and None for those that would set the same again: only such as are there."""
     there = runtime.process.environment.value_or({})
     names = list(dict.fromkeys(name for words in turned for name in words.names))
-    away: dict[str, str | None] = dict.fromkeys(program.variables(names, there))
+    away: dict[str, str | None] = dict.fromkeys(program.variables(program.flags, names, there))
     needed = {name: value for words in turned for name, value in words.environment.items()}
     return away | {name: value for name, value in needed.items() if value is not None or name in there}

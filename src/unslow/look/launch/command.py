@@ -4,12 +4,12 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
-from unslow.look.command_line import UNSET, Flags, without_words
+from unslow.look.command_line import UNSET, Flags
 from unslow.look.gguf_server_flags import FLAGS as LLAMA
 from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.mlx_lm import FLAGS as MLX
@@ -51,12 +51,6 @@ class Program(NamedTuple):
     in_the_way: tuple[str, ...] = ()  # Flags that would have it listen elsewhere
     key_flag: str = "api_key"
     """The flag with the key that it wants of those who ask; llama.cpp may have several keys, which its module reads."""
-
-    def without(self, words: Words, names: Collection[str]) -> list[str]:
-        """Its command line without the flags of these names."""
-        return without_words(
-            words, [(flag.start, flag.end) for flag in self.flags.find_flags(words) if flag.name in names]
-        )
 
     def key(self, words: Words) -> str:
         """The key that it wants of those who ask, as far as its command line tells."""
@@ -123,13 +117,13 @@ def with_settings(command: Sequence[str], settings: Mapping[str, int | str]) -> 
             raise UserError(f"{program.name} has no setting for {setting}", f"it has {there}")
     flags = {program.names[setting]: str(value) for setting, value in settings.items()}
     words = [word for name, value in flags.items() for word in (program.flags[name].spellings[0], value)]
-    return [*command[:at], *program.without(command[at:], flags), *words]
+    return [*command[:at], *program.flags.without(command[at:], flags), *words]
 
 
 def on_loopback(command: Sequence[str], port: int) -> list[str]:
     """The command line that listens on this port of loopback and nowhere else."""
     program, at = program_of(command)
-    own = program.without(command[at:], program.in_the_way)
+    own = program.flags.without(command[at:], program.in_the_way)
     return with_settings([*command[:at], *own], {"host": LOOPBACK, "port": port})
 
 

@@ -1,13 +1,13 @@
 """What the knobs of vLLM, SGLang and TGI have in common: all are told everything by flags of argparse."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from unslow.facts.commands import Place, labelled_line
-from unslow.facts.knob import Knob, Setting
+from unslow.facts.knob import Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import Flags
-from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, AtHand, ChangeRequest, Program, Turn, Words
+from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, ChangeRequest, Turn, Words
 from unslow.look.runtimes._given_settings import config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
@@ -16,29 +16,12 @@ SHORTEST_CONTEXT = 4096
 NO_GPUS = "the number of GPUs is unknown"
 
 
-def program_of(
-    name: str,
-    flags: Flags,
-    turns: Mapping[Knob, Turn],
-    *,
-    bare: Callable[[AtHand], list[str]],
-    no_model: str,
-    has_model: Callable[[Sequence[str]], bool] | None = None,
-) -> Program:
-    """The writer of an engine's command lines; without `has_model` a flag names the model."""
-
-    def removal(names: Sequence[str], command: Sequence[str]) -> str:
-        """What to leave out, where it is unknown whether it was set: the flag, or its line of a file."""
-        flag, file = flags[names[0]].spellings[0], config_path(command)
-        if file:
-            return f"in {file}: remove {flag.lstrip('-')}"
-        return "" if command else f"start it without {flag}"
-
-    def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        return [v for setting in names for v in flags[setting].variables if v in environment]
-
-    has_model = has_model or (lambda command: "model" in flags.settings(command, {}))
-    return Program(name, turns, flags.find_flags, flags.without_secrets, bare, no_model, has_model, removal, variables)
+def removal(flags: Flags, names: Sequence[str], command: Sequence[str]) -> str:
+    """What to leave out, where it is unknown whether it was set: the flag, or its line of a file."""
+    flag, file = flags[names[0]].spellings[0], config_path(command)
+    if file:
+        return f"in {file}: remove {flag.lstrip('-')}"
+    return "" if command else f"start it without {flag}"
 
 
 def number(name: str, flag: str) -> Turn:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Context, History, KvCache, Runtime, Sampling, Scheduling
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import (
+    NOT_LOOKED,
     Absence,
     Fact,
     Known,
@@ -99,20 +100,19 @@ def _ask(server: Server, path: str, *, text: bool = False) -> Any:
 def http_subject(answers: Answers, url: Fact[str]) -> Subject:
     """What a server's answers tell."""
     names = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
-    subject = subject_of(answers, {name: url.value_or("") + path for name, path in names.items()})
-    return msgspec.structs.replace(subject, runtime=subject.runtime.with_facts(url=url))
+    return subject_of(answers, {name: url.value_or("") + path for name, path in names.items()}, url)
 
 
-def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
+def subject_of(answers: Answers, source: Mapping[str, str], url: Fact[str] = NOT_LOOKED) -> Subject:
     """The facts of all answers together; `source` names each of them."""
     told = parse_props(answers.props, source["props"])
     props, listed = told.runtime, parse_models(answers.models, source["models"])
     slots = parse_slots(answers.slots, source["slots"])
     metrics = parse_metrics(answers.metrics, source["metrics"])
-    longest = [
-        fact for fact in (metrics.history.longest_sequence, slots.history.longest_sequence) if isinstance(fact, Known)
-    ]
+    lengths = (metrics.history.longest_sequence, slots.history.longest_sequence)
+    longest = [fact for fact in lengths if isinstance(fact, Known)]
     runtime = metrics.with_facts(
+        url=url,
         name=props.name,
         version=props.version,
         state=first_known(props.state, parse_health(answers.health, source["health"])),
@@ -134,53 +134,39 @@ def parse_health(health: Any, source: str) -> Fact[Any]:
     """Loaded or loading; an answer of another kind tells nothing of the model."""
     if isinstance(health, Unknown):
         return reported_fact("loading", source) if health == LOADING else health
-    status = text_fact(health, source, "status")
-    return (
-        reported_fact("loaded", source) if status.value_or("") == "ok" else failed_fact(f"{source} did not report ok")
-    )
+    is_ok = text_fact(health, source, "status").value_or("") == "ok"
+    return reported_fact("loaded", source) if is_ok else failed_fact(f"{source} did not report ok")
 
 
 def parse_props(props: Any, source: str) -> Subject:
     """Slots, context of each, build and model file."""
     if is_router(props):
         why = not_supported("this is a router: each model runs in its own server", "look at the server of one model")
-        runtime = Runtime(
-            name=reported_fact("llama.cpp", source),
-            scheduling=Scheduling(slots=why),
-            context=Context(per_slot=why),
-            state=why,
-        )
+        name = reported_fact("llama.cpp", source)
+        runtime = Runtime().with_facts(name=name, slots=why, context_per_slot=why, state=why)
         return Subject(runtime=runtime, model=Model(path=why, name=why))
     path = text_fact(props, source, "model_path")
-    quant = text_fact(props, source, "model_ftype")
     alias = first_known(text_fact(props, source, "model_alias"), path)
-    name: Fact[str] = missing_field(props, source, "settings of llama.cpp")
-    state: Fact[Any] = name
+    state: Fact[Any] = missing_field(props, source, "settings of llama.cpp")
     if isinstance(props, dict) and "default_generation_settings" in props:
         # a server that knows its settings has loaded its model, or has put it away for now
-        name = reported_fact("llama.cpp", source)
         state = reported_fact("asleep" if props.get("is_sleeping") is True else "loaded", source)
-    runtime = Runtime(
-        name=name,
+    runtime = Runtime().with_facts(
+        name=reported_fact("llama.cpp", source) if isinstance(state, Known) else state,
         version=text_fact(props, source, "build_info"),
         state=state,
-        scheduling=Scheduling(slots=count_fact(props, source, "total_slots")),
-        context=Context(per_slot=count_fact(props, source, "default_generation_settings", "n_ctx")),
+        slots=count_fact(props, source, "total_slots"),
+        context_per_slot=count_fact(props, source, "default_generation_settings", "n_ctx"),
     )
-    model = Model(
-        path=path,
-        name=reported_fact(PurePath(alias.value).name, source) if isinstance(alias, Known) else alias,
-        quant=reported_fact(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
-    )
-    return Subject(runtime=runtime, model=model)
+    named = reported_fact(PurePath(alias.value).name, source) if isinstance(alias, Known) else alias
+    return Subject(runtime=runtime, model=Model(path=path, name=named, quant=_quant(props, source, "model_ftype")))
 
 
 def parse_models(models: Any, source: str) -> Model:
     """Exact size, parameters and shape of the first model."""
-    quant = text_fact(models, source, "data", 0, "meta", "ftype")
     return Model(
         name=text_fact(models, source, "data", 0, "id"),
-        quant=reported_fact(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
+        quant=_quant(models, source, "data", 0, "meta", "ftype"),
         parameters=count_fact(models, source, "data", 0, "meta", "n_params"),
         weights_bytes=count_fact(models, source, "data", 0, "meta", "size"),
         context_trained=count_fact(models, source, "data", 0, "meta", "n_ctx_train"),
@@ -189,23 +175,22 @@ def parse_models(models: Any, source: str) -> Model:
     )
 
 
+def _quant(answer: Any, source: str, *keys: str | int) -> Fact[str]:
+    quant = text_fact(answer, source, *keys)
+    return reported_fact(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant
+
+
 def parse_slots(slots: Any, source: str) -> Runtime:
     """How many slots there are, how many work, and the longest sequence they hold."""
     if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
         why = missing_field(slots, source, "a list of slots")
-        return Runtime(
-            scheduling=Scheduling(slots=why, busy_slots=why),
-            history=History(longest_sequence=why),
-            context=Context(per_slot=why),
-        )
+        return Runtime().with_facts(slots=why, busy_slots=why, longest_sequence=why, context_per_slot=why)
     lengths = [count_fact(slot, source, "n_prompt_tokens").value_or(0) for slot in slots]
-    return Runtime(
-        scheduling=Scheduling(
-            slots=reported_fact(len(slots), source),
-            busy_slots=reported_fact(sum(slot.get("is_processing") is True for slot in slots), source),
-        ),
-        history=History(longest_sequence=reported_fact(max(lengths, default=0), source)),
-        context=Context(per_slot=count_fact(slots, source, 0, "n_ctx")),
+    return Runtime().with_facts(
+        slots=reported_fact(len(slots), source),
+        busy_slots=reported_fact(sum(slot.get("is_processing") is True for slot in slots), source),
+        longest_sequence=reported_fact(max(lengths, default=0), source),
+        context_per_slot=count_fact(slots, source, 0, "n_ctx"),
     )
 
 
@@ -228,18 +213,14 @@ def parse_metrics(text: Any, source: str) -> Runtime:
     acceptance = metrics.ratio(accepted, drafted, ENOUGH_TOKENS)
     if acceptance.value_or(0.0) > 1:
         acceptance = not_found(f"{metrics.source} has accepted more than was drafted")
-    return Runtime(
-        scheduling=Scheduling(
-            busy_slots=metrics.integer(f"{_METRICS_PREFIX}requests_processing"),
-            deferred_requests=metrics.integer(f"{_METRICS_PREFIX}requests_deferred"),
-        ),
-        history=History(
-            longest_sequence=metrics.integer(f"{_METRICS_PREFIX}n_tokens_max"),
-            decode_tokens_per_s=_rate(metrics, "tokens_predicted_total", "tokens_predicted_seconds_total"),
-            prefill_tokens_per_s=_rate(metrics, "prompt_tokens_total", "prompt_seconds_total"),
-        ),
-        cache=KvCache(prefix_hit_rate=hits),
-        sampling=Sampling(draft_acceptance=acceptance),
+    return Runtime().with_facts(
+        busy_slots=metrics.integer(f"{_METRICS_PREFIX}requests_processing"),
+        deferred_requests=metrics.integer(f"{_METRICS_PREFIX}requests_deferred"),
+        longest_sequence=metrics.integer(f"{_METRICS_PREFIX}n_tokens_max"),
+        decode_tokens_per_s=_rate(metrics, "tokens_predicted_total", "tokens_predicted_seconds_total"),
+        prefill_tokens_per_s=_rate(metrics, "prompt_tokens_total", "prompt_seconds_total"),
+        prefix_hit_rate=hits,
+        draft_acceptance=acceptance,
     )
 
 

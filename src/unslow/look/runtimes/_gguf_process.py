@@ -138,9 +138,8 @@ def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
     if path.startswith("/"):
         return reported_fact(path, "command line")
     if isinstance(folder, Unknown):
-        return failed_fact(
-            f"{path} is relative, and the folder of the process is unknown: {folder.why}", folder.how_to_get
-        )
+        why = f"{path} is relative, and the folder of the process is unknown: {folder.why}"
+        return failed_fact(why, folder.how_to_get)
     return reported_fact(f"{folder.value.rstrip('/')}/{path}", folder.source)
 
 

@@ -22,17 +22,7 @@ from unslow.facts.runtime import Build, Context, Runtime, Scheduling, ServerProc
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import COMMAND, UNSET, Flag, Flags, Setting
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
-    Advice,
-    Answer,
-    ChangeRequest,
-    Program,
-    Turn,
-    Words,
-    advice,
-)
+from unslow.look.command_writer import Advice, Answer, ChangeRequest, Program, Turn, Words, advice, missing_draft
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ProcessSigns, words_of
@@ -224,7 +214,7 @@ def _prompt_cache(value: KnobSetting, wanted: ChangeRequest) -> Answer:
 
 def _drafting(value: KnobSetting, _wanted: ChangeRequest) -> Answer:
     words = ("--draft-model", str(value)) if value and value != "none" else ()
-    return Words(("draft_model",), words, missing=NO_DRAFT if value == DRAFT_PLACE else "")
+    return Words(("draft_model",), words, missing=missing_draft(value))
 
 
 _TURNS: Mapping[Knob, Turn] = {
@@ -240,14 +230,11 @@ _TURNS: Mapping[Knob, Turn] = {
 _PROGRAM = Program(
     NAME,
     _TURNS,
-    FLAGS.find_flags,
-    list,
+    FLAGS,
     bare=lambda at_hand: [
         at_hand.program or "mlx_lm.server",
         *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
     no_model="put `--model MODEL` into the line: the model is unknown",
-    has_model=lambda command: "model" in FLAGS.settings(command, {}),
-    removal=lambda names, command: "" if command else f"remove {FLAGS[names[0]].spellings[0]}",
 )
 commands_for = _PROGRAM.commands_for

@@ -17,26 +17,12 @@ from unslow.facts.runtime import Buffer, Context, History, KvCache, Runtime, Sch
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import ALL_WORDS, Flag, Flags, Setting, negatable
-from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Turn, Words, advice
+from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Program, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process, ProcessSigns
-from unslow.look.runtimes._engine_commands import (
-    MORE_MEMORY,
-    MOST_MEMORY,
-    NO_GPUS,
-    SHORTEST_CONTEXT,
-    cache_type,
-    gpus_in_use,
-    number,
-    only_away,
-    program_of,
-    switched_off_by,
-    unthinking,
-    visible_device,
-)
-from unslow.look.runtimes._engine_commands import share as share_flag
+from unslow.look.runtimes import _engine_commands as engine
 from unslow.look.runtimes._engine_server import (
     Engine,
     Place,
@@ -231,7 +217,7 @@ def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
 
 ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers)
 read, read_url = ENGINE.read, ENGINE.read_url
-_share = share_flag("--mem-fraction-static", "memory_fraction")
+_share = engine.share("--mem-fraction-static", "memory_fraction")
 
 
 def _split(value: KnobSetting, wanted: ChangeRequest) -> Answer:
@@ -240,12 +226,12 @@ def _split(value: KnobSetting, wanted: ChangeRequest) -> Answer:
     if value is None:
         return Words(names)
     if value == "layer":
-        now = gpus_in_use(wanted.runtime)
+        now = engine.gpus_in_use(wanted.runtime)
         flag, count = "--pp-size", str(now) if now > 1 else PLACE
     else:
         given = isinstance(value, int) and not isinstance(value, bool) and value > 0
         flag, count = "--tp-size", "1" if value == "none" else str(value) if given else PLACE
-    return Words(names, (flag, count), missing=NO_GPUS if count == PLACE else "")
+    return Words(names, (flag, count), missing=engine.NO_GPUS if count == PLACE else "")
 
 
 def _capacity(_value: KnobSetting, wanted: ChangeRequest) -> Answer:
@@ -253,48 +239,49 @@ def _capacity(_value: KnobSetting, wanted: ChangeRequest) -> Answer:
         wanted.runtime.memory.gpu_memory_fraction.value_or(0.0),
         wanted.runtime.context.length.value_or(0) // 2,
     )
-    more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
+    more = f"--mem-fraction-static {min(engine.MOST_MEMORY, fraction + engine.MORE_MEMORY):.2f}"
     return Advice(
         [
-            *([more] if 0 < fraction < MOST_MEMORY else []),
+            *([more] if 0 < fraction < engine.MOST_MEMORY else []),
             "--kv-cache-dtype fp8_e5m2",
-            *([f"--context-length {shorter}"] if shorter >= SHORTEST_CONTEXT else []),
+            *([f"--context-length {shorter}"] if shorter >= engine.SHORTEST_CONTEXT else []),
         ],
         "how much more it needs is unknown",
     )
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.CONTEXT_LENGTH: number("context", "--context-length"),
-    Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
-    Knob.PARALLEL: number("sequences", "--max-running-requests"),
-    Knob.BATCH: number("batched_tokens", "--chunked-prefill-size"),
+    Knob.CONTEXT_LENGTH: engine.number("context", "--context-length"),
+    Knob.KV_CACHE_TYPE: engine.cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
+    Knob.PARALLEL: engine.number("sequences", "--max-running-requests"),
+    Knob.BATCH: engine.number("batched_tokens", "--chunked-prefill-size"),
     Knob.SPLIT_MODE: _split,
-    Knob.GPU_LAYERS: only_away("cpu_offload"),
-    Knob.GRAPHS: switched_off_by("no_graphs", "--disable-cuda-graph"),
+    Knob.GPU_LAYERS: engine.only_away("cpu_offload"),
+    Knob.GRAPHS: engine.switched_off_by("no_graphs", "--disable-cuda-graph"),
     Knob.QUANT_KERNEL: lambda value, _wanted: Words(("quantization",), ("--quantization", str(value)) if value else ()),
-    Knob.SPECULATIVE: only_away("speculative", "draft_model", "draft_tokens"),
-    Knob.PROMPT_CACHE: switched_off_by("no_prefix_cache", "--disable-radix-cache"),
+    Knob.SPECULATIVE: engine.only_away("speculative", "draft_model", "draft_tokens"),
+    Knob.PROMPT_CACHE: engine.switched_off_by("no_prefix_cache", "--disable-radix-cache"),
     Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
         ("attention",), () if value is None else ("--attention-backend", "triton" if value is False else "flashinfer")
     ),
     Knob.MEMORY_SHARE: _share,
     # what it leaves free is what its share leaves
     Knob.FIT_MARGIN: lambda value, wanted: Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted),
-    Knob.DEVICE: visible_device,
+    Knob.DEVICE: engine.visible_device,
     Knob.CAPACITY: _capacity,
     Knob.QUANT: advice(by_hand("give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
-    Knob.THINKING: unthinking,
+    Knob.THINKING: engine.unthinking,
     Knob.VERSION: advice("pip install --upgrade sglang"),
 }
-_PROGRAM = program_of(
+_PROGRAM = Program(
     NAME,
-    FLAGS,
     _TURNS,
+    FLAGS,
     bare=lambda at_hand: [
         *(at_hand.program or "python3", "-m", "sglang.launch_server"),
         *(["--model-path", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
     no_model="put `--model-path MODEL` into the line: the model is unknown",
+    removal=engine.removal,
 )
 commands_for = _PROGRAM.commands_for

@@ -18,20 +18,12 @@ from unslow.facts.runtime import History, Runtime, Scheduling
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, not_found, not_supported, reported_fact
 from unslow.look.command_line import Flag, Flags, Setting
-from unslow.look.command_writer import PLACE, Answer, ChangeRequest, Turn, Words, advice
+from unslow.look.command_writer import PLACE, Answer, ChangeRequest, Program, Turn, Words, advice
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, ProcessSigns
-from unslow.look.runtimes._engine_commands import (
-    NO_GPUS,
-    cache_type,
-    number,
-    only_away,
-    program_of,
-    share,
-    visible_device,
-)
+from unslow.look.runtimes import _engine_commands as engine
 from unslow.look.runtimes._engine_server import (
     Engine,
     Place,
@@ -195,32 +187,33 @@ def _split(value: knob.Setting, _wanted: ChangeRequest) -> Answer:
     if value is None:
         return Words(("shards",))
     count = "1" if value == "none" else str(value) if isinstance(value, int) and value > 0 else PLACE
-    return Words(("shards",), ("--num-shard", count), missing=NO_GPUS if count == PLACE else "")
+    return Words(("shards",), ("--num-shard", count), missing=engine.NO_GPUS if count == PLACE else "")
 
 
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.CONTEXT_LENGTH: number("context", "--max-total-tokens"),
-    Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
-    Knob.PARALLEL: number("sequences", "--max-concurrent-requests"),
-    Knob.BATCH: number("batched_tokens", "--max-batch-prefill-tokens"),
+    Knob.CONTEXT_LENGTH: engine.number("context", "--max-total-tokens"),
+    Knob.KV_CACHE_TYPE: engine.cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
+    Knob.PARALLEL: engine.number("sequences", "--max-concurrent-requests"),
+    Knob.BATCH: engine.number("batched_tokens", "--max-batch-prefill-tokens"),
     Knob.SPLIT_MODE: _split,
-    Knob.GRAPHS: only_away("graphs"),
-    Knob.SPECULATIVE: only_away("draft_tokens"),
-    Knob.FIT_MARGIN: share("--cuda-memory-fraction", "memory_fraction"),
+    Knob.GRAPHS: engine.only_away("graphs"),
+    Knob.SPECULATIVE: engine.only_away("draft_tokens"),
+    Knob.FIT_MARGIN: engine.share("--cuda-memory-fraction", "memory_fraction"),
     Knob.CAPACITY: advice("--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"),
-    Knob.DEVICE: visible_device,
+    Knob.DEVICE: engine.visible_device,
     Knob.QUANT: advice(by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")),
     Knob.QUANT_KERNEL: advice(by_hand("serve the same checkpoint with vLLM: TGI is in maintenance mode")),
     Knob.VERSION: advice(by_hand("serve the model with vLLM, SGLang or llama.cpp: TGI is in maintenance mode")),
 }
-_PROGRAM = program_of(
+_PROGRAM = Program(
     NAME,
-    FLAGS,
     _TURNS,
+    FLAGS,
     bare=lambda at_hand: [
         "text-generation-launcher",
         *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
     no_model="put `--model-id MODEL` into the line: the model is unknown",
+    removal=engine.removal,
 )
 commands_for = _PROGRAM.commands_for

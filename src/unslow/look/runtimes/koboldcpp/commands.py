@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
     NO_NUMBER,
     PLACE,
     Advice,
@@ -15,11 +13,12 @@ from unslow.look.command_writer import (
     Program,
     Turn,
     Words,
+    missing_draft,
     quant_by_file,
     restart,
 )
 from unslow.look.runtimes._engine_commands import switched_off_by
-from unslow.look.runtimes.koboldcpp.flags import FLAGS, find_flags, without_secrets
+from unslow.look.runtimes.koboldcpp.flags import FLAGS
 
 _ALL_LAYERS = "999"  # More than any model has: a negative number lets KoboldCpp choose
 _CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood by every version
@@ -55,7 +54,7 @@ def _drafting(value: Setting, _wanted: ChangeRequest) -> Answer:
         return Words(names)
     if value == "draft-mtp":
         return Words(names, ("--usemtp",))
-    return Words(names, ("--draftmodel", str(value)), missing=NO_DRAFT if value == DRAFT_PLACE else "")
+    return Words(names, ("--draftmodel", str(value)), missing=missing_draft(value))
 
 
 _TURNS: Mapping[Knob, Turn] = {
@@ -99,21 +98,19 @@ _TURNS: Mapping[Knob, Turn] = {
             by_hand("use the KoboldCpp build for it; `--usevulkan` works with any GPU"),
         ]
     ),
-    Knob.OTHER_PROCESS: restart(without_secrets),
+    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
 }
 
 
 _PROGRAM = Program(
     "KoboldCpp",
     _TURNS,
-    find_flags,
-    without_secrets,
+    FLAGS,
     bare=lambda at_hand: [
         at_hand.program or "koboldcpp",
         *(["--model", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
     no_model="put `--model FILE` into the line: the model file is unknown",
-    has_model=lambda command: any(flag.name == "model_param" for flag in find_flags(command)),
-    removal=lambda names, command: "" if command else f"remove {FLAGS[names[0]].spellings[0]}",
+    model_flags=("model_param",),
 )
 commands_for = _PROGRAM.commands_for

@@ -7,9 +7,8 @@ from functools import partial
 from unslow.facts.commands import Place, by_hand, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import MIB, Known
+from unslow.look.command_line import Flags
 from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_DRAFT,
     Advice,
     Answer,
     ChangeRequest,
@@ -17,10 +16,11 @@ from unslow.look.command_writer import (
     Turn,
     Words,
     advice,
+    missing_draft,
     quant_by_file,
     restart,
 )
-from unslow.look.gguf_server_flags import FLAGS, find_flags, without_secrets
+from unslow.look.gguf_server_flags import FLAGS, find_flags
 from unslow.look.runtimes.llama_cpp.flags import Options
 
 _MOST_LAYERS = "999"  # More than any model has, where a build has no word for all of them
@@ -240,9 +240,8 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value or value == "none":
         return Words(names)
     word = str(value)
-    if word == DRAFT_PLACE or word.lower().endswith(".gguf"):
+    if (missing := missing_draft(word)) or word.lower().endswith(".gguf"):
         typed = _options(wanted).takes("--spec-type", _DRAFTED)  # without it, such a build loads the draft for nothing
-        missing = NO_DRAFT if word == DRAFT_PLACE else ""
         return Words(names, ("-md", word, *(("--spec-type", _DRAFTED) if typed else ())), missing=missing)
     return _choice(wanted, names, "--spec-type", word)
 
@@ -303,7 +302,7 @@ _TURNS: Mapping[Knob, Turn] = {
     ),
     Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
     Knob.GPU_BACKEND: _backend,
-    Knob.OTHER_PROCESS: restart(without_secrets),
+    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
     Knob.VERSION: lambda value, _wanted: Advice([by_hand(f"install llama.cpp {value or 'in a newer build'}")]),
     Knob.NATIVE_BUILD: advice(by_hand(_NATIVE)),
     Knob.THINKING: advice(
@@ -315,8 +314,8 @@ _TURNS: Mapping[Knob, Turn] = {
 """In the order in which their words stand: overrides by name come before the experts, and so win."""
 
 
-def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    known = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
+def _variables(flags: Flags, names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    known = [(variable, flags[name]) for name in names for variable in flags[name].variables]
     opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in known if flag.opposites]
     return [variable for variable in (*(v for v, _ in known), *opposites) if variable in environment]
 
@@ -324,18 +323,15 @@ def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str
 _PROGRAM = Program(
     "llama.cpp",
     _TURNS,
-    find_flags,
-    without_secrets,
+    FLAGS,
     bare=lambda at_hand: [
         at_hand.program or "llama-server",
         *(["-m", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
     no_model="put `-m FILE` into the line: the model file is unknown",
-    has_model=lambda command: any(
-        flag.name in ("model", "repository", "model_url", "models_folder") for flag in find_flags(command)
-    ),
-    removal=lambda names, command: (
-        "" if command else f"remove {'/'.join((FLAGS[name].opposites or FLAGS[name].spellings)[0] for name in names)}"
+    model_flags=("model", "repository", "model_url", "models_folder"),
+    removal=lambda flags, names, command: (
+        "" if command else f"remove {'/'.join((flags[name].opposites or flags[name].spellings)[0] for name in names)}"
     ),
     variables=_variables,
     ordered=True,

@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Commands, by_hand, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, NOTHING_AT_HAND, PLACE, AtHand, ChangeRequest
+from unslow.look.command_writer import (
+    DRAFT_PLACE,
+    NO_NUMBER,
+    NOTHING_AT_HAND,
+    PLACE,
+    AtHand,
+    ChangeRequest,
+    missing_draft,
+)
 
 MODEL = "MODEL"
 _UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
@@ -115,7 +123,7 @@ def _missing(change: Change, wanted: ChangeRequest) -> str:
             unknown = share_of(change.value, wanted.runtime.placement.layers.value_or(0)) is None
             return "the model's layer count is unknown, and LM Studio takes a share" if unknown else ""
         case Knob.SPECULATIVE:
-            return NO_DRAFT if change.value == DRAFT_PLACE else ""
+            return missing_draft(change.value)
     return ""
 
 

@@ -11,19 +11,20 @@ from functools import partial
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
-from unslow.look.command_line import is_absolute_path, without_words
-from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, ChangeRequest, Turn, Words, restart
-from unslow.look.runtimes._engine_commands import (
-    MORE_MEMORY,
-    MOST_MEMORY,
-    NO_GPUS,
-    gpus_in_use,
-    number,
-    program_of,
-    share,
-    unthinking,
-    visible_device,
+from unslow.look.command_line import is_absolute_path
+from unslow.look.command_writer import (
+    PLACE,
+    Advice,
+    Answer,
+    ChangeRequest,
+    Program,
+    Turn,
+    Words,
+    missing_draft,
+    restart,
 )
+from unslow.look.runtimes import _engine_commands as engine
+from unslow.look.runtimes._engine_commands import MORE_MEMORY, MOST_MEMORY
 from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, full_version, lacking, model_of, thread_variables
 
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
@@ -61,8 +62,7 @@ def _model(value: Setting, wanted: ChangeRequest) -> Answer:
 def _with_model(model: str, command: list[str]) -> list[str]:
     settings = FLAGS.settings(command, {})
     if "model" in settings:
-        given = ((flag.start, flag.end) for flag in FLAGS.find_flags(command) if flag.name == "model")
-        return [*without_words(command, given), "--model", model]
+        return [*FLAGS.without(command, ("model",)), "--model", model]
     now = model_of(command, settings)
     start = command.index("serve") + 1 if "serve" in command else len(command)
     if now and now in command[start:]:
@@ -84,7 +84,7 @@ def _quant(value: Setting, wanted: ChangeRequest) -> Answer:
     return Advice([line, *made], f"no checkpoint of this model as {kind} is known")
 
 
-_share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
+_share = engine.share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
 
 
 def _capacity(value: Setting, wanted: ChangeRequest) -> Answer:
@@ -142,11 +142,11 @@ def _split(value: Setting, wanted: ChangeRequest) -> Answer:
         return Words(names)
     if stages := re.fullmatch(r"layer ([1-9]\d{0,2})", str(value)):
         return Words(names, ("--pipeline-parallel-size", stages[1]))
-    now = gpus_in_use(wanted.runtime)
+    now = engine.gpus_in_use(wanted.runtime)
     count = 1 if value == "none" else value if isinstance(value, int) and not isinstance(value, bool) else now
     flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
     if count < 1 or (count == 1 and value not in ("none", 1)):
-        return Words(names, (flag, PLACE), missing=NO_GPUS)
+        return Words(names, (flag, PLACE), missing=engine.NO_GPUS)
     return Words(names, (flag, str(count)))
 
 
@@ -154,7 +154,7 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value or value == "none":
         return Words(_DRAFTING)
     name = str(value)
-    missing = NO_DRAFT if name == DRAFT_PLACE else ""
+    missing = missing_draft(name)
     if not (missing or is_absolute_path(name) or name in wanted.at_hand.listed):
         return f"{name} is neither a folder on this machine nor a known checkpoint"
     if lacking("--speculative-config", full_version(wanted.runtime.version)):
@@ -195,9 +195,9 @@ _TURNS: Mapping[Knob, Turn] = {
         else Words(("context",), ("--max-model-len", "auto"))
     ),
     Knob.CAPACITY: _capacity,
-    Knob.CONTEXT_LENGTH: number("context", "--max-model-len"),
-    Knob.PARALLEL: number("sequences", "--max-num-seqs"),
-    Knob.BATCH: number("batched_tokens", "--max-num-batched-tokens"),
+    Knob.CONTEXT_LENGTH: engine.number("context", "--max-model-len"),
+    Knob.PARALLEL: engine.number("sequences", "--max-num-seqs"),
+    Knob.BATCH: engine.number("batched_tokens", "--max-num-batched-tokens"),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: lambda value, wanted: (
         Words()
@@ -225,23 +225,24 @@ _TURNS: Mapping[Knob, Turn] = {
         ("quantization",), ("--quantization", str(value)) if value and "marlin" not in str(value) else ()
     ),
     Knob.SPECULATIVE: _drafting,
-    Knob.DEVICE: visible_device,
+    Knob.DEVICE: engine.visible_device,
     Knob.THREADS: _threads,
     Knob.GPU_BACKEND: _backend,
     Knob.VERSION: lambda value, _wanted: Advice(
         [f"pip install vllm=={value}" if value else "pip install --upgrade vllm"]
     ),
-    Knob.THINKING: unthinking,
+    Knob.THINKING: engine.unthinking,
     Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
 }
 
 
-_PROGRAM = program_of(
+_PROGRAM = Program(
     "vLLM",
-    FLAGS,
     {knob: _of_version(turn) for knob, turn in _TURNS.items()},
+    FLAGS,
     bare=lambda at_hand: [at_hand.program or "vllm", "serve", *([at_hand.checkpoint] if at_hand.checkpoint else [])],
     has_model=lambda command: bool(model_of(command, FLAGS.settings(command, {}))),
     no_model="put the model after `vllm serve`: the model is unknown",
+    removal=engine.removal,
 )
 commands_for = _PROGRAM.commands_for
