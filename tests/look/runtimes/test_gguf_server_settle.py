@@ -4,7 +4,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Origin, estimated_fact, failed_fact, not_found, reported_fact
-from unslow.look.runtimes._gguf_server import build_number, exact_model, oldest_possible, settled_subject
+from unslow.look.runtimes._gguf_server import SLEEPS, build_number, exact_model, settled_subject
 
 
 def test_log_wins_over_command_line_and_http_over_log_for_state():
@@ -69,9 +69,7 @@ def test_a_build_without_a_number_is_dated_by_its_answers():
     asked = Runtime().with_facts(fit=not_found("-fit was not given"), cache_ram_bytes=not_found("-cram was not given"))
     http = Subject(runtime=Runtime(version=reported_fact("b0-unknown", "props")))
     assert settled_subject(asked, http, Subject()).runtime.placement.fit.value_or(None) is None
-    at_least = oldest_possible({"is_sleeping": False})
-    assert settled_subject(asked, http, Subject(), at_least).runtime.placement.fit.need() is True
-    assert oldest_possible({}).value_or(None) is oldest_possible(None).value_or(None) is None
+    assert settled_subject(asked, http, Subject(), SLEEPS).runtime.placement.fit.need() is True
 
 
 def loaded_log(**facts) -> Subject:

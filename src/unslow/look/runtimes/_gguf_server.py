@@ -13,7 +13,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import ALL_LAYERS, Runtime, ServerProcess
+from unslow.facts.runtime import ALL_LAYERS, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import (
     MIB,
@@ -75,21 +75,19 @@ def read_server(system: System, target: Process | str, api_key: str = "") -> Sub
     log_path, log = read_server_log(target, settings, folder)
     asked = requested_settings(settings, complete=isinstance(environment, Known))
     logged = Subject(runtime=log.runtime, model=log.model)
-    subject = settled_subject(asked, http, logged, oldest_possible(answers.props))
-    shown = Runtime(
+    sleeps = isinstance(answers.props, dict) and "is_sleeping" in answers.props
+    subject = settled_subject(asked, http, logged, SLEEPS if sleeps else 0)
+    known = reported_fact(without_secrets(command.value), command.source) if isinstance(command, Known) else command
+    shown = Runtime().with_facts(
         name=reported_fact("llama.cpp", f"/proc/{target.pid}/comm"),
-        process=ServerProcess(
-            pid=reported_fact(target.pid, "/proc"),
-            url=http.runtime.process.url,
-            command=reported_fact(without_secrets(command.value), command.source)
-            if isinstance(command, Known)
-            else command,
-            environment=environment,
-            log_path=log_path,
-            resident_bytes=resident,
-            container=target.container(),
-            front=front_of(target, environment),
-        ),
+        pid=reported_fact(target.pid, "/proc"),
+        url=http.runtime.process.url,
+        command=known,
+        environment=environment,
+        log_path=log_path,
+        resident_bytes=resident,
+        container=target.container(),
+        front=front_of(target, environment),
     )
     written = settings["model"].value if "model" in settings else log.model.path.value_or("")
     path = absolute_path(written, folder) if written else not_found("the command line names no model file")
@@ -109,10 +107,9 @@ def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
         return http
     if started.value.rpartition("/")[2] == answers.value.rpartition("/")[2]:
         return http
-    why = not_found(
-        f"another server, with {answers.value}, answers at {http.runtime.process.url.value_or('this port')}"
-    )
-    return Subject(runtime=Runtime(process=ServerProcess(url=why), state=why))
+    address = http.runtime.process.url.value_or("this port")
+    why = not_found(f"another server, with {answers.value}, answers at {address}")
+    return Subject(runtime=Runtime().with_facts(url=why, state=why))
 
 
 def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
@@ -120,14 +117,12 @@ def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject
     path = subject.model.path
     if isinstance(path, Unknown) or not is_absolute_path(path.value):
         return subject
-    model = read_in_roots(roots, lambda root: model_facts(read_gguf(system, root + path.value), path.value))
-    if model is None:
-        return subject
-    model = msgspec.structs.replace(model, path=path)
-    return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
+    read = read_in_roots(roots, lambda root: model_facts(read_gguf(system, root + path.value), path.value))
+    model = overlaid(overlaid(subject.model, read), Model(path=path)) if read else subject.model
+    return msgspec.structs.replace(subject, model=model)
 
 
-def settled_subject(asked: Runtime, http: Subject, log: Subject, at_least: Fact[int] = NOT_LOOKED) -> Subject:
+def settled_subject(asked: Runtime, http: Subject, log: Subject, at_least: int = 0) -> Subject:
     """The deciding value of every fact, and where the sources contradict one another.
 
     `at_least` is the oldest build that the server can be, for one that has no number.
@@ -137,7 +132,7 @@ def settled_subject(asked: Runtime, http: Subject, log: Subject, at_least: Fact[
         **{name: first_known(http.runtime.fact(name), runtime.fact(name)) for name in _CURRENT},
         **{name: first_known(asked.fact(name), runtime.fact(name)) for name in _ASKED},
     }
-    build = build_number(changes["version"]) or at_least.value_or(0)
+    build = build_number(changes["version"]) or at_least
     runtime = _with_inferred(runtime.with_facts(**changes), asked, log.runtime, build)
     model = exact_model(http.model, log.model)
     sources = [("requested", asked), ("decided", log.runtime), ("reported", http.runtime)]
@@ -152,11 +147,8 @@ def _with_inferred(runtime: Runtime, asked: Runtime, log: Runtime, build: int) -
     """What follows from the rest where it is not reported, as on a server that hides its load lines."""
     follows = with_defaults(asked, runtime.version, build)
     uncounted = is_not_given(asked.scheduling.slots)
-    if (
-        build >= AUTOMATIC_SLOTS
-        and is_not_given(asked.cache.unified)
-        and (uncounted or isinstance(asked.scheduling.slots, Known))
-    ):
+    seen = uncounted or isinstance(asked.scheduling.slots, Known)
+    if build >= AUTOMATIC_SLOTS and is_not_given(asked.cache.unified) and seen:
         # slots by default share one cache; a requested number of slots has a part each
         source = f"default of llama.cpp since b{AUTOMATIC_SLOTS} {'without' if uncounted else 'with'} -np"
         follows["kv_unified"] = estimated_fact(uncounted, source)
@@ -312,12 +304,6 @@ def build_number(version: Fact[str]) -> int | None:
     return int(found[1]) if found and int(found[1]) >= FIRST_OF_GGUF else None
 
 
-def oldest_possible(props: Any) -> Fact[int]:
-    """The build that a server is at least, by what its answer to /props holds."""
-    sleeps = isinstance(props, dict) and "is_sleeping" in props
-    return estimated_fact(SLEEPS, "the fields of /props") if sleeps else NOT_LOOKED
-
-
 def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     """The runtime with the threads that it chose by itself, where its log does not tell them."""
     complete = isinstance(runtime.process.command, Known) and isinstance(runtime.process.environment, Known)
@@ -330,9 +316,7 @@ def with_default_threads(runtime: Runtime, machine: Machine) -> Runtime:
     if "threads" in settings or not isinstance(cores, Known):
         return runtime
     threads = estimated_fact(cores.value, f"default of llama.cpp: one for each core ({cores.source})")
-    batch = (
-        runtime.compute.threads_batch
-        if "threads_batch" in settings
-        else first_known(runtime.compute.threads_batch, threads)
+    batch = runtime.compute.threads_batch
+    return runtime.with_facts(
+        threads=threads, threads_batch=batch if "threads_batch" in settings else first_known(batch, threads)
     )
-    return runtime.with_facts(threads=threads, threads_batch=batch)

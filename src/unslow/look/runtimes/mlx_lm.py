@@ -18,7 +18,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Build, Context, Runtime, Scheduling, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import COMMAND, UNSET, Flag, Flags, Setting
@@ -98,20 +98,16 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         if log is not None and len(log) < _LOG_BYTES and b'"POST /' not in log:
             longest = reported_fact(0, path)
             break
-    shown = process_facts(
-        process, reported_fact(NAME, f"/proc/{process.pid}/cmdline"), list, reported_fact(url, COMMAND)
-    )
+    named = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
+    shown = process_facts(process, named, list, reported_fact(url, COMMAND))
     shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=longest)
     runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
     name = given.get("model", UNSET).value
     model = overlaid(http.model, _read_model(process, name)) if name else http.model
     # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
-    state = (
-        reported_fact("loaded", given["model"].source)
-        if name and isinstance(http.runtime.name, Known)
-        else runtime.state
-    )
-    return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
+    if name and isinstance(http.runtime.name, Known):
+        runtime = msgspec.structs.replace(runtime, state=reported_fact("loaded", given["model"].source))
+    return (Subject(runtime=runtime, model=model),)
 
 
 def url_of(given: dict[str, Setting]) -> str:
@@ -147,18 +143,16 @@ def subject_of_models(models: list[ListedModel], url: str) -> Subject:
     source = f"{url}{MODELS}"
     alone = len(models) == 1
     which = not_supported(_WHICH, "run unslow beside the server, or start it with --model")
-    runtime = Runtime(
+    runtime = Runtime().with_facts(
         state=estimated_fact("loaded", f"{source}: the only model") if alone else which,
         name=estimated_fact(NAME, f"the shape of {url}{HEALTH} and {source}"),
-        process=ServerProcess(url=reported_fact(url, "given")),
-        version=_UNTOLD,
-        scheduling=Scheduling(busy_slots=_UNTOLD, running_requests=_UNTOLD),
-        context=Context(length=not_supported("MLX-LM's cache grows with the conversation: no length is set")),
-        build=Build(backends=estimated_fact(["MLX"], "the engine of MLX-LM")),
+        url=reported_fact(url, "given"),
+        **dict.fromkeys(("version", "busy_slots", "running_requests"), _UNTOLD),
+        context_length=not_supported("MLX-LM's cache grows with the conversation: no length is set"),
+        backends=estimated_fact(["MLX"], "the engine of MLX-LM"),
     )
-    return Subject(
-        runtime=runtime, model=Model(name=estimated_fact(models[0].name, f"{source}: the only one") if alone else which)
-    )
+    name = estimated_fact(models[0].name, f"{source}: the only one") if alone else which
+    return Subject(runtime=runtime, model=Model(name=name))
 
 
 def _read_model(process: Process, name: str) -> Model:
@@ -188,11 +182,11 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
         "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,
     }
-    if "draft_model" not in given:
-        return Runtime().with_facts(speculative=not_found("--draft-model was not given"), **facts)
-    draft = given["draft_model"]
-    tokens = _count(given, "draft_tokens", 3)
-    return Runtime().with_facts(speculative=reported_fact(draft.value, draft.source), draft_tokens=tokens, **facts)
+    facts["speculative"] = not_found("--draft-model was not given")
+    if draft := given.get("draft_model"):
+        facts["speculative"] = reported_fact(draft.value, draft.source)
+        facts["draft_tokens"] = _count(given, "draft_tokens", 3)
+    return Runtime().with_facts(**facts)
 
 
 def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
@@ -207,11 +201,6 @@ def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Answer:
     return Words((name,), () if value is None else (FLAGS[name].spellings[0], str(value)))
 
 
-def _prompt_cache(value: KnobSetting, wanted: ChangeRequest) -> Answer:
-    size = (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value
-    return _value_of("prompts", size, wanted)
-
-
 def _drafting(value: KnobSetting, _wanted: ChangeRequest) -> Answer:
     words = ("--draft-model", str(value)) if value and value != "none" else ()
     return Words(("draft_model",), words, missing=missing_draft(value))
@@ -221,7 +210,9 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.PARALLEL: partial(_value_of, "sequences"),
     Knob.BATCH: partial(_value_of, "batched_tokens"),
     Knob.SPECULATIVE: _drafting,
-    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.PROMPT_CACHE: lambda value, wanted: _value_of(
+        "prompts", (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value, wanted
+    ),
     Knob.QUANT: lambda value, _wanted: Advice(
         [by_hand(f"give `--model` a repository that holds this model in {value or 'fewer bits'}")]
     ),

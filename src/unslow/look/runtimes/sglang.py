@@ -13,7 +13,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Buffer, Context, History, KvCache, Runtime, Scheduling
+from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import ALL_WORDS, Flag, Flags, Setting, negatable
@@ -178,7 +178,7 @@ def read_answers(server: Server) -> Subject | None:
         url=reported_fact(server.url, "given"), **facts
     )
     if models:
-        runtime = overlaid(runtime, Runtime(context=Context(length=models[0].context_length)))
+        runtime = overlaid(runtime, Runtime().with_facts(context_length=models[0].context_length))
     whole = overlaid(runtime, _runtime_of_metrics(metrics_of(server, "sglang:")))
     written = text(value_at(info, "model_path")) or ""
     name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
@@ -190,10 +190,8 @@ def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
     """Every rank counts the same requests, so the first of several is enough."""
     if metrics is None:
         why = not_supported("SGLang offers no metrics", "start SGLang with --enable-metrics")
-        facts: dict[str, Any] = dict.fromkeys(
-            ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate"), why
-        )
-        return Runtime().with_facts(**facts)
+        names = ("running_requests", "busy_slots", "deferred_requests", "kv_usage", "preemptions", "prefix_hit_rate")
+        return Runtime().with_facts(**dict.fromkeys(names, why))
     one = Metrics(tuple({s.name: s for s in reversed(metrics.samples)}.values()), metrics.source)
     running = one.integer("sglang:num_running_reqs")
     # tokens a second of one request, while some run; else by the mean time between tokens so far
@@ -201,17 +199,14 @@ def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
     decode, rate = one.rate(*means, least=_ENOUGH_TOKENS), one.total("sglang:gen_throughput")
     if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
         decode = estimated_fact(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
-    return Runtime(
-        scheduling=Scheduling(
-            running_requests=running,
-            busy_slots=running,
-            deferred_requests=one.integer("sglang:num_queue_reqs"),
-            preemptions=one.integer("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
-        ),
-        cache=KvCache(
-            usage=one.largest_share("sglang:token_usage"), prefix_hit_rate=one.largest_share("sglang:cache_hit_rate")
-        ),
-        history=History(decode_tokens_per_s=decode),
+    return Runtime().with_facts(
+        running_requests=running,
+        busy_slots=running,
+        deferred_requests=one.integer("sglang:num_queue_reqs"),
+        preemptions=one.integer("sglang:num_retracted_reqs", "sglang:num_retracted_requests_total"),
+        kv_usage=one.largest_share("sglang:token_usage"),
+        prefix_hit_rate=one.largest_share("sglang:cache_hit_rate"),
+        decode_tokens_per_s=decode,
     )
 
 
@@ -235,10 +230,8 @@ def _split(value: KnobSetting, wanted: ChangeRequest) -> Answer:
 
 
 def _capacity(_value: KnobSetting, wanted: ChangeRequest) -> Answer:
-    fraction, shorter = (
-        wanted.runtime.memory.gpu_memory_fraction.value_or(0.0),
-        wanted.runtime.context.length.value_or(0) // 2,
-    )
+    fraction = wanted.runtime.memory.gpu_memory_fraction.value_or(0.0)
+    shorter = wanted.runtime.context.length.value_or(0) // 2
     more = f"--mem-fraction-static {min(engine.MOST_MEMORY, fraction + engine.MORE_MEMORY):.2f}"
     return Advice(
         [

@@ -14,7 +14,7 @@ from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob
 from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.run import Run
-from unslow.facts.runtime import History, Runtime, Scheduling
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, not_found, not_supported, reported_fact
 from unslow.look.command_line import Flag, Flags, Setting
@@ -151,21 +151,14 @@ def read_answers(server: Server) -> Subject | None:
         return Subject(runtime=runtime, model=model)
     busy = metrics.integer("tgi_batch_current_size")
     # By the mean time for each token, the first of every answer among them
-    counted = Runtime(
-        scheduling=Scheduling(
-            busy_slots=busy, running_requests=busy, deferred_requests=metrics.integer("tgi_queue_size")
-        ),
-        history=History(
-            decode_tokens_per_s=metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS)
-        ),
+    counted = Runtime().with_facts(
+        busy_slots=busy,
+        running_requests=busy,
+        deferred_requests=metrics.integer("tgi_queue_size"),
+        decode_tokens_per_s=metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS),
     )
-    return bound_facts(
-        Subject(
-            runtime=overlaid(runtime, counted),
-            model=model,
-            run=Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count")),
-        )
-    )
+    run = Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count"))
+    return bound_facts(Subject(runtime=overlaid(runtime, counted), model=model, run=run))
 
 
 ENGINE = Engine(

@@ -11,7 +11,7 @@ from typing import Any
 
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import History, Runtime, Sampling, Scheduling, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed_fact, not_found, reported_fact
 from unslow.look.command_line import COMMAND, UNSET, Setting
@@ -38,12 +38,12 @@ _MOST_WORDS = 8
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-
-    def is_script(process: Process) -> bool:
+    found = []
+    for process in processes:
         words = words_of(process.command()) if process.name.startswith(("python", "pypy")) else []
-        return any(word.endswith("koboldcpp.py") for word in words[1:_MOST_WORDS])
-
-    return outermost([p for p in processes if is_script(p) or p.name.startswith("koboldcpp")], processes)
+        if process.name.startswith("koboldcpp") or any(w.endswith("koboldcpp.py") for w in words[1:_MOST_WORDS]):
+            found.append(process)
+    return outermost(found, processes)
 
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
@@ -82,7 +82,7 @@ def _answers(server: Server) -> Subject:
         why = not_found(f"something else answers at {server.url}")
     except LookError as error:
         why = not_found(error.why, "wait until the model is loaded")
-    return Subject(runtime=Runtime(process=ServerProcess(url=why), state=why), model=Model(name=why))
+    return Subject(runtime=Runtime().with_facts(url=why, state=why), model=Model(name=why))
 
 
 def url_of(given: dict[str, Setting]) -> str:
@@ -133,20 +133,15 @@ def parse_speed(data: Any, source: str) -> Runtime:
     busy = reported_fact(int(idle == 0), source) if idle in (0, 1) else failed_fact(f"{source} holds no idle")
     if not count_fact(data, source, "total_gens").value_or(0):
         why = data if isinstance(data, Unknown) else not_found(f"{source}: nothing has been generated yet")
-        return Runtime(
-            scheduling=Scheduling(busy_slots=busy), history=History(decode_tokens_per_s=why, prefill_tokens_per_s=why)
-        )
+        return Runtime().with_facts(busy_slots=busy, decode_tokens_per_s=why, prefill_tokens_per_s=why)
     right, wrong = (count_fact(data, source, f"last_draft_{word}").value_or(0) for word in ("success", "failed"))
     undrafted = not_found(f"{source}: nothing was drafted")
-    return Runtime(
-        scheduling=Scheduling(busy_slots=busy, deferred_requests=count_fact(data, source, "queue")),
-        history=History(
-            decode_tokens_per_s=_speed(data, source, "last_eval_speed", "last_eval"),
-            prefill_tokens_per_s=_speed(data, source, "last_process_speed", "last_process"),
-        ),
-        sampling=Sampling(
-            draft_acceptance=reported_fact(right / (right + wrong), source) if right + wrong else undrafted
-        ),
+    return Runtime().with_facts(
+        busy_slots=busy,
+        deferred_requests=count_fact(data, source, "queue"),
+        decode_tokens_per_s=_speed(data, source, "last_eval_speed", "last_eval"),
+        prefill_tokens_per_s=_speed(data, source, "last_process_speed", "last_process"),
+        draft_acceptance=reported_fact(right / (right + wrong), source) if right + wrong else undrafted,
     )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported_fact
 from unslow.look.command_line import UNSET
@@ -99,16 +99,14 @@ def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Su
         url = f"{server.url}/upstream/{quote(name, safe='')}"
     http = read_server(server.system, url, server.api_key)
     subject, source = http, f"{server.url}/running"
-    own = Runtime(
-        name=reported_fact("llama.cpp", source),
-        process=ServerProcess(front=reported_fact(f"llama-swap at {server.url}", source)),
-    )
+    front = reported_fact(f"llama-swap at {server.url}", source)
+    own = Runtime().with_facts(name=reported_fact("llama.cpp", source), front=front)
     if command:
         subject = settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
         own = own.with_facts(command=reported_fact(without_secrets(command), source))
     known = Model(name=reported_fact(name, source)) if isinstance(subject.model.name, Unknown) else Model()
-    runtime, whole = overlaid(subject.runtime, own), overlaid(subject.model, known)
-    return msgspec.structs.replace(subject, runtime=runtime, model=whole)
+    whole = overlaid(subject.model, known)
+    return msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own), model=whole)
 
 
 def loaded_models(answer: Any) -> list[dict[str, Any]]:
@@ -130,14 +128,12 @@ def _router_child(server: Server, model: dict[str, Any]) -> Subject:
             url, query = f"http://127.0.0.1:{port}", ""
     answers = read_answers(server.system, url, server.api_key, query)
     http = http_subject(answers._replace(models={"data": [model]}), reported_fact(url, f"{server.url}/models"))
-    # what the router's own environment adds can't be seen from here
+    # what the router's own environment adds cannot be seen from here
     subject = settled_subject(requested_settings(settings, complete=False), http, Subject())
-    own = Runtime(
+    own = Runtime().with_facts(
         name=reported_fact("llama.cpp", f"{server.url}/models"),
-        process=ServerProcess(
-            command=reported_fact(without_secrets(command), f"{server.url}/models"),
-            front=reported_fact(f"router at {server.url}", f"{server.url}/props"),
-        ),
+        command=reported_fact(without_secrets(command), f"{server.url}/models"),
+        front=reported_fact(f"router at {server.url}", f"{server.url}/props"),
     )
     whole = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own))
     return with_file(server.system, whole, [""]) if is_local_url(server.url) else whole

@@ -16,7 +16,7 @@ import msgspec
 
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated_fact, not_found, not_supported, reported_fact
 from unslow.look.models.safetensors import model_facts, read_checkpoint
@@ -56,12 +56,8 @@ _SERVER_OFF = "switch the server on: `lms server start`, or Developer > Status i
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """The app or the daemon; the many processes that they start are theirs, unless nothing else is to be seen."""
-    own = [
-        process
-        for process in processes
-        if process.name.startswith(_APPS) or (process.name in _WORKERS and _home_in(words_of(process.command())))
-    ]
-    return outermost(own, processes)
+    workers = [p for p in processes if p.name in _WORKERS and _home_in(words_of(p.command()))]
+    return outermost([p for p in processes if p.name.startswith(_APPS) or p in workers], processes)
 
 
 def _home_in(paths: Sequence[str]) -> str:
@@ -80,19 +76,17 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         subjects, otherwise = list(_served_models(server, homes)), _idle(server.url)
     except LookError as error:
         why = not_found(f"its server does not say: {error.why}", error.how_to_get or _SERVER_OFF)
-        silent = Subject(runtime=Runtime(process=ServerProcess(url=why), state=why), model=Model(name=why, path=why))
-        subjects, otherwise = [], silent
+        silent = Runtime().with_facts(url=why, state=why)
+        subjects, otherwise = [], Subject(runtime=silent, model=Model(name=why, path=why))
     found = []
     for subject in _join_children(subjects, children) or [otherwise]:
-        runtime = subject.runtime
-        shown = runtime.with_facts(
+        own = subject.runtime.process
+        shown = subject.runtime.with_facts(
             name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
             version=_NO_VERSION,
-            pid=runtime.process.pid if isinstance(runtime.process.pid, Known) else reported_fact(process.pid, "/proc"),
-            command=runtime.process.command if isinstance(runtime.process.command, Known) else process.command(),
-            environment=runtime.process.environment
-            if isinstance(runtime.process.environment, Known)
-            else process.environment(),
+            pid=own.pid if isinstance(own.pid, Known) else reported_fact(process.pid, "/proc"),
+            command=own.command if isinstance(own.command, Known) else process.command(),
+            environment=own.environment if isinstance(own.environment, Known) else process.environment(),
             container=process.container(),
         )
         found.append(msgspec.structs.replace(subject, runtime=shown))
@@ -104,9 +98,8 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
     if not greets(server):
         return None
-    here = is_local_url(server.url)
-    subjects = _served_models(server, read_homes(system) if here else [])
-    return subjects or (_idle(server.url),)
+    homes = read_homes(system) if is_local_url(server.url) else []
+    return _served_models(server, homes) or (_idle(server.url),)
 
 
 def _served_models(server: Server, homes: list[str]) -> tuple[Subject, ...]:
@@ -141,9 +134,8 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
 
 
 def _idle(url: str) -> Subject:
-    runtime = Runtime(
-        name=reported_fact(NAME, url), process=ServerProcess(url=reported_fact(url, "given")), state=_NOTHING_LOADED
-    )
+    runtime = Runtime(name=reported_fact(NAME, url), state=_NOTHING_LOADED)
+    runtime = runtime.with_facts(url=reported_fact(url, "given"))
     return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
 
 
@@ -168,11 +160,9 @@ def _join_children(served: list[Subject], children: list[Subject]) -> list[Subje
 
 def read_homes(system: System, process: Process | None = None) -> list[str]:
     """Where it may keep its things: by the program that runs, else where it does so by default."""
-    found = ""
-    if process is not None:
-        found = _home_in([process.program().value_or(""), *words_of(process.command())[:1]])
+    programs = [process.program().value_or(""), *words_of(process.command())[:1]] if process else []
     homes = try_look([], lambda: store.homes(system, read_surroundings(system)))
-    return list(dict.fromkeys([*([found] if found else []), *homes]))
+    return list(dict.fromkeys(filter(None, [_home_in(programs), *homes])))
 
 
 def read_port(system: System, homes: Sequence[str]) -> Fact[int]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Compute, Context, KvCache, Runtime, Scheduling
+from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Fact, Known, estimated_fact, failed_fact, not_found, reported_fact
 from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.server_answers import amount_fact, count_fact, objects_at, text_fact, truth_fact, value_at, word_at
@@ -48,13 +48,10 @@ def greets(server: Server) -> bool:
 
 def read_instances(server: Server) -> list[Instance]:
     """The loaded models; LookError where neither version of the API tells."""
-    newest = parse_v1(server.json(V1), f"{server.url}{V1}")
-    if newest is not None:
-        return newest
-    older = parse_v0(server.json(V0), f"{server.url}{V0}")
-    if older is None:
-        raise LookError(f"{server.url}: neither {V1} nor {V0} lists models", how_to_get="update LM Studio")
-    return older
+    for path, parse in ((V1, parse_v1), (V0, parse_v0)):
+        if (found := parse(server.json(path), f"{server.url}{path}")) is not None:
+            return found
+    raise LookError(f"{server.url}: neither {V1} nor {V0} lists models", how_to_get="update LM Studio")
 
 
 def parse_v1(data: Any, source: str) -> list[Instance] | None:
@@ -67,15 +64,14 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
     for model, loaded in pairs:
         config = loaded.get("config")
         context = count_fact(config, source, "context_length")
-        runtime = Runtime(
+        runtime = Runtime().with_facts(
             state=reported_fact("loaded", source),
-            context=Context(requested=context, length=context),
-            compute=Compute(
-                batch=count_fact(config, source, "eval_batch_size"),
-                flash_attention=truth_fact(config, source, "flash_attention"),
-            ),
-            scheduling=Scheduling(slots=count_fact(config, source, "parallel")),
-            cache=KvCache(offload=truth_fact(config, source, "offload_kv_cache_to_gpu")),
+            context_set=context,
+            context_length=context,
+            batch=count_fact(config, source, "eval_batch_size"),
+            flash_attention=truth_fact(config, source, "flash_attention"),
+            slots=count_fact(config, source, "parallel"),
+            kv_offload=truth_fact(config, source, "offload_kv_cache_to_gpu"),
         )
         described = Model(
             name=text_fact(model, source, "key"),
@@ -105,7 +101,8 @@ def parse_v0(data: Any, source: str) -> list[Instance] | None:
             quant=text_fact(model, source, "quantization"),
             context_trained=count_fact(model, source, "max_context_length"),
         )
-        runtime = Runtime(state=reported_fact("loaded", source), context=Context(requested=context, length=context))
+        runtime = Runtime(state=reported_fact("loaded", source))
+        runtime = runtime.with_facts(context_set=context, context_length=context)
         unsized = not_found(f"{source} does not say how large the model is")
         found.append(Instance(name, runtime, described, unsized, word_at(model, "compatibility_type")))
     return found
@@ -156,16 +153,13 @@ def parse_ps(printed: str, source: str) -> dict[str, tuple[str, Runtime]]:
             continue
         idle = amount_fact(model, source, "ttlMs")  # how long it stays after its last request; null is for ever
         idle = reported_fact(idle.value / 1000, source) if isinstance(idle, Known) else idle
-        runtime = Runtime(
-            context=Context(length=count_fact(model, source, "contextLength")),
-            scheduling=Scheduling(
-                slots=count_fact(model, source, "parallel"),
-                busy_slots=reported_fact(0, source)
-                if status == "idle"
-                else failed_fact(f'{source} says "{status[:40]}"'),
-                deferred_requests=count_fact(model, source, "queued"),
-                keep_alive_s=reported_fact(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
-            ),
+        at_work = failed_fact(f'{source} says "{status[:40]}"')
+        runtime = Runtime().with_facts(
+            context_length=count_fact(model, source, "contextLength"),
+            slots=count_fact(model, source, "parallel"),
+            busy_slots=reported_fact(0, source) if status == "idle" else at_work,
+            deferred_requests=count_fact(model, source, "queued"),
+            keep_alive_s=reported_fact(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
         )
         found.setdefault(name, (word_at(model, "path"), runtime))
     return found

@@ -18,7 +18,7 @@ import msgspec
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Statement, Subject
 from unslow.facts.values import (
     GIB,
@@ -60,6 +60,7 @@ _MOST_NAMED = 3
 _ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
 _OUTER = ("name", "url", "version", "log_path", "container", "unit", "environment", "loads")
 _NOTABLE_BYTES = 256 * MIB
+_PARTS_STAYED = "the share counts offloaded layers as a whole; experts or other parts of them stayed in system memory"
 Kind = Literal["llama-server", "runner", "mlx"]
 
 
@@ -90,16 +91,14 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server and every process that it started for a model, with its log and its answers."""
     log = read_log(process)
     told = server_facts(log, process.environment())  # its variables are in its log where they can't be read
-    shown = Runtime(
+    shown = Runtime().with_facts(
         name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
-        process=ServerProcess(
-            url=url_of(told.process.environment),
-            pid=reported_fact(process.pid, "/proc"),
-            command=process.command(),
-            log_path=log.path,
-            container=process.container(),
-            unit=unit_fact(process),
-        ),
+        url=url_of(told.process.environment),
+        pid=reported_fact(process.pid, "/proc"),
+        command=process.command(),
+        log_path=log.path,
+        container=process.container(),
+        unit=unit_fact(process),
     )
     whole = overlaid(told, shown)
     server = Server(process.system, whole.process.url.value_or(""), api_key)
@@ -130,16 +129,11 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if not is_ollama(server):
         return None
     here = is_local_url(server.url)
-    known = Runtime(
-        name=reported_fact(NAME, server.url),
-        process=ServerProcess(url=reported_fact(server.url, "given")),
-        version=read_version(server),
-    )
     why = not_supported("Ollama's API does not report it", HOW_TO_GET) if here else _ELSEWHERE
-    untold = dict.fromkeys(
-        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
+    untold = ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention")
+    whole = Runtime(name=reported_fact(NAME, server.url), version=read_version(server)).with_facts(
+        url=reported_fact(server.url, "given"), **dict.fromkeys(untold, why)
     )
-    whole = known.with_facts(**untold)
     loaded = read_loaded(server)
     log = read_app_log(system) if here else Log(_ELSEWHERE, [])
     if log.lines:  # its own answers say which version it is
@@ -262,11 +256,8 @@ def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
     """A server without a loaded model; what it could load, and how to have it do so."""
     more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     has = f"; it has {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
-    host = (
-        ""
-        if whole.process.url.value_or(DEFAULT_URL) == DEFAULT_URL
-        else f"OLLAMA_HOST={whole.process.url.value_or('')} "
-    )
+    url = whole.process.url.value_or(DEFAULT_URL)
+    host = "" if url == DEFAULT_URL else f"OLLAMA_HOST={url} "
     example = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
     why = not_found(f"no model is loaded{has}", f"ask it something, such as {example}, and look again")
     return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))
@@ -289,9 +280,9 @@ def settled_subject(
     # Clients know Ollama's name, address and version, not those of the process behind it
     outer = {name: whole.fact(name) for name in _OUTER if whole.fact(name) != NOT_LOOKED}
     outer["state"] = first_known(shown.runtime.state, told.runtime.state, runtime.state)
-    if isinstance(whole.history.warnings, Known) and isinstance(runtime.history.warnings, Known):
-        both = dict.fromkeys((*whole.history.warnings.value, *runtime.history.warnings.value))
-        outer["warnings"] = reported_fact(list(both), whole.history.warnings.source)
+    first, second = whole.history.warnings, runtime.history.warnings
+    if isinstance(first, Known) and isinstance(second, Known):
+        outer["warnings"] = reported_fact(list(dict.fromkeys((*first.value, *second.value))), first.source)
     runtime = runtime.with_facts(**outer)
     model = exact_model(exact_model(told.model, shown.model), logged.model)
     if loaded:
@@ -302,12 +293,8 @@ def settled_subject(
     wished = {name: given[name] for name in ("kv_type_k", "kv_type_v", "flash_attention") if name in given}
     wishes = Runtime().with_facts(**{n: reported_fact(f.value, f.source) for n, f in wished.items()})
     asked = overlaid(wishes, loaded.asked if loaded else Runtime())
-    sources = [
-        ("requested", asked),
-        ("passed on", shown.runtime),
-        ("decided", logged.runtime),
-        ("reported", told.runtime),
-    ]
+    runtimes = (asked, shown.runtime, logged.runtime, told.runtime)
+    sources = list(zip(("requested", "passed on", "decided", "reported"), runtimes, strict=True))
     found = added_contradictions(contradictions(sources, model, Machine()), ollama_contradictions(runtime, model))
     found = added_contradictions(found, logged.contradictions)
     # the context of all requests together, where only that of one is told
@@ -335,10 +322,7 @@ def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]
                 Statement(says="100% GPU", source=share.source),
                 Statement(says=f"{host / GIB:.1f} GiB of weights are in system memory", source=buffers.source),
             )
-            meaning = (
-                "the share counts offloaded layers as a whole; experts or other parts of them stayed in system memory"
-            )
-            found.append(Contradiction(about="vram_share", statements=statements, meaning=meaning))
+            found.append(Contradiction(about="vram_share", statements=statements, meaning=_PARTS_STAYED))
     had, environment = runtime.cache.type_v, runtime.process.environment
     wanted = environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
     told = isinstance(had, Known) and had.source.endswith("OLLAMA_KV_CACHE_TYPE")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.model import Model
-from unslow.facts.runtime import Context, Runtime, RuntimeMemory
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import MIB, Fact, Known, estimated_fact, failed_fact, first_known, reported_fact
 from unslow.look.command_line import is_absolute_path
@@ -80,12 +80,11 @@ def parse_loaded(model: Any, source: str) -> Subject:
     share: Fact[float] = failed_fact(f"{source} does not report size_vram")
     if isinstance(vram, Known) and 0 < size.value_or(0) >= vram.value:
         share = estimated_fact(vram.value / size.value_or(0), f"{source}: size_vram / size, planned")
-    runtime = Runtime(
-        state=reported_fact("loaded", source),
-        memory=RuntimeMemory(size_bytes=size, size_vram_bytes=vram, vram_share=share),
-        context=Context(
-            per_slot=context if context.value_or(0) else failed_fact(f"{source} has no context: older than 0.9.6")
-        ),
+    runtime = Runtime(state=reported_fact("loaded", source)).with_facts(
+        size_bytes=size,
+        size_vram_bytes=vram,
+        vram_share=share,
+        context_per_slot=context if context.value_or(0) else failed_fact(f"{source} has no context: older than 0.9.6"),
     )
     described = Model(
         name=first_known(text_fact(model, source, "name"), text_fact(model, source, "model")),
@@ -98,17 +97,14 @@ def parse_loaded(model: Any, source: str) -> Subject:
 
 def with_doubt(subject: Subject, warnings: list[str]) -> Subject:
     """Without the share, where Ollama had no sizes to go by: then it names those of the file as all on the GPU."""
-    size, vram, weights = (
-        subject.runtime.memory.size_bytes,
-        subject.runtime.memory.size_vram_bytes,
-        subject.model.weights_bytes,
-    )
+    memory, weights = subject.runtime.memory, subject.model.weights_bytes
+    size, vram = memory.size_bytes, memory.size_vram_bytes
     plain = isinstance(weights, Known) and isinstance(size, Known) and 0 <= size.value - weights.value < 64 * MIB
     said = any("no per-device buffer sizes were parsed" in warning for warning in warnings)
     if not said and not (plain and size == vram):
         return subject
     why = failed_fact("Ollama found no sizes in its llama-server's log and reports the file size instead")
-    doubted: dict[str, Any] = dict.fromkeys(("vram_share", "size_bytes", "size_vram_bytes"), why)
+    doubted = dict.fromkeys(("vram_share", "size_bytes", "size_vram_bytes"), why)
     return msgspec.structs.replace(subject, runtime=subject.runtime.with_facts(**doubted))
 
 

@@ -8,7 +8,7 @@ import msgspec
 from unslow.facts.merge import bound_facts, overlaid
 from unslow.facts.model import Model
 from unslow.facts.run import Run
-from unslow.facts.runtime import Context, Runtime, Scheduling, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import (
     LARGEST_COUNT,
@@ -146,14 +146,14 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
     path, log = read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
-    unanswered: dict[str, Any] = dict.fromkeys(
-        ("state", "busy_slots", "running_requests", "kv_usage", "preemptions"), answers
-    )
-    http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=Runtime().with_facts(**unanswered))
+    if isinstance(answers, Answers):
+        http = subject_of(answers)
+    else:
+        names = ("state", "busy_slots", "running_requests", "kv_usage", "preemptions")
+        http = Subject(runtime=Runtime().with_facts(**dict.fromkeys(names, answers)))
     version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
-    runtime = overlaid(
-        overlaid(without_dead_variable(msgspec.structs.replace(asked, version=version)), log.runtime), http.runtime
-    )
+    asked = without_dead_variable(msgspec.structs.replace(asked, version=version))
+    runtime = overlaid(overlaid(asked, log.runtime), http.runtime)
     name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
     model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
@@ -166,12 +166,13 @@ def _engine(process: Process) -> Subject:
     """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
     why = not_found("this engine runs inside another program and has no API", _LOG)
     path, log = read_own_log(process, DIALECT, _LOG)
-    runtime = Runtime(
+    runtime = Runtime().with_facts(
         name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
-        process=ServerProcess(
-            pid=reported_fact(process.pid, "/proc"), url=why, log_path=path, container=process.container()
-        ),
-        scheduling=Scheduling(busy_slots=why),
+        pid=reported_fact(process.pid, "/proc"),
+        url=why,
+        log_path=path,
+        container=process.container(),
+        busy_slots=why,
     )
     return Subject(runtime=overlaid(log.runtime, runtime), model=overlaid(Model(path=why), log.model))
 
@@ -243,12 +244,12 @@ def subject_of(answers: Answers) -> Subject:
     first = models[0] if isinstance(models, list) and models else None
     source = f"{answers.url}/v1/models"
     why = models if isinstance(models, Unknown) else not_found(f"{source} lists no model")
-    runtime = Runtime(
+    runtime = Runtime().with_facts(
         name=reported_fact(NAME, f"{answers.url}/version"),
         version=answers.version,
-        process=ServerProcess(url=reported_fact(answers.url, "given")),
+        url=reported_fact(answers.url, "given"),
         state=reported_fact("loaded", source) if first else why,
-        context=Context(length=first.context_length if first else why),
+        context_length=first.context_length if first else why,
     )
     run, model = Run(), Model()
     if isinstance(metrics, Metrics):
@@ -258,20 +259,16 @@ def subject_of(answers: Answers) -> Subject:
         root = first.root
         named = reported_fact(first.name, root.source if isinstance(root, Known) else "")
         model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
-    settings: dict[str, Any] = {
-        **facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
-    }
+    settings = facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
     whole = overlaid(overlaid(runtime, _runtime_of_metrics(metrics)), Runtime().with_facts(**settings))
     return bound_facts(Subject(runtime=whole, model=model, run=run))
 
 
 def _runtime_of_metrics(metrics: Metrics | Unknown) -> Runtime:
     """What its counters say; older versions have other names."""
-    facts: dict[str, Any]
     if isinstance(metrics, Unknown):
         names = ("running_requests", "deferred_requests", "busy_slots", "kv_usage", "preemptions", "prefix_hit_rate")
-        facts = dict.fromkeys(names, metrics)
-        return Runtime().with_facts(**facts)
+        return Runtime().with_facts(**dict.fromkeys(names, metrics))
     running = metrics.integer("vllm:num_requests_running")
     config = metrics.labels("vllm:cache_config_info")
     hits = metrics.ratio("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total")
@@ -280,7 +277,7 @@ def _runtime_of_metrics(metrics: Metrics | Unknown) -> Runtime:
     elif hits.value > 1:
         hits = not_found(f"{metrics.source} counts more hits than queries")
     means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
-    facts = {
+    facts: dict[str, Any] = {
         "running_requests": running,
         "busy_slots": running,
         "deferred_requests": metrics.integer("vllm:num_requests_waiting"),
@@ -362,7 +359,10 @@ def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> Tok
     """The places that were asked for; LookError where the answer lacks one of them."""
     try:
         listed = msgspec.convert(answer, _Answer).choices[0].prompt_logprobs
-        found = [(_entry(listed, place), str(tokens[place])) for place in places]
+        for place in places:
+            if not listed[place]:
+                raise LookupError(f"nothing at place {place}")  # noqa: TRY301 (told as any other answer of no use)
+        found = [(listed[place] or {}, str(tokens[place])) for place in places]
         return TokenScores(
             tokens=tuple(tokens),
             at=places,
@@ -370,13 +370,5 @@ def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> Tok
             likeliest=tuple(int(max(entries, key=lambda number: entries[number].logprob)) for entries, _ in found),
         )
     except (msgspec.ValidationError, LookupError, ValueError) as error:
-        raise LookError(
-            f"the server returned no probabilities of the prompt: {error}", Absence.NOT_SUPPORTED
-        ) from error
-
-
-def _entry(listed: list[dict[str, _Entry] | None], place: int) -> dict[str, _Entry]:
-    entries = listed[place]
-    if not entries:
-        raise LookupError(f"nothing at place {place}")
-    return entries
+        why = f"the server returned no probabilities of the prompt: {error}"
+        raise LookError(why, Absence.NOT_SUPPORTED) from error
