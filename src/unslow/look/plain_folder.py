@@ -14,7 +14,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Load, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.run import Completion, GpuUnderLoad, Run
-from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import (
     MIB,
@@ -106,17 +106,15 @@ def read_plain_folder(path: Path) -> Snapshot:
         hint = "see the recorded machines for the form of this file"
         raise UserError(f"{path / RUN_FILE}: {error}", hint) from error
     status = parse_status(folder.text("proc_status.txt").value_or(""), "proc_status.txt")
-    return Snapshot(
-        unslow_version=__version__, machine=_machine(folder, run, status), subjects=(_subject(folder, run, status),)
-    )
+    machine, subject = _machine(folder, run, status), _subject(folder, run, status)
+    return Snapshot(unslow_version=__version__, machine=machine, subjects=(subject,))
 
 
 class _Folder:
     """Bounded reading of the files; what can't be read is unknown."""
 
     def __init__(self, system: System, path: Path) -> None:
-        self.system = system
-        self.path = path
+        self.system, self.path = system, path
 
     def text(self, name: str) -> Fact[str]:
         try:
@@ -272,15 +270,13 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
     state: Fact[Any] = first_known(subject.runtime.state)
     if isinstance(run, RunFile) and run.ok is not None and (run.ok or state.value_or("") != "loaded"):
         state = reported_fact("loaded" if run.ok else "failed", RUN_FILE)
-    own = Runtime(
-        name=reported_fact("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
-        process=ServerProcess(
-            command=reported_fact(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
-            environment=reported_fact(run.env, "run.json") if isinstance(run, RunFile) else run,
-            pid=status["Pid"],
-            resident_bytes=status["VmRSS"],
-            log_path=reported_fact("server.log", "server.log") if isinstance(log, LlamaLog) else log,
-        ),
+    own = Runtime().with_facts(
+        name=reported_fact("llama.cpp", RUN_FILE if isinstance(run, RunFile) else "server.log"),
+        command=reported_fact(["llama-server", *run.args], RUN_FILE) if isinstance(run, RunFile) else run,
+        environment=reported_fact(run.env, RUN_FILE) if isinstance(run, RunFile) else run,
+        pid=status["Pid"],
+        resident_bytes=status["VmRSS"],
+        log_path=reported_fact("server.log", "server.log") if isinstance(log, LlamaLog) else log,
         state=state,
     )
     return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))

@@ -65,11 +65,9 @@ class Process(NamedTuple):
             words = read_text(self.system, path).split("\0")
         except LookError as error:
             return unknown(error)
-        return (
-            reported_fact(words[:-1] if words[-1] == "" else words, path)
-            if any(words)
-            else not_found(f"{path} is empty")
-        )
+        if not any(words):
+            return not_found(f"{path} is empty")
+        return reported_fact(words if words[-1] else words[:-1], path)
 
     def environment(self) -> Fact[dict[str, str]]:
         """The few variables that matter here, without secrets."""
@@ -95,13 +93,9 @@ class Process(NamedTuple):
 
     def container(self) -> Fact[str]:
         """What it is boxed in, by its control group."""
-        text = self.text("cgroup")
+        text, path = self.text("cgroup"), f"/proc/{self.pid}/cgroup"
         kind = next((name for word, name in _CONTAINERS.items() if word in text), "")
-        return (
-            reported_fact(kind, f"/proc/{self.pid}/cgroup")
-            if kind
-            else not_found(f"/proc/{self.pid}/cgroup names no container")
-        )
+        return reported_fact(kind, path) if kind else not_found(f"{path} names no container")
 
     def text(self, name: str) -> str:
         """A small file of the process; empty where it can't be read."""

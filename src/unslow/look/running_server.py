@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unslow.facts.machine import Disk
-from unslow.facts.runtime import Runtime, ServerProcess
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, first_known, measured_fact, not_found, reported_fact
 from unslow.look.command_writer.starters import unit_fact
@@ -43,12 +43,11 @@ def with_own_process(system: System, subject: Subject) -> Subject:
     eager, environment = runtime.compute.eager, runtime.process.environment
     if not isinstance(eager, Known) and isinstance(environment, Known) and GRAPHS_OFF in environment.value:
         eager = reported_fact(True, f"{environment.source}: {GRAPHS_OFF}")  # noqa: FBT003 (the value of a fact)
-    nodes = try_fact(_bytes_by_node, system, pid.value)
     changed = runtime.with_facts(
         eager=eager,
         build_features=first_known(runtime.build.features, try_fact(_build_features, system, pid.value)),
         unit=runtime.process.unit if runtime.process.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
-        bytes_by_node=nodes,
+        bytes_by_node=try_fact(_bytes_by_node, system, pid.value),
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )
     return msgspec.structs.replace(subject, runtime=changed)
@@ -120,18 +119,16 @@ def process_facts(
 ) -> Runtime:
     """What the process itself shows; without its keys."""
     command = process.command()
-    return Runtime(
+    return Runtime().with_facts(
         name=name,
-        process=ServerProcess(
-            pid=reported_fact(process.pid, "/proc"),
-            url=url,
-            command=reported_fact(without_secrets(command.value), command.source)
-            if isinstance(command, Known)
-            else command,
-            environment=process.environment(),
-            log_path=log_path,
-            container=process.container(),
-        ),
+        pid=reported_fact(process.pid, "/proc"),
+        url=url,
+        command=reported_fact(without_secrets(command.value), command.source)
+        if isinstance(command, Known)
+        else command,
+        environment=process.environment(),
+        log_path=log_path,
+        container=process.container(),
     )
 
 

@@ -6,7 +6,7 @@ An answer that is not there may be given as Unknown; then so is everything in it
 import math
 import re
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from unslow.facts.runtime import SO_FAR
 from unslow.facts.values import (
@@ -21,6 +21,7 @@ from unslow.facts.values import (
     reported_fact,
 )
 
+T = TypeVar("T")
 MOST_AMOUNT = 1e15
 LONGEST_TEXT = 500
 
@@ -114,18 +115,15 @@ class Metrics(NamedTuple):
     def total(self, *names: str, **labels: str) -> Fact[float]:
         """All values together, as of several engines behind one server."""
         found = self.values(*names, **labels)
-        return reported_fact(math.fsum(found), self._at(names)) if found else self._missing(names)
+        return self._fact(names, math.fsum(found) if found else None)
 
     def integer(self, *names: str, **labels: str) -> Fact[int]:
-        fact = self.total(*names, **labels)
-        if isinstance(fact, Known) and fact.value < LARGEST_COUNT:
-            return reported_fact(int(fact.value), fact.source)
-        return self._missing(names)
+        total = self.total(*names, **labels).value_or(math.inf)
+        return self._fact(names, int(total) if total < LARGEST_COUNT else None)
 
     def largest_share(self, *names: str) -> Fact[float]:
         """The largest value of those that are shares of one."""
-        found = [value for value in self.values(*names) if value <= 1]
-        return reported_fact(max(found), self._at(names)) if found else self._missing(names)
+        return self._fact(names, max((value for value in self.values(*names) if value <= 1), default=None))
 
     def ratio(self, upper: str, lower: str, least: float = 1) -> Fact[float]:
         """One sum by another, where that is at least so much."""
@@ -148,12 +146,12 @@ class Metrics(NamedTuple):
         """The labels of an information metric, of which the value is nothing."""
         return next((sample.labels for sample in self.samples if sample.name == name), {})
 
-    def _at(self, names: tuple[str, ...]) -> str:
+    def _fact(self, names: tuple[str, ...], value: T | None) -> Fact[T]:
+        """A value of the first of these names that is there; None where it has none."""
+        if value is None:
+            return not_found(f"{self.source} has no {names[0]}")
         present = {sample.name for sample in self.samples}
-        return f"{self.source}: {next(name for name in names if name in present)}"
-
-    def _missing(self, names: tuple[str, ...]) -> Unknown:
-        return not_found(f"{self.source} has no {names[0]}")
+        return reported_fact(value, f"{self.source}: {next(name for name in names if name in present)}")
 
 
 def parse_metrics(text: str, source: str, prefix: str = "") -> Metrics:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.look.engine.made_up_models import ModelCache, cache_folder, default_cache
+from unslow.look.engine.made_up_models import ModelCache, default_cache
+from unslow.look.stored import own_folder
 
 TINY_BYTES = 1_200_000
 HOME = Path("/home/someone")
@@ -125,5 +126,9 @@ def test_an_unknown_shape_or_quant_is_a_user_error_that_lists_choices(tmp_path, 
     ],
 )
 def test_cache_folder_per_platform_and_variable(environment, platform, folder):
-    assert str(cache_folder(environment, platform, HOME)) == folder
-    assert default_cache(environment, platform, HOME).folder == Path(folder) / "models"
+    assert str(own_folder("CACHE", environment, platform, HOME)) == folder
+
+
+def test_models_are_kept_below_the_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("UNSLOW_CACHE_DIR", str(tmp_path))
+    assert default_cache().folder == tmp_path / "models"

@@ -8,7 +8,7 @@ import pytest
 from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.stored import CalibrationStore, calibration_file_name, data_folder, read_calibrations
+from unslow.look.stored import CalibrationStore, calibration_file_name, own_folder, read_calibrations
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
@@ -94,11 +94,11 @@ def test_an_unwritable_calibration_folder_is_a_user_error(tmp_path):
 
 def test_data_folder_per_platform_and_variable():
     home = Path("/home/me")
-    assert data_folder({}, "linux", home) == home / ".local/share/unslow"
-    assert data_folder({"XDG_DATA_HOME": "/d"}, "linux", home) == Path("/d/unslow")
-    assert data_folder({"UNSLOW_DATA_DIR": "/e", "XDG_DATA_HOME": "/d"}, "linux", home) == Path("/e")
-    assert data_folder({}, "darwin", home) == home / "Library/Application Support/unslow"
-    assert data_folder({}, "win32", home) == home / "AppData/Local/unslow"
+    assert own_folder("DATA", {}, "linux", home) == home / ".local/share/unslow"
+    assert own_folder("DATA", {"XDG_DATA_HOME": "/d"}, "linux", home) == Path("/d/unslow")
+    assert own_folder("DATA", {"UNSLOW_DATA_DIR": "/e", "XDG_DATA_HOME": "/d"}, "linux", home) == Path("/e")
+    assert own_folder("DATA", {}, "darwin", home) == home / "Library/Application Support/unslow"
+    assert own_folder("DATA", {}, "win32", home) == home / "AppData/Local/unslow"
 
 
 def test_calibration_file_names_differ_by_machine_device_engine_and_threads():

@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 import struct
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from unslow.catalog.architectures import MadeUpShape, made_up_shapes
 from unslow.catalog.quants import Quant, file_type_of_mix, file_types, quants, quants_by_ggml_type
 from unslow.facts.errors import UserError
 from unslow.facts.values import GB, MB
+from unslow.look.stored import own_folder
 
 ALIGNMENT = 32  # the format's default
 
@@ -30,6 +30,7 @@ _FLOATS = {"F32": "f", "F16": "e"}
 Progress = Callable[[int, int], None]
 
 _UNKNOWN, _CONTROL, _BYTE, _NORMAL = 2, 3, 6, 1  # llama.h, llama_token_type
+_EXPERT_KEYS = ("expert_count", "expert_used_count", "expert_feed_forward_length")
 _ONE = struct.pack("<f", 1.0)
 _NEWS_BYTES = 32 * 1024**2
 
@@ -208,11 +209,7 @@ class RandomBlocks:
 
 
 def _hyperparameters(shape: MadeUpShape) -> dict[str, Value]:
-    experts: dict[str, Value] = {
-        "expert_count": shape.experts,
-        "expert_used_count": shape.experts_used,
-        "expert_feed_forward_length": shape.feed_forward,
-    }
+    counts = (shape.experts, shape.experts_used, shape.feed_forward)
     return {
         "block_count": shape.layers,
         "context_length": shape.context_trained,
@@ -226,7 +223,7 @@ def _hyperparameters(shape: MadeUpShape) -> dict[str, Value]:
         "rope.dimension_count": shape.head_length,
         "rope.freq_base": shape.rope_base,
         "vocab_size": shape.vocabulary,
-        **(experts if shape.experts else {}),
+        **(dict(zip(_EXPERT_KEYS, counts, strict=True)) if shape.experts else {}),
     }
 
 
@@ -360,25 +357,9 @@ class ModelCache:
         return [p for p in self.folder.iterdir() if name.fullmatch(p.name) and p.is_file() and not p.is_symlink()]
 
 
-def default_cache(
-    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
-) -> ModelCache:
-    """The user's own cache, where the platform keeps such things."""
-    return ModelCache(cache_folder(environment, platform, home) / "models")
-
-
-def cache_folder(
-    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
-) -> Path:
-    """This program's cache: UNSLOW_CACHE_DIR, or the platform's place for it."""
-    home = home or Path.home()
-    if chosen := environment.get("UNSLOW_CACHE_DIR"):
-        return Path(chosen)
-    if platform == "darwin":
-        return home / "Library" / "Caches" / "unslow"
-    if platform == "win32":
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow" / "Cache"
-    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "unslow"
+def default_cache() -> ModelCache:
+    """The user's own cache: below UNSLOW_CACHE_DIR, or in the platform's place for it."""
+    return ModelCache(own_folder("CACHE") / "models")
 
 
 def _used_at(path: Path) -> float:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from unslow.facts.calibration import LARGEST_BYTES, Calibration, parse_calibration
 from unslow.facts.errors import UserError
@@ -18,20 +18,26 @@ from unslow.look.system import LookError, System, try_look
 MOST_FILES = 256
 _NAME = re.compile(r"calibration-[a-z0-9_]{1,40}-[0-9a-f]{12}\.json")
 _HINT = "set UNSLOW_DATA_DIR to a folder that you can write to"
+_PLACES = {"DATA": ("Application Support", "unslow", ".local/share"), "CACHE": ("Caches", "unslow/Cache", ".cache")}
+"""Below the place that a Mac, Windows and any other system have for such things."""
 
 
-def data_folder(
-    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+def own_folder(
+    kind: Literal["CACHE", "DATA"],
+    environment: Mapping[str, str] = os.environ,
+    platform: str = sys.platform,
+    home: Path | None = None,
 ) -> Path:
-    """This program's data: UNSLOW_DATA_DIR, or the platform's place for it."""
+    """This program's data or cache: UNSLOW_DATA_DIR or UNSLOW_CACHE_DIR, or the platform's place for it."""
     home = home or Path.home()
-    if chosen := environment.get("UNSLOW_DATA_DIR"):
+    of_mac, of_windows, of_linux = _PLACES[kind]
+    if chosen := environment.get(f"UNSLOW_{kind}_DIR"):
         return Path(chosen)
     if platform == "darwin":
-        return home / "Library" / "Application Support" / "unslow"
+        return home / "Library" / of_mac / "unslow"
     if platform == "win32":
-        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow"
-    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "unslow"
+        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / of_windows
+    return Path(environment.get(f"XDG_{kind}_HOME") or home / of_linux) / "unslow"
 
 
 class StoredCalibration(NamedTuple):
@@ -55,10 +61,9 @@ class CalibrationStore:
         for path in (str(self.folder / name) for name in names[:MOST_FILES]):
             try:
                 found.append(StoredCalibration(path, parse_calibration(system.read_bytes(path, LARGEST_BYTES), path)))
-            except LookError as error:
-                found.append(StoredCalibration(path, None, error.why))
-            except UserError as error:
-                found.append(StoredCalibration(path, None, error.message))
+            except (LookError, UserError) as error:
+                problem = error.why if isinstance(error, LookError) else error.message
+                found.append(StoredCalibration(path, None, problem))
         return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
 
     def save(self, calibration: Calibration) -> Path:
@@ -92,7 +97,7 @@ def read_calibrations(system: System, store: CalibrationStore | None = None) -> 
 
 def default_store() -> CalibrationStore:
     """The user's own, where the platform keeps data."""
-    return CalibrationStore(data_folder() / "calibrations")
+    return CalibrationStore(own_folder("DATA") / "calibrations")
 
 
 def calibration_file_name(calibration: Calibration) -> str:

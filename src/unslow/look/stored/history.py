@@ -19,7 +19,7 @@ import msgspec
 from unslow.facts.bench import DECODE, LARGEST_BENCH_BYTES, PREFILL, Bench, Entry, Failure, Pass, parse_bench
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.stored import data_folder
+from unslow.look.stored import own_folder
 
 _VERSIONS = ("version", "driver", "kernel", "build")
 SELECTED = """
@@ -237,7 +237,7 @@ class History:
 
 def default_history() -> History:
     """The user's own."""
-    return History(data_folder() / FILE_NAME)
+    return History(own_folder("DATA") / FILE_NAME)
 
 
 def _alike(like: Bench | None) -> _Where:
