@@ -58,53 +58,34 @@ def metrics_of(server: Server, prefix: str) -> Metrics | None:
     return metrics if metrics.samples else None
 
 
-class Place(NamedTuple):
-    """A fact, where it lies, and what kind it must be; a kind gives None for any other."""
-
-    fact: str
-    path: tuple[str, ...]
-    kind: Callable[[Any], Any]
-
-
-def facts_at(data: Any, places: Sequence[Place], source: str) -> dict[str, Known[Any]]:
-    """The facts that are there; the first place of a fact counts."""
-    facts: dict[str, Known[Any]] = {}
-    for fact, path, kind in places:
-        value = kind(value_at(data, *path))
-        if value is not None:
-            facts.setdefault(fact, reported_fact(value, f"{source}: {'.'.join(path)}"))
-    return facts
-
-
-def count(value: Any) -> int | None:
-    """A whole number above zero."""
-    return value if type(value) is int and 0 < value < LARGEST_COUNT else None
-
-
-def share(value: Any) -> float | None:
-    """A share of one."""
-    return float(value) if type(value) in (int, float) and 0 < value <= 1 else None
-
-
-def truth(value: Any) -> bool | None:
-    """On or off."""
-    return value if isinstance(value, bool) else None
-
-
-def untruth(value: Any) -> bool | None:
-    """Off where it is on, as of `disable_something`."""
-    return not value if isinstance(value, bool) else None
-
-
 def text(value: Any) -> str | None:
     """A word that chooses something."""
     chosen = isinstance(value, str) and value not in ("", "auto")
     return value[:_LONGEST_TEXT].removeprefix("torch.") if chosen else None
 
 
-def gibibytes(value: Any) -> int | None:
-    """A size in GiB, in bytes."""
-    return round(value * GIB) if type(value) in (int, float) and 0 <= value < _MOST_GIBIBYTES else None
+KINDS: Mapping[str, Callable[[Any], Any]] = {
+    "text": text,
+    "count": lambda value: value if type(value) is int and 0 < value < LARGEST_COUNT else None,
+    "share": lambda value: float(value) if type(value) in (int, float) and 0 < value <= 1 else None,
+    "truth": lambda value: value if isinstance(value, bool) else None,
+    "untruth": lambda value: not value if isinstance(value, bool) else None,  # as of `disable_something`
+    "gibibytes": lambda value: (
+        round(value * GIB) if type(value) in (int, float) and 0 <= value < _MOST_GIBIBYTES else None
+    ),
+}
+"""What a value must be, and the fact that it is; None for any other. Counts are above zero, sizes become bytes."""
+
+
+def facts_at(data: Any, places: Mapping[str, tuple[str, ...]], source: str) -> dict[str, Known[Any]]:
+    """The facts that are there, each by its kind and the places where it may lie, of which the first counts."""
+    facts: dict[str, Known[Any]] = {}
+    for fact, (kind, *paths) in places.items():
+        for path in paths:
+            value = KINDS[kind](value_at(data, *path.split(".")))
+            if value is not None:
+                facts.setdefault(fact, reported_fact(value, f"{source}: {path}"))
+    return facts
 
 
 class RequestedSettings(Protocol):
@@ -149,8 +130,7 @@ class Engine(NamedTuple):
             http = self.ask(server) if isinstance(url, Known) else None
         except LookError as error:
             why = unknown(error)
-        unanswered: dict[str, Any] = dict.fromkeys(_TOLD_BY_ANSWERS, why)
-        http = http or Subject(runtime=Runtime().with_facts(**unanswered))
+        http = http or Subject(runtime=Runtime().with_facts(**dict.fromkeys(_TOLD_BY_ANSWERS, why)))
         path, log = read_own_log(process, self.dialect, self.how_to_log)
         runtime = overlaid(self.told(settings, complete=self.marked_variables), log.runtime)
         name = reported_fact(self.name, f"/proc/{process.pid}/cmdline")
@@ -190,9 +170,8 @@ def url_of(settings: Mapping[str, Setting], port: str) -> Fact[str]:
     if not is_port(chosen.value):
         return not_supported(f"{chosen.source}: {chosen.value[:40]!r} is not a port", "give the URL")
     scheme = "https" if "certificate" in settings else "http"
-    return reported_fact(
-        f"{scheme}://{LOCAL_HOST if host == 'localhost' else reachable_host(host)}:{chosen.value}", chosen.source
-    )
+    reachable = LOCAL_HOST if host == "localhost" else reachable_host(host)
+    return reported_fact(f"{scheme}://{reachable}:{chosen.value}", chosen.source)
 
 
 def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:

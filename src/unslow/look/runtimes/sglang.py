@@ -23,23 +23,7 @@ from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
 from unslow.look.processes import Process, ProcessSigns
 from unslow.look.runtimes import _engine_commands as engine
-from unslow.look.runtimes._engine_server import (
-    Engine,
-    Place,
-    answer_if_offered,
-    count,
-    facts_at,
-    find_servers,
-    gibibytes,
-    metrics_of,
-    model_of_name,
-    parse_command,
-    share,
-    text,
-    truth,
-    untruth,
-    url_of,
-)
+from unslow.look.runtimes import _engine_server as serving
 from unslow.look.runtimes._given_settings import GivenSettings, shared_settings
 from unslow.look.server_answers import Metrics, value_at
 
@@ -89,28 +73,28 @@ SHARED = frozenset({
     "--context-length", "--enable-metrics",
 })  # fmt: skip
 """Flags that other programs have too."""
-_PLACES = (
-    Place("context_set", ("context_length",), count),
-    Place("kv_capacity_tokens", ("max_total_num_tokens",), count),
-    Place("tensor_parallel", ("tp_size",), count),
-    Place("pipeline_parallel", ("pp_size",), count),
-    Place("quantization", ("quantization",), text),
-    Place("weights_type", ("dtype",), text),
-    Place("kv_type_k", ("kv_cache_dtype",), text),
-    Place("kv_type_v", ("kv_cache_dtype",), text),
-    Place("gpu_memory_fraction", ("mem_fraction_static",), share),
-    Place("max_sequences", ("max_running_requests",), count),
-    Place("max_batched_tokens", ("chunked_prefill_size",), count),
-    Place("prompt_cache", ("disable_radix_cache",), untruth),
-    Place("eager", ("disable_cuda_graph",), truth),
-    Place("attention", ("attention_backend",), text),
-    Place("speculative", ("speculative_algorithm",), text),
-    Place("draft_tokens", ("speculative_num_draft_tokens",), count),
-    Place("cpu_offload_bytes", ("cpu_offload_gb",), gibibytes),
-    Place("device_used", ("device",), text),
-    Place("metrics_endpoint", ("enable_metrics",), truth),
-    Place("version", ("version",), text),
-)
+_PLACES = {
+    "context_set": ("count", "context_length"),
+    "kv_capacity_tokens": ("count", "max_total_num_tokens"),
+    "tensor_parallel": ("count", "tp_size"),
+    "pipeline_parallel": ("count", "pp_size"),
+    "quantization": ("text", "quantization"),
+    "weights_type": ("text", "dtype"),
+    "kv_type_k": ("text", "kv_cache_dtype"),
+    "kv_type_v": ("text", "kv_cache_dtype"),
+    "gpu_memory_fraction": ("share", "mem_fraction_static"),
+    "max_sequences": ("count", "max_running_requests"),
+    "max_batched_tokens": ("count", "chunked_prefill_size"),
+    "prompt_cache": ("untruth", "disable_radix_cache"),
+    "eager": ("truth", "disable_cuda_graph"),
+    "attention": ("text", "attention_backend"),
+    "speculative": ("text", "speculative_algorithm"),
+    "draft_tokens": ("count", "speculative_num_draft_tokens"),
+    "cpu_offload_bytes": ("gibibytes", "cpu_offload_gb"),
+    "device_used": ("text", "device"),
+    "metrics_endpoint": ("truth", "enable_metrics"),
+    "version": ("text", "version"),
+}
 _CACHE_TYPES = {
     **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
     **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e5m2"), "fp8_e5m2"),
@@ -121,7 +105,7 @@ _CACHE_TYPES = {
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server; its scheduler and its other children belong to it."""
-    return find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
+    return serving.find_servers(processes, ("sglang", "python", "pt_main_thread"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:
@@ -150,40 +134,40 @@ COMMANDS = CommandLines(
     program=re.compile(r"\bsglang(?:\.launch_server| serve)\b|\blmsysorg/sglang(?::[\w.-]{1,60})?"),
     flags=FLAGS.spellings() - SHARED,
     variables=("SGLANG_", "SGL_"),
-    parse=partial(parse_command, NAME, FLAGS, requested_settings),
+    parse=partial(serving.parse_command, NAME, FLAGS, requested_settings),
 )
 
 
 def read_answers(server: Server) -> Subject | None:
     """The facts of all answers together; None where it is not SGLang, LookError where nothing answers."""
-    answer = answer_if_offered(server, "/server_info", "/get_server_info")
-    if answer is None or (
-        value_at(answer[0], "max_total_num_tokens") is None and value_at(answer[0], "tp_size") is None
-    ):
+    answer = serving.answer_if_offered(server, "/server_info", "/get_server_info")
+    info, path = answer or (None, "")
+    if value_at(info, "max_total_num_tokens") is None and value_at(info, "tp_size") is None:
         return None
-    info, path = answer
     source = f"{server.url}{path}"
-    listed = answer_if_offered(server, "/v1/models")
+    listed = serving.answer_if_offered(server, "/v1/models")
     models = parse_model_list(listed[0], f"{server.url}/v1/models") if listed else None
     # what one scheduler says that it holds, in GiB
     states = value_at(info, "internal_states")
     usage = value_at(states[0], "memory_usage") if isinstance(states, list) and states else None
-    sizes = (("model", gibibytes(value_at(usage, "weight"))), ("kv", gibibytes(value_at(usage, "kvcache"))))
+    kinds = {"model": "weight", "kv": "kvcache"}.items()
+    sizes = [(kind, serving.KINDS["gibibytes"](value_at(usage, name))) for kind, name in kinds]
     buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
-    facts: dict[str, Any] = {**facts_at(info, _PLACES, source)}
-    facts["buffers"] = not_found(f"{source} does not say what is allocated", LOG)
-    if buffers:
-        facts["buffers"] = reported_fact(buffers, f"{source}: memory_usage")
+    unsized = not_found(f"{source} does not say what is allocated", LOG)
+    facts: dict[str, Any] = {
+        **serving.facts_at(info, _PLACES, source),
+        "buffers": reported_fact(buffers, f"{source}: memory_usage") if buffers else unsized,
+    }
     runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
         url=reported_fact(server.url, "given"), **facts
     )
     if models:
         runtime = overlaid(runtime, Runtime().with_facts(context_length=models[0].context_length))
-    whole = overlaid(runtime, _runtime_of_metrics(metrics_of(server, "sglang:")))
-    written = text(value_at(info, "model_path")) or ""
-    name = text(value_at(info, "served_model_name")) or (models[0].name if models else "")
+    whole = overlaid(runtime, _runtime_of_metrics(serving.metrics_of(server, "sglang:")))
+    written = serving.text(value_at(info, "model_path")) or ""
+    name = serving.text(value_at(info, "served_model_name")) or (models[0].name if models else "")
     known = Model(name=reported_fact(name, source)) if name else Model()
-    return bound_facts(Subject(runtime=whole, model=overlaid(model_of_name(written, source), known)))
+    return bound_facts(Subject(runtime=whole, model=overlaid(serving.model_of_name(written, source), known)))
 
 
 def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
@@ -210,7 +194,9 @@ def _runtime_of_metrics(metrics: Metrics | None) -> Runtime:
     )
 
 
-ENGINE = Engine(NAME, FLAGS, requested_settings, DIALECT, LOG, partial(url_of, port="30000"), read_answers)
+ENGINE = serving.Engine(
+    NAME, FLAGS, requested_settings, DIALECT, LOG, partial(serving.url_of, port="30000"), read_answers
+)
 read, read_url = ENGINE.read, ENGINE.read_url
 _share = engine.share("--mem-fraction-static", "memory_fraction")
 

@@ -24,19 +24,7 @@ from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process, ProcessSigns
 from unslow.look.runtimes import _engine_commands as engine
-from unslow.look.runtimes._engine_server import (
-    Engine,
-    Place,
-    answer_if_offered,
-    count,
-    facts_at,
-    find_servers,
-    metrics_of,
-    model_of_name,
-    parse_command,
-    text,
-    url_of,
-)
+from unslow.look.runtimes import _engine_server as serving
 from unslow.look.runtimes._given_settings import GivenSettings, shared_settings
 from unslow.look.server_answers import value_at
 
@@ -74,14 +62,14 @@ FLAGS = Flags(
 )
 SHARED = frozenset({"--hostname", "--port", "-p", "--api-key", "--dtype", "--kv-cache-dtype", "--model-id"})
 """Flags that other programs have too."""
-_PLACES = (
-    Place("context_length", ("max_total_tokens",), count),
-    Place("kv_capacity_tokens", ("max_batch_total_tokens",), count),
-    Place("max_sequences", ("max_concurrent_requests",), count),
-    Place("weights_type", ("model_dtype",), text),
-    Place("device_used", ("model_device_type",), text),
-    Place("version", ("version",), text),
-)
+_PLACES = {
+    "context_length": ("count", "max_total_tokens"),
+    "kv_capacity_tokens": ("count", "max_batch_total_tokens"),
+    "max_sequences": ("count", "max_concurrent_requests"),
+    "weights_type": ("text", "model_dtype"),
+    "device_used": ("text", "model_device_type"),
+    "version": ("text", "version"),
+}
 _UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "gpu_memory_fraction")
 _CACHE_TYPES = {
     **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
@@ -92,7 +80,7 @@ _CACHE_TYPES = {
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every launcher; the router and the shards are its children."""
-    return find_servers(processes, ("text-generation", "python"), is_server)
+    return serving.find_servers(processes, ("text-generation", "python"), is_server)
 
 
 def is_server(words: Sequence[str]) -> bool:
@@ -129,24 +117,24 @@ COMMANDS = CommandLines(
     ),
     flags=FLAGS.spellings() - SHARED,
     variables=("MAX_TOTAL_TOKENS", "MAX_BATCH_", "MAX_INPUT_", "CUDA_GRAPHS", "PREFIX_CACHING"),
-    parse=partial(parse_command, NAME, FLAGS, requested_settings),
+    parse=partial(serving.parse_command, NAME, FLAGS, requested_settings),
 )
 
 
 def read_answers(server: Server) -> Subject | None:
     """The facts of all answers together; None where it is not TGI, LookError where nothing answers."""
-    answer = answer_if_offered(server, "/info")
-    info = answer[0] if answer else None
-    if text(value_at(info, "model_id")) is None or count(value_at(info, "max_concurrent_requests")) is None:
+    answer = serving.answer_if_offered(server, "/info")
+    info, source = answer[0] if answer else None, f"{server.url}/info"
+    told, name = serving.facts_at(info, _PLACES, source), serving.text(value_at(info, "model_id"))
+    if name is None or "max_sequences" not in told:
         return None
-    source = f"{server.url}/info"
     why = not_supported("TGI does not report it over HTTP", _LOG)
-    facts: dict[str, Any] = {**dict.fromkeys(_UNTOLD, why), **facts_at(info, _PLACES, source)}
+    facts: dict[str, Any] = {**dict.fromkeys(_UNTOLD, why), **told}
     runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
         url=reported_fact(server.url, "given"), **facts
     )
-    metrics = metrics_of(server, "tgi_")
-    model = model_of_name(text(value_at(info, "model_id")) or "", source)
+    metrics = serving.metrics_of(server, "tgi_")
+    model = serving.model_of_name(name, source)
     if metrics is None:
         return Subject(runtime=runtime, model=model)
     busy = metrics.integer("tgi_batch_current_size")
@@ -161,14 +149,14 @@ def read_answers(server: Server) -> Subject | None:
     return bound_facts(Subject(runtime=overlaid(runtime, counted), model=model, run=run))
 
 
-ENGINE = Engine(
+ENGINE = serving.Engine(
     NAME,
     FLAGS,
     requested_settings,
     DIALECT,
     _LOG,
     # its host is that of its container, which means nothing here
-    lambda settings: url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
+    lambda settings: serving.url_of({name: value for name, value in settings.items() if name != "host"}, str(PORTS[0])),
     read_answers,
     marked_variables=False,
 )

@@ -28,21 +28,7 @@ from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_mo
 from unslow.look.processes import Process, ProcessSigns, ancestors, not_started_by, outermost, words_of
 from unslow.look.requests import ScoredText, Target, scored_places, scored_tokens
 from unslow.look.running_server import process_facts
-from unslow.look.runtimes._engine_server import (
-    Place,
-    count,
-    facts_at,
-    find_servers,
-    gibibytes,
-    model_of_name,
-    places_of,
-    read_own_log,
-    share,
-    text,
-    truth,
-    url_of,
-    with_files,
-)
+from unslow.look.runtimes import _engine_server as serving
 from unslow.look.runtimes._given_settings import config_path, read_config
 from unslow.look.runtimes.vllm.flags import (
     COMMANDS,
@@ -72,26 +58,25 @@ _SAID_ON_MACHINE = (
     "command", "eager", "quantization", "weights_type", "tensor_parallel", "pipeline_parallel", "max_sequences",
     "max_batched_tokens", "cpu_offload_bytes", "speculative",
 )  # fmt: skip
-_PLACES = (
-    Place("context_length", ("model_config", "max_model_len"), count),
-    Place("weights_type", ("model_config", "dtype"), text),
-    Place("quantization", ("model_config", "quantization"), text),
-    Place("eager", ("model_config", "enforce_eager"), truth),
-    Place("max_sequences", ("scheduler_config", "max_num_seqs"), count),
-    Place("max_batched_tokens", ("scheduler_config", "max_num_batched_tokens"), count),
-    Place("tensor_parallel", ("parallel_config", "tensor_parallel_size"), count),
-    Place("pipeline_parallel", ("parallel_config", "pipeline_parallel_size"), count),
-    Place("gpu_memory_fraction", ("cache_config", "gpu_memory_utilization"), share),
-    Place("kv_type_k", ("cache_config", "cache_dtype"), text),
-    Place("kv_type_v", ("cache_config", "cache_dtype"), text),
-    Place("prompt_cache", ("cache_config", "enable_prefix_caching"), truth),
-    Place("cpu_offload_bytes", ("cache_config", "cpu_offload_gb"), gibibytes),
-    Place("cpu_offload_bytes", ("offload_config", "uva", "cpu_offload_gb"), gibibytes),
-    Place("attention", ("attention_config", "backend"), text),
-    Place("device_used", ("device_config", "device"), text),
-    Place("speculative", ("speculative_config", "method"), text),
-    Place("draft_tokens", ("speculative_config", "num_speculative_tokens"), count),
-)
+_PLACES = {
+    "context_length": ("count", "model_config.max_model_len"),
+    "weights_type": ("text", "model_config.dtype"),
+    "quantization": ("text", "model_config.quantization"),
+    "eager": ("truth", "model_config.enforce_eager"),
+    "max_sequences": ("count", "scheduler_config.max_num_seqs"),
+    "max_batched_tokens": ("count", "scheduler_config.max_num_batched_tokens"),
+    "tensor_parallel": ("count", "parallel_config.tensor_parallel_size"),
+    "pipeline_parallel": ("count", "parallel_config.pipeline_parallel_size"),
+    "gpu_memory_fraction": ("share", "cache_config.gpu_memory_utilization"),
+    "kv_type_k": ("text", "cache_config.cache_dtype"),
+    "kv_type_v": ("text", "cache_config.cache_dtype"),
+    "prompt_cache": ("truth", "cache_config.enable_prefix_caching"),
+    "cpu_offload_bytes": ("gibibytes", "cache_config.cpu_offload_gb", "offload_config.uva.cpu_offload_gb"),
+    "attention": ("text", "attention_config.backend"),
+    "device_used": ("text", "device_config.device"),
+    "speculative": ("text", "speculative_config.method"),
+    "draft_tokens": ("count", "speculative_config.num_speculative_tokens"),
+}
 _PATH = "/v1/completions"
 
 
@@ -107,7 +92,7 @@ class Answers(NamedTuple):
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every server, and every engine that some program runs without one."""
-    servers = find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
+    servers = serving.find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
     engines = [p for p in processes if p.name.startswith(_ENGINE)]
     alone = not_started_by(engines, servers, processes)
     by_engine = {
@@ -142,9 +127,9 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     in_file = read_config(process, FLAGS, file) if file else {}
     settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
     written = model_of(words, settings)
-    url = url_of(settings, "8000")
+    url = serving.url_of(settings, "8000")
     answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
-    path, log = read_own_log(process, DIALECT, _LOG)
+    path, log = serving.read_own_log(process, DIALECT, _LOG)
     asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
     if isinstance(answers, Answers):
         http = subject_of(answers)
@@ -156,8 +141,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     runtime = overlaid(overlaid(asked, log.runtime), http.runtime)
     name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
-    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
-    files = with_files(process.system, model, written, places_of(process), process.roots())
+    model = overlaid(serving.model_of_name(written, "command line"), overlaid(log.model, http.model))
+    files = serving.with_files(process.system, model, written, serving.places_of(process), process.roots())
     runtime = _with_reasons(with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
@@ -165,7 +150,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 def _engine(process: Process) -> Subject:
     """An engine that a program of its own runs, as with `LLM(...)`: it has no address to ask."""
     why = not_found("this engine runs inside another program and has no API", _LOG)
-    path, log = read_own_log(process, DIALECT, _LOG)
+    path, log = serving.read_own_log(process, DIALECT, _LOG)
     runtime = Runtime().with_facts(
         name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
         pid=reported_fact(process.pid, "/proc"),
@@ -189,7 +174,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if is_local_url(url):
         models = answers.models
         root = models[0].root.value_or("") if isinstance(models, list) and models else ""
-        model = with_files(system, model, root, {}, [""])
+        model = serving.with_files(system, model, root, {}, [""])
     return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
 
 
@@ -259,7 +244,7 @@ def subject_of(answers: Answers) -> Subject:
         root = first.root
         named = reported_fact(first.name, root.source if isinstance(root, Known) else "")
         model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
-    settings = facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    settings = serving.facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
     whole = overlaid(overlaid(runtime, _runtime_of_metrics(metrics)), Runtime().with_facts(**settings))
     return bound_facts(Subject(runtime=whole, model=model, run=run))
 
