@@ -7,18 +7,9 @@ import msgspec
 
 from unslow.facts.masking import key_headers, without_keys
 from unslow.facts.values import Absence, Amount, Count, Fact, not_found, reported_fact
+from unslow.look import system as looking
 from unslow.look.server_answers import value_at, word_at
-from unslow.look.system import (
-    HTTP_TIMEOUT_S,
-    SILENCE_S,
-    STREAM_TIMEOUT_S,
-    Answer,
-    ExchangeError,
-    Line,
-    LookError,
-    System,
-    try_look,
-)
+from unslow.look.system import Answer, ExchangeError, Line, LookError, System, try_look
 
 OK = 200
 LOCKED = (401, 403)
@@ -83,7 +74,9 @@ class Server(NamedTuple):
     url: str
     api_key: str = ""
 
-    def ask(self, path: str, method: str = "GET", body: Any = None, timeout_s: float = HTTP_TIMEOUT_S) -> Answer:
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, timeout_s: float = looking.HTTP_TIMEOUT_S
+    ) -> Answer:
         """An answer of whatever status; LookError where there is none."""
         try:
             answer = self.system.request(method, self.url + path, body, key_headers(self.api_key), timeout_s)
@@ -93,18 +86,14 @@ class Server(NamedTuple):
 
     def json(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """The JSON of an answer; LookError with the reason for any other."""
-        answer = self.ask(path, method, body)
-        self._check(path, answer)
-        return answer.json()
+        return self._checked(path, self.ask(path, method, body)).json()
 
     def text(self, path: str) -> str:
         """The text of an answer."""
-        answer = self.ask(path)
-        self._check(path, answer)
-        return answer.body.decode("utf-8", "replace")
+        return self._checked(path, self.ask(path)).body.decode("utf-8", "replace")
 
     def stream(
-        self, path: str, body: Any, timeout_s: float = STREAM_TIMEOUT_S, silence_s: float = SILENCE_S
+        self, path: str, body: Any, timeout_s: float = looking.STREAM_TIMEOUT_S, silence_s: float = looking.SILENCE_S
     ) -> Iterator[Line]:
         """POST, and the answer line by line."""
         key = self.api_key
@@ -114,9 +103,9 @@ class Server(NamedTuple):
         except LookError as error:
             raise self._without_key(error) from None
 
-    def _check(self, path: str, answer: Answer) -> None:
+    def _checked(self, path: str, answer: Answer) -> Answer:
         if answer.status == OK:
-            return
+            return answer
         absence = Absence.NOT_FOUND if answer.status in _MISSING else Absence.FAILED
         reason, hint = _REASONS.get(answer.status, (f"answered {answer.status}", ""))
         if answer.status in LOCKED and self.api_key:

@@ -16,22 +16,9 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Amount, Unknown, estimated_fact, not_supported, reported_fact
+from unslow.look import openai_api
 from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
-from unslow.look.openai_api import (
-    LOCKED,
-    REFUSED,
-    WANTED,
-    ListedModel,
-    Server,
-    Timings,
-    Usage,
-    is_end,
-    json_if_ok,
-    parse_event,
-    parse_model_list,
-    parse_usage,
-    parse_words,
-)
+from unslow.look.openai_api import ListedModel, Server, Timings, Usage, parse_usage, parse_words
 from unslow.look.processes import Process, ProcessSigns
 from unslow.look.requests import PartialAnswer, Question, Reply, Target, read_whole_answer, thinking_tokens
 from unslow.look.server_answers import value_at
@@ -89,10 +76,10 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     """The models that a server lists; None where it lists none in OpenAI's way."""
     server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
     answer = server.ask("/v1/models")
-    if answer.status in LOCKED:
-        reason, hint = REFUSED if api_key else WANTED
+    if answer.status in openai_api.LOCKED:
+        reason, hint = openai_api.REFUSED if api_key else openai_api.WANTED
         raise LookError(f"{server.url} {reason}", Absence.FAILED, hint)
-    models = parse_model_list(json_if_ok(answer), f"{server.url}/v1/models")
+    models = openai_api.parse_model_list(openai_api.json_if_ok(answer), f"{server.url}/v1/models")
     return None if models is None else (_subject(server.url, models),)
 
 
@@ -172,9 +159,9 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
     """What was counted and timed; LookError where the stream carries an error, no text at all, or no end."""
     usage, extras, ended = Usage(), ServerTimes(), False
     for seconds, text in lines:
-        event = parse_event(text)
+        event = openai_api.parse_event(text)
         if event is None:
-            ended = ended or (text.startswith("data:") and is_end(text))
+            ended = ended or (text.startswith("data:") and openai_api.is_end(text))
             continue
         heard.last_s = seconds
         usage, extras = parse_usage(event) or usage, parse_server_times(event) or extras
@@ -183,11 +170,9 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
         last = choice.get("finish_reason") if isinstance(choice, dict) else isinstance(event.get("usage"), dict)
         ended = ended or bool(last)
         words = parse_words(event)
-        if words is None:
-            continue
-        if words.is_thought:
+        if words and words.is_thought:
             heard.add_thought(seconds)
-        else:
+        elif words:
             heard.piece(seconds, words.text)
     if not heard.arrivals:
         raise LookError("the server answered with nothing")
@@ -233,13 +218,8 @@ def parse_server_times(event: dict[str, Any]) -> ServerTimes | None:
     try:
         if "timings" in event:
             times = msgspec.convert(event["timings"], Timings)
-            return ServerTimes(
-                prefill_s=times.prompt_ms / 1000,
-                decode_s=times.predicted_ms / 1000,
-                prompt_tokens=times.prompt_n,
-                cached_tokens=times.cache_n,
-                generated_tokens=times.predicted_n,
-            )
+            counts = (times.prompt_n, times.cache_n, times.predicted_n)
+            return ServerTimes(times.prompt_ms / 1000, times.predicted_ms / 1000, None, *counts)
         if "metrics" in event:
             told = msgspec.convert(event["metrics"], _Metrics)
             waits = (told.time_to_first_token_ms, told.generation_time_ms, told.queue_time_ms)

@@ -15,19 +15,10 @@ import msgspec
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Count, Known
 from unslow.facts.verification import LogProbability, TokenScores
+from unslow.look import requests
 from unslow.look.openai_api import OK, Server, Timings, json_if_ok, parse_event
 from unslow.look.processes import Process
-from unslow.look.requests import (
-    PartialAnswer,
-    Question,
-    Reply,
-    ScoredText,
-    Target,
-    read_whole_answer,
-    scored_places,
-    scored_tokens,
-    thinking_tokens,
-)
+from unslow.look.requests import PartialAnswer, Question, Reply, ScoredText, Target
 from unslow.look.runtimes._gguf_process import read_api_key
 from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import ExchangeError, Line, LookError, System, try_look
@@ -92,7 +83,7 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
     if question.stream:
         timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
         return reply_of(parse_timings(timings), question, heard, heard.last_s)
-    answer, total_s = read_whole_answer(server, _PATH, body, question)
+    answer, total_s = requests.read_whole_answer(server, _PATH, body, question)
     heard.set_text(answer.get("content"))
     return reply_of(parse_timings(answer.get("timings")), question, heard, total_s)
 
@@ -145,7 +136,7 @@ def reply_of(times: Timings, question: Question, heard: PartialAnswer, total_s: 
         prompt_tokens=times.prompt_n,
         cached_tokens=times.cache_n,
         generated_tokens=times.predicted_n,
-        thinking_tokens=thinking_tokens(heard, times.predicted_n, None, shown=question.stream),
+        thinking_tokens=requests.thinking_tokens(heard, times.predicted_n, None, shown=question.stream),
         ended_early=times.predicted_n < question.tokens,
         arrivals_s=tuple(heard.arrivals),
         total_s=total_s,
@@ -160,9 +151,8 @@ def reply_of(times: Timings, question: Question, heard: PartialAnswer, total_s: 
 
 def read_key_of(system: System, runtime: Runtime) -> str:
     """The API key that the server itself was started with, where its process can be read; empty otherwise."""
-    return (
-        read_api_key(Process(system, runtime.process.pid.value, "")) if isinstance(runtime.process.pid, Known) else ""
-    )
+    pid = runtime.process.pid
+    return read_api_key(Process(system, pid.value, "")) if isinstance(pid, Known) else ""
 
 
 def read_free_slots(server: Server) -> FreeSlots:
@@ -189,10 +179,10 @@ def score(system: System, target: Target, text: ScoredText) -> TokenScores:
     model before any bias or sampler: `get_token_probabilities` in its server-common.cpp reads the logits themselves.
     The prompt stays in the cache, so each place costs the tokens since the last one.
     """
-    server, tokens = target.server(system), scored_tokens(system, target, text)
+    server, tokens = target.server(system), requests.scored_tokens(system, target, text)
     end = system.clock() + text.seconds
     found: list[tuple[int, _Token]] = []
-    for place in scored_places(len(tokens), text.places):
+    for place in requests.scored_places(len(tokens), text.places):
         answer = server.ask(_PATH, "POST", scoring_body(target, tokens, place, text.slot), 300.0)
         if answer.status != OK:
             said = answer.body[:200].decode("utf-8", "replace").strip()
@@ -210,8 +200,6 @@ def score(system: System, target: Target, text: ScoredText) -> TokenScores:
 
 def scoring_body(target: Target, tokens: list[int], place: int, slot: int | None) -> dict[str, Any]:
     """The request that makes it generate the token of this place."""
-    named = {"model": target.model} if target.model else {}  # a router wants it
-    placed = {} if slot is None else {"id_slot": slot}
     return {
         "prompt": tokens[:place],
         "n_predict": 1,
@@ -220,8 +208,8 @@ def scoring_body(target: Target, tokens: list[int], place: int, slot: int | None
         "logit_bias": [[tokens[place], _CERTAIN]],
         "cache_prompt": True,
         **GREEDY,
-        **named,
-        **placed,
+        **({"model": target.model} if target.model else {}),  # a router wants it
+        **({} if slot is None else {"id_slot": slot}),
     }
 
 

@@ -106,7 +106,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         loaded, silent = read_loaded(server), None
         version = read_version(server)
         version = version if isinstance(version, Known) else whole.version
-        whole = _with_count(msgspec.structs.replace(whole, version=version), loaded)
+        count = reported_fact(len(loaded), f"{server.url}/api/ps")
+        whole = whole.with_facts(version=version, loaded_models=count)
     except LookError as error:
         loaded, silent = [], unknown(error)
     subjects, warnings = [], whole.history.warnings.value_or(())
@@ -140,7 +141,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         told = overlaid(whole, server_facts(log, not_supported("none of its processes is visible")))
         version = first_known(whole.version, told.version)
         whole = told.with_facts(log_path=log.path, version=version)
-    whole = _with_count(whole, loaded)
+    whole = whole.with_facts(loaded_models=reported_fact(len(loaded), f"{server.url}/api/ps"))
     subjects = []
     for each in loaded:
         path = each.subject.model.path.value_or("")
@@ -237,11 +238,6 @@ def _with_header(system: System, subject: Subject, roots: Sequence[str]) -> Subj
     described = with_file(system, subject, roots)
     name = first_known(subject.model.name, described.model.name)
     return msgspec.structs.replace(described, model=msgspec.structs.replace(described.model, name=name))
-
-
-def _with_count(whole: Runtime, loaded: list[LoadedModel]) -> Runtime:
-    count = reported_fact(len(loaded), f"{whole.process.url.value_or('')}/api/ps")
-    return whole.with_facts(loaded_models=count)
 
 
 def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:

@@ -5,6 +5,7 @@ model at hand stays as it is, and whoever wants the new settings asks for the ne
 server, which must be started again; in a client's shell it does nothing.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,30 +13,12 @@ from unslow.facts.commands import WINDOWS, Commands, Place, by_hand, labelled_li
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Known, reported_fact
+from unslow.look import command_writer
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_NUMBER,
-    NOTHING_AT_HAND,
-    PLACE,
-    Advice,
-    AtHand,
-    ChangeRequest,
-    answer_changes,
-)
+from unslow.look.command_writer import NOTHING_AT_HAND, PLACE, Advice, AtHand, ChangeRequest
 from unslow.look.command_writer.starters import COMPOSE_UP
-from unslow.look.runtimes.ollama.places import (
-    HIDES,
-    backend_lines,
-    derived_name,
-    home_of,
-    is_at_least,
-    is_known_at_least,
-    option,
-    variables_set,
-    visible_device,
-    word_of,
-)
+from unslow.look.runtimes.ollama import places
+from unslow.look.runtimes.ollama.places import derived_name, home_of, is_at_least, variables_set, word_of
 
 SINCE: Mapping[str, tuple[int, ...]] = {
     "OLLAMA_FLASH_ATTENTION": (0, 1, 39),
@@ -55,6 +38,7 @@ ALL_LAYERS = 999  # More than any model has: a negative number leaves it to Olla
 _MAPPED = {"none": "false", "mmap": "true"}
 _USUAL_DRAFT = 4
 _MODEL = "MODEL"
+_UNTHINKING = (labelled_line(Place.CHAT, "/set nothink"), labelled_line(Place.REQUEST, '"think": false'))
 _NAMELESS = (
     "write a file Modelfile whose first line is FROM and the model: its name in `ollama list`, or the path of its GGUF"
     " file; no name of it was checked"
@@ -78,12 +62,12 @@ _Turn = Callable[[Setting, ChangeRequest], _Answer]
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The service's variables first, then the model that has the parameters."""
     turns = {knob: _of_version(turn) for knob, turn in _TURNS.items()}
-    puts, advice, left = answer_changes("Ollama", turns, changes, runtime, at_hand)
+    puts, advice, left = command_writer.answer_changes("Ollama", turns, changes, runtime, at_hand)
     short: list[str] = []
     for put in puts:
         # for one chat or request; where a value is to be filled in, for a model too, which then has no whole file
-        places = 3 if put.missing else 2
-        short += [line for name, value in put.parameters.items() for line in option(name, value)[:places]]
+        ways = 3 if put.missing else 2
+        short += [line for name, value in put.parameters.items() for line in places.option(name, value)[:ways]]
         short += put.short
     turned = [put for put in puts if not put.missing]
     there = runtime.process.environment.value_or({})
@@ -149,9 +133,8 @@ def _instead(own: str) -> str:
 
 def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
     """The text of a Modelfile: all else is inherited from the model."""
-    return "\n".join(
-        [f"FROM {' '.join(base.split())}", *(f"PARAMETER {name} {value}" for name, value in parameters.items())]
-    )
+    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
+    return "\n".join([f"FROM {' '.join(base.split())}", *lines])
 
 
 def _parameter(name: str, by_itself: int | None = None) -> _Turn:
@@ -203,7 +186,7 @@ def _context(value: Setting, wanted: ChangeRequest) -> _Answer:
     tokens = PLACE if value is None else int(value) // max(1, int(slots))
     for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
     short = tuple(for_all) if is_at_least(wanted.runtime, _SERVER_CONTEXT) else ()
-    return Put({"num_ctx": tokens}, short=short, missing=NO_NUMBER if value is None else "")
+    return Put({"num_ctx": tokens}, short=short, missing=command_writer.NO_NUMBER if value is None else "")
 
 
 def _fit(value: Setting, wanted: ChangeRequest) -> _Answer:
@@ -228,10 +211,10 @@ def _cache_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     """One type for keys and values of all models; before 0.30 flash attention, which it needs, is off by itself."""
     if value not in _CACHE_TYPES:
         return f"Ollama has caches of {', '.join(_CACHE_TYPES)} only"
-    off = wanted.changes.get(Knob.FLASH_ATTENTION, True) is False
-    if value != "f16" and off:
+    if value != "f16" and wanted.changes.get(Knob.FLASH_ATTENTION, True) is False:
         return "a quantized KV cache needs flash attention, which is to be off"
-    on = value == "f16" or is_known_at_least(wanted.runtime, SINCE["LLAMA_ARG_"])
+    told = re.match(r"v?\d", wanted.runtime.version.value_or(""))
+    on = value == "f16" or (told and is_at_least(wanted.runtime, SINCE["LLAMA_ARG_"]))
     return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})
 
 
@@ -240,9 +223,8 @@ def _keep_alive(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value is None:
         line = labelled_line(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
         return Advice([line], "the client's requests set keep_alive, which overrides the server's")
-    is_variable = (
-        wanted.runtime.scheduling.keep_alive_s.value_or(None) == 0
-    )  # then that is what every client suffers from
+    # a variable of 0 is what every client suffers from
+    is_variable = wanted.runtime.scheduling.keep_alive_s.value_or(None) == 0
     short = () if is_variable else (labelled_line(Place.REQUEST, f'"keep_alive": {value}'),)
     return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
 
@@ -258,16 +240,16 @@ def _split(value: Setting, wanted: ChangeRequest) -> _Answer:
 def _drafting(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if not value or value == "none":
         return Put({"draft_num_predict": 0})
-    if value in ("draft-mtp", True, DRAFT_PLACE):
+    if value in ("draft-mtp", True, command_writer.DRAFT_PLACE):
         return Put({"draft_num_predict": _USUAL_DRAFT})
     return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no separate draft model"
 
 
 def _device(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value is None:
-        hiding = next((name for name in HIDES if name in wanted.runtime.process.environment.value_or({})), "")
+        hiding = next((name for name in places.HIDES if name in wanted.runtime.process.environment.value_or({})), "")
         return Put(variables={hiding: None}) if hiding else "the variable that hides the device is unknown"
-    chosen = visible_device(value, wanted.runtime)
+    chosen = places.visible_device(value, wanted.runtime)
     return Put(variables=dict([chosen])) if chosen else f"{value!r} is not a device"
 
 
@@ -328,17 +310,13 @@ _TURNS: Mapping[Knob, _Turn] = {
     ),
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: _device,
-    Knob.GPU_BACKEND: lambda value, wanted: Advice(backend_lines(value, wanted.runtime)),
+    Knob.GPU_BACKEND: lambda value, wanted: Advice(places.backend_lines(value, wanted.runtime)),
     # layers are placed when a model is loaded, and not again
     Knob.OTHER_PROCESS: lambda _value, wanted: Advice(
         [f"ollama stop {shell_quoted(_name(wanted))}", f"ollama run {shell_quoted(_name(wanted))}"]
     ),
     Knob.VERSION: _version,
     Knob.THINKING: lambda _value, wanted: Advice(
-        [
-            f"ollama run {shell_quoted(_name(wanted))} --think=false",
-            labelled_line(Place.CHAT, "/set nothink"),
-            labelled_line(Place.REQUEST, '"think": false'),
-        ]
+        [f"ollama run {shell_quoted(_name(wanted))} --think=false", *_UNTHINKING]
     ),
 }

@@ -72,14 +72,9 @@ def home_of(runtime: Runtime) -> Home:
     system = runtime.process.system.value_or("")
     home = next((home for home, name in _NAMED.items() if name.search(system)), None)
     if home is None:
-        paths = " ".join(
-            [
-                *runtime.process.command.value_or([]),
-                *runtime.process.environment.value_or({}).values(),
-                runtime.process.log_path.value_or(""),
-                *(load.model.value_or("") for load in runtime.history.loads.value_or([])[-1:]),
-            ]
-        )
+        process, loads = runtime.process, runtime.history.loads.value_or([])[-1:]
+        given = [*process.command.value_or([]), *process.environment.value_or({}).values()]
+        paths = " ".join([*given, process.log_path.value_or(""), *(load.model.value_or("") for load in loads)])
         home = "windows" if _WINDOWS.search(paths) else "mac" if _MAC.search(paths) else "service"
     # its process was seen, and no service of systemd starts it
     in_no_unit = isinstance(runtime.process.unit, Unknown) and runtime.process.unit.absence is Absence.NOT_FOUND
@@ -94,10 +89,9 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
         case "service" if isinstance(runtime.process.unit, Known):
             return list(drop_in(Unit.from_text(runtime.process.unit.value), variables))
         case "service":
-            by_shell = (
-                f"this is for the service that its installer creates; in a shell: {_serve_line(variables, runtime)}"
-            )
-            return [*drop_in(_INSTALLED, variables), by_hand(by_shell)]
+            by_shell = f"in a shell: {_serve_line(variables, runtime)}"
+            note = by_hand(f"this is for the service that its installer creates; {by_shell}")
+            return [*drop_in(_INSTALLED, variables), note]
         case "shell":
             lines = [by_hand("stop the server, then start it again so"), _serve_line(variables, runtime)]
         case "windows" | "mac" as home:
@@ -123,12 +117,11 @@ def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
 
 def _serve_line(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     """The server in a shell, with what it has of its own variables by now."""
-    own, seen = runtime.process.environment, runtime.process.environment.value_or({})
+    own = runtime.process.environment
     is_own = isinstance(own, Known) and own.source.startswith("/proc/")  # a log lists every default too
-    kept = {
-        name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN_KEY not in value
-    }
-    return shell_line(("ollama", "serve"), {**{n: v for n, v in kept.items() if n not in variables}, **variables})
+    kept = {name: value for name, value in own.value_or({}).items() if name.startswith("OLLAMA_") and is_own}
+    kept = {name: value for name, value in kept.items() if SHOWN_KEY not in value and name not in variables}
+    return shell_line(("ollama", "serve"), {**kept, **variables})
 
 
 def option(name: str, value: Setting) -> list[str]:
@@ -152,11 +145,6 @@ def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
     if not numbers or numbers[0] in ("0.0.0", "0.0"):  # builds of distributions often carry no number
         return True
     return tuple(int(part or 0) for part in numbers.groups()) >= version
-
-
-def is_known_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
-    """The same of a server that tells its version; one that does not tell is not."""
-    return bool(re.match(r"v?\d", runtime.version.value_or(""))) and is_at_least(runtime, version)
 
 
 def full_name(name: str) -> str:

@@ -25,7 +25,7 @@ from unslow.look.command_writer import (
 )
 from unslow.look.runtimes import _engine_commands as engine
 from unslow.look.runtimes._engine_commands import MORE_MEMORY, MOST_MEMORY
-from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, full_version, lacking, model_of, thread_variables
+from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, UNBOUND_SINCE, full_version, lacking, model_of
 
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
@@ -123,8 +123,7 @@ def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
         return Words(names)
     if not re.fullmatch(r"[A-Z][A-Z0-9_]{2,60}", str(value)):
         return f"{value!r} is not the name of a kernel"
-    old = lacking("--attention-backend", full_version(wanted.runtime.version))
-    if old:
+    if lacking("--attention-backend", full_version(wanted.runtime.version)):
         return Words(names, environment={"VLLM_ATTENTION_BACKEND": str(value)})
     return Words(names, ("--attention-backend", str(value)))
 
@@ -157,12 +156,11 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     missing = missing_draft(name)
     if not (missing or is_absolute_path(name) or name in wanted.at_hand.listed):
         return f"{name} is neither a folder on this machine nor a known checkpoint"
-    if lacking("--speculative-config", full_version(wanted.runtime.version)):
-        return Words(
-            _DRAFTING, ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS)), missing=missing
-        )
     config = json.dumps({"model": name, "num_speculative_tokens": _DRAFT_TOKENS}, ensure_ascii=False)
-    return Words(_DRAFTING, ("--speculative-config", config), missing=missing)
+    words: tuple[str, ...] = ("--speculative-config", config)
+    if lacking("--speculative-config", full_version(wanted.runtime.version)):
+        words = ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS))
+    return Words(_DRAFTING, words, missing=missing)
 
 
 def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
@@ -172,7 +170,11 @@ def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
         return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         return f"{value!r} is not a number of threads"
-    return Words(environment=dict(thread_variables(value, full_version(wanted.runtime.version))))
+    version = full_version(wanted.runtime.version)
+    if version is not None and version < UNBOUND_SINCE:
+        return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": f"0-{value - 1}" if value > 1 else "0"})
+    # while it binds threads itself, OMP_NUM_THREADS is written over
+    return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(value)})
 
 
 def _backend(value: Setting, wanted: ChangeRequest) -> Answer:

@@ -194,13 +194,6 @@ def _dotted_version(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def thread_variables(count: int, version: Version | None) -> dict[str, str]:
-    """What makes it compute with that many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
-    if version is not None and version < UNBOUND_SINCE:
-        return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
-    return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
-
-
 def with_defaults(runtime: Runtime) -> Runtime:
     """The runtime with what its version does by default."""
     version = (full_version(runtime.version) or ())[:2]
@@ -209,9 +202,8 @@ def with_defaults(runtime: Runtime) -> Runtime:
     changes: dict[str, Any] = {}
     for name, (value, since, before) in DEFAULTS.items():
         if is_not_given(runtime.fact(name)):
-            changes[name] = estimated_fact(
-                value if version >= since else before, f"default of vLLM {_dotted_version(version)}"
-            )
+            default = value if version >= since else before
+            changes[name] = estimated_fact(default, f"default of vLLM {_dotted_version(version)}")
     return runtime.with_facts(**changes)
 
 
@@ -221,7 +213,5 @@ def without_dead_variable(runtime: Runtime) -> Runtime:
     source = getattr(runtime.compute.attention, "source", "")
     if version is None or version < ATTENTION_FLAG or not source.endswith("VLLM_ATTENTION_BACKEND"):
         return runtime
-    why = not_supported(
-        "VLLM_ATTENTION_BACKEND is set, but vLLM does not read it since 0.15", "use --attention-backend"
-    )
-    return runtime.with_facts(attention=why)
+    why = "VLLM_ATTENTION_BACKEND is set, but vLLM does not read it since 0.15"
+    return runtime.with_facts(attention=not_supported(why, "use --attention-backend"))
