@@ -14,14 +14,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, first_known, measured_fact, not_found, reported_fact
 from unslow.look.command_writer.starters import unit_fact
 from unslow.look.kernel import parse_numbers
-from unslow.look.kernel.processes import (
-    MOUNT_TABLE,
-    NUMA_MAPS_LIMIT_BYTES,
-    parse_bytes_by_node,
-    parse_cpu_library,
-    read_code_features,
-    read_nodes,
-)
+from unslow.look.kernel import processes as kernel
 from unslow.look.kernel.processors import parse_cpu_list
 from unslow.look.probes.block_devices import read_disk
 from unslow.look.probes.cgroup import NO_QUOTA, read_limits
@@ -69,19 +62,19 @@ def with_limits(system: System, subject: Subject) -> Subject:
 
 
 def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:
-    if len(read_nodes(system)) <= 1:  # then it is not asked: the kernel walks through all pages for it
+    if len(kernel.read_nodes(system)) <= 1:  # then it is not asked: the kernel walks through all pages for it
         return not_found("there is one memory node")
     path = f"/proc/{pid}/numa_maps"
-    return reported_fact(parse_bytes_by_node(read_text(system, path, NUMA_MAPS_LIMIT_BYTES)), path)
+    return reported_fact(kernel.parse_bytes_by_node(read_text(system, path, kernel.NUMA_MAPS_LIMIT_BYTES)), path)
 
 
 def _build_features(system: System, pid: int) -> Fact[list[str]]:
     """What the mapped CPU library was built for: by its name, where that tells, else by its code."""
     path = f"/proc/{pid}/maps"
     maps = read_text(system, path, MAPS_LIMIT_BYTES)
-    if named := parse_cpu_library(maps):
+    if named := kernel.parse_cpu_library(maps):
         return reported_fact(named[1], f"{path}: {named[0]}")
-    coded = read_code_features(system, pid, maps)
+    coded = kernel.read_code_features(system, pid, maps)
     if coded is None:
         return not_found(f"{path} has no library whose name or code shows what it was built for")
     return measured_fact(coded[1], f"the code of {coded[0]}")
@@ -106,7 +99,7 @@ def read_model_disks(system: System, subjects: Iterable[Subject]) -> tuple[Disk,
         path, pid = subject.model.path.value_or(""), subject.runtime.process.pid
         if isinstance(pid, Known) and posixpath.isabs(path):
             boxed = bool(subject.runtime.process.container.value_or(""))
-            tables.setdefault(posixpath.dirname(path), f"/proc/{pid.value}/mountinfo" if boxed else MOUNT_TABLE)
+            tables.setdefault(posixpath.dirname(path), f"/proc/{pid.value}/mountinfo" if boxed else kernel.MOUNT_TABLE)
     return tuple(read_disk(system, folder, table) for folder, table in list(tables.items())[:MOST_MODELS])
 
 

@@ -7,19 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.commands import (
-    WINDOWS,
-    Place,
-    by_hand,
-    compose_quoted,
-    is_plain_word,
-    labelled_line,
-    parse_line,
-    powershell_text,
-    powershell_word,
-    shell_joined,
-    yaml_quoted,
-)
+from unslow.facts import commands
+from unslow.facts.commands import WINDOWS, Place, by_hand, labelled_line
 from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.values import Fact, failed_fact, not_found, reported_fact
 from unslow.look.command_line import is_absolute_path
@@ -200,10 +189,10 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
     if container == "kubernetes":
-        words = f"args: [{', '.join(map(yaml_quoted, shown[1:]))}]"
+        words = f"args: [{', '.join(map(commands.yaml_quoted, shown[1:]))}]"
         text = "\n".join(filter(None, (words, pod_variables(environment))))
         return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
-    words = f"command: [{', '.join(map(compose_quoted, shown[1:]))}]"
+    words = f"command: [{', '.join(map(commands.compose_quoted, shown[1:]))}]"
     text = "\n".join(filter(None, (words, composed_variables(environment))))
     composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
     if container == COMPOSED or container not in ("docker", "podman"):
@@ -217,12 +206,14 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
 
 def composed_variables(environment: Environment) -> str:
     """Variables for a compose file."""
-    return _variables(environment, "environment:", lambda name, value: f"  {name}: {compose_quoted(value)}")
+    return _variables(environment, "environment:", lambda name, value: f"  {name}: {commands.compose_quoted(value)}")
 
 
 def pod_variables(environment: Environment) -> str:
     """Variables for the manifest of a pod."""
-    return _variables(environment, "env:", lambda name, value: f"  - {{name: {name}, value: {yaml_quoted(value)}}}")
+    return _variables(
+        environment, "env:", lambda name, value: f"  - {{name: {name}, value: {commands.yaml_quoted(value)}}}"
+    )
 
 
 def _variables(environment: Environment, head: str, entry: Callable[[str, str], str]) -> str:
@@ -238,7 +229,7 @@ def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
     said = []
     for line in lines:
         # older PowerShells know no `&&`, so that each command gets a line of its own
-        shell = parse_line(line).place is Place.SHELL
+        shell = commands.parse_line(line).place is Place.SHELL
         said += [written for part in line.split(" && ") for written in _command(part)] if shell else [line]
     return said
 
@@ -252,7 +243,7 @@ def _command(text: str) -> list[str]:
 
 def _export(found: re.Match[str]) -> list[str]:
     value = _plain(found[2])
-    in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if is_plain_word(value) else []
+    in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if commands.is_plain_word(value) else []
     return [_powershell(_set(found[1], found[2])), *in_cmd]
 
 
@@ -282,7 +273,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]
         lambda found: [
             _powershell(
                 f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
-                f"-Body {powershell_word(_plain(found[2]))}"
+                f"-Body {commands.powershell_word(_plain(found[2]))}"
             )
         ],
     ),
@@ -300,7 +291,7 @@ def _remove_variables(names: Sequence[str]) -> str:
 
 
 def _set(name: str, value: str) -> str:
-    return f"$env:{name} = {powershell_text(_plain(value))}"
+    return f"$env:{name} = {commands.powershell_text(_plain(value))}"
 
 
 def _plain(value: str) -> str:
@@ -311,7 +302,7 @@ def _plain(value: str) -> str:
 def _again(command: str) -> str:
     """A command line whose words are quoted as Windows reads them."""
     words = _words(command)
-    return shell_joined(words, WINDOWS) if words else command
+    return commands.shell_joined(words, WINDOWS) if words else command
 
 
 def _words(text: str) -> list[str]:

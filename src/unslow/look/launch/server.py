@@ -16,15 +16,7 @@ from typing import Any, Self
 from unslow.facts.errors import UserError
 from unslow.look.command_line import UNSET
 from unslow.look.gguf_server_flags import parse_settings
-from unslow.look.launch.command import (
-    LOOPBACK,
-    Command,
-    found_file,
-    on_loopback,
-    program_of,
-    variables_of,
-    with_settings,
-)
+from unslow.look.launch import command as commands
 from unslow.look.system import LookError, System, try_look
 
 START_TIMEOUT_S = 900.0
@@ -84,24 +76,24 @@ class LaunchedServer(StartedServer):
 
 def launch(
     system: System,
-    command: Command,
+    command: commands.Command,
     settings: Mapping[str, int | str],
     *,
     timeout_s: float = START_TIMEOUT_S,
     waiting: Waiting = lambda _seconds: None,
 ) -> LaunchedServer:
     """Start a server with these settings on a free port of loopback; return once it answers with its model loaded."""
-    file, port = found_file(command), free_port()
-    words = on_loopback(with_settings(command.words, settings), port)
+    file, port = commands.found_file(command), free_port()
+    words = commands.on_loopback(commands.with_settings(command.words, settings), port)
     # This program's own, with the variables of the command, without those that would set the same again
-    away = variables_of(command.words, {**settings, "host": "", "port": ""})
+    away = commands.variables_of(command.words, {**settings, "host": "", "port": ""})
     environment = {name: value for name, value in {**os.environ, **command.variables}.items() if name not in away}
-    program, at = program_of(words)
+    program, at = commands.program_of(words)
     own = parse_settings(words[at:], environment) if program.name == "llama.cpp" else {}
     if "certificate" in own:
         raise UserError("the command serves TLS, which loopback does not need", "leave it out")
     prefix = own.get("api_prefix", UNSET).value.strip("/")
-    url = f"http://{LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
+    url = f"http://{commands.LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
     folder = Path(tempfile.mkdtemp(prefix="unslow-server-"))
     guard = _start_guard([file, *words[1:]], environment, folder / "server.log")
     server = LaunchedServer(guard, folder, url, tuple(words))
@@ -120,7 +112,7 @@ def launch(
 def free_port() -> int:
     """A loopback port that is free now."""
     with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
+        probe.bind((commands.LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
 

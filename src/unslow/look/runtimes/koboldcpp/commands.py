@@ -4,19 +4,8 @@ from collections.abc import Mapping
 
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
-from unslow.look.command_writer import (
-    NO_NUMBER,
-    PLACE,
-    Advice,
-    Answer,
-    ChangeRequest,
-    Program,
-    Turn,
-    Words,
-    missing_draft,
-    quant_by_file,
-    restart,
-)
+from unslow.look import command_writer as writer
+from unslow.look.command_writer import Advice, Answer, ChangeRequest, Turn, Words
 from unslow.look.runtimes._engine_commands import switched_off_by
 from unslow.look.runtimes.koboldcpp.flags import FLAGS
 
@@ -54,7 +43,7 @@ def _drafting(value: Setting, _wanted: ChangeRequest) -> Answer:
         return Words(names)
     if value == "draft-mtp":
         return Words(names, ("--usemtp",))
-    return Words(names, ("--draftmodel", str(value)), missing=missing_draft(value))
+    return Words(names, ("--draftmodel", str(value)), missing=writer.missing_draft(value))
 
 
 _TURNS: Mapping[Knob, Turn] = {
@@ -63,7 +52,7 @@ _TURNS: Mapping[Knob, Turn] = {
         if str(value).lower().endswith(".gguf")
         else f"{value} is not a GGUF file"
     ),
-    Knob.QUANT: quant_by_file("--model"),
+    Knob.QUANT: writer.quant_by_file("--model"),
     Knob.GPU_LAYERS: lambda value, wanted: _value_of("gpulayers")(_ALL_LAYERS if value == -1 else value, wanted),
     Knob.FIT: lambda value, _wanted: Words(("gpulayers", "autofit"), ("--autofit",) if value else ()),
     Knob.FIT_MARGIN: _value_of("autofitpadding"),
@@ -71,8 +60,8 @@ _TURNS: Mapping[Knob, Turn] = {
     # its default is not the shortest: without a number the reader chooses
     Knob.CONTEXT_LENGTH: lambda value, _wanted: Words(
         ("contextsize",),
-        ("--contextsize", PLACE if value is None else str(value)),
-        missing=NO_NUMBER if value is None else "",
+        ("--contextsize", writer.PLACE if value is None else str(value)),
+        missing=writer.NO_NUMBER if value is None else "",
     ),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.KV_OFFLOAD: switched_off_by("lowvram", "--lowvram"),
@@ -98,11 +87,11 @@ _TURNS: Mapping[Knob, Turn] = {
             by_hand("use the KoboldCpp build for it; `--usevulkan` works with any GPU"),
         ]
     ),
-    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
+    Knob.OTHER_PROCESS: writer.restart(FLAGS.without_secrets),
 }
 
 
-_PROGRAM = Program(
+_PROGRAM = writer.Program(
     "KoboldCpp",
     _TURNS,
     FLAGS,

@@ -7,19 +7,9 @@ from functools import partial
 from unslow.facts.commands import Place, by_hand, labelled_line
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import MIB, Known
+from unslow.look import command_writer as writer
 from unslow.look.command_line import Flags
-from unslow.look.command_writer import (
-    Advice,
-    Answer,
-    ChangeRequest,
-    Program,
-    Turn,
-    Words,
-    advice,
-    missing_draft,
-    quant_by_file,
-    restart,
-)
+from unslow.look.command_writer import Advice, Answer, ChangeRequest, Turn, Words
 from unslow.look.gguf_server_flags import FLAGS, find_flags
 from unslow.look.runtimes.llama_cpp.flags import Options
 
@@ -240,7 +230,7 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value or value == "none":
         return Words(names)
     word = str(value)
-    if (missing := missing_draft(word)) or word.lower().endswith(".gguf"):
+    if (missing := writer.missing_draft(word)) or word.lower().endswith(".gguf"):
         typed = _options(wanted).takes("--spec-type", _DRAFTED)  # without it, such a build loads the draft for nothing
         return Words(names, ("-md", word, *(("--spec-type", _DRAFTED) if typed else ())), missing=missing)
     return _choice(wanted, names, "--spec-type", word)
@@ -267,7 +257,7 @@ _TURNS: Mapping[Knob, Turn] = {
         if isinstance(value, str) and value.lower().endswith(".gguf")
         else f"{value} is not the path of a GGUF file"
     ),
-    Knob.QUANT: quant_by_file("-m"),
+    Knob.QUANT: writer.quant_by_file("-m"),
     Knob.FIT: _fit,
     Knob.FIT_MARGIN: _margin,
     Knob.GPU_LAYERS: _layers,
@@ -302,10 +292,10 @@ _TURNS: Mapping[Knob, Turn] = {
     ),
     Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
     Knob.GPU_BACKEND: _backend,
-    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
+    Knob.OTHER_PROCESS: writer.restart(FLAGS.without_secrets),
     Knob.VERSION: lambda value, _wanted: Advice([by_hand(f"install llama.cpp {value or 'in a newer build'}")]),
-    Knob.NATIVE_BUILD: advice(by_hand(_NATIVE)),
-    Knob.THINKING: advice(
+    Knob.NATIVE_BUILD: writer.advice(by_hand(_NATIVE)),
+    Knob.THINKING: writer.advice(
         "--reasoning-budget 0", labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
     ),
     # of the router, whose command is another
@@ -320,7 +310,7 @@ def _variables(flags: Flags, names: Sequence[str], environment: Mapping[str, str
     return [variable for variable in (*(v for v, _ in known), *opposites) if variable in environment]
 
 
-_PROGRAM = Program(
+_PROGRAM = writer.Program(
     "llama.cpp",
     _TURNS,
     FLAGS,

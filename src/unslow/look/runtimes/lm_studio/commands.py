@@ -11,15 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from unslow.facts.commands import Commands, by_hand, shell_quoted
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.command_writer import (
-    DRAFT_PLACE,
-    NO_NUMBER,
-    NOTHING_AT_HAND,
-    PLACE,
-    AtHand,
-    ChangeRequest,
-    missing_draft,
-)
+from unslow.look import command_writer as writer
+from unslow.look.command_writer import NOTHING_AT_HAND, AtHand, ChangeRequest
 
 MODEL = "MODEL"
 _UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
@@ -106,7 +99,7 @@ def _why_not(change: Change, wanted: ChangeRequest) -> str:
             return "" if Knob.MODEL_FILE in wanted.changes else f"no model with {kind} is known"
         case Knob.SPECULATIVE:
             name = str(change.value or "none")
-            known = name in ("none", "draft-mtp", DRAFT_PLACE) or name in wanted.at_hand.listed
+            known = name in ("none", "draft-mtp", writer.DRAFT_PLACE) or name in wanted.at_hand.listed
             return "" if known else f"LM Studio does not list {name}"
         case Knob.LOAD_MODE:
             known = change.value is None or change.value in _LOAD_MODES
@@ -118,12 +111,12 @@ def _why_not(change: Change, wanted: ChangeRequest) -> str:
 def _missing(change: Change, wanted: ChangeRequest) -> str:
     match change.knob:
         case Knob.CONTEXT_LENGTH | Knob.PARALLEL | Knob.KEEP_ALIVE:
-            return NO_NUMBER if change.value is None else ""
+            return writer.NO_NUMBER if change.value is None else ""
         case Knob.GPU_LAYERS:
             unknown = share_of(change.value, wanted.runtime.placement.layers.value_or(0)) is None
             return "the model's layer count is unknown, and LM Studio takes a share" if unknown else ""
         case Knob.SPECULATIVE:
-            return missing_draft(change.value)
+            return writer.missing_draft(change.value)
     return ""
 
 
@@ -174,7 +167,7 @@ def share_of(value: Setting, layers: int) -> str | None:
 
 
 def _number(flag: str) -> "Callable[[Setting, ChangeRequest], list[str]]":
-    return lambda value, _wanted: [flag, PLACE if value is None else str(value)]
+    return lambda value, _wanted: [flag, writer.PLACE if value is None else str(value)]
 
 
 def _draft(value: Setting, _wanted: ChangeRequest) -> list[str]:

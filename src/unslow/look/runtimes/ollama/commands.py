@@ -13,7 +13,7 @@ from unslow.facts.commands import WINDOWS, Commands, Place, by_hand, labelled_li
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import MIB, Known, reported_fact
-from unslow.look import command_writer
+from unslow.look import command_writer as writer
 from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import NOTHING_AT_HAND, PLACE, Advice, AtHand, ChangeRequest
 from unslow.look.command_writer.starters import COMPOSE_UP
@@ -62,7 +62,7 @@ _Turn = Callable[[Setting, ChangeRequest], _Answer]
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """The service's variables first, then the model that has the parameters."""
     turns = {knob: _of_version(turn) for knob, turn in _TURNS.items()}
-    puts, advice, left = command_writer.answer_changes("Ollama", turns, changes, runtime, at_hand)
+    puts, advice, left = writer.answer_changes("Ollama", turns, changes, runtime, at_hand)
     short: list[str] = []
     for put in puts:
         # for one chat or request; where a value is to be filled in, for a model too, which then has no whole file
@@ -186,7 +186,7 @@ def _context(value: Setting, wanted: ChangeRequest) -> _Answer:
     tokens = PLACE if value is None else int(value) // max(1, int(slots))
     for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
     short = tuple(for_all) if is_at_least(wanted.runtime, _SERVER_CONTEXT) else ()
-    return Put({"num_ctx": tokens}, short=short, missing=command_writer.NO_NUMBER if value is None else "")
+    return Put({"num_ctx": tokens}, short=short, missing=writer.NO_NUMBER if value is None else "")
 
 
 def _fit(value: Setting, wanted: ChangeRequest) -> _Answer:
@@ -240,7 +240,7 @@ def _split(value: Setting, wanted: ChangeRequest) -> _Answer:
 def _drafting(value: Setting, _wanted: ChangeRequest) -> _Answer:
     if not value or value == "none":
         return Put({"draft_num_predict": 0})
-    if value in ("draft-mtp", True, command_writer.DRAFT_PLACE):
+    if value in ("draft-mtp", True, writer.DRAFT_PLACE):
         return Put({"draft_num_predict": _USUAL_DRAFT})
     return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no separate draft model"
 

@@ -9,15 +9,8 @@ from unslow.facts.knob import Setting
 from unslow.facts.masking import SHOWN_KEY
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Known, Unknown
-from unslow.look.command_writer.starters import (
-    COMPOSE_UP,
-    COMPOSED,
-    Unit,
-    composed_variables,
-    drop_in,
-    pod_variables,
-    shell_line,
-)
+from unslow.look.command_writer import starters
+from unslow.look.command_writer.starters import COMPOSE_UP, COMPOSED, Unit, drop_in
 
 Home = Literal["container", "pod", "compose", "windows", "mac", "service", "shell"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
@@ -99,9 +92,9 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
             lines.append(_APP_AGAIN)
         case "compose":
-            lines = [labelled_line(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
+            lines = [labelled_line(Place.COMPOSE, starters.composed_variables(variables)), COMPOSE_UP]
         case "pod":
-            lines = [labelled_line(Place.MANIFEST, pod_variables(variables)), "kubectl apply -f FILE"]
+            lines = [labelled_line(Place.MANIFEST, starters.pod_variables(variables)), "kubectl apply -f FILE"]
         case "container":
             given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
             away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
@@ -121,7 +114,7 @@ def _serve_line(variables: Mapping[str, str | None], runtime: Runtime) -> str:
     is_own = isinstance(own, Known) and own.source.startswith("/proc/")  # a log lists every default too
     kept = {name: value for name, value in own.value_or({}).items() if name.startswith("OLLAMA_") and is_own}
     kept = {name: value for name, value in kept.items() if SHOWN_KEY not in value and name not in variables}
-    return shell_line(("ollama", "serve"), {**kept, **variables})
+    return starters.shell_line(("ollama", "serve"), {**kept, **variables})
 
 
 def option(name: str, value: Setting) -> list[str]:

@@ -30,15 +30,8 @@ from unslow.look.requests import ScoredText, Target, scored_places, scored_token
 from unslow.look.running_server import process_facts
 from unslow.look.runtimes import _engine_server as serving
 from unslow.look.runtimes._given_settings import config_path, read_config
-from unslow.look.runtimes.vllm.flags import (
-    COMMANDS,
-    FLAGS,
-    NAME,
-    model_of,
-    requested_settings,
-    with_defaults,
-    without_dead_variable,
-)
+from unslow.look.runtimes.vllm import flags
+from unslow.look.runtimes.vllm.flags import COMMANDS, FLAGS, NAME
 from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
 from unslow.look.system import LookError, System, try_look, unknown
 from unslow.look.system.http import is_local_url
@@ -126,24 +119,24 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     file = config_path(words)
     in_file = read_config(process, FLAGS, file) if file else {}
     settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
-    written = model_of(words, settings)
+    written = flags.model_of(words, settings)
     url = serving.url_of(settings, "8000")
     answers = _answers(process.system, url.value, settings, api_key, written) if isinstance(url, Known) else url
     path, log = serving.read_own_log(process, DIALECT, _LOG)
-    asked = requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
+    asked = flags.requested_settings(settings, complete=isinstance(environment, Known) and in_file is not None)
     if isinstance(answers, Answers):
         http = subject_of(answers)
     else:
         names = ("state", "busy_slots", "running_requests", "kv_usage", "preemptions")
         http = Subject(runtime=Runtime().with_facts(**dict.fromkeys(names, answers)))
     version = http.runtime.version if isinstance(http.runtime.version, Known) else log.runtime.version
-    asked = without_dead_variable(msgspec.structs.replace(asked, version=version))
+    asked = flags.without_dead_variable(msgspec.structs.replace(asked, version=version))
     runtime = overlaid(overlaid(asked, log.runtime), http.runtime)
     name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
     model = overlaid(serving.model_of_name(written, "command line"), overlaid(log.model, http.model))
     files = serving.with_files(process.system, model, written, serving.places_of(process), process.roots())
-    runtime = _with_reasons(with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
+    runtime = _with_reasons(flags.with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
 
@@ -175,7 +168,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         models = answers.models
         root = models[0].root.value_or("") if isinstance(models, list) and models else ""
         model = serving.with_files(system, model, root, {}, [""])
-    return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
+    return (msgspec.structs.replace(subject, runtime=flags.with_defaults(runtime), model=model),)
 
 
 def _with_reasons(runtime: Runtime, names: tuple[str, ...], why: str, how_to_get: str) -> Runtime:

@@ -11,18 +11,9 @@ from functools import partial
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
 from unslow.facts.values import Known
+from unslow.look import command_writer as writer
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import (
-    PLACE,
-    Advice,
-    Answer,
-    ChangeRequest,
-    Program,
-    Turn,
-    Words,
-    missing_draft,
-    restart,
-)
+from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Turn, Words
 from unslow.look.runtimes import _engine_commands as engine
 from unslow.look.runtimes._engine_commands import MORE_MEMORY, MOST_MEMORY
 from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, UNBOUND_SINCE, full_version, lacking, model_of
@@ -153,7 +144,7 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
     if not value or value == "none":
         return Words(_DRAFTING)
     name = str(value)
-    missing = missing_draft(name)
+    missing = writer.missing_draft(name)
     if not (missing or is_absolute_path(name) or name in wanted.at_hand.listed):
         return f"{name} is neither a folder on this machine nor a known checkpoint"
     config = json.dumps({"model": name, "num_speculative_tokens": _DRAFT_TOKENS}, ensure_ascii=False)
@@ -234,11 +225,11 @@ _TURNS: Mapping[Knob, Turn] = {
         [f"pip install vllm=={value}" if value else "pip install --upgrade vllm"]
     ),
     Knob.THINKING: engine.unthinking,
-    Knob.OTHER_PROCESS: restart(FLAGS.without_secrets),
+    Knob.OTHER_PROCESS: writer.restart(FLAGS.without_secrets),
 }
 
 
-_PROGRAM = Program(
+_PROGRAM = writer.Program(
     "vLLM",
     {knob: _of_version(turn) for knob, turn in _TURNS.items()},
     FLAGS,
