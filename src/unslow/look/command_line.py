@@ -98,10 +98,8 @@ class Flags(dict[str, Flag]):
 
     def start_of(self, command: Sequence[str]) -> int:
         """Where the arguments start: a script has its interpreter before it."""
-        scripts = (
-            at for at, word in enumerate(command[:_SCRIPT_WITHIN]) if self._script and word.endswith(self._script)
-        )
-        return next(scripts, 0) + 1
+        words = command[:_SCRIPT_WITHIN] if self._script else ()
+        return next((at for at, word in enumerate(words) if word.endswith(self._script)), 0) + 1
 
     def find_flags(self, command: Sequence[str]) -> list[GivenFlag]:
         """The known flags of a command line, in order."""
@@ -137,9 +135,8 @@ class Flags(dict[str, Flag]):
 
     def without(self, command: Sequence[str], names: Collection[str]) -> list[str]:
         """The command line without the flags of these names."""
-        return without_words(
-            command, ((flag.start, flag.end) for flag in self.find_flags(command) if flag.name in names)
-        )
+        given = [flag for flag in self.find_flags(command) if flag.name in names]
+        return without_words(command, ((flag.start, flag.end) for flag in given))
 
     def without_secrets(self, command: Sequence[str]) -> list[str]:
         """The command line as anybody may see it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from unslow.facts.machine import Machine
 from unslow.facts.model import Model
-from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Statement
 from unslow.facts.values import GIB, MIB, Known, Origin
 
@@ -49,17 +49,23 @@ def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine
         said = [(role, fact) for role, runtime in sources for fact in all_statements([runtime], name)]
         said = [(role, fact) for role, fact in said if fact.value != "auto"]
         if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
-            statements = tuple(statement(fact, say, role) for role, fact in said)
-            found.append(Contradiction(about=name, statements=statements, meaning=meaning))
+            words = [(f"{role}: {say(fact.value)}" if role else say(fact.value), fact) for role, fact in said]
+            found.append(contradiction(name, meaning, *words))
     found += [_context(runtimes), _layers(runtimes), _bytes_of_layers(runtimes, model), _device(runtimes)]
     found += [_threads(runtimes, machine), _vram(runtimes, machine)]
-    return tuple(contradiction for contradiction in found if contradiction)
+    return tuple(filter(None, found))
+
+
+def contradiction(about: str, meaning: str, *said: tuple[str, Known[Any]]) -> Contradiction:
+    """What sources say against one another: each in words, with the fact that it is by."""
+    statements = tuple(Statement(says=words, source=fact.source) for words, fact in said)
+    return Contradiction(about=about, statements=statements, meaning=meaning)
 
 
 def added_contradictions(before: Sequence[Contradiction], more: Sequence[Contradiction]) -> tuple[Contradiction, ...]:
     """Both, without saying the same twice."""
-    said = {contradiction.about for contradiction in before}
-    return (*before, *(contradiction for contradiction in more if contradiction.about not in said))
+    said = {each.about for each in before}
+    return (*before, *(each for each in more if each.about not in said))
 
 
 def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
@@ -73,31 +79,25 @@ def _context(runtimes: Sequence[Runtime]) -> Contradiction | None:
     meant = {asked.value, asked.value * count, asked.value // count}
     if any(0 <= length - m < _PADDING * count for m in meant for length in lengths):
         return None
-    statements = (
-        statement(asked, lambda n: f"a context of {n} tokens was requested"),
-        statement(decided, lambda n: f"the context is {n} tokens"),
-    )
     meaning = "the runtime reduced the context to what fits or the model allows, or another setting won"
-    return Contradiction(about="context_length", statements=statements, meaning=meaning)
+    requested = f"a context of {asked.value} tokens was requested"
+    return contradiction(
+        "context_length", meaning, (requested, asked), (f"the context is {decided.value} tokens", decided)
+    )
 
 
 def _layers(runtimes: Sequence[Runtime]) -> Contradiction | None:
     asked, decided, layers = (last_statement(runtimes, name) for name in ("gpu_layers_set", "gpu_layers", "layers"))
     refused = last_statement(runtimes, "gpu_refused")
+    requested = f"{asked.value} GPU layers were requested" if asked else ""
     if asked and asked.value > 0 and refused and (decided is None or not decided.value):
-        statements = (statement(asked, _layers_requested), statement(refused, lambda text: f"no GPU was used: {text}"))
-        return Contradiction(about="gpu_layers", statements=statements, meaning="the backend found no usable GPU")
+        meaning = "the backend found no usable GPU"
+        return contradiction("gpu_layers", meaning, (requested, asked), (f"no GPU was used: {refused.value}", refused))
     if not (asked and decided and layers) or min(asked.value, layers.value) == decided.value:
         return None
-    statements = (
-        statement(asked, _layers_requested),
-        Statement(says=f"{decided.value}/{layers.value} layers offloaded", source=decided.source),
-    )
-    return Contradiction(about="gpu_layers", statements=statements, meaning="another setting, or free VRAM, decided")
-
-
-def _layers_requested(layers: int) -> str:
-    return f"{layers} GPU layers were requested"
+    offloaded = f"{decided.value}/{layers.value} layers offloaded"
+    meaning = "another setting, or free VRAM, decided"
+    return contradiction("gpu_layers", meaning, (requested, asked), (offloaded, decided))
 
 
 def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction | None:
@@ -106,8 +106,9 @@ def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction
     moved = last_statement(runtimes, "tensor_overrides"), last_statement(runtimes, "overflowing_layers")
     if not (decided and layers and buffers) or any(fact and fact.value for fact in moved):
         return None
-    weights = model.weights_bytes.value_or(0) or _sum(buffers.value, on_gpu=True) + _sum(buffers.value, on_gpu=False)
-    held = _sum(buffers.value, on_gpu=True)
+    of_model = [buffer for buffer in buffers.value if buffer.kind == "model"]
+    weights = model.weights_bytes.value_or(0) or sum(buffer.bytes for buffer in of_model)
+    held = sum(buffer.bytes for buffer in of_model if buffer.on_gpu)
     whole, none = decided.value >= layers.value > 0, decided.value == 0
     if not weights or not ((whole and held < _TINY_SHARE * weights) or (none and held > _NOTABLE_WITHOUT_LAYERS)):
         return None
@@ -115,16 +116,9 @@ def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction
         on_gpus = f"{held / GIB:.1f} of the {weights / GIB:.1f} GiB of weights are in GPU buffers"
     else:
         on_gpus = f"none of the {weights / GIB:.1f} GiB of weights is in a GPU buffer"
-    statements = (
-        Statement(says=f"{decided.value}/{layers.value} layers offloaded", source=decided.source),
-        Statement(says=on_gpus, source=buffers.source),
-    )
     meaning = "parts of the layers, such as experts, were left in system memory" if whole else ""
-    return Contradiction(about="buffers", statements=statements, meaning=meaning)
-
-
-def _sum(buffers: list[Buffer], *, on_gpu: bool) -> int:
-    return sum(buffer.bytes for buffer in buffers if buffer.kind == "model" and buffer.on_gpu is on_gpu)
+    offloaded = f"{decided.value}/{layers.value} layers offloaded"
+    return contradiction("buffers", meaning, (offloaded, decided), (on_gpus, buffers))
 
 
 def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
@@ -142,20 +136,17 @@ def _device(runtimes: Sequence[Runtime]) -> Contradiction | None:
     others = [name for name in used.value if not any(name.lower().startswith(word) for word in wanted)]
     if not others:
         return None
-    statements = (
-        statement(asked, lambda text: f"device {text} was requested"),
-        statement(used, lambda names: f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} used"),
-    )
-    return Contradiction(about="device_used", statements=statements, meaning="no device has that name")
+    in_use = f"{', '.join(used.value)} {'is' if len(used.value) == 1 else 'are'} used"
+    requested = f"device {asked.value} was requested"
+    return contradiction("device_used", "no device has that name", (requested, asked), (in_use, used))
 
 
 def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
     threads, allowed = last_statement(runtimes, "threads"), machine.cpu.allowed_cpus
     if threads is None or not isinstance(allowed, Known) or threads.value <= allowed.value:
         return None
-    may_be_used = statement(allowed, lambda n: f"{n} CPUs may be used")
-    statements = (statement(threads, lambda n: f"{n} threads"), may_be_used)
-    return Contradiction(about="threads", statements=statements, meaning="the CPUs are oversubscribed")
+    said = (f"{threads.value} threads", threads), (f"{allowed.value} CPUs may be used", allowed)
+    return contradiction("threads", "the CPUs are oversubscribed", *said)
 
 
 def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
@@ -169,12 +160,9 @@ def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None
     seen = _process_vram(runtimes, machine)
     if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
         return None
-    statements = (
-        Statement(says=f"{planned.value / GIB:.1f} GiB planned on GPUs", source=planned.source),
-        Statement(says=f"{seen.value / GIB:.1f} GiB of VRAM used", source=seen.source),
-    )
     meaning = "the driver keeps part in system memory, or the runtime's figures are out of date"
-    return Contradiction(about="vram", statements=statements, meaning=meaning)
+    room = f"{planned.value / GIB:.1f} GiB planned on GPUs"
+    return contradiction("vram", meaning, (room, planned), (f"{seen.value / GIB:.1f} GiB of VRAM used", seen))
 
 
 def _process_vram(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:
@@ -184,12 +172,11 @@ def _process_vram(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] |
         return None
     processes = [process for gpu in gpus.value for process in gpu.processes.value_or([])]
     mine = [process.vram_bytes for process in processes if pid and process.pid == pid.value]
-    own = [size for size in mine if isinstance(size, Known)]
-    if own:
-        return Known(sum(fact.value for fact in own), own[0].origin, own[0].source)
-    known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
-    if len(known) < len(gpus.value):
-        return None
+    known = [size for size in mine if isinstance(size, Known)]
+    if not known:
+        known = [gpu.vram_used_bytes for gpu in gpus.value if isinstance(gpu.vram_used_bytes, Known)]
+        if len(known) < len(gpus.value):
+            return None
     return Known(sum(fact.value for fact in known), known[0].origin, known[0].source)
 
 
@@ -213,8 +200,3 @@ def all_statements(runtimes: Any, name: str) -> list[Known[Any]]:
     """What each source states of a fact."""
     facts = [runtime.fact(name) for runtime in runtimes]
     return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
-
-
-def statement(fact: Known[Any], say: Callable[[Any], str], role: str = "") -> Statement:
-    """A fact as a sentence; `role` tells what kind of source states it."""
-    return Statement(says=f"{role}: {say(fact.value)}" if role else say(fact.value), source=fact.source)

@@ -135,7 +135,7 @@ def starting_lines(
     shown: Sequence[str], environment: Environment, container: str = "", unit: Unit = NO_UNIT, front: str = ""
 ) -> tuple[str, ...]:
     """Lines that start this command line, by whoever starts it now; secrets are hidden in it already."""
-    notes = [_HIDDEN] if SHOWN_KEY in shown or any(word.endswith(f"={SHOWN_KEY}") for word in shown) else []
+    notes = [_HIDDEN] if any(word == SHOWN_KEY or word.endswith(f"={SHOWN_KEY}") for word in shown) else []
     if front and not unit.name:
         notes.append(f"it is started by {front}: change the command there")
     if container:
@@ -189,12 +189,10 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
     if container == "kubernetes":
-        words = f"args: [{', '.join(map(commands.yaml_quoted, shown[1:]))}]"
-        text = "\n".join(filter(None, (words, pod_variables(environment))))
-        return (labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE")
-    words = f"command: [{', '.join(map(commands.compose_quoted, shown[1:]))}]"
-    text = "\n".join(filter(None, (words, composed_variables(environment))))
-    composed = (labelled_line(Place.COMPOSE, text), COMPOSE_UP)
+        texts = [f"args: [{', '.join(map(commands.yaml_quoted, shown[1:]))}]", pod_variables(environment)]
+        return (labelled_line(Place.MANIFEST, "\n".join(filter(None, texts))), "kubectl apply -f FILE")
+    texts = [f"command: [{', '.join(map(commands.compose_quoted, shown[1:]))}]", composed_variables(environment)]
+    composed = (labelled_line(Place.COMPOSE, "\n".join(filter(None, texts))), COMPOSE_UP)
     if container == COMPOSED or container not in ("docker", "podman"):
         return composed
     given = " ".join(f"-e {shlex.quote(f'{name}={value}')}" for name, value in environment.items() if value is not None)
@@ -206,18 +204,16 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
 
 def composed_variables(environment: Environment) -> str:
     """Variables for a compose file."""
-    return _variables(environment, "environment:", lambda name, value: f"  {name}: {commands.compose_quoted(value)}")
+    return _variables(environment, "environment:", "  {}: {}", commands.compose_quoted)
 
 
 def pod_variables(environment: Environment) -> str:
     """Variables for the manifest of a pod."""
-    return _variables(
-        environment, "env:", lambda name, value: f"  - {{name: {name}, value: {commands.yaml_quoted(value)}}}"
-    )
+    return _variables(environment, "env:", "  - {{name: {}, value: {}}}", commands.yaml_quoted)
 
 
-def _variables(environment: Environment, head: str, entry: Callable[[str, str], str]) -> str:
-    given = [entry(name, value) for name, value in environment.items() if value is not None]
+def _variables(environment: Environment, head: str, entry: str, quoted: Callable[[str], str]) -> str:
+    given = [entry.format(name, quoted(value)) for name, value in environment.items() if value is not None]
     away = [f"# without {name}" for name, value in environment.items() if value is None]
     return "\n".join([*([head, *given] if given else []), *away])
 

@@ -155,9 +155,8 @@ def parse_command(
 ) -> Subject:
     """What a command line asks for, whoever pasted it."""
     settings = flags.settings(command, environment)
-    runtime = told(settings, complete=False).with_facts(
-        name=reported_fact(name, COMMAND), command=reported_fact(flags.without_secrets(command), COMMAND)
-    )
+    shown = reported_fact(flags.without_secrets(command), COMMAND)
+    runtime = told(settings, complete=False).with_facts(name=reported_fact(name, COMMAND), command=shown)
     return Subject(runtime=runtime, model=model_of_name(settings.get("model", UNSET).value, COMMAND))
 
 

@@ -92,9 +92,8 @@ class GivenSettings(NamedTuple):
         """On or off; any other word leaves the choice to the program."""
         if not (setting := self.settings.get(name)):
             return self.missing(name, default)
-        return (
-            reported_fact(setting.value in ON, setting.source) if setting.value in (*ON, *OFF) else self._free(setting)
-        )
+        known = setting.value in (*ON, *OFF)
+        return reported_fact(setting.value in ON, setting.source) if known else self._free(setting)
 
     def untruth(self, name: str, *, default: bool) -> Fact[bool]:
         """Off where the flag is given, as of `--disable-something`."""
@@ -142,9 +141,8 @@ class GivenSettings(NamedTuple):
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return failed_fact(f"{setting.source}: not a JSON object")
         found = next((data[key] for key in keys if isinstance(data.get(key), str | int)), None)
-        return (
-            not_found(f"{setting.source} has no {keys[0]}") if found is None else reported_fact(found, setting.source)
-        )
+        missing = not_found(f"{setting.source} has no {keys[0]}")
+        return missing if found is None else reported_fact(found, setting.source)
 
     def _parse_setting(self, name: str, parse: Callable[[str], T | None], kind: str, default: T | None) -> Fact[T]:
         setting = self.settings.get(name)
@@ -213,9 +211,8 @@ def config_path(command: Sequence[str]) -> str:
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
     """The settings in the file, by name; None where it can't be read."""
-    text = read_in_roots(
-        process.roots(), lambda root: read_text(process.system, f"{root}{path}", _LARGEST_CONFIG_BYTES)
-    )
+    system, most = process.system, _LARGEST_CONFIG_BYTES
+    text = read_in_roots(process.roots(), lambda root: read_text(system, f"{root}{path}", most))
     return None if text is None else parse_config(text, flags, path)
 
 

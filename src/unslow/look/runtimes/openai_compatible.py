@@ -96,10 +96,8 @@ def _subject(url: str, models: list[ListedModel]) -> Subject:
         which = which if models else Unknown("the server lists no model", "load one")
         return Subject(runtime=Runtime(state=which).with_facts(context_length=which, **facts), model=Model(name=which))
     facts["state"] = estimated_fact("loaded", f"{source}: the only model")
-    return Subject(
-        runtime=Runtime().with_facts(context_length=models[0].context_length, **facts),
-        model=Model(name=reported_fact(models[0].name, source), path=models[0].root),
-    )
+    model = Model(name=reported_fact(models[0].name, source), path=models[0].root)
+    return Subject(runtime=Runtime().with_facts(context_length=models[0].context_length, **facts), model=model)
 
 
 def commands_for(

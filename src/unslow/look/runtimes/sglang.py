@@ -158,9 +158,8 @@ def read_answers(server: Server) -> Subject | None:
         **serving.facts_at(info, _PLACES, source),
         "buffers": reported_fact(buffers, f"{source}: memory_usage") if buffers else unsized,
     }
-    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
-        url=reported_fact(server.url, "given"), **facts
-    )
+    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source))
+    runtime = runtime.with_facts(url=reported_fact(server.url, "given"), **facts)
     if models:
         runtime = overlaid(runtime, Runtime().with_facts(context_length=models[0].context_length))
     whole = overlaid(runtime, _runtime_of_metrics(serving.metrics_of(server, "sglang:")))

@@ -130,9 +130,8 @@ def read_answers(server: Server) -> Subject | None:
         return None
     why = not_supported("TGI does not report it over HTTP", _LOG)
     facts: dict[str, Any] = {**dict.fromkeys(_UNTOLD, why), **told}
-    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source)).with_facts(
-        url=reported_fact(server.url, "given"), **facts
-    )
+    runtime = Runtime(name=reported_fact(NAME, source), state=reported_fact("loaded", source))
+    runtime = runtime.with_facts(url=reported_fact(server.url, "given"), **facts)
     metrics = serving.metrics_of(server, "tgi_")
     model = serving.model_of_name(name, source)
     if metrics is None:

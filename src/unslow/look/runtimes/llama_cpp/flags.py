@@ -107,9 +107,8 @@ class Options:
 
     def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
         self._build, self._told = build_number(runtime.version), told
-        self._is_seen = any(
-            isinstance(fact, Known) for fact in (runtime.version, runtime.process.pid, runtime.process.url)
-        )
+        signs = (runtime.version, runtime.process.pid, runtime.process.url)
+        self._is_seen = any(isinstance(fact, Known) for fact in signs)
 
     @property
     def fits_by_itself(self) -> bool:
@@ -151,12 +150,8 @@ def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Sub
         model = Model(path=reported_fact(path, _SOURCE), name=reported_fact(stem, _SOURCE) if stem else NOT_LOOKED)
     elif "repository" in settings:
         model = Model(name=reported_fact(settings["repository"].value, _SOURCE))
-    return Subject(
-        runtime=runtime.with_facts(
-            name=reported_fact("llama.cpp", _SOURCE), command=reported_fact(without_secrets(command), _SOURCE)
-        ),
-        model=model,
-    )
+    shown = reported_fact(without_secrets(command), _SOURCE)
+    return Subject(runtime=runtime.with_facts(name=reported_fact("llama.cpp", _SOURCE), command=shown), model=model)
 
 
 COMMANDS = CommandLines(

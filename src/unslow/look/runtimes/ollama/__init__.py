@@ -19,7 +19,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Contradiction, Statement, Subject
+from unslow.facts.snapshot import Contradiction, Subject
 from unslow.facts.values import (
     GIB,
     MIB,
@@ -34,7 +34,7 @@ from unslow.facts.values import (
 )
 from unslow.look.command_line import name_of_path
 from unslow.look.command_writer.starters import unit_fact
-from unslow.look.contradictions import added_contradictions, contradictions
+from unslow.look.contradictions import added_contradictions, contradiction, contradictions
 from unslow.look.logs.ollama.load_lines import command_facts
 from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.openai_api import Server
@@ -314,20 +314,15 @@ def ollama_contradictions(runtime: Runtime, model: Model) -> list[Contradiction]
         host = sum(b.bytes for b in buffers.value if b.kind == "model" and not b.on_gpu)
         notable = host > model.token_table_bytes.value_or(0) + _NOTABLE_BYTES
         if notable and any(b.on_gpu for b in buffers.value):
-            statements = (
-                Statement(says="100% GPU", source=share.source),
-                Statement(says=f"{host / GIB:.1f} GiB of weights are in system memory", source=buffers.source),
-            )
-            found.append(Contradiction(about="vram_share", statements=statements, meaning=_PARTS_STAYED))
+            in_memory = f"{host / GIB:.1f} GiB of weights are in system memory"
+            found.append(contradiction("vram_share", _PARTS_STAYED, ("100% GPU", share), (in_memory, buffers)))
     had, environment = runtime.cache.type_v, runtime.process.environment
     wanted = environment.value_or({}).get("OLLAMA_KV_CACHE_TYPE", "")
     told = isinstance(had, Known) and had.source.endswith("OLLAMA_KV_CACHE_TYPE")
     if wanted and isinstance(had, Known) and not told and wanted != had.value:
         source = environment.source if isinstance(environment, Known) else ""
-        statements = (
-            Statement(says=f"KV cache type {wanted} was requested", source=f"{source}: OLLAMA_KV_CACHE_TYPE"),
-            Statement(says=f"V cache type {had.value}", source=had.source),
-        )
+        asked = reported_fact(wanted, f"{source}: OLLAMA_KV_CACHE_TYPE")
+        said = (f"KV cache type {wanted} was requested", asked), (f"V cache type {had.value}", had)
         meaning = "a quantized KV cache needs flash attention, which this model or device does not have"
-        found.append(Contradiction(about="kv_type_v", statements=statements, meaning=meaning))
+        found.append(contradiction("kv_type_v", meaning, *said))
     return found

@@ -59,9 +59,7 @@ def read_loaded(server: Server) -> list[LoadedModel]:
         shown = try_look(None, server.json, "/api/show", "POST", {"model": name})
         listed = parse_loaded(model, f"{server.url}/api/ps")
         described, asked = parse_shown(shown, f"{server.url}/api/show")
-        merged = {
-            field: first_known(getattr(described, field), getattr(listed.model, field)) for field in _MODEL_FIELDS
-        }
+        merged = {f: first_known(getattr(described, f), getattr(listed.model, f)) for f in _MODEL_FIELDS}
         found.append(LoadedModel(name, Subject(runtime=listed.runtime, model=Model(**merged)), asked))
     return found
 
