@@ -114,12 +114,10 @@ def _together(first: Mapping[str, LogFacts], second: Mapping[str, LogFacts]) -> 
 
 def _subjects(found: Mapping[str, LogFacts], machine: Machine) -> tuple[Subject, ...]:
     """What was asked for first, what came of it over it, and where the two can't both be right."""
-    asked: list[Subject] = []
-    shown: list[Subject] = []
-    logged: list[Subject] = []
-    for name, seen in found.items():
-        kind = asked if name.endswith(COMMAND_DIALECT) else logged if name in line_dialects() else shown
-        kind.append(seen.subject)
+    asked = [seen.subject for name, seen in found.items() if name.endswith(COMMAND_DIALECT)]
+    others = {name: seen.subject for name, seen in found.items() if not name.endswith(COMMAND_DIALECT)}
+    logged = [subject for name, subject in others.items() if name in line_dialects()]
+    shown = [subject for name, subject in others.items() if name not in line_dialects()]
     merged = merged_subjects([*asked, *shown, *logged])
     subjects = []
     for subject in merged:
@@ -141,8 +139,7 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     named: dict[str, Subject] = {}
     nameless = Subject()
     for subject in subjects:
-        name = subject.runtime.name.value_or("")
-        if name:
+        if name := subject.runtime.name.value_or(""):
             named[name] = merged_subject(named[name], subject) if name in named else subject
         else:
             nameless = merged_subject(nameless, subject)
@@ -174,13 +171,12 @@ def merged_subject(base: Subject, over: Subject) -> Subject:
     }
     if len(below.history.loads.value_or(())) > len(above.history.loads.value_or(())):
         both["loads"] = below.history.loads
-    if isinstance(below.history.warnings, Known) and isinstance(above.history.warnings, Known):
-        texts = list(dict.fromkeys(below.history.warnings.value + above.history.warnings.value))
-        both["warnings"] = Known(texts, above.history.warnings.origin, below.history.warnings.source)
-    if isinstance(below.process.environment, Known) and isinstance(above.process.environment, Known):
-        variables = {**below.process.environment.value, **above.process.environment.value}
-        source = f"{below.process.environment.source}, {above.process.environment.source}"
-        both["environment"] = Known(variables, above.process.environment.origin, source)
+    first, second = below.history.warnings, above.history.warnings
+    if isinstance(first, Known) and isinstance(second, Known):
+        both["warnings"] = Known(list(dict.fromkeys(first.value + second.value)), second.origin, first.source)
+    one, other = below.process.environment, above.process.environment
+    if isinstance(one, Known) and isinstance(other, Known):
+        both["environment"] = Known({**one.value, **other.value}, other.origin, f"{one.source}, {other.source}")
     return Subject(
         runtime=surer_facts(below, above).with_facts(**both),
         model=surer_facts(base.model, over.model),
@@ -259,10 +255,9 @@ def text_dialects() -> dict[str, TextDialect]:
         blocks |= getattr(module, "TEXT_DIALECTS", {})
         if hasattr(module, "parse_text"):
             blocks[name] = module.parse_text
+    of_commands = {f"{name} {COMMAND_DIALECT}": partial(parse_commands, each) for name, each in command_lines().items()}
     # by name: what is read later is laid over what was read before
-    return dict(sorted(blocks.items())) | {
-        f"{name} {COMMAND_DIALECT}": partial(parse_commands, each) for name, each in command_lines().items()
-    }
+    return dict(sorted(blocks.items())) | of_commands
 
 
 @cache

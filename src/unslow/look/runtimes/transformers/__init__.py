@@ -96,9 +96,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return str(getattr(value, "value", value))[:100]
+    return None if value is None else str(getattr(value, "value", value))[:100]
 
 
 def _weights(model: Any) -> dict[str, Any]:
@@ -107,7 +105,10 @@ def _weights(model: Any) -> dict[str, Any]:
         "devices": {},
         "types": {},
         "layers": {},
-        **dict.fromkeys(("table", "output", "experts", "count"), 0),
+        "table": 0,
+        "output": 0,
+        "experts": 0,
+        "count": 0,
     }
     table, output = _weight_of(model, "get_input_embeddings"), _weight_of(model, "get_output_embeddings")
     # every weight once; those that are shared come under their first name
@@ -203,12 +204,10 @@ def _gpu_facts(torch: dict[str, Any]) -> dict[str, Any]:
     backends = reported_fact([*gpu, *(["Metal"] if torch.get("metal") else []), "CPU"], "torch")
     if gpu or torch.get("metal"):
         return {"backends": backends, "gpu_refused": refused}
-    version = f"torch {torch.get('version', '')}"
+    words, source = "is a build without CUDA and ROCm", "torch.version"
     if torch.get("cuda") or torch.get("hip"):
-        why = reported_fact(f"{version} finds no GPU: torch.cuda.is_available() is False", "torch.cuda")
-    else:
-        why = reported_fact(f"{version} is a build without CUDA and ROCm", "torch.version")
-    return {"backends": backends, "gpu_refused": why}
+        words, source = "finds no GPU: torch.cuda.is_available() is False", "torch.cuda"
+    return {"backends": backends, "gpu_refused": reported_fact(f"torch {torch.get('version', '')} {words}", source)}
 
 
 def _eager(raw: dict[str, Any]) -> Fact[bool]:
@@ -218,9 +217,8 @@ def _eager(raw: dict[str, Any]) -> Fact[bool]:
         return not_found("no GPU computes: there are no graphs")
     cache = raw.get("generation", {}).get("cache_implementation") or "dynamic"
     compiled = raw.get("compiled") or raw.get("generation", {}).get("compile") or cache in _COMPILED_CACHES
-    return reported_fact(
-        not compiled, f"generation_config: cache_implementation {cache}, {'' if compiled else 'not '}compiled"
-    )
+    source = f"generation_config: cache_implementation {cache}, {'' if compiled else 'not '}compiled"
+    return reported_fact(not compiled, source)
 
 
 def _is_gpu(device: str) -> bool:
@@ -230,9 +228,8 @@ def _is_gpu(device: str) -> bool:
 def _model(raw: dict[str, Any], weights: dict[str, Any], runtime: Runtime) -> Model:
     shape, source = hf_shape(raw["config"]) if raw.get("config") else {}, "model.named_parameters()"
     counts = {name: shape.get(key) for name, key in _SHAPE.items()}
-    facts: dict[str, Any] = {
-        k: reported_fact(int(v), "config") for k, v in counts.items() if isinstance(v, int | float)
-    }
+    known = {name: count for name, count in counts.items() if isinstance(count, int | float)}
+    facts: dict[str, Any] = {name: reported_fact(int(count), "config") for name, count in known.items()}
     kind = runtime.compute.weights_type.value_or("")
     quant: Fact[str] = reported_fact(_QUANTS.get(kind, kind), "model.dtype") if kind else NOT_LOOKED
     if raw.get("quantization"):
@@ -255,11 +252,10 @@ def find(processes: Sequence[Process]) -> list[Process]:
     """Every `transformers serve`; other programs that use Transformers look like any Python."""
     found = []
     for process in processes:
-        if process.name.startswith(("python", "transformers")):
-            words = words_of(process.command())
-            places = [n for n, word in enumerate(words[:4]) if word.rpartition("/")[2] == "transformers"]
-            if any(words[n + 1 : n + 2] == ["serve"] for n in places):
-                found.append(process)
+        words = words_of(process.command()) if process.name.startswith(("python", "transformers")) else []
+        names = [word.rpartition("/")[2] for word in words[:4]]
+        if ("transformers", "serve") in zip(names, words[1:5], strict=False):
+            found.append(process)
     return found
 
 
@@ -286,12 +282,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         if options.get(option):
             told[fact] = reported_fact(options[option], f"{COMMAND}: {options[option]}")
     model = _forced_model(words, process)
-    return tuple(
-        msgspec.structs.replace(
-            subject, runtime=subject.runtime.with_facts(**told), model=overlaid(subject.model, model)
-        )
-        for subject in subjects
-    )
+    described = ((each, each.runtime.with_facts(**told), overlaid(each.model, model)) for each in subjects)
+    return tuple(msgspec.structs.replace(each, runtime=runtime, model=whole) for each, runtime, whole in described)
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -320,10 +312,9 @@ def _forced_model(words: list[str], process: Process) -> Model:
 
 
 def _runtime(url: str) -> Runtime:
-    facts: dict[str, Any] = dict.fromkeys(
-        ("gpu_layers", "buffers", "attention", "weights_type", "threads", "busy_slots", "state"), _UNTOLD
-    )
-    return Runtime(name=reported_fact(NAME, url)).with_facts(url=reported_fact(url, "given"), **facts)
+    names = ("gpu_layers", "buffers", "attention", "weights_type", "threads", "busy_slots", "state")
+    given = reported_fact(url, "given")
+    return Runtime(name=reported_fact(NAME, url)).with_facts(url=given, **dict.fromkeys(names, _UNTOLD))
 
 
 def read_model(system: System, model: Any) -> Subject:

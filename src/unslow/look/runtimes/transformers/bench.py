@@ -42,10 +42,8 @@ class Timer:
         waited: Callable[[], float | None] = lambda: None,
     ) -> None:
         """`waited` tells how long this process's threads have waited for a processor so far."""
-        self.model = model
+        self.model, self._clock, self._waited = model, clock, waited
         self.calls: list[Call] = []
-        self._clock = clock
-        self._waited = waited
         self._steps: list[float] = []
         self._own: dict[str, Any] = {}
 

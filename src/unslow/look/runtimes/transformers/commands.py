@@ -35,6 +35,7 @@ class Code(NamedTuple):
     missing: str = ""  # What the reader has to fill in first
 
 
+_LISTS = ("before", "after", "imports", "packages")
 _Answer = Code | Advice | str
 _Turn = Callable[[Setting, ChangeRequest], _Answer]
 
@@ -43,66 +44,62 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """One program with all changes; where a program runs already, what to change in it."""
     codes, advised, left = answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
     if not at_hand.anew:
-        return Commands(lines=(*_fragments(codes), *advised), left_out=left)
+        return Commands(lines=(*_fragments(_merged(codes)), *advised), left_out=left)
     codes = [code for code in codes if not code.missing]
     if not codes:
         return Commands(lines=advised, left_out=left)
-    model = next((code.model for code in codes if code.model), "") or at_hand.checkpoint or _UNNAMED
+    code = _merged(codes)
+    model = code.model or at_hand.checkpoint or _UNNAMED
     notes = (by_hand(_NAMELESS),) if model == _UNNAMED else ()
-    needed = (f"pip install {packages}",) if (packages := _packages(codes)) else ()
-    whole = labelled_line(Place.PYTHON, program(model, codes))
+    needed = (f"pip install {' '.join(code.packages)}",) if code.packages else ()
+    whole = labelled_line(Place.PYTHON, program(model, code))
     return Commands(lines=(*needed, whole, *notes, *advised), left_out=left)
 
 
-def _packages(codes: Sequence[Code]) -> str:
-    return " ".join(dict.fromkeys(package for code in codes for package in code.packages))
+def _merged(codes: Sequence[Code]) -> Code:
+    """All changes as one; lines and packages that several need are there once."""
+    once = {name: dict.fromkeys(item for code in codes for item in getattr(code, name)) for name in _LISTS}
+    return Code(
+        load={name: value for code in codes for name, value in code.load.items()},
+        generate={name: value for code in codes for name, value in code.generate.items()},
+        model=next((code.model for code in codes if code.model), ""),
+        beside=tuple(line for code in codes for line in code.beside),
+        **{name: tuple(items) for name, items in once.items()},
+    )
 
 
-def _fragments(codes: Sequence[Code]) -> Iterator[str]:
-    load = {name: value for code in codes for name, value in code.load.items()}
-    generate = {name: value for code in codes for name, value in code.generate.items()}
-    model = next((repr(code.model) for code in codes if code.model), "...")
-    loaded = _call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])
-    lines = [
-        *(line for code in codes for line in code.before),
-        *([loaded] if load or model != "..." else []),
-        *(line for code in codes for line in code.after),
-        *([_call("model.generate", ["...", *_arguments(generate)])] if generate else []),
-    ]
+def _fragments(code: Code) -> Iterator[str]:
+    model = repr(code.model) if code.model else "..."
+    loaded = _call("AutoModelForCausalLM.from_pretrained", [model], code.load)
+    generated = [_call("model.generate", ["..."], code.generate)] if code.generate else []
+    lines = [*code.before, *([loaded] if code.load or code.model else []), *code.after, *generated]
     yield from (labelled_line(Place.PYTHON, line) for line in dict.fromkeys(lines))
-    yield from (line for code in codes for line in code.beside)
-    if packages := _packages(codes):
-        yield by_hand(f"it needs a package: pip install {packages}")
+    yield from code.beside
+    if code.packages:
+        yield by_hand(f"it needs a package: pip install {' '.join(code.packages)}")
 
 
-def program(model: str, codes: Sequence[Code]) -> str:
+def program(model: str, code: Code) -> str:
     """The text of a program that loads a model and generates with it."""
-    names = sorted({"AutoModelForCausalLM", "AutoTokenizer", *(name for code in codes for name in code.imports)})
-    load = {name: value for code in codes for name, value in code.load.items()}
-    generate = {name: value for code in codes for name, value in code.generate.items()}
     return "\n".join(
         [
             "import torch",
-            f"from transformers import {', '.join(names)}",
+            f"from transformers import {', '.join(sorted({'AutoModelForCausalLM', 'AutoTokenizer', *code.imports}))}",
             "",
-            *dict.fromkeys(line for code in codes for line in code.before),
+            *code.before,
             f"tokenizer = AutoTokenizer.from_pretrained({model!r})",
-            _call("model = AutoModelForCausalLM.from_pretrained", [repr(model), *_arguments(load)]),
-            *dict.fromkeys(line for code in codes for line in code.after),
+            _call("model = AutoModelForCausalLM.from_pretrained", [repr(model)], code.load),
+            *code.after,
             'inputs = tokenizer("Once upon a time", return_tensors="pt").to(model.device)',
             "with torch.inference_mode():",
-            _call("    tokens = model.generate", ["**inputs", "max_new_tokens=64", *_arguments(generate)]),
+            _call("    tokens = model.generate", ["**inputs", "max_new_tokens=64"], code.generate),
             "print(tokenizer.decode(tokens[0], skip_special_tokens=True))",
         ]
     )
 
 
-def _arguments(given: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in given.items()]
-
-
-def _call(function: str, arguments: Sequence[str]) -> str:
-    return f"{function}({', '.join(arguments)})"
+def _call(function: str, first: Sequence[str], named: Mapping[str, str]) -> str:
+    return f"{function}({', '.join([*first, *(f'{name}={value}' for name, value in named.items())])})"
 
 
 def _weights_type(value: Setting, wanted: ChangeRequest) -> _Answer:
