@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -43,14 +42,10 @@ class Flag(NamedTuple):
     variables: tuple[str, ...] = ()
     opposites: tuple[str, ...] = ()  # Spellings that turn a switch off
     least: int = 1  # values, whatever they look like
-    most: int = 1
+    most: int = 1  # values; a switch takes none
     further: str = NOT_A_FLAG  # The pattern of the values after the least
     alone: str = ""  # What it means without a value
     secret: bool = False
-
-    @property
-    def is_switch(self) -> bool:
-        return not self.most
 
 
 def switch(*spellings: str, variable: str = "", off: tuple[str, ...] = ()) -> Flag:
@@ -87,14 +82,8 @@ class Flags(dict[str, Flag]):
     def __init__(self, flags: Mapping[str, Flag], *, script: str = "", only_flags: bool = False) -> None:
         super().__init__(flags)
         self._script, self._only_flags = script, only_flags
-
-    @cached_property
-    def _by_spelling(self) -> dict[str, str]:
-        return {word: name for name, flag in self.items() for word in flag.spellings + flag.opposites}
-
-    def spellings(self) -> frozenset[str]:
-        """Every word that is a flag."""
-        return frozenset(self._by_spelling)
+        self._by_spelling = {word: name for name, flag in flags.items() for word in flag.spellings + flag.opposites}
+        self.spellings = frozenset(self._by_spelling)
 
     def start_of(self, command: Sequence[str]) -> int:
         """Where the arguments start: a script has its interpreter before it."""
@@ -110,7 +99,7 @@ class Flags(dict[str, Flag]):
             name, end = self._by_spelling.get(word), at + 1
             if name is not None:
                 flag = self[name]
-                if flag.is_switch:
+                if not flag.most:
                     is_on = (attached.lower() not in ("false", "0")) is (word not in flag.opposites)
                     values: tuple[str, ...] = (flag.alone if is_on else "off",)
                 elif equals:

@@ -88,9 +88,6 @@ class Process(NamedTuple):
         """Where its relative paths start."""
         return self.link("cwd")
 
-    def program(self) -> Fact[str]:
-        return self.link("exe")
-
     def container(self) -> Fact[str]:
         """What it is boxed in, by its control group."""
         text, path = self.text("cgroup"), f"/proc/{self.pid}/cgroup"

@@ -14,13 +14,7 @@ from unslow.facts.values import Origin, Unknown, reported_fact
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import koboldcpp
 from unslow.look.runtimes.koboldcpp import parse_name, parse_speed
-from unslow.look.runtimes.koboldcpp.flags import (
-    parse_command,
-    parse_config,
-    parse_version,
-    requested_settings,
-    without_secrets,
-)
+from unslow.look.runtimes.koboldcpp.flags import parse_command, parse_config, requested_settings, without_secrets
 from unslow.look.system import Answer
 from unslow.look.system.live import LiveSystem
 
@@ -115,8 +109,8 @@ def test_invalid_koboldcpp_numbers_are_unknown():
     assert runtime.placement.gpu_layers_set.value == 1  # the flag alone
     assert isinstance(runtime.context.requested, Unknown)
     assert isinstance(runtime.compute.threads, Unknown)
-    assert parse_version("1.117.1") == (1, 117, 1)
-    assert parse_version("newest") == ()
+    assert facts(version="1.117.1").compute.flash_attention.value is True
+    assert isinstance(facts(version="newest").compute.flash_attention, Unknown)
 
 
 def test_a_kcpps_settings_file_wins_over_flags():

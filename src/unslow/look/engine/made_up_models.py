@@ -85,10 +85,6 @@ class MadeUp(NamedTuple):
         return len(self.header) + sum(t.bytes + padding(t.bytes) for t in self.tensors)
 
 
-def no_progress(_done: int, _total: int) -> None:
-    """Progress that is not shown."""
-
-
 def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
     """The model of that shape in that mix of types; KeyError where the mix can't be made up."""
     plans = list(planned_tensors(shape, quant))
@@ -103,7 +99,7 @@ def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
     return MadeUp(encoded_header(metadata, plans), plans)
 
 
-def write_model(model: MadeUp, file: BinaryIO, progress: Progress = no_progress) -> None:
+def write_model(model: MadeUp, file: BinaryIO, progress: Progress = lambda _done, _total: None) -> None:
     """Write the model; `progress` hears now and then how many bytes are done, and of how many."""
     pools: dict[int, RandomBlocks] = {}
     done = told = file.write(model.header)
@@ -295,7 +291,7 @@ class ModelCache:
     cap_bytes: int = CAP_BYTES
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
 
-    def model(self, shape: str, quant: str = "", progress: Progress = no_progress) -> Path:
+    def model(self, shape: str, quant: str = "", progress: Progress = lambda _done, _total: None) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
         if shape not in made_up_shapes():
             raise UserError(f"there is no shape {shape}", f"there are {', '.join(made_up_shapes())}")

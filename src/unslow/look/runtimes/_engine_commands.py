@@ -7,7 +7,7 @@ from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import Flags
-from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, ChangeRequest, Turn, Words
+from unslow.look.command_writer import NO_NUMBER, PLACE, Answer, ChangeRequest, Turn, Words, advice
 from unslow.look.runtimes._given_settings import config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
@@ -82,6 +82,5 @@ def visible_device(value: Setting, _wanted: ChangeRequest) -> Answer:
     return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
 
 
-def unthinking(_value: Setting, _wanted: ChangeRequest) -> Answer:
-    """Of a model that reasons: the client switches it off."""
-    return Advice([labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')])
+unthinking = advice(labelled_line(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}'))
+"""Of a model that reasons: the client switches it off."""

@@ -273,7 +273,7 @@ def _overrides(given: GivenSettings) -> Fact[list[str]]:
         flag = FLAGS[name].spellings[-1]
         if name == "override":
             words.append(setting.value)
-        elif FLAGS[name].is_switch:
+        elif not FLAGS[name].most:
             words.append(flag if setting.value in ON else "")
         else:
             words.append(f"{flag} {setting.value}" if whole_number(setting.value) else "")

@@ -20,11 +20,12 @@ from unslow.facts.values import (
     not_found,
     reported_fact,
 )
-from unslow.look.command_line import Flag, Flags, Setting
+from unslow.look.command_line import UNSET, Flag, Flags, Setting
 from unslow.look.gguf_server_flags import OFF, ON
 from unslow.look.processes import Process
 from unslow.look.running_server import read_in_roots
 from unslow.look.system import read_text
+from unslow.look.system.http import is_port, reachable_host
 
 T = TypeVar("T")
 _MOST_DIGITS = 12
@@ -197,6 +198,13 @@ _SHARED: dict[str, tuple[str, Callable[[GivenSettings, str], Fact[Any]]]] = {
 def shared_settings(given: GivenSettings) -> dict[str, Any]:
     """The facts of those that the program has."""
     return {fact: read(given, name) for fact, (name, read) in _SHARED.items() if name in given.flags}
+
+
+def address_of(given: Mapping[str, Setting], usual_port: str) -> str:
+    """Where a server listens, seen from this machine."""
+    host, port = (given.get(name, UNSET).value for name in ("host", "port"))
+    scheme = "https" if "ssl" in given else "http"
+    return f"{scheme}://{reachable_host(host)}:{port if is_port(port) else usual_port}"
 
 
 def config_path(command: Sequence[str]) -> str:

@@ -27,8 +27,8 @@ from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ProcessSigns, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
+from unslow.look.runtimes._given_settings import address_of
 from unslow.look.system import LookError, System, try_look
-from unslow.look.system.http import is_port, reachable_host
 
 NAME = "MLX-LM"
 PORTS = (8080,)
@@ -85,7 +85,7 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """Everything that can be seen of a process."""
     given = FLAGS.settings(["", *arguments_of(words_of(process.command()))], {})
-    url = url_of(given)
+    url = address_of(given, DEFAULT_PORT)
     try:
         http = _subject(Server(process.system, url, api_key))
         http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
@@ -108,12 +108,6 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     if name and isinstance(http.runtime.name, Known):
         runtime = msgspec.structs.replace(runtime, state=reported_fact("loaded", given["model"].source))
     return (Subject(runtime=runtime, model=model),)
-
-
-def url_of(given: dict[str, Setting]) -> str:
-    """Where it listens, seen from this machine."""
-    host, port = given.get("host", UNSET).value, given.get("port", UNSET).value
-    return f"http://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:

@@ -132,7 +132,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
 
 COMMANDS = CommandLines(
     program=re.compile(r"\bsglang(?:\.launch_server| serve)\b|\blmsysorg/sglang(?::[\w.-]{1,60})?"),
-    flags=FLAGS.spellings() - SHARED,
+    flags=FLAGS.spellings - SHARED,
     variables=("SGLANG_", "SGL_"),
     parse=partial(serving.parse_command, NAME, FLAGS, requested_settings),
 )

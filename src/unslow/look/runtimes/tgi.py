@@ -115,7 +115,7 @@ COMMANDS = CommandLines(
     program=re.compile(
         r"\btext-generation-(?:launcher|server)\b|ghcr\.io/huggingface/text-generation-inference\S{0,60}"
     ),
-    flags=FLAGS.spellings() - SHARED,
+    flags=FLAGS.spellings - SHARED,
     variables=("MAX_TOTAL_TOKENS", "MAX_BATCH_", "MAX_INPUT_", "CUDA_GRAPHS", "PREFIX_CACHING"),
     parse=partial(serving.parse_command, NAME, FLAGS, requested_settings),
 )

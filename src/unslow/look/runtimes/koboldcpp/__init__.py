@@ -14,16 +14,16 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed_fact, not_found, reported_fact
-from unslow.look.command_line import COMMAND, UNSET, Setting
+from unslow.look.command_line import COMMAND, UNSET
 from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, ProcessSigns, outermost, read_processes, started_by, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
 from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
 from unslow.look.runtimes._gguf_server import with_file
+from unslow.look.runtimes._given_settings import address_of
 from unslow.look.runtimes.koboldcpp.flags import parse_command, parse_config, requested_settings, without_secrets
 from unslow.look.server_answers import amount_fact, count_fact, text_fact, value_at, word_at
 from unslow.look.system import Answer, LookError, System, try_fact
-from unslow.look.system.http import is_port, reachable_host
 
 PORTS = (5001,)
 RANK = 0
@@ -54,7 +54,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         system, written = process.system, config.value
         data = read_in_roots(process.roots(), lambda root: Answer(0, system.read_bytes(root + written)).json())
         given |= parse_config(data, written)
-    url = url_of(given)
+    url = address_of(given, DEFAULT_PORT)
     # the password that it was started with is kept in no fact
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
     of_environment = next((value for name, _, value in pairs if name == "KCPP_PASSWORD"), "")
@@ -83,12 +83,6 @@ def _answers(server: Server) -> Subject:
     except LookError as error:
         why = not_found(error.why, "wait until the model is loaded")
     return Subject(runtime=Runtime().with_facts(url=why, state=why), model=Model(name=why))
-
-
-def url_of(given: dict[str, Setting]) -> str:
-    """Where it listens, seen from this machine: on every address unless told otherwise."""
-    host, port = given.get("host", UNSET).value, given.get("port", UNSET).value
-    return f"{'https' if 'ssl' in given else 'http'}://{reachable_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:

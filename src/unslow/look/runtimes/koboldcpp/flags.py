@@ -20,11 +20,6 @@ _CACHE_TYPES = {"0": "f16", "1": "q8_0", "2": "q4_0"}
 _NAMED_TYPES = ("f16", "bf16", "q8_0", "q5_1", "q4_0")
 
 
-def _perhaps(*spellings: str, alone: str) -> Flag:
-    """A flag that a number may follow."""
-    return Flag(spellings, least=0, further=_NUMBER, alone=alone)
-
-
 def _several(*spellings: str, words: str = "") -> Flag:
     """A flag that numbers and words of this pattern may follow: no others, so that the model's name is not taken."""
     return Flag(spellings, least=0, most=_MOST_VALUES, further=f"{words}|{_NUMBER}" if words else _NUMBER)
@@ -37,7 +32,7 @@ _FLAGS = {
     "port": Flag(("--port",)),
     "ssl": _several("--ssl", words=NOT_A_FLAG),
     # where the model goes
-    "gpulayers": _perhaps("--gpulayers", "--gpu-layers", "--n-gpu-layers", "-ngl", alone="1"),
+    "gpulayers": Flag(("--gpulayers", "--gpu-layers", "--n-gpu-layers", "-ngl"), least=0, further=_NUMBER, alone="1"),
     "usecuda": _several("--usecublas", "--usecuda", "--usehipblas", words="all|mmq|nommq|normal|lowvram|rowsplit"),
     "usevulkan": _several("--usevulkan"),
     "useclblast": _several("--useclblast"),
@@ -47,7 +42,7 @@ _FLAGS = {
     "tensor_split": _several("--tensor_split", "--tensorsplit", "--tensor-split", "-ts"),
     "splitmode": Flag(("--splitmode", "--split-mode", "-sm")),
     "lowvram": switch("--lowvram", "-nkvo", "--no-kv-offload"),
-    "moecpu": _perhaps("--moecpu", "--n-cpu-moe", "-ncmoe", alone="999"),
+    "moecpu": Flag(("--moecpu", "--n-cpu-moe", "-ncmoe"), least=0, further=_NUMBER, alone="999"),
     "overridetensors": Flag(("--overridetensors", "--override-tensor", "-ot")),
     "autofit": switch("--autofit", "--fit", "-fit"),
     "autofitpadding": Flag(("--autofitpadding",)),
@@ -221,18 +216,13 @@ def _by_version(read: GivenSettings, version: str, *, on: str, off: str, old: bo
     for name, value in ((on, True), (off, False)):
         if _is_on(read, name):
             return reported_fact(value, read.settings[name].source)
-    number = parse_version(version)
+    found = re.match(r"(\d{1,4})\.(\d{1,6})(?:\.(\d{1,6}))?", version)
+    number = tuple(int(part) for part in found.groups() if part) if found else ()
     if number >= NEW:
         return estimated_fact(new, f"default of KoboldCpp {version}")
     if number and number[:2] <= OLD:
         return estimated_fact(old, f"default of KoboldCpp {version}")
     return not_found(f"neither {FLAGS[on].spellings[0]} nor {FLAGS[off].spellings[0]} was given; versions differ")
-
-
-def parse_version(version: str) -> tuple[int, ...]:
-    """1.117.1 as numbers; empty where it is none."""
-    found = re.match(r"(\d{1,4})\.(\d{1,6})(?:\.(\d{1,6}))?", version)
-    return tuple(int(part) for part in found.groups() if part) if found else ()
 
 
 def _is_on(read: GivenSettings, name: str) -> bool:

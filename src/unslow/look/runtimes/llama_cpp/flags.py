@@ -49,8 +49,7 @@ _SHARED = frozenset({
     "--json-schema", "--grammar", "--help", "--version",
 })  # fmt: skip
 _SHORT = frozenset({"-ngl", "-fa", "-ctk", "-ctv", "-ub", "-ncmoe", "-cmoe", "-nkvo", "-ngld", "-fitt"})
-_SPELLINGS = frozenset(word for flag in FLAGS.values() for word in flag.spellings + flag.opposites)
-_OWN = frozenset(word for word in _SPELLINGS if word.startswith("--")) - _SHARED | _SHORT
+_OWN = frozenset(word for word in FLAGS.spellings if word.startswith("--")) - _SHARED | _SHORT
 
 
 def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:

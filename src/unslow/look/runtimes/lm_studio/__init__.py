@@ -160,7 +160,7 @@ def _join_children(served: list[Subject], children: list[Subject]) -> list[Subje
 
 def read_homes(system: System, process: Process | None = None) -> list[str]:
     """Where it may keep its things: by the program that runs, else where it does so by default."""
-    programs = [process.program().value_or(""), *words_of(process.command())[:1]] if process else []
+    programs = [process.link("exe").value_or(""), *words_of(process.command())[:1]] if process else []
     homes = try_look([], lambda: store.homes(system, read_surroundings(system)))
     return list(dict.fromkeys(filter(None, [_home_in(programs), *homes])))
 

@@ -106,13 +106,14 @@ def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
 def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
     """A model of its own where there is something that only a model can have; another one by its name needs none."""
     parameters = {name: value for put in turned for name, value in put.parameters.items()}
+    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
     chosen = next((put.base for put in turned if put.base), "")
     own = at_hand.model.name.value_or("")
     is_file = chosen.lower().endswith(".gguf")
+    instead = f" in place of {own}" if own else ""
     if not parameters and not is_file:
-        return (by_hand(f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
+        return (by_hand(f"ask for the model {chosen}{instead}"),) if chosen else ()
     if not chosen and not own:
-        lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
         return (
             by_hand(_NAMELESS),
             *(labelled_line(Place.MODELFILE, line) for line in lines),
@@ -120,21 +121,12 @@ def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tu
         )
     name = derived_name(own or chosen)
     system = WINDOWS if home_of(runtime) == "windows" else ""
+    modelfile = "\n".join([f"FROM {' '.join((chosen or own).split())}", *lines])  # all else is inherited from the model
     return (
-        labelled_line(Place.WHOLE_MODELFILE, modelfile(chosen or own, parameters)),
+        labelled_line(Place.WHOLE_MODELFILE, modelfile),
         f"ollama create {shell_quoted(name, system)} -f Modelfile",
-        by_hand(f"ask for the model {name}{_instead('' if is_file else own)}"),
+        by_hand(f"ask for the model {name}{'' if is_file else instead}"),
     )
-
-
-def _instead(own: str) -> str:
-    return f" in place of {own}" if own else ""
-
-
-def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
-    """The text of a Modelfile: all else is inherited from the model."""
-    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
-    return "\n".join([f"FROM {' '.join(base.split())}", *lines])
 
 
 def _parameter(name: str, by_itself: int | None = None) -> _Turn:

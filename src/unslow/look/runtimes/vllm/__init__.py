@@ -321,16 +321,13 @@ class _Answer(msgspec.Struct):
 def score(system: System, target: Target, text: ScoredText) -> TokenScores:
     """One request for all places."""
     server, tokens = target.server(system), scored_tokens(system, target, text)
-    answer = server.ask(_PATH, "POST", scoring_body(target, tokens), text.seconds)
+    # one token has to be generated, and is not used
+    body = {"model": target.model, "prompt": tokens, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1}
+    answer = server.ask(_PATH, "POST", body, text.seconds)
     if answer.status != OK:
         said = answer.body[:200].decode("utf-8", "replace").strip()
         raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
     return parse_scored(answer.json(), tokens, scored_places(len(tokens), text.places))
-
-
-def scoring_body(target: Target, tokens: list[int]) -> dict[str, Any]:
-    """The request; one token has to be generated, and is not used."""
-    return {"model": target.model, "prompt": tokens, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1}
 
 
 def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> TokenScores:

@@ -78,7 +78,7 @@ SHARED = frozenset({
     "-O", "-tp", "-pp", "-dp", "-ep", "-q", "-sc",
 })  # fmt: skip
 """Flags that other programs have too."""
-_OWN = FLAGS.spellings() - SHARED
+_OWN = FLAGS.spellings - SHARED
 _MAYBE = frozenset({"--quantization", "--kv-cache-dtype", "--cpu-offload-gb", "--attention-backend"})
 """Flags of serving engines: in a sentence they mean something, but not which engine it is."""
 
