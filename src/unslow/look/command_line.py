@@ -128,7 +128,7 @@ class Flags(dict[str, Flag]):
         return without_words(command, ((flag.start, flag.end) for flag in given))
 
     def without_secrets(self, command: Sequence[str]) -> list[str]:
-        """The command line as anybody may see it."""
+        """The command line as anyone may see it."""
         secrets = [(flag.start, flag.end) for flag in self.find_flags(command) if self[flag.name].secret]
         if self._only_flags:
             flags = [at for at, word in enumerate(command) if word.startswith("-")]
@@ -153,7 +153,7 @@ def without_words(command: Sequence[str], places: Iterable[tuple[int, int]]) -> 
 
 
 def with_secrets_hidden(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
-    """The command line as anybody may see it: where a flag with a secret starts and ends, a word stands for that."""
+    """The command line as anyone may see it: where a flag with a secret starts and ends, a word stands for that."""
     words = list(command)
     for start, end in sorted(places, reverse=True):
         flag, equals, _ = command[start].partition("=")

@@ -1,4 +1,4 @@
-"""Where sources can't all be right: what was asked for, reported, decided, allocated, and seen on the device.
+"""Where sources cannot all be right: what was asked for, reported, decided, allocated, and seen on the device.
 
 Pure. Whoever has several sources hands them over in the order in which they came about, each with its name; whoever
 has one alone, with a machine, learns what the device says against it.

@@ -113,7 +113,7 @@ def _together(first: Mapping[str, LogFacts], second: Mapping[str, LogFacts]) -> 
 
 
 def _subjects(found: Mapping[str, LogFacts], machine: Machine) -> tuple[Subject, ...]:
-    """What was asked for first, what came of it over it, and where the two can't both be right."""
+    """What was asked for first, what came of it over it, and where the two cannot both be right."""
     asked = [seen.subject for name, seen in found.items() if name.endswith(COMMAND_DIALECT)]
     others = {name: seen.subject for name, seen in found.items() if not name.endswith(COMMAND_DIALECT)}
     logged = [subject for name, subject in others.items() if name in line_dialects()]

@@ -111,7 +111,7 @@ def read_plain_folder(path: Path) -> Snapshot:
 
 
 class _Folder:
-    """Bounded reading of the files; what can't be read is unknown."""
+    """Bounded reading of the files; what cannot be read is unknown."""
 
     def __init__(self, system: System, path: Path) -> None:
         self.system, self.path = system, path

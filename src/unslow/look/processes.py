@@ -80,7 +80,7 @@ class Process(NamedTuple):
         return reported_fact({name: value for name, _, value in pairs if not _SECRET.search(name)}, path)
 
     def parent_pid(self) -> int:
-        """The process that started it; 0 where that can't be read."""
+        """The process that started it; 0 where that cannot be read."""
         found = re.search(r"^PPid:\s*(\d{1,9})$", self.text("status"), re.MULTILINE)
         return int(found[1]) if found else 0
 
@@ -95,7 +95,7 @@ class Process(NamedTuple):
         return reported_fact(kind, path) if kind else not_found(f"{path} names no container")
 
     def text(self, name: str) -> str:
-        """A small file of the process; empty where it can't be read."""
+        """A small file of the process; empty where it cannot be read."""
         return try_look("", read_text, self.system, f"/proc/{self.pid}/{name}", _SMALL)
 
     def roots(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def read_process(system: System, pid: int) -> Process:
 
 
 def read_processes(system: System) -> tuple[Process, ...]:
-    """Every process, by its pid; LookError where they can't be listed."""
+    """Every process, by its pid; LookError where they cannot be listed."""
     try:
         names = system.list_dir("/proc")
     except LookError as error:
@@ -192,8 +192,8 @@ def words_of(command: Fact[list[str]]) -> list[str]:
 def read_listening_process(system: System, port: int) -> Process | None:
     """The process that listens on a local port and computes a model, itself or in processes that it started.
 
-    None where it can't be seen (another user's, a container's), and where it only passes requests on, as the proxies of
-    Docker, of a web server or of ssh do.
+    None where it cannot be seen (another user's, a container's), and where it only passes requests on, as do the
+    proxies of Docker, of a web server or of ssh.
     """
     # one answer is recorded, not the open files of every process of the machine
     question = f"process listening on port {port}"
@@ -202,7 +202,7 @@ def read_listening_process(system: System, port: int) -> Process | None:
 
 
 def find_listening_pid(system: System, port: int) -> int | None:
-    """The same by its number; LookError where processes can't be listed."""
+    """The same by its number; LookError where processes cannot be listed."""
     inode = next((listener.inode for listener in read_listeners(system) if listener.port == port), "")
     if not inode.strip("0"):
         return None
@@ -220,7 +220,7 @@ def find_listening_pid(system: System, port: int) -> int | None:
 
 
 def read_listeners(system: System) -> tuple[Listener, ...]:
-    """Ports open to this machine itself, by /proc/net/tcp and tcp6, else `netstat`; none where they can't be read."""
+    """Ports open to this machine itself, by /proc/net/tcp and tcp6, else `netstat`; none where they cannot be read."""
     tables = [try_look(None, read_text, system, path) for path in ("/proc/net/tcp", "/proc/net/tcp6")]
     listed = [parse_listeners(table) for table in tables if table is not None]
     if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose

@@ -82,9 +82,7 @@ class AskError(LookError):
         self, kind: FailureKind, why: str, pieces: int = 0, how_to_get: str = "", *, arrivals_s: Sequence[float] = ()
     ) -> None:
         super().__init__(why, Absence.FAILED, how_to_get)
-        self.kind = kind
-        self.pieces = pieces
-        self.arrivals_s = tuple(arrivals_s)
+        self.kind, self.pieces, self.arrivals_s = kind, pieces, tuple(arrivals_s)
 
 
 class ScoredText(NamedTuple):

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def with_own_process(system: System, subject: Subject) -> Subject:
-    """The subject with what its process shows; as it is where its process can't be seen."""
+    """The subject with what its process shows; as it is where its process cannot be seen."""
     subject = with_limits(system, subject)
     runtime, pid = subject.runtime, subject.runtime.process.pid
     if not isinstance(pid, Known):
@@ -47,7 +47,7 @@ def with_own_process(system: System, subject: Subject) -> Subject:
 
 
 def with_limits(system: System, subject: Subject) -> Subject:
-    """The subject with the cpuset, quota and memory of its process; as it is where its process can't be seen."""
+    """The subject with the cpuset, quota and memory of its process; as it is where its process cannot be seen."""
     pid = subject.runtime.process.pid
     if not isinstance(pid, Known):
         return subject

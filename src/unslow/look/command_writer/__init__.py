@@ -7,7 +7,7 @@ is read and started; everything that a user copies is written here.
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
@@ -67,7 +67,7 @@ class Advice(NamedTuple):
     why: str = ""
 
 
-Answer = Words | Advice | str  # What a change comes to, or the reason why this program can't have it
+Answer = Words | Advice | str  # What a change comes to, or the reason why this program cannot have it
 
 
 class ChangeRequest(NamedTuple):
@@ -79,6 +79,11 @@ class ChangeRequest(NamedTuple):
 
 
 Turn = Callable[[Setting, ChangeRequest], Answer]
+
+
+def is_integer(value: Setting) -> TypeGuard[int]:
+    """Whether a value is a whole number; a switch is not."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def missing_draft(value: Setting) -> str:

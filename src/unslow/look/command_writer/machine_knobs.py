@@ -7,8 +7,6 @@ from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.values import GIB, MIB
 
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
-
-
 _NO_FALLBACK = "NVIDIA Control Panel, Manage 3D settings: CUDA - Sysmem Fallback Policy = Prefer No Sysmem Fallback"
 _ADMINISTRATOR = "in an administrator prompt"
 _LOW_POWER_MODE = "System Settings > Battery: Low Power Mode off"
@@ -26,8 +24,6 @@ _UNCLOCKED_BY_HAND = {
 _WATTS = {"NVIDIA": "nvidia-smi -pl {watts:g}", "AMD": "rocm-smi --setpoweroverdrive {watts:g}"}
 _FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": by_hand(_LOW_POWER_MODE)}
 """`SCHEME_MIN` is what Windows calls the profile with the least saving of power."""
-
-
 _VARIABLE_GRAPHICS_MEMORY = "AMD Software > Performance > Tuning: more Variable Graphics Memory, and restart"
 _PAGE_BYTES = 4096
 _SHOWN_CPU = (

@@ -86,7 +86,7 @@ class MadeUp(NamedTuple):
 
 
 def planned_model(shape: MadeUpShape, quant: str, name: str) -> MadeUp:
-    """The model of that shape in that mix of types; KeyError where the mix can't be made up."""
+    """The model of that shape in that mix of types; KeyError where the mix cannot be made up."""
     plans = list(planned_tensors(shape, quant))
     metadata: dict[str, Value] = {
         "general.architecture": shape.architecture,
@@ -119,7 +119,7 @@ def write_model(model: MadeUp, file: BinaryIO, progress: Progress = lambda _done
 
 
 def planned_tensors(shape: MadeUpShape, quant: str) -> Iterator[TensorPlan]:
-    """The tensors in the order of the file; KeyError where the mix can't be made up."""
+    """The tensors in the order of the file; KeyError where the mix cannot be made up."""
     file_type, main = file_type_of_mix(quant)
     if not file_type.output:
         raise KeyError(quant)
@@ -292,7 +292,7 @@ class ModelCache:
     free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
 
     def model(self, shape: str, quant: str = "", progress: Progress = lambda _done, _total: None) -> Path:
-        """The file of a made-up model, written now unless it is there; UserError where it can't be had."""
+        """The file of a made-up model, written now unless it is there; UserError where it cannot be had."""
         if shape not in made_up_shapes():
             raise UserError(f"there is no shape {shape}", f"there are {', '.join(made_up_shapes())}")
         form = made_up_shapes()[shape]

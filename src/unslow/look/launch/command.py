@@ -65,7 +65,7 @@ class Command(NamedTuple):
 
 
 def parse_command(text: str) -> Command:
-    """The words of a command line and the variables before them; UserError where it can't be started as it is."""
+    """The words of a command line and the variables before them; UserError where it cannot be started as it is."""
     if len(text) > LONGEST or "\0" in text:
         raise UserError("that is not a command line", f"it is longer than {LONGEST} characters, or has zero bytes")
     try:
@@ -97,7 +97,7 @@ def _at_home(word: str) -> str:
 
 
 def found_file(command: Command) -> str:
-    """The file of the program that is to be started; UserError where there is none, or one that can't be run."""
+    """The file of the program that is to be started; UserError where there is none, or one that cannot be run."""
     program = command.words[0]
     found = shutil.which(program, path=command.variables.get("PATH"))
     if found:
@@ -140,7 +140,7 @@ def can_set(command: Sequence[str], setting: str) -> bool:
 
 
 def command_without_secrets(command: Sequence[str]) -> str:
-    """The command line as anybody may see it, for a shell."""
+    """The command line as anyone may see it, for a shell."""
     program, at = program_of(command)
     return shlex.join([*command[:at], *program.flags.without_secrets(command[at:])])
 
@@ -170,21 +170,29 @@ def _is_llama(words: Words) -> bool:
     return name.startswith("llama-server") or (name == "llama" and following in (["serve"], ["server"])) or old
 
 
-def _serves(program: str, *modules: str) -> Callable[[Words], bool]:
-    return lambda words: (_program_name(words[0]) == program and list(words[1:2]) == ["serve"]) or words[0] in modules
+def _starts(*names: str, serving: tuple[str, ...] = (), word: str = "serve") -> Callable[[Words], bool]:
+    """By a program of these names, or by one of the others with the word by which it serves."""
 
+    def starts(words: Words) -> bool:
+        name = _program_name(words[0])
+        return name in names or (name in serving and list(words[1:2]) == [word])
 
-def _is_mlx(words: Words) -> bool:
-    name = _program_name(words[0])
-    return name == "mlx_lm.server" or (name in ("mlx_lm", "mlx-lm") and list(words[1:2]) == ["server"])
+    return starts
 
 
 PROGRAMS: tuple[Program, ...] = (
     Program("llama.cpp", _is_llama, LLAMA, _LLAMA, key_flag=""),
-    Program("vLLM", _serves("vllm", "vllm.entrypoints.openai.api_server"), VLLM, _QUEUED, in_the_way=("socket",)),
-    Program("SGLang", _serves("sglang", "sglang.launch_server"), SGLANG, _QUEUED),
-    Program("TGI", lambda words: _program_name(words[0]) == "text-generation-launcher", TGI, _QUEUED),
-    Program("MLX-LM", _is_mlx, MLX, {**_WHERE, "batch": "batched_tokens", "slots": "sequences"}),
+    Program(
+        "vLLM", _starts("vllm.entrypoints.openai.api_server", serving=("vllm",)), VLLM, _QUEUED, in_the_way=("socket",)
+    ),
+    Program("SGLang", _starts("sglang.launch_server", serving=("sglang",)), SGLANG, _QUEUED),
+    Program("TGI", _starts("text-generation-launcher"), TGI, _QUEUED),
+    Program(
+        "MLX-LM",
+        _starts("mlx_lm.server", serving=("mlx_lm", "mlx-lm"), word="server"),
+        MLX,
+        {**_WHERE, "batch": "batched_tokens", "slots": "sequences"},
+    ),
     Program(
         "KoboldCpp", lambda words: _program_name(words[0]).startswith("koboldcpp"), KOBOLD, _KOBOLD, "/api/v1/model"
     ),

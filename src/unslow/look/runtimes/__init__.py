@@ -67,7 +67,7 @@ OFFERED = ("NAME", "PORTS", "RANK", "PROCESSES", "find", "read", "read_url")
 
 
 class LoadedRuntimes(NamedTuple):
-    """The runtimes that can be asked, and why others can't, by the name of their module."""
+    """The runtimes that can be asked, and why others cannot, by the name of their module."""
 
     lookers: tuple[Looker, ...]
     broken: dict[str, str]
@@ -81,13 +81,9 @@ def names() -> list[str]:
 @cache
 def load_runtimes() -> LoadedRuntimes:
     """Every runtime, in the order in which they are asked at a URL."""
-    good, broken = [], {}
-    for name in names():
-        found = _load(name)
-        if isinstance(found, str):
-            broken[name] = found
-        else:
-            good.append(found)
+    found = {name: _load(name) for name in names()}
+    good = [module for module in found.values() if not isinstance(module, str)]
+    broken = {name: why for name, why in found.items() if isinstance(why, str)}
     return LoadedRuntimes(tuple(sorted(good, key=lambda module: (module.RANK, module.NAME))), broken)
 
 
@@ -126,8 +122,7 @@ def looker_named(name: str) -> Looker | None:
 def looker_of(name: str) -> Looker | None:
     """The module of a runtime by the name that its facts carry, such as `llama.cpp` or `embedded llama.cpp`."""
     words = re.sub(r"\W+", "_", name.lower())
-    likely = next((module for module in names() if words.endswith(module)), "")
-    looker = looker_named(likely)
+    looker = looker_named(next((module for module in names() if words.endswith(module)), ""))
     if looker and name.endswith(looker.NAME):
         return looker
     return next((each for each in lookers() if name.endswith(each.NAME)), None)

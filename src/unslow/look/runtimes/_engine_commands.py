@@ -7,7 +7,7 @@ from unslow.facts.commands import Place, labelled_line
 from unslow.facts.knob import Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import Flags
-from unslow.look.command_writer import NO_NUMBER, PLACE, Answer, ChangeRequest, Turn, Words, advice
+from unslow.look.command_writer import NO_NUMBER, PLACE, Answer, ChangeRequest, Turn, Words, advice, is_integer
 from unslow.look.runtimes._given_settings import config_path
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
@@ -30,7 +30,7 @@ def number(name: str, flag: str) -> Turn:
     def turn(value: Setting, _wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words((name,), (flag, PLACE), missing=NO_NUMBER)
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        whole = is_integer(value) and value > 0
         return Words((name,), (flag, str(value))) if whole else f"{value!r} is not a value of {flag}"
 
     return turn

@@ -207,7 +207,7 @@ def parse_metrics(text: Any, source: str) -> Runtime:
     cached, computed = (metrics.total(f"{_METRICS_PREFIX}prompt_tokens_{part}total") for part in ("cached_", ""))
     prompts = cached.value_or(0.0) + computed.value_or(0.0)
     hits: Fact[float] = not_found(f"{metrics.source} has counted too few prompt_tokens_cached_total")
-    if isinstance(cached, Known) and prompts >= ENOUGH_TOKENS:  # older builds don't count it
+    if isinstance(cached, Known) and prompts >= ENOUGH_TOKENS:  # older builds do not count it
         hits = estimated_fact(cached.value / prompts, cached.source)
     drafted, accepted = (f"{_METRICS_PREFIX}spec_decode_num_{name}_tokens_total" for name in ("draft", "accepted"))
     acceptance = metrics.ratio(accepted, drafted, ENOUGH_TOKENS)

@@ -255,7 +255,7 @@ def _load_mode(given: GivenSettings) -> Fact[str]:
     switches = {name: given.settings[name] for name in ("direct_io", "mmap", "mlock") if name in given.settings}
     on = {name for name, setting in switches.items() if setting.value in ON}
     if not switches:
-        return given.missing("load_mode", default="auto")  # older builds map, newer ones unless a device can't
+        return given.missing("load_mode", default="auto")  # older builds map, newer ones unless a device cannot
     source = ", ".join(setting.source for setting in switches.values())
     if "direct_io" in on:
         return reported_fact("dio", source)

@@ -218,7 +218,7 @@ def config_path(command: Sequence[str]) -> str:
 
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:
-    """The settings in the file, by name; None where it can't be read."""
+    """The settings in the file, by name; None where it cannot be read."""
     system, most = process.system, _LARGEST_CONFIG_BYTES
     text = read_in_roots(process.roots(), lambda root: read_text(system, f"{root}{path}", most))
     return None if text is None else parse_config(text, flags, path)

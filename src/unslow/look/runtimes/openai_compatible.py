@@ -39,7 +39,7 @@ _SHOWN_MODELS = 5
 _BY_OWNER = {"tabbyapi": "TabbyAPI (exllama)"}  # Servers that say who they are in their list of models
 _TEXT, _CHAT = "/v1/completions", "/v1/chat/completions"
 _CHAT_FIRST = ("LM Studio", "TGI", "Transformers", "OpenAI")
-_RUNS_ON = ("vLLM", "SGLang")  # these know `ignore_eos`; others may refuse what they don't know
+_RUNS_ON = ("vLLM", "SGLang")  # these know `ignore_eos`; others may refuse what they do not know
 _NOT_THERE = re.compile(r"answered (?:400|404|405|422|501)\b")
 
 

@@ -17,7 +17,7 @@ from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated_fact, not_found, not_supported, reported_fact
 from unslow.look.command_line import ALL_WORDS, Flag, Flags, Setting, negatable
-from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Program, Turn, Words, advice
+from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Program, Turn, Words, advice, is_integer
 from unslow.look.logs.commands import CommandLines
 from unslow.look.logs.sglang import DIALECT
 from unslow.look.openai_api import Server, parse_model_list
@@ -209,7 +209,7 @@ def _split(value: KnobSetting, wanted: ChangeRequest) -> Answer:
         now = engine.gpus_in_use(wanted.runtime)
         flag, count = "--pp-size", str(now) if now > 1 else PLACE
     else:
-        given = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        given = is_integer(value) and value > 0
         flag, count = "--tp-size", "1" if value == "none" else str(value) if given else PLACE
     return Words(names, (flag, count), missing=engine.NO_GPUS if count == PLACE else "")
 

@@ -41,7 +41,7 @@ def own_folder(
 
 
 class StoredCalibration(NamedTuple):
-    """A calibration and its file; a file that can't be read has the reason in its place."""
+    """A calibration and its file; a file that cannot be read has the reason in its place."""
 
     path: str
     calibration: Calibration | None

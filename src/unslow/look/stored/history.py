@@ -220,7 +220,7 @@ class History:
                 return bench
             query = "SELECT body FROM pieces WHERE bench = ? ORDER BY number LIMIT ?"
             bodies, good = connection.execute(query, (bench.id, MOST_PIECES)).fetchall(), []
-        for (body,) in bodies:  # where one can't be read, the others still can
+        for (body,) in bodies:  # where one cannot be read, the others still can
             with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 good.append(msgspec.json.decode(_inflate(body, "a piece"), type=Piece))
         lost = len(bodies) - len(good)

@@ -58,15 +58,11 @@ def _choice(wanted: ChangeRequest, names: tuple[str, ...], flag: str, value: str
     return Words(names, (flag, value)) if options.takes(flag, value) else options.without(flag, value)
 
 
-def _is_integer(value: Setting) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _number(name: str, flag: str, least: int = 1) -> Turn:
     def turn(value: Setting, wanted: ChangeRequest) -> Answer:
         if value is None:
             return Words((name,))
-        if not _is_integer(value) or not least <= int(value) <= _LARGEST:
+        if not writer.is_integer(value) or not least <= value <= _LARGEST:
             return _WRONG.format(value=value)
         return _flag(wanted, (name,), flag, str(value))
 
@@ -113,8 +109,8 @@ def _fit(value: Setting, wanted: ChangeRequest) -> Answer:
 
 def _margin(value: Setting, wanted: ChangeRequest) -> Answer:
     """Bytes, which llama.cpp counts in MiB; no margin is of a few bytes, so that a small number is one of MiB."""
-    if _is_integer(value) and int(value or 0) >= MIB:
-        value = int(value or 0) // MIB
+    if writer.is_integer(value) and value >= MIB:
+        value //= MIB
     return _number("fit_margin", "-fitt", least=0)(value, wanted)
 
 
@@ -131,11 +127,11 @@ def _experts(value: Setting, wanted: ChangeRequest) -> Answer:
     names = ("n_cpu_moe", "cpu_moe", *(() if Knob.TENSOR_OVERRIDE in wanted.changes else ("override",)))
     if not value:
         return Words(names)
-    if not _is_integer(value) or not 0 < int(value) <= int(_MOST_LAYERS):
+    if not writer.is_integer(value) or not 0 < value <= int(_MOST_LAYERS):
         return _WRONG.format(value=value)
     if _options(wanted).has("-ncmoe"):
         return Words(names, ("-ncmoe", str(value)))
-    layers = "|".join(str(layer) for layer in range(int(value)))
+    layers = "|".join(str(layer) for layer in range(value))
     pattern = rf"blk\.({layers})\.ffn_(up|down|gate)_exps=CPU"
     return Words(names, ("-ot", pattern)) if _options(wanted).has("-ot") else _options(wanted).without("-ncmoe")
 
@@ -146,7 +142,7 @@ def _slots(value: Setting, wanted: ChangeRequest) -> Answer:
     slots, total = runtime.scheduling.slots.value_or(0), runtime.context.length.value_or(0)
     apart = isinstance(runtime.cache.unified, Known) and not runtime.cache.unified.value
     is_set = "context" in _given_flags(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
-    fewer = int(value or 0) if _is_integer(value) and 0 < int(value or 0) < slots else 0
+    fewer = value if writer.is_integer(value) and 0 < value < slots else 0
     if isinstance(said, Words) and fewer and apart and is_set and total:
         return Words(("slots", "context"), (*said.words, "-c", str(total // slots * fewer)))
     return said
@@ -189,18 +185,18 @@ def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
 
 def _batch(value: Setting, wanted: ChangeRequest) -> Answer:
     """No micro-batch is larger than its batch, which grows with it."""
-    if value is None or not _is_integer(value):
+    if value is None or not writer.is_integer(value):
         return _number("ubatch", "-ub")(value, wanted)
     given = _given_flags(wanted).get("batch", "")
     logical = int(given) if given.isdecimal() else _USUAL_BATCH
-    if Knob.LOGICAL_BATCH not in wanted.changes and int(value) > logical:
+    if Knob.LOGICAL_BATCH not in wanted.changes and value > logical:
         return Words(("ubatch", "batch"), ("-ub", str(value), "-b", str(value)))
     return _number("ubatch", "-ub")(value, wanted)
 
 
 def _logical_batch(value: Setting, wanted: ChangeRequest) -> Answer:
     micro = wanted.changes.get(Knob.BATCH)
-    most = max(int(value), int(micro)) if _is_integer(value) and _is_integer(micro) and value and micro else value
+    most = max(value, micro) if writer.is_integer(value) and writer.is_integer(micro) and value and micro else value
     return _number("batch", "-b")(most, wanted)
 
 

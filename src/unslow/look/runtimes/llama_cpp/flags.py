@@ -67,7 +67,7 @@ def read_own_options(system: System, runtime: Runtime) -> Mapping[str, str]:
 
 
 def read_options(system: System, program: str, subcommand: str = "") -> Mapping[str, str]:
-    """The flags of a program that a user runs or names, by its own help; none where it can't be asked."""
+    """The flags of a program that a user runs or names, by its own help; none where it cannot be asked."""
     for asked, words, options in _ASKED:
         if asked is system and words == (program, subcommand):
             return options

@@ -119,7 +119,7 @@ def parse_parameters(written: str, source: str) -> Fact[int]:
 def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
     """What `lms`, its command line, tells of the server at a port; nothing where it is not installed.
 
-    Most of its commands start the daemon where none runs. With `--port` they don't: they talk to the server at that
+    Most of its commands start the daemon where none runs. With `--port` they do not: they talk to the server at that
     port or end. So nothing is run here but with the port of a server that has just answered.
     """
     for program in (PROGRAM, *(f"{home}/bin/lms" for home in homes)):

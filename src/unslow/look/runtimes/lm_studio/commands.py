@@ -159,7 +159,7 @@ def share_of(value: Setting, layers: int) -> str | None:
 
     None of a number where the count is unknown.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or 0 < layers <= value:
+    if not writer.is_integer(value) or value < 0 or 0 < layers <= value:
         return "max"
     if not value:
         return "off"

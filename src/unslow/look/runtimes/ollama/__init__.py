@@ -90,7 +90,7 @@ def find(processes: Sequence[Process]) -> list[Process]:
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server and every process that it started for a model, with its log and its answers."""
     log = read_log(process)
-    told = server_facts(log, process.environment())  # its variables are in its log where they can't be read
+    told = server_facts(log, process.environment())  # its variables are in its log where they cannot be read
     shown = Runtime().with_facts(
         name=reported_fact(NAME, f"/proc/{process.pid}/comm"),
         url=url_of(told.process.environment),

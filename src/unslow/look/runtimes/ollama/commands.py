@@ -80,7 +80,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
 
 
 def _of_version(turn: _Turn) -> _Turn:
-    """The turn, or why the version at hand can't have what it puts in."""
+    """The turn, or why the version at hand cannot have what it puts in."""
 
     def turn_if_able(value: Setting, wanted: ChangeRequest) -> _Answer:
         put = turn(value, wanted)
@@ -136,17 +136,13 @@ def _parameter(name: str, by_itself: int | None = None) -> _Turn:
         if value is None:
             unset = f"a derived model can't remove {name} from its parent"
             return unset if by_itself is None else Put({name: by_itself})
-        return Put({name: value}) if _is_number(value) else f"{value!r} is not a value of {name}"
+        return Put({name: value}) if writer.is_integer(value) else f"{value!r} is not a value of {name}"
 
     return turn
 
 
 def _variable(name: str) -> _Turn:
     return lambda value, _wanted: Put(variables={name: None if value is None else word_of(value)})
-
-
-def _is_number(value: Setting) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _name(wanted: ChangeRequest) -> str:
@@ -173,7 +169,7 @@ def _quant(value: Setting, wanted: ChangeRequest) -> _Answer:
 def _context(value: Setting, wanted: ChangeRequest) -> _Answer:
     """Ollama means the tokens of one request, and multiplies them by the requests that may run together."""
     slots = wanted.changes.get(Knob.PARALLEL) or wanted.runtime.scheduling.slots.value_or(1)
-    if value is not None and (not _is_number(value) or not value):
+    if value is not None and (not writer.is_integer(value) or not value):
         return f"{value!r} is not a number of tokens"
     tokens = PLACE if value is None else int(value) // max(1, int(slots))
     for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
@@ -191,9 +187,9 @@ def _fit(value: Setting, wanted: ChangeRequest) -> _Answer:
 
 def _margin(value: Setting, wanted: ChangeRequest) -> _Answer:
     """What stays free on each GPU: MiB for llama-server, bytes for Ollama's own estimates before."""
-    if not _is_number(value):
+    if not writer.is_integer(value):
         return f"{value!r} is not a number of bytes"
-    size = int(value or 0)
+    size = value
     if is_at_least(wanted.runtime, SINCE["LLAMA_ARG_"]):
         return Put(variables={"LLAMA_ARG_FIT_TARGET": str(size // MIB if size >= MIB else size)})
     return Put(variables={"OLLAMA_GPU_OVERHEAD": str(size if size >= MIB else size * MIB)})
@@ -234,7 +230,7 @@ def _drafting(value: Setting, _wanted: ChangeRequest) -> _Answer:
         return Put({"draft_num_predict": 0})
     if value in ("draft-mtp", True, writer.DRAFT_PLACE):
         return Put({"draft_num_predict": _USUAL_DRAFT})
-    return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no separate draft model"
+    return Put({"draft_num_predict": value}) if writer.is_integer(value) else "Ollama takes no separate draft model"
 
 
 def _device(value: Setting, wanted: ChangeRequest) -> _Answer:

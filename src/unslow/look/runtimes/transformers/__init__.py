@@ -293,7 +293,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if not isinstance(paths, dict) or not paths.keys() >= _SIGNS:
         return None
     name: Fact[str] = _UNTOLD
-    with suppress(LookError):  # without a cache of the hub it can't list any
+    with suppress(LookError):  # without a cache of the hub it cannot list any
         source = f"{server.url}/v1/models"
         models = parse_model_list(server.json("/v1/models"), source) or []
         if len(models) == 1:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 from unslow.facts.commands import Commands, Place, by_hand, labelled_line
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
+from unslow.look import command_writer as writer
 from unslow.look.command_line import is_absolute_path
-from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, ChangeRequest, advice, answer_changes
+from unslow.look.command_writer import NOTHING_AT_HAND, Advice, AtHand, ChangeRequest
 
 _UNNAMED = "MODEL"
 _NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
@@ -35,14 +36,13 @@ class Code(NamedTuple):
     missing: str = ""  # What the reader has to fill in first
 
 
-_LISTS = ("before", "after", "imports", "packages")
 _Answer = Code | Advice | str
 _Turn = Callable[[Setting, ChangeRequest], _Answer]
 
 
 def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
     """One program with all changes; where a program runs already, what to change in it."""
-    codes, advised, left = answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
+    codes, advised, left = writer.answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
     if not at_hand.anew:
         return Commands(lines=(*_fragments(_merged(codes)), *advised), left_out=left)
     codes = [code for code in codes if not code.missing]
@@ -58,13 +58,19 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
 
 def _merged(codes: Sequence[Code]) -> Code:
     """All changes as one; lines and packages that several need are there once."""
-    once = {name: dict.fromkeys(item for code in codes for item in getattr(code, name)) for name in _LISTS}
+
+    def once(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for code in codes for item in getattr(code, name)))
+
     return Code(
         load={name: value for code in codes for name, value in code.load.items()},
         generate={name: value for code in codes for name, value in code.generate.items()},
         model=next((code.model for code in codes if code.model), ""),
         beside=tuple(line for code in codes for line in code.beside),
-        **{name: tuple(items) for name, items in once.items()},
+        before=once("before"),
+        after=once("after"),
+        imports=once("imports"),
+        packages=once("packages"),
     )
 
 
@@ -193,7 +199,7 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> _Answer:
 
 
 def _threads(value: Setting, _wanted: ChangeRequest) -> _Answer:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not writer.is_integer(value) or value < 1:
         return f"{value!r} is not a number of threads"
     return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
 
@@ -220,8 +226,10 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.THREADS: _threads,
     Knob.PROMPT_CACHE: lambda value, _wanted: Code(generate={"use_cache": str(value is not False)}),
     Knob.CONTEXT_LENGTH: lambda _value, _wanted: "the cache of Transformers is as long as each conversation",
-    Knob.GPU_BACKEND: advice(
+    Knob.GPU_BACKEND: writer.advice(
         by_hand("install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
     ),
-    Knob.THINKING: advice(labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
+    Knob.THINKING: writer.advice(
+        labelled_line(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")
+    ),
 }

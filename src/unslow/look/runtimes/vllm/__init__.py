@@ -284,20 +284,17 @@ def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
     blocks, block = _number(config, "num_gpu_blocks"), _number(config, "block_size")
     tokens = _number(config, "kv_cache_size_tokens") or (blocks or 0) * (block or 0)
     fraction, size = config.get("gpu_memory_utilization", ""), _number(config, "kv_cache_memory_bytes")
-    facts: dict[str, Fact[Any]] = {}
-    if tokens and tokens < LARGEST_COUNT:
-        facts["kv_capacity_tokens"] = reported_fact(tokens, source)
-    if size and size < _MOST_BYTES:
-        facts["kv_bytes"] = reported_fact(size, source)
-    if fraction.replace(".", "", 1).isdecimal() and 0 < float(fraction) <= 1:
-        facts["gpu_memory_fraction"] = reported_fact(float(fraction), source)
-    if told := _number(config, "num_gpu_blocks_override"):
-        facts["kv_blocks_set"] = reported_fact(told, source)
-    if config.get("enable_prefix_caching") in ("True", "False"):
-        facts["prompt_cache"] = reported_fact(config["enable_prefix_caching"] == "True", source)
-    if config.get("cache_dtype", "auto") != "auto":
-        facts |= dict.fromkeys(("kv_type_k", "kv_type_v"), reported_fact(config["cache_dtype"][:40], source))
-    return facts
+    is_share = fraction.replace(".", "", 1).isdecimal() and 0 < float(fraction) <= 1
+    kind = config.get("cache_dtype", "auto")
+    found: dict[str, Any] = {
+        "kv_capacity_tokens": tokens if 0 < tokens < LARGEST_COUNT else None,
+        "kv_bytes": size if size and size < _MOST_BYTES else None,
+        "gpu_memory_fraction": float(fraction) if is_share else None,
+        "kv_blocks_set": _number(config, "num_gpu_blocks_override") or None,
+        "prompt_cache": {"True": True, "False": False}.get(config.get("enable_prefix_caching", "")),
+        **dict.fromkeys(("kv_type_k", "kv_type_v"), None if kind == "auto" else kind[:40]),
+    }
+    return {name: reported_fact(value, source) for name, value in found.items() if value is not None}
 
 
 def _number(config: Mapping[str, str], name: str) -> int | None:

@@ -133,7 +133,7 @@ def _split(value: Setting, wanted: ChangeRequest) -> Answer:
     if stages := re.fullmatch(r"layer ([1-9]\d{0,2})", str(value)):
         return Words(names, ("--pipeline-parallel-size", stages[1]))
     now = engine.gpus_in_use(wanted.runtime)
-    count = 1 if value == "none" else value if isinstance(value, int) and not isinstance(value, bool) else now
+    count = 1 if value == "none" else value if writer.is_integer(value) else now
     flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
     if count < 1 or (count == 1 and value not in ("none", 1)):
         return Words(names, (flag, PLACE), missing=engine.NO_GPUS)
@@ -159,7 +159,7 @@ def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
         return "threads compute only where vLLM runs on the CPU"
     if value is None:
         return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not writer.is_integer(value) or value < 1:
         return f"{value!r} is not a number of threads"
     version = full_version(wanted.runtime.version)
     if version is not None and version < UNBOUND_SINCE:
