@@ -105,10 +105,7 @@ find_flags, without_secrets = FLAGS.find_flags, FLAGS.without_secrets
 
 
 def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
-    """Every setting that was given, by name.
-
-    A flag on the command line beats its environment variable; the last of several flags counts.
-    """
+    """Every setting that was given, by name: flags beat variables; the last of several flags counts."""
     settings: dict[str, Setting] = {}
     for name, flag in FLAGS.items():
         for variable in reversed(flag.variables):  # the first counts

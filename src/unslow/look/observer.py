@@ -28,8 +28,7 @@ class ObservedAnswer(NamedTuple):
 class Observer:
     """Whoever watches; this one does not care. Each method is called by the thread that measures."""
 
-    is_stopping = False
-    """Whether what is known by now is enough."""
+    is_stopping = False  # Whether what is known by now is enough
 
     def looked_at(self, machine: Machine) -> None:
         """The machine on which it is measured."""

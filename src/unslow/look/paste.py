@@ -133,9 +133,6 @@ def _subjects(found: Mapping[str, LogFacts], machine: Machine) -> tuple[Subject,
 def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     """One for each runtime that the text tells of; lines of llama.cpp in another program's log belong to that one."""
 
-    def known_facts(subject: Subject) -> int:
-        return sum(isinstance(subject.runtime.fact(name), Known) for name in FACT_PATHS)
-
     named: dict[str, Subject] = {}
     nameless = Subject()
     for subject in subjects:
@@ -157,7 +154,9 @@ def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     if not found:
         return () if nameless == Subject() else (nameless,)
     # what no program claims is said of the only runtime, or of the one that most is known of
-    first, *others = sorted(found, key=known_facts, reverse=True)
+    first, *others = sorted(
+        found, key=lambda each: sum(isinstance(each.runtime.fact(name), Known) for name in FACT_PATHS), reverse=True
+    )
     return (merged_subject(nameless, first), *others)
 
 

@@ -24,9 +24,8 @@ _CONTAINERS = {
 }
 
 _LISTENS = "0A"
-_ANY_OR_LOOPBACK = re.compile(
-    r"0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F"  # any, 127.0.0.1, ::, ::1, ::ffff:127.0.0.1
-)
+# any, 127.0.0.1, ::, ::1, ::ffff:127.0.0.1
+_ANY_OR_LOOPBACK = re.compile(r"0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F")
 _LOCAL_NAMES = ("127.0.0.1", "0.0.0.0", "*", "::", "::1", "[::]", "[::1]")  # noqa: S104 (read, not bound)
 _NETSTAT = {"darwin": ("netstat", "-an", "-p", "tcp"), "win32": ("netstat", "-an")}
 _ROW = re.compile(r"^\s*tcp\S*\s+(?:\d+\s+\d+\s+)?(\S{1,60})[.:](\d{1,5})\s+(\S{1,60})", re.IGNORECASE)
@@ -118,18 +117,11 @@ class ProcessSigns(NamedTuple):
     names: tuple[str, ...]
     pattern: str = ""
 
-    def occur_in(self, processes: Sequence[Process]) -> bool:
-        """Whether any process looks so; the command line is read only where the name does not say it."""
-        sign = re.compile(self.pattern, re.IGNORECASE)
-        likely = [p for p in processes if p.name.startswith(self.names)]
-        return any(sign.search(p.name) or any(map(sign.search, words_of(p.command()))) for p in likely)
-
 
 def is_file_path(path: str) -> bool:
     """Whether a path may name a file that holds something."""
-    if path.startswith("/dev/shm/"):  # noqa: S108 (read; files in memory, unlike all else there)
-        return True
-    return path.startswith("/") and not path.startswith(("/dev/", "/proc/"))
+    in_memory = path.startswith("/dev/shm/")  # noqa: S108 (read; files in memory, unlike all else there)
+    return in_memory or (path.startswith("/") and not path.startswith(("/dev/", "/proc/")))
 
 
 def read_process(system: System, pid: int) -> Process:

@@ -104,10 +104,8 @@ class PartialAnswer:
     def forget(self) -> None:
         """Begin anew: the question is asked once more."""
         self.arrivals: list[float] = []
-        self.thoughts = 0
-        """Pieces that the model thought rather than said."""
-        self.last_s = 0.0
-        """When anything came, text or not."""
+        self.thoughts = 0  # Pieces that the model thought rather than said
+        self.last_s = 0.0  # When anything came, text or not
         self._kept: list[str] = []
         self._room = KEPT_CHARS
         self._tail, self._thinks = "", False
@@ -224,8 +222,7 @@ class TimedCompletion(NamedTuple):
 
     completion: Completion
     clock: str
-    prompt_timed: bool = True
-    """Whether the time of the prompt is the server's own, without the way there and the queue."""
+    prompt_timed: bool = True  # Whether the time of the prompt is the server's own, without the way there and the queue
     thinking_tokens: int | None = None
 
 

@@ -55,9 +55,8 @@ def with_limits(system: System, subject: Subject) -> Subject:
     allowed, quota = limits.cpu.allowed_cpus, limits.cpu.quota_cpus
     if quota == NO_QUOTA and isinstance(allowed, Known):  # it may use all the time of its processors
         quota = reported_fact(float(allowed.value), f"{allowed.source}, and {NO_QUOTA.why}")
-    runtime = subject.runtime.with_facts(
-        allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=limits.memory.limit_bytes
-    )
+    memory = limits.memory.limit_bytes
+    runtime = subject.runtime.with_facts(allowed_cpus=allowed, quota_cpus=quota, memory_limit_bytes=memory)
     return msgspec.structs.replace(subject, runtime=runtime)
 
 

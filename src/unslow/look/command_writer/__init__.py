@@ -27,8 +27,7 @@ class AtHand(NamedTuple):
 
     model: Model = Model()
     unit: Unit = NO_UNIT
-    options: Mapping[str, str] = {}
-    """The flags of the program at hand by its own help, each with what is written there."""
+    options: Mapping[str, str] = {}  # The flags of the program at hand by its own help, each with what is written there
     listed: frozenset[str] = frozenset()
     """Models that were seen: by the names that the runtime lists, or by their paths."""
     program: str = ""  # The program to start where nothing runs yet, as the user named it
@@ -179,8 +178,7 @@ class Program(NamedTuple):
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""
     variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = _variables
     """Variables of an environment that give these settings."""
-    ordered: bool = False
-    """Whether words stand on the command line in the order of `turns`, not in that of the changes."""
+    ordered: bool = False  # Whether words stand on the command line in the order of `turns`, not in that of the changes
 
     def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING_AT_HAND) -> Commands:
         """One command line with all changes, and the way to start it by whoever starts it now.

@@ -155,10 +155,7 @@ def shell_line(words: Sequence[str], environment: Environment) -> str:
 
 
 def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Lines that write drop-ins of the service and start it again; each variable has a file of its own.
-
-    So one fix does not take away another, and the same one twice changes nothing.
-    """
+    """Lines that write drop-ins of the service and restart it; a file for each variable, so that other fixes stay."""
     texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
     if command:
         texts["command"] = drop_in_text({}, command)

@@ -60,8 +60,7 @@ class LaunchedServer(StartedServer):
         super().__init__(guard, folder / "server.log")
         self.url, self.words = url, words
         self.pid = 0
-        self.load_s = 0.0
-        """From the start of its process until it answered."""
+        self.load_s = 0.0  # From the start of its process until it answered
 
     def stop(self) -> None:
         """End the server and all that it started."""

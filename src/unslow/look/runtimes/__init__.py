@@ -26,21 +26,17 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.look.command_writer import NOTHING_AT_HAND, AtHand
 from unslow.look.logs.commands import CommandLines
-from unslow.look.processes import Process, ProcessSigns
+from unslow.look.processes import Process, ProcessSigns, words_of
 from unslow.look.system import System
 
 
 class Looker(Protocol):
     """What a runtime module offers. Every function may raise LookError."""
 
-    NAME: str
-    """What `Runtime.name` holds for it, such as "vLLM"."""
-    PORTS: tuple[int, ...]
-    """Where it listens unless it is told otherwise; asked only where something listens there."""
-    RANK: int
-    """Who is asked first at a URL: 0 answers as no other does, 9 answers as many do."""
-    PROCESSES: ProcessSigns
-    """How its processes look; `find` is called only where one looks so."""
+    NAME: str  # What `Runtime.name` holds for it, such as "vLLM"
+    PORTS: tuple[int, ...]  # Where it listens unless it is told otherwise; asked only where something listens there
+    RANK: int  # Who is asked first at a URL: 0 answers as no other does, 9 answers as many do
+    PROCESSES: ProcessSigns  # How its processes look; `find` is called only where one looks so
 
     def find(self, processes: Sequence[Process]) -> list[Process]:
         """The processes that this runtime speaks for; children that belong to one of them are left out."""
@@ -102,8 +98,13 @@ def lookers() -> tuple[Looker, ...]:
 
 
 def find_servers(looker: Looker, processes: Sequence[Process]) -> list[Process]:
-    """The processes that a runtime speaks for."""
-    return looker.find(processes) if looker.PROCESSES.occur_in(processes) else []
+    """The processes that a runtime speaks for, where any looks like one of its own."""
+    names, pattern = looker.PROCESSES
+    sign = re.compile(pattern, re.IGNORECASE)
+    likely = [process for process in processes if process.name.startswith(names)]
+    # the command line is read only where the name does not say it
+    seen = any(sign.search(p.name) or any(map(sign.search, words_of(p.command()))) for p in likely)
+    return looker.find(processes) if seen else []
 
 
 def writer_of(looker: Looker) -> Writer:

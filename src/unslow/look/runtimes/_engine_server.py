@@ -35,10 +35,7 @@ _REVISION_BYTES = 256
 
 
 def answer_if_offered(server: Server, *paths: str) -> tuple[Any, str] | None:
-    """The JSON of the first address that the server knows, and which; None where it knows none.
-
-    LookError where nothing answers, or where a key is wanted.
-    """
+    """The JSON of the first address that the server knows, and its path; None where it knows none; else LookError."""
     for path in paths:
         answer = server.ask(path)
         if answer.status in _UNKNOWN_ADDRESS:

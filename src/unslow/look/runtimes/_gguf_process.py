@@ -144,10 +144,7 @@ def absolute_path(path: str, folder: Fact[str]) -> Fact[str]:
 
 
 def read_api_key(process: Process) -> str:
-    """The first key that a server accepts: of its command line, its environment or its file of keys; empty with none.
-
-    It is read when it is needed and kept in no fact.
-    """
+    """The first key that a server accepts, of its command line, environment or file; empty with none. In no fact."""
     command = words_of(process.command())
     pairs = (word.partition("=") for word in process.text("environ").split("\0"))
     key_variables = {name: value for name, _, value in pairs if name in ("LLAMA_API_KEY", "LLAMA_ARG_API_KEY_FILE")}

@@ -237,10 +237,9 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "grammar": given.text("schema" if "schema" in settings else "grammar"),
     }
     layers = settings.get("gpu_layers", UNSET)
-    if layers.value == "all":
-        facts["gpu_layers_set"] = reported_fact(ALL_LAYERS, layers.source)
-    elif layers.value == "auto":
-        facts["gpu_layers_set"] = not_found(f"{layers.source} lets llama.cpp choose")
+    if layers.value in ("all", "auto"):
+        chosen = not_found(f"{layers.source} lets llama.cpp choose")
+        facts["gpu_layers_set"] = reported_fact(ALL_LAYERS, layers.source) if layers.value == "all" else chosen
     ways = [settings[name] for name in ("draft_type", "draft_model", "draft_repository") if name in settings]
     if way := next((way for way in ways if way.value not in ("", "none")), None):
         facts["speculative"] = reported_fact(way.value, way.source)

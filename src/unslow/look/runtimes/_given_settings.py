@@ -35,6 +35,7 @@ _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G
 _SHARE, _SIZE = re.compile(r"0?\.\d{1,9}|1(?:\.0{0,9})?"), re.compile(r"\d{1,7}(?:\.\d{1,9})?")
 _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
+_CONFIG = Flags({"config": Flag(("--config",))})
 _LARGEST_CONFIG_BYTES = 64 * 1024
 _MOST_CONFIG_LINES = 500
 _CONFIG_LINE = re.compile(r"([A-Za-z][\w-]{0,60}) ?: {0,8}(\S.{0,500}?)?(?: {1,40}#.{0,200})?")
@@ -209,12 +210,7 @@ def address_of(given: Mapping[str, Setting], usual_port: str) -> str:
 
 def config_path(command: Sequence[str]) -> str:
     """The file of settings that `--config` names; empty where a command line names none."""
-    for at, word in enumerate(command):
-        if word == "--config":
-            return command[at + 1] if at + 1 < len(command) else ""
-        if word.startswith("--config="):
-            return word.partition("=")[2]
-    return ""
+    return next((flag.value for flag in _CONFIG.find_flags(["", *command])), "")
 
 
 def read_config(process: Process, flags: Flags, path: str) -> dict[str, Setting] | None:

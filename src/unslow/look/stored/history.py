@@ -147,8 +147,7 @@ class History:
 
     def entry(self, bench_id: str) -> Entry | None:
         """The line of one benchmark, by its whole id."""
-        found = self._entries(_Where("id = ?", (bench_id,)), 1)
-        return found[0] if found else None
+        return next(iter(self._entries(_Where("id = ?", (bench_id,)), 1)), None)
 
     def count(self) -> int:
         with reading_database(self.path) as connection:
@@ -292,10 +291,8 @@ def _is_alive(owner: str) -> bool:
         return False
     try:
         os.kill(int(pid), 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 
@@ -367,11 +364,10 @@ def writing_database(path: Path) -> Iterator[sqlite3.Connection]:
 def _user_errors(path: Path, what: str) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
-        reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), str(error))
+    except (sqlite3.Error, OSError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
+        reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), reason)
         raise UserError(f"can't {what} the history {path}: {reason}", _DATABASE_HINT) from error
-    except OSError as error:
-        raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _DATABASE_HINT) from error
     except UnicodeEncodeError as error:
         raise UserError(f"can't {what} the history {path}: a value is not text", "give it as UTF-8") from error
 

@@ -99,10 +99,7 @@ def parse_help(text: str) -> dict[str, str]:
 
 
 class Options:
-    """The flags of the build at hand, by its own help, else by the build that brought each of them.
-
-    One without a number and without help is taken for a new one.
-    """
+    """The flags of the build at hand, by its own help, else by its number; one without either is taken for new."""
 
     def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
         self._build, self._told = build_number(runtime.version), told
@@ -118,13 +115,14 @@ class Options:
 
     def has(self, flag: str) -> bool:
         """Whether the build knows a flag."""
-        return flag in self._told if self._told else self._reaches(SINCE.get(flag, 0))
+        return flag in self._told if self._told else self._build is None or self._build >= SINCE.get(flag, 0)
 
     def takes(self, flag: str, value: str) -> bool:
         """Whether it knows the flag, and this word as its value."""
         if self._told:
             return bool(re.search(rf"(?<![\w+-]){re.escape(value)}(?![\w+-])", self._told.get(flag, "")))
-        return self.has(flag) and self._reaches(VALUES_SINCE.get((flag, value), 0))
+        since = VALUES_SINCE.get((flag, value), 0)
+        return self.has(flag) and (self._build is None or self._build >= since)
 
     def without(self, flag: str, value: str = "") -> str:
         """Why a flag, or a value of it, is not to be had."""
@@ -133,9 +131,6 @@ class Options:
         if self._told or not self._build:
             return f"this llama-server has no {words}"
         return f"b{self._build} has no {words}, which came with b{since}"
-
-    def _reaches(self, since: int) -> bool:
-        return self._build is None or self._build >= since
 
 
 def parse_command(command: Sequence[str], environment: Mapping[str, str]) -> Subject:

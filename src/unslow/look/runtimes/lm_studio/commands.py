@@ -51,23 +51,16 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """The clicks first, for they hold for the load that follows."""
     asked = list({change.knob: change for change in changes}.values())  # the last word on a knob counts
     wanted = ChangeRequest({change.knob: change.value for change in asked}, runtime, at_hand)
-    have, to_fill_in, left = [], [], []
-    for change in asked:
-        refused, missing = _why_not(change, wanted), _missing(change, wanted)
-        if refused or missing:
-            left.append((change, refused or missing))
-        else:
-            have.append(change)
-        if missing and not refused:
-            to_fill_in.append(change)
-    short = tuple(_load_line([change], wanted) for change in to_fill_in)
+    reasons = [(change, _why_not(change, wanted), _missing(change, wanted)) for change in asked]
+    left = [(change, refused or missing) for change, refused, missing in reasons if refused or missing]
+    have = [change for change, refused, missing in reasons if not refused and not missing]
+    short = tuple(_load_line([change], wanted) for change, refused, missing in reasons if missing and not refused)
     advice = tuple(line for change in asked for line in _advice(change, wanted))
     model = _model(wanted)
     clicks = [line for change in have if not _by_http(have) for line in _app_steps(change, wanted)]
     load = (*clicks, _load_line(have, wanted)) if have else ()
     lines = (*(load or short), *advice)
-    unnamed = model == MODEL and any(MODEL in line.split() for line in lines)
-    notes = (by_hand(_UNNAMED),) if unnamed else ()
+    notes = (by_hand(_UNNAMED),) if model == MODEL and any(MODEL in line.split() for line in lines) else ()
     argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
     return Commands(short if load else (), (*lines, *notes), tuple(left), argv)
 
@@ -125,11 +118,10 @@ def _advice(change: Change, wanted: ChangeRequest) -> Sequence[str]:
         return _ADVICE.get(change.knob, ())
     if Knob.MODEL_FILE in wanted.changes:
         return ()
-    model = _model(wanted)
     if change.value:
-        quant = str(change.value).casefold()
-        return [f"lms get {shell_quoted(model.partition('@')[0] + '@' + quant)}"]
-    return [f"lms get {shell_quoted(model)}", by_hand("choose a smaller quant from its list")]
+        named = f"{_model(wanted).partition('@')[0]}@{str(change.value).casefold()}"
+        return [f"lms get {shell_quoted(named)}"]
+    return [f"lms get {shell_quoted(_model(wanted))}", by_hand("choose a smaller quant from its list")]
 
 
 def _by_http(changes: Sequence[Change]) -> bool:

@@ -154,10 +154,7 @@ def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
 
 
 def last_load(log: Log, model: str = "", port: str | None = None) -> range:
-    """The lines of the last load of a file, or of any; where its process is known, of the load by that.
-
-    A process is known by its port, which no other has at the time.
-    """
+    """The lines of the last load of a file, or of any; with the port of its process, which no other has, of that."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
     own = [index for index in starts if model in log.lines[index].replace("\\\\", "\\")]
     if port is not None:

@@ -103,10 +103,7 @@ def is_server(words: Sequence[str]) -> bool:
 
 
 def takes_command(words: Sequence[str], _model: Model | None = None) -> bool:
-    """Whether a command line has the flags of `vllm serve`, of a process that is known to run vLLM by other signs.
-
-    A script of any name may call the function behind that command.
-    """
+    """Whether a command line has the flags of `vllm serve`, of a process known to run vLLM: scripts have any name."""
     return is_server(words) or "serve" in words[1:6]
 
 
