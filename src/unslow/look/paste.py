@@ -132,7 +132,6 @@ def _subjects(found: Mapping[str, LogFacts], machine: Machine) -> tuple[Subject,
 
 def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
     """One for each runtime that the text tells of; lines of llama.cpp in another program's log belong to that one."""
-
     named: dict[str, Subject] = {}
     nameless = Subject()
     for subject in subjects:
