@@ -71,6 +71,15 @@ def test_without_http_log_and_command_line_remain():
     assert isinstance(runtime.scheduling.busy_slots, Unknown)
 
 
+@pytest.mark.parametrize(("more", "fits"), [({"is_sleeping": False}, True), ({}, None)])
+def test_a_build_without_a_number_is_dated_by_the_fields_of_props(more, fits):
+    system = machine(**{"/logs/out": LookError("permission denied")})
+    props = json.loads((FOLDER / "props.json").read_bytes())
+    props = {name: value for name, value in props.items() if name != "is_sleeping"} | {"build_info": "b0-unknown"}
+    system.http[f"GET {URL}/props"] = Answer(200, json.dumps(props | more).encode())
+    assert subject_of(system).runtime.placement.fit.value_or(None) is fits
+
+
 def test_without_a_log_settings_remain_with_a_hint_to_log_file():
     denied = LookError("permission denied")
     runtime = subject_of(machine(**{"/logs/out": denied})).runtime
