@@ -34,27 +34,19 @@ class ApplyReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     runtime: str
     model: str
-    option: str
-    """The name of the plan's option."""
+    option: str  # The name of the plan's option
     how: How
     outcome: Outcome
-    because: str = ""
-    """Why it is left to be done by hand."""
+    because: str = ""  # Why it is left to be done by hand
     files: tuple[FileShown, ...] = ()
     models: tuple[ModelShown, ...] = ()
-    lines: tuple[str, ...] = ()
-    """To type, each with the label of its place, for what is not changed here."""
-    then: tuple[str, ...] = ()
-    """To type afterwards, so that the server sees it."""
+    lines: tuple[str, ...] = ()  # To type, each with the label of its place, for what is not changed here
+    then: tuple[str, ...] = ()  # To type afterwards, so that the server sees it
     restarted: bool = False
-    left_out: tuple[str, ...] = ()
-    """Changes of the plan that the runtime can't have, each with the reason."""
-    mended: tuple[str, ...] = ()
-    """What was stopped in the middle before, and what became of it."""
-    change: str = ""
-    """The id to undo it with."""
-    undo: str = ""
-    """The line that takes it back, to type."""
+    left_out: tuple[str, ...] = ()  # Changes of the plan that the runtime can't have, each with the reason
+    mended: tuple[str, ...] = ()  # What was stopped in the middle before, and what became of it
+    change: str = ""  # The id to undo it with
+    undo: str = ""  # The line that takes it back, to type
     journal: str = ""
 
 
@@ -85,8 +77,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     outcome: Literal["listed", "would_undo", "undone", "declined", "nothing"]
     changes: tuple[ChangeShown, ...] = ()
-    files: tuple[FileShown, ...] = ()
-    """What becomes of each file."""
+    files: tuple[FileShown, ...] = ()  # What becomes of each file
     foreign: tuple[FileShown, ...] = ()
     """What others have changed since: the diff is theirs, against what the change left."""
     mended: tuple[str, ...] = ()

@@ -91,10 +91,8 @@ USUAL_PROCESSORS = Processors(
 class Hardware(NamedTuple):
     """GPUs, none of them possibly, and the host beside them."""
 
-    rooms: tuple[Room, ...] = ()
-    """The memory of each GPU; empty without one, or where its size is unknown."""
-    host_room: Room | None = None
-    """None where the host's memory size is unknown, or where it is the GPUs' own."""
+    rooms: tuple[Room, ...] = ()  # The memory of each GPU; empty without one, or where its size is unknown
+    host_room: Room | None = None  # None where the host's memory size is unknown, or where it is the GPUs' own
     devices: tuple[Device, ...] = ()
     """What the catalogue knows of each GPU, the fastest first, or of the processors where they compute alone; empty
     where speeds were not asked for."""

@@ -19,7 +19,6 @@ LOADED = 0.97  # of a file, what is loaded at least: layers that guess further t
 _PAIR = 2  # of more GPUs a share is no number that halves exactly
 _SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
 """What CUDA allocates at the first prompt: for plain attention in one kernel, and for everything else (on an H200)."""
-
 SAME_MEMORY = "host, same memory"  # the name of the host's memory where a GPU shares it
 
 

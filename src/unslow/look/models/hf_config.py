@@ -12,7 +12,6 @@ from unslow.facts.model import CONFIG_BOUNDS, MOST_LAYERS, MOST_OF_ANYTHING, HfS
 from unslow.look.system import LookError, System, look_if_there
 
 Numbers = Mapping[str, int | bool | str | list[int] | list[str]]
-
 _KINDS = {
     "full_attention": LayerKind.FULL,
     "sliding_attention": LayerKind.WINDOW,
@@ -35,9 +34,7 @@ _AS_THEY_ARE = {
     "full_kv_heads": "global_kv_heads", "full_key_length": "global_head_dim", "shared_kv_layers": "kv_shared_layers",
     "leading_dense": "dense_layers_first",
 }  # fmt: skip
-
 Config = dict[str, Any]
-
 MOST_CONFIG_BYTES = 2 * 1024**2  # with one entry for each layer of a pruned model, some have a fifth of it
 DEEPEST = 6
 LONGEST_LIST = 1024
@@ -45,21 +42,16 @@ LONGEST_TEXT = 256
 MOST_KEYS = 2048
 LARGEST_NUMBER = 2**53
 _LISTS_OF_NAMES = ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules")  # of thousands of modules
-
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 LINEAR, MAMBA = "linear_attention", "mamba"
-
 _Config = Mapping[str, Any]
 _WORDS = {"attention": FULL, "global": FULL, "local": SLIDING}
 _LETTERS = {"M": MAMBA, "*": FULL, "-": "mlp", "E": "moe", "L": SLIDING, "G": FULL}
 _ALIKE = {"mamba": MAMBA, "mamba2": MAMBA, "falcon_mamba": MAMBA, "falcon_h1": "hybrid"}
-
 Shape: TypeAlias = dict[str, int | bool | str | list[int] | list[str]]
-
 INNER = ("text_config", "language_config", "llm_config", "thinker_config", "vlm_config", "decoder")
 """Where a config keeps the language model of one that also sees or hears."""
 _DEEPEST = 3
-
 NAMES: dict[str, tuple[str, ...]] = {
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers"),
     "encoder_layers": ("encoder_layers", "num_encoder_layers"),
@@ -106,13 +98,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "mtp_layers": ("num_nextn_predict_layers",),
 }  # fmt: skip
 """Every number that `hf_shape` can give, and the keys that it may stand under."""
-
 _INNER_PARTS = ("attn_config", "ffn_config", "text_model")  # DBRX and MPT keep some numbers one level down
 _OF_THE_WHOLE = ("tie_word_embeddings", "vocab_size", "max_position_embeddings")
 _FOUR_WIDTHS = ("gpt2", "gptj", "gpt_bigcode", "bloom", "codegen", "gpt_neo", "falcon")
-
 MOST_OVERRIDES = 4096
-
 _FIXED = {"fp8": (8, "FP8"), "fbgemm_fp8": (8, "FP8"), "finegrained_fp8": (8, "FP8"), "mxfp4": (4, "MXFP4")}
 _TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}
 
@@ -120,13 +109,10 @@ _TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-
 class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     """A method of quantising; 0 bits where its config does not tell them."""
 
-    method: str
-    """As the file names it: gptq, awq, fp8, compressed-tensors, bitsandbytes, modelopt, mxfp4, mlx ..."""
-    name: str
-    """As people call the result: GPTQ 4-bit, NVFP4, W4A16."""
+    method: str  # As the file names it: gptq, awq, fp8, compressed-tensors, bitsandbytes, modelopt, mxfp4, mlx
+    name: str  # As people call the result: GPTQ 4-bit, NVFP4, W4A16
     bits: int = 0
-    override_bits: dict[str, int] = {}
-    """Of single modules, by name, where they differ (MLX)."""
+    override_bits: dict[str, int] = {}  # Of single modules, by name, where they differ (MLX)
 
     def bits_of(self, tensor: str) -> int:
         return self.override_bits.get(tensor.rpartition(".")[0], self.bits)

@@ -36,7 +36,6 @@ LONGEST_NOTE = 256
 _LENGTH_BYTES = 8
 _NOTES = "__metadata__"
 _QUOTES = 10  # of one tensor: around its name, three keys and its type
-
 BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
@@ -45,14 +44,10 @@ BITS = {
     "C64": 64, "F64": 64, "I64": 64, "U64": 64,
 }  # fmt: skip
 """The bits of one element (safetensors 0.8, tensor.rs, Dtype)."""
-
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
 _JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _RAW = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
 _TEXTS = msgspec.json.Decoder(dict[str, str])
-
 _WORDS, _BYTE, _NIBBLE = ("I32", "U32"), "U8", 4
 _PACKED = (".qweight", ".weight_packed")
 _SCALES = (
@@ -63,9 +58,7 @@ _SCALES = (
     ".biases", ".weight.scale", ".weight.bias",  # MLX: the offsets of groups
     "_blocks_scales", "_proj_scales",  # MXFP4 as gpt-oss has it
 )  # fmt: skip
-
 _NOTED_BITS = {"nvfp4": 4, "mxfp4": 4, "int4": 4, "mxfp8": 8, "int8": 8}  # ollama, x/quant/quant.go
-
 _TOKEN_TABLE = re.compile(
     r"(?:^|\.)(?:embed_tokens(?:_per_layer)?|wte|embed_in|tok_embeddings|word_embeddings|shared)\."
 )
@@ -78,11 +71,9 @@ _NUMBERS = {
     "key_length": "head_dim", "vocabulary": "vocabulary",
 }  # fmt: skip
 _OF_EXPERTS = {"experts": "experts", "experts_used": "experts_used", "expert_width": "expert_intermediate"}
-
 SUFFIX, INDEX_SUFFIX = ".safetensors", ".safetensors.index.json"
 MOST_PARTS = 1024
 _PART = re.compile(r"(.+)-(\d{1,6})-of-(\d{1,6})\.safetensors")
-
 MOST_TENSORS = 500_000  # in all parts together; a model of a trillion parameters has about 200 000
 MOST_INDEX_BYTES = 48 * 1024**2
 _INDEX_QUOTES = 4  # of one tensor in an index: around its name and its file's
@@ -121,12 +112,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     path: str
     parts: list[Part]
-    tensors: list[Tensor]
-    """With the types' names of the format, such as BF16 and F8_E4M3."""
-    config: Config = {}
-    """`config.json` without what is long; empty where there is none."""
-    quant_types: dict[str, str] = {}
-    """Of single tensors, where the files themselves name them (Ollama's MLX models)."""
+    tensors: list[Tensor]  # With the types' names of the format, such as BF16 and F8_E4M3
+    config: Config = {}  # `config.json` without what is long; empty where there is none
+    quant_types: dict[str, str] = {}  # Of single tensors, where the files themselves name them (Ollama's MLX models)
 
     @property
     def file_bytes(self) -> int:

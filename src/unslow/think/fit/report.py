@@ -21,12 +21,9 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     file_bytes: int
     layers: int
     context_trained: int
-    stands_for: str = ""
-    """The model that was named, where this one of the same shape was computed."""
-    estimated_as: str = ""
-    """The mix that stands for a quant whose tensors do not follow from its name."""
-    size_off: float = 0.0
-    """How far the weights may then be off, as a share."""
+    stands_for: str = ""  # The model that was named, where this one of the same shape was computed
+    estimated_as: str = ""  # The mix that stands for a quant whose tensors do not follow from its name
+    size_off: float = 0.0  # How far the weights may then be off, as a share
 
 
 class MemoryShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,18 +33,13 @@ class MemoryShown(msgspec.Struct, frozen=True, kw_only=True):
     weights_bytes: int
     kv_bytes: int
     compute_bytes: int
-    total_bytes: int
-    """Weights, keys and values, and compute together."""
-    free_bytes: int | None
-    """What stays free with the model loaded; None where the size of the memory is unknown."""
+    total_bytes: int  # Weights, keys and values, and compute together
+    free_bytes: int | None  # What stays free with the model loaded; None where the size of the memory is unknown
     fits: bool | None
-    lacking_bytes: int = 0
-    """What is missing for it to fit at all."""
+    lacking_bytes: int = 0  # What is missing for it to fit at all
     capacity_bytes: int | None = None
-    others_bytes: int = 0
-    """In use by other processes."""
-    reserve_bytes: int = 0
-    """What the driver keeps, and the runtime's own context."""
+    others_bytes: int = 0  # In use by other processes
+    reserve_bytes: int = 0  # What the driver keeps, and the runtime's own context
     margin_bytes: int = 0
 
     @property
@@ -81,8 +73,7 @@ class RuleShown(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     says_bytes: int
     says_fits: bool | None
-    needs_bytes: int
-    """What is really needed on GPUs and host together, for comparison."""
+    needs_bytes: int  # What is really needed on GPUs and host together, for comparison
 
 
 class KvShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,26 +94,20 @@ class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     runtime: str
     settings: dict[str, str | int | bool]
     verdict: Verdict
-    fits: bool | None
-    """With the placement that was asked for; None where the host's memory decides and is not known."""
+    fits: bool | None  # With the placement that was asked for; None where the host's memory decides and is not known
     devices: tuple[MemoryShown, ...]
     host: MemoryShown
-    gpu_layers: int
-    """In the count of llama.cpp: the repeating layers, and the output as one more."""
+    gpu_layers: int  # In the count of llama.cpp: the repeating layers, and the output as one more
     all_gpu_layers: int
     max_gpu_layers: int | None
-    max_context: int | None
-    """The most tokens that fit with this placement, up to what the model was trained for."""
+    max_context: int | None  # The most tokens that fit with this placement, up to what the model was trained for
     kv: tuple[KvShown, ...] = ()
-    next_quant: QuantShown | None = None
-    """The largest usual quant below this one with which everything fits."""
+    next_quant: QuantShown | None = None  # The largest usual quant below this one with which everything fits
     least_cpu_moe: int | None = None
     """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
-    command: str = ""
-    """How to run it: as asked, or partly on the host where it fits so; empty where it does not fit."""
+    command: str = ""  # How to run it: as asked, or partly on the host where it fits so; empty where it does not fit
     commands: tuple[str, ...] = ()
     """The same in lines, each with the label of its place (facts.placed), where it takes several."""
-    ways: tuple[WayShown, ...] = ()
-    """What would fit, where this does not."""
+    ways: tuple[WayShown, ...] = ()  # What would fit, where this does not
     rule_of_thumb: RuleShown | None = None
     notes: tuple[str, ...] = ()

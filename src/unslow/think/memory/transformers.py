@@ -37,8 +37,7 @@ class TransformersSettings(NamedTuple):
     attention: str = "sdpa"  # `sdpa`, `flash` or `eager` (`attn_implementation`)
     padded: bool = False  # Whether prompts of one batch differ in length, so that attention needs a mask
     dtype_bytes: int = 2  # Of activations and of the cache
-    all_logits: bool = False
-    """Whether the logits of every position are wanted, as a bare call of the model gives them."""
+    all_logits: bool = False  # Whether the logits of every position are wanted, as a bare call of the model gives them
     device_map: str = "auto"  # `auto` (balanced), `sequential`, or `single` for all on the first device
     version: tuple[int, int] = (5, 17)
 

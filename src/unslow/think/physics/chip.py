@@ -8,17 +8,11 @@ from unslow.facts.model import Blueprint
 from unslow.think.physics.terms import Number, at_most, larger, smaller
 
 FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
-
 """Between these, builds were measured: before and after, progress is not carried on."""
-
 MIDDLE_YEAR = 2025.0
-
 LAST_CACHE_GAIN = 1.4
-
 """Copies that fit it against large ones on an H200: 5.9 against 4.25 TB/s (lab/data, runs `micro`)."""
-
 LAST_CACHE_SHARE = 0.5
-
 """Weights that take more of it than this push each other out: every token reads all of them, in the same order."""
 
 
@@ -69,9 +63,7 @@ def reading_bytes_per_s(working_set_bytes: Number, chip: Chip) -> Number:
 
 
 HALF, BYTES, NIBBLES, SUPER_BLOCKS, TABLES = "f16", "q8", "q4", "k", "iq"
-
 """16 bits; 8 bits; 4 or 5 bits with a scale; super-blocks of 256; codes that are looked up in tables."""
-
 CLASSES = {
     HALF: ("f32", "f16", "bf16"),
     BYTES: ("q8_0", "q8_1", "i8", "fp8"),
@@ -79,15 +71,11 @@ CLASSES = {
     SUPER_BLOCKS: ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k"),
     TABLES: ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_xs", "tq1_0", "tq2_0"),
 }
-
 """The types of each class."""
-
 _ALIKE = {"bf16": "f16", "f32": "f16", "q8_1": "q8_0", "i8": "q8_0", "fp8": "q8_0", "iq1_s": "iq1", "iq1_m": "iq1",
           "iq2_xxs": "iq2", "iq2_xs": "iq2", "iq2_s": "iq2", "iq3_xxs": "iq3", "iq3_s": "iq3", "tq1_0": "tq",
           "tq2_0": "tq", "nvfp4": "mxfp4"}  # fmt: skip
-
 """Types of one kind."""
-
 _TYPE_NAMES = {
     HALF: re.compile(r"^(?:b?f(?:p)?(?:16|32)\b|bfloat16|float16|half)"),
     BYTES: re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw"),
@@ -95,7 +83,6 @@ _TYPE_NAMES = {
     TABLES: re.compile(r"iq[1-5]|tq\d|i2_s|bitnet"),
     SUPER_BLOCKS: re.compile(r"q[2-6]_k"),
 }
-
 """What names of quants have of each class; the first that is found tells."""
 
 

@@ -12,9 +12,7 @@ from unslow.think.physics.decode import REFERENCE_WIDTH
 from unslow.think.physics.terms import Factor, Factors, Number, Term
 
 FIT_MARGIN_BYTES = GIB  # llama.cpp's own fit leaves this much free on each device by default
-
 COMPUTE_BUFFER_BYTES = 300 * MIB  # a usual compute buffer, where the runtime did not say
-
 F16_BYTES = 2.0
 
 
@@ -117,28 +115,17 @@ def largest_fitting(low: int, high: int, left: Callable[[int], float]) -> int | 
 
 
 LINK = "link"
-
 SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR = "layer", "row", "tensor"
-
 """How a model is split: whole layers; rows of each matrix, gathered by llama.cpp; or by a runtime made for it."""
-
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-
 """By generation: transfers per second and lane after the line code (8b/10b, 128b/130b, FLITs), PCI-SIG."""
-
 COPIED_SHARE = 0.8
-
 """What a large copy reaches: about 12.5 of 15.8 GB/s on 3.0 x16 and 25 of 31.5 on 4.0 x16 in CUDA's bandwidthTest."""
-
 UNPINNED_BYTES_PER_S = 6.8e9
-
 """Of copies that are not from pinned memory: each 1000 tokens of depth, 131 MB, added 19.2 ms on an H200 behind PCIe
 5.0 x16, which copies 50 GB/s of pinned memory, in a straight line from 500 to 32,000 tokens."""
-
 BLOCK_TOKENS = 256  # the cache is looked at in whole blocks (`n_pad` in llama.cpp's llama_kv_cache)
-
 CROSSINGS_PER_LAYER = 2
-
 _F32_OVER_F16 = 2
 
 

@@ -49,8 +49,7 @@ class Term(NamedTuple):
     part: str
     seconds: Number
     factors: Factors = ()
-    side: str = ""
-    """Of work that is done while another side works: which one it is. Everything waits for what has none."""
+    side: str = ""  # Of work that is done while another side works: which one it is. Everything waits for what has none
 
 
 class Interval(NamedTuple):

@@ -35,65 +35,42 @@ from unslow.think.speed.load import Totals
 from unslow.think.speed.report import WallShown
 
 _MATRIX_OVER_PLAIN = {"NVIDIA": 4.0, "AMD": 2.0, "Intel": 8.0, "Apple": 1.0}
-
 """How much faster 16-bit matrix units are than plain ones, where only one of the two is known."""
-
 _BYTES_PER_FLOP = 0.02  # of a GPU of which only the bandwidth is known: between those of a large and of a small one
-
 _FLOPS_A_CYCLE, _FLOPS_OF_NARROW_CORES = 16.0, 8.0
-
 """Products and sums in 32 bits by a core's vectors of 256 bits, or of 128: what a product takes is learned in them."""
-
 USUAL_CLOCK_HZ = 3.5e9
-
 """Of processors of which nothing is known: servers boost to 3.2 to 3.8 GHz, laptops and desktops to 4 to 5.5."""
-
 _CLOCKS_HZ = (0.8e9, 6.5e9)  # a clock beyond these is a mistake
-
 CORE_FLOPS_PER_S = _FLOPS_A_CYCLE * USUAL_CLOCK_HZ
-
 _BYTES_PER_S_OF_A_CORE = 8e9  # a platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60
-
 _FEWEST_CORES = 4.0
-
 _WIDE = re.compile(
     r"Ryzen (?:[3579] )?(?:PRO )?[789]\d[045]\d|Ryzen (?:AI|Z[12])\b|EPYC [489]\d\d[45]|Threadripper (?:PRO )?[79]\d{3}"
     r"|\bi[3579] 11\d{2,3}|\bi[3579] 10\d{2}G|\bi[79] (?:7[89]|9[89]|109)\d\dXE?\b"
     r"|Xeon (?:Gold |Silver |Platinum |W )\d[123]\d\d",
     re.IGNORECASE,
 )
-
 """CPUs with AVX-512 and without AMX: AMD's since Zen 4 (the third figure of a laptop's tells its cores), and Intel's
 before Sapphire Rapids."""
-
 _SERVER = re.compile(
     r"Xeon (?:Gold |Silver |Bronze |Platinum |Max |W )?\d[45]\d\d\w?\b|Xeon 6\b|\b6[79]\d\dP\b"
     r"|Sapphire Rapids|Emerald Rapids",
     re.IGNORECASE,
 )
-
 """Intel's servers since Sapphire Rapids, which have AMX."""
-
 _BETWEEN_WORDS = re.compile(r"(?:\((?:R|TM)\)|[\s-])+", re.IGNORECASE)
-
 _BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
-
 _ROCM = re.compile(r"rdna[34]|cdna\d")
-
 _ROCM_BY_NAME = re.compile(r"RX 6[89]\d\d|PRO W6800", re.IGNORECASE)
-
 _DATE = re.compile(r"(20\d\d)(?:-(\d\d))?")
-
 _BUILD = re.compile(r"\bb(\d{4,5})\b")
-
 _BUILDS = (
     (1300, 2023.75), (1700, 2024.0), (2300, 2024.15), (3000, 2024.4), (3600, 2024.65), (4200, 2024.9), (4800, 2025.15),
     (5300, 2025.35), (5863, 2025.53), (6500, 2025.7), (7300, 2025.93), (7941, 2026.1), (8382, 2026.25), (9187, 2026.4),
     (10586, 2026.8),
 )  # fmt: skip
-
 """Builds by when they were made: releases as they are dated in the table of measurements itself."""
-
 USUAL_YEAR = 2025.5  # where nothing says when a build was made
 
 
@@ -141,7 +118,6 @@ def host_chip(bytes_per_s: float, threads: float, core_flops: float = CORE_FLOPS
 
 
 USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))
-
 """A desktop with two channels of DDR5, of which nothing is known."""
 
 
@@ -204,18 +180,12 @@ def is_numbered(text: str) -> bool:
 
 
 USUAL_MICRO_BATCH = 512
-
 USUAL_LINK = 12e9  # PCIe 3.0 or 4.0 with 16 lanes, as copies from ordinary memory reach it
-
 MAPPED_BYTES_PER_S = 9e9
-
 """Copies from a mapped file, however fast the link: a core of the host moves them to pinned memory first. Beside an
 H200 with 50 GB/s, prompts were read as if at 8 to 11 GB/s with mmap and at 42 without (lab/plan_gpu)."""
-
 PIPELINES_SINCE = 2024.2  # llama.cpp began to work on several micro-batches at once, one on each GPU, in March 2024
-
 CONVERSATIONS = (1, 2, 4, 8, 16, 32, 64)
-
 WIDER = 1.5  # how much wider an interval gets, in logarithms, for each thing that was not measured
 
 

@@ -26,12 +26,9 @@ class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     weights_bytes: int
     layers: int
-    stands_for: str = ""
-    """The model that was named, where this one of the same shape was computed."""
-    estimated_as: str = ""
-    """The mix that stands for a quant whose tensors do not follow from its name."""
-    size_off: float = 0.0
-    """How far the weights may then be off, as a share."""
+    stands_for: str = ""  # The model that was named, where this one of the same shape was computed
+    estimated_as: str = ""  # The mix that stands for a quant whose tensors do not follow from its name
+    size_off: float = 0.0  # How far the weights may then be off, as a share
 
 
 class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +36,10 @@ class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     gpus: int
-    bytes_per_s: float
-    """What one device's memory delivers at most."""
+    bytes_per_s: float  # What one device's memory delivers at most
     backend: str
     runtime: str
-    host_bytes_per_s: float | None = None
-    """Host memory bandwidth, where a part of the model is there."""
+    host_bytes_per_s: float | None = None  # Host memory bandwidth, where a part of the model is there
 
 
 class PlacementShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +48,8 @@ class PlacementShown(msgspec.Struct, frozen=True, kw_only=True):
     gpu_layers: int
     all_gpu_layers: int
     experts_on_cpu: int
-    chosen: bool
-    """Whether it was left open, and this is as much as fits."""
-    fits: bool | None
-    """Whether the memory is large enough for this placement; None where its size is not known."""
+    chosen: bool  # Whether it was left open, and this is as much as fits
+    fits: bool | None  # Whether the memory is large enough for this placement; None where its size is not known
 
 
 class WallShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,13 +65,10 @@ class WallShown(msgspec.Struct, frozen=True, kw_only=True):
 class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """How fast tokens are generated."""
 
-    tokens_per_s: RateShown
-    """Of all conversations together."""
-    each_tokens_per_s: float
-    """Of one of them."""
+    tokens_per_s: RateShown  # Of all conversations together
+    each_tokens_per_s: float  # Of one of them
     step_s: float
-    ceiling_tokens_per_s: float | None
-    """What bandwidth alone would allow; None where nothing is read."""
+    ceiling_tokens_per_s: float | None  # What bandwidth alone would allow; None where nothing is read
     walls: tuple[WallShown, ...]
 
 
@@ -118,10 +108,8 @@ class QuantShown(msgspec.Struct, frozen=True, kw_only=True):
     weights_bytes: int
     bits_per_weight: float
     fits: bool | None
-    gpu_layers: int | None
-    """How many layers find room on the GPUs; None for all."""
-    experts_on_cpu: int
-    """Of how many layers the experts stay on the host."""
+    gpu_layers: int | None  # How many layers find room on the GPUs; None for all
+    experts_on_cpu: int  # Of how many layers the experts stay on the host
     tokens_per_s: float
 
 
@@ -143,8 +131,7 @@ class SpeculativeShown(msgspec.Struct, frozen=True, kw_only=True):
     accepted_per_step: float
     tokens_per_s: RateShown
     speedup: float
-    break_even_acceptance: float | None
-    """Below it the draft costs more than it saves; None where it always does."""
+    break_even_acceptance: float | None  # Below it the draft costs more than it saves; None where it always does
 
 
 class PredictionReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,17 +32,11 @@ from unslow.look.models.gguf.window import FileSource, PipeSource, Source
 from unslow.look.system import LookError, System, convert_answer
 
 _EXPERT = re.compile(r"_(?:ch)?exps\.|\.ffn_(?:gate|up|down)\.\d+\.")  # all in one tensor, or one tensor each (2024)
-
 MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
-
 LARGEST_COUNT = 2**53
-
 _GUESSED = 1024  # llama.h, LLAMA_FTYPE_GUESSED: a flag on top of the file type
-
 MOST_PARTS = 512
-
 _PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
-
 STANDARD_INPUT = 0
 WEB_TIMEOUT_S = 120.0
 
@@ -56,10 +50,8 @@ class Tensors(msgspec.Struct, frozen=True, kw_only=True):
     layer_bytes: list[int]
     expert_bytes: int
     token_table_bytes: int
-    layer_table_bytes: int
-    """A second table that is only looked up, such as Gemma 3n's."""
-    output_bytes: int
-    """0 where the token table is the output matrix too."""
+    layer_table_bytes: int  # A second table that is only looked up, such as Gemma 3n's
+    output_bytes: int  # 0 where the token table is the output matrix too
     type_bytes: dict[str, int]
 
 
@@ -67,17 +59,14 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The header of a model in one file or in several parts."""
 
     path: str
-    file_bytes: int
-    """Of all parts; 0 where only the end would tell, as with a pipe."""
+    file_bytes: int  # Of all parts; 0 where only the end would tell, as with a pipe
     metadata: dict[str, MetadataValue]
     array_lengths: dict[str, int]
     tensors: Tensors
-    table: Table | None = None
-    """None in recordings from before it was kept."""
+    table: Table | None = None  # None in recordings from before it was kept
     missing_bytes: int = 0
     """What the tensors take beyond the end of the file: its download broke off, or it is a header alone."""
-    cut_tensor: str = ""
-    """The first tensor that is not whole."""
+    cut_tensor: str = ""  # The first tensor that is not whole
 
 
 def read_gguf(system: System, path: str) -> Gguf:

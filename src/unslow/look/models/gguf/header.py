@@ -20,18 +20,14 @@ from unslow.look.system import LookError
 LONGEST_KEY_BYTES = 65_535  # the limit that the format's specification sets
 LONGEST_VALUE_BYTES = 4096
 LONGEST_KEPT_ARRAY = 1024  # one number for each layer, with room to spare
-
 _ALIGNMENT, _DEFAULT_ALIGNMENT = "general.alignment", 32
 _UINT32, _STRING, _ARRAY = 4, 8, 9
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-
 FARTHEST_BYTES = 2**60  # an exabyte
-
 MOST_KEYS = 10_000
 MOST_DIMENSIONS = 8  # llama.cpp has four; the format leaves room for more
 LONGEST_NAME_BYTES = 1024  # llama.cpp takes 63, its relatives for pictures 127
 LARGEST_TENSOR_ELEMENTS = 2**50
-
 _LEAST_KEY_BYTES, _LEAST_TENSOR_BYTES = 9, 20  # with the lengths of four bytes that version 1 has
 
 

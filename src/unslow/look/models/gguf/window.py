@@ -12,15 +12,12 @@ from unslow.look.system import LookError
 
 SILENCE_S = 60.0  # A pipe that says nothing for so long is not going to: a download that feeds it retries sooner
 _PIPE_BYTES = 65536
-
 STRINGS_BLOCK = 32
 _SHORT = 48  # bytes; longer ones are rare, and every length more takes the expression longer to compile
-
 WINDOW_BYTES = 128 * 1024
 MOST_HEADER_BYTES = 256 * 1024**2
 MOST_KEPT_BYTES = 4 * 1024**2
 MOST_STRINGS = 2_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
-
 _INTEGER_BYTES = 32  # what Python takes for one
 
 

@@ -27,9 +27,7 @@ _GGUF_DRAFTS = ("eagle3", "dflash", "gemma4-assistant")
 _POOLING_RANK = 4  # llama.h, llama_pooling_type
 _HF_ENCODERS = ("bert", "roberta", "xlm-roberta", "mpnet", "distilbert", "modernbert", "nomic_bert", "new", "eurobert")
 _SENTENCES = ("modules.json", "config_sentence_transformers.json")  # Sentence Transformers
-
 _POINTER = b"version https://git-lfs"
-
 VARIABLES = (
     "OLLAMA_MODELS", "LLAMA_CACHE", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
     "LOCALAPPDATA",

@@ -23,7 +23,6 @@ MOST_ENTRIES = 200_000
 DEEPEST = 8
 _MAGIC = b"GGUF"
 _SKIPPED = re.compile(r"\.git|\.locks|\.no_exist|node_modules|__pycache__|lost\+found|(?:datasets|spaces|kernels)--.*")
-
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
 _DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
@@ -31,7 +30,6 @@ _ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
 _CONFIGS = ("config.json", "adapter_config.json")
 _INDEX = ".safetensors.index.json"
 _UNFINISHED = (".incomplete", ".part", ".partial", ".downloadInProgress", ".aria2", ".crdownload")
-
 PREFIX = "models--"
 _REVISION_BYTES = 256
 _SHORT = 7  # letters of a revision that people read
@@ -61,8 +59,7 @@ class Tree(msgspec.Struct, frozen=True):
 
     leaves: list[Leaf]
     unreadable: list[str] = []
-    cut: bool = False
-    """Whether there is more than was looked at."""
+    cut: bool = False  # Whether there is more than was looked at
 
 
 class Contents(NamedTuple):

@@ -19,11 +19,9 @@ _MEDIA = "application/vnd.ollama.image."
 _DIGEST = re.compile(r"sha256[:-]([0-9a-fA-F]{64})")
 _HOST, _NAMESPACE = "registry.ollama.ai", "library"
 _STEPS = 4  # host, namespace, model, tag
-
 _UNITS = "/etc/systemd/system"
 _SET = re.compile(r"^\s*Environment=(.*)$", re.MULTILINE)
 _SMALL_UNIT = 65536
-
 TOOL = "Ollama"
 SERVICE_PLACE = "/usr/share/ollama/.ollama/models"  # the installer's user has its home in /usr/share/ollama
 MOST_MANIFESTS = 5000

@@ -11,7 +11,6 @@ from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, LOW_RAT
 from unslow.think.memory.llama_cpp.places import Places
 
 _PICKED_INSIDE = ("attention", "post_norm", "sum", "feed_forward")
-
 """The places of a layer after which only the wanted tokens may go on."""
 
 
@@ -35,17 +34,12 @@ class Build:
     ) -> None:
         self.hyper, self.settings, self.places, self.kernels = hyper, settings, places, kernels
         self.graph = Graph()
-        self.fused: list[tuple[int, Node]] = []
-        """The nodes that are one kernel, with their layers."""
-        self.layers: Sequence[int] = ()
-        """Those that are laid out; as many as surely do where unknown."""
-        self.ends: list[Node] = []
-        """What each of them hands on."""
-        self.is_trial = tokens is not None
-        """Whether the graph is only made to see which kernels can be used."""
+        self.fused: list[tuple[int, Node]] = []  # The nodes that are one kernel, with their layers
+        self.layers: Sequence[int] = ()  # Those that are laid out; as many as surely do where unknown
+        self.ends: list[Node] = []  # What each of them hands on
+        self.is_trial = tokens is not None  # Whether the graph is only made to see which kernels can be used
         self.tokens = settings.tokens if tokens is None else tokens
-        self.sequence_tokens = self.tokens // settings.slots
-        """The tokens of each sequence, which all have equally many."""
+        self.sequence_tokens = self.tokens // settings.slots  # The tokens of each sequence, which all have equally many
         self.block = hyper.block
         self._tensors = hyper.blueprint.by_name
         self._weights: dict[tuple[str, int], Node] = {}

@@ -212,8 +212,7 @@ class _Chunks:
         faded = graph.unary(graph.cont(graph.transpose(self._cut(decay))), "cumsum")
         within = self._by_channel if by_channel else self._by_head
         key_scores, scores = within(faded, query, key, strong_keys)
-        self.scores = _lower(graph, scores)
-        """How much each token of a chunk asks of each one before it."""
+        self.scores = _lower(graph, scores)  # How much each token of a chunk asks of each one before it
         # What each token writes once the writing of those before it in the chunk is known
         left = _lower(graph, key_scores)
         ones = graph.unary(graph.view(left, (self.size,)), "fill")
@@ -227,8 +226,7 @@ class _Chunks:
         self.faded_keys = graph.mul_mat(graph.mul(transposed_keys, decay), solved)
         self.faded_queries = graph.mul(query, graph.cont(graph.transpose(decay)))
         last = graph.cont(graph.view(faded, (1, *faded.shape[1:]), faded.strides[1:]))
-        self.remains = graph.transpose(graph.unary(last))
-        """What is left of the memory after the chunk."""
+        self.remains = graph.transpose(graph.unary(last))  # What is left of the memory after the chunk
         rest = graph.unary(graph.unary(graph.binary("sub", faded, last)))
         writing = graph.mul(key, graph.cont(graph.transpose(rest)))
         self.writing_keys = graph.cont(graph.transpose(writing))

@@ -12,8 +12,7 @@ class AltUp:
 
     def __init__(self, build: Build, start: Start) -> None:
         self._build, self._for_layers = build, start.for_layers
-        self._others = build.weight("altup_proj.weight").shape[2]
-        """Versions beside the one that is computed."""
+        self._others = build.weight("altup_proj.weight").shape[2]  # Versions beside the one that is computed
 
     def begin(self, x: Node) -> Node:
         """The first state: the embeddings, and projections of them that are as long."""

@@ -10,7 +10,6 @@ from unslow.catalog.quants import quants
 from unslow.facts.errors import UserError
 
 Shape = tuple[int, int, int, int]
-
 VIEW_OPS = frozenset({"view", "reshape", "permute", "transpose"})
 IN_PLACE_OPS = frozenset(
     {"fill", "scale", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "unary", "rope", "rms_norm",
@@ -69,16 +68,13 @@ class Node:
         self.view_of: Node | None = view_of if view_of is None or view_of.view_of is None else view_of.view_of
         self.is_view = view_of is not None
         self.is_input = self.is_output = self.is_weight = False
-        self.is_listed = False
-        """Whether its graph has it already, and all that it needs."""
+        self.is_listed = False  # Whether its graph has it already, and all that it needs
         self.home: int | None = self.view_of.home if self.view_of is not None else None
         """The backend whose memory holds it since the model was loaded; None where the graph allocates it."""
-        self.backend = -1
-        """Where it is computed."""
+        self.backend = -1  # Where it is computed
         self.children = self.views = self.size = 0
         self.owned = False
-        self.place: tuple[int, int] = (-1, 0)
-        """The buffer and the offset that the allocator gave it."""
+        self.place: tuple[int, int] = (-1, 0)  # The buffer and the offset that the allocator gave it
 
     @property
     def elements(self) -> int:

@@ -34,8 +34,7 @@ class Settings(NamedTuple):
     overrides: tuple[tuple[str, str], ...] = ()
     """Patterns of tensor names, and the device that matching ones go to (`-ot`)."""
     split: tuple[float, ...] = ()  # The shares of several GPUs; by their free memory where empty
-    fuses: bool = False
-    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)."""
+    fuses: bool = False  # Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)
 
     @property
     def transposes_values(self) -> bool:
@@ -94,13 +93,9 @@ def ollama_micro_batch(context: int) -> int:
 
 
 MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
-
 LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
-
 _POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
-
 _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
-
 """A layer that has one of them keeps a state."""
 
 
@@ -193,8 +188,7 @@ class Hyper(Traits):
         count = self.blueprint.count("nextn_predict_layers")
         first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
         drafts = 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
-        self.layers = self.all_layers - drafts
-        """Without the layers that only predict further tokens."""
+        self.layers = self.all_layers - drafts  # Without the layers that only predict further tokens
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
         grouped = f"{blueprint.architecture}.attention.head_count_kv" in blueprint.metadata
@@ -205,8 +199,7 @@ class Hyper(Traits):
         in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
         self.compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
         """For each layer, how many tokens make up a compressed row; 0 where it sees the last tokens alone."""
-        self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions
-        """Position numbers for each token."""
+        self.positions = _POSITIONS_IN_SPACE if in_space else self.habits.positions  # Position numbers for each token
         self.is_latent = blueprint.count("attention.key_length_mla") > 0
         """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
         self.is_compressed = blueprint.count("attention.compress_ratios") > 0

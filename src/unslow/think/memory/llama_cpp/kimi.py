@@ -89,8 +89,7 @@ class ResidualAttention:
     def __init__(self, build: Build) -> None:
         self._build = build
         self._period = build.size("attn_res.block_size")
-        self._kept: Node | None = None
-        """The sums put aside so far: (width, sums, tokens)."""
+        self._kept: Node | None = None  # The sums put aside so far: (width, sums, tokens)
 
     def begin(self, x: Node) -> Node:
         """The first sum: the embeddings."""

@@ -37,21 +37,13 @@ from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import add_output, embedded_tokens, end_layer, transformer_layer
 
 _LONGEST_PERIOD = 12
-
 _KEPT_PERIODS = 4
-
 _CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: only whole cycles can be left out
-
 _FIRST, _LAST = 4, 2
-
 """Layers at either end that are always laid out: as a rule gaps settle or alternate after two of them."""
-
 _MORE = 3  # layers that are laid out beyond one that goes where none went before: the next would as a rule
-
 _WORTH = 0.5  # of all layers; with more of them a try that fails costs as much as it can save
-
 _Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
-
 """By the gaps before a layer and its kind: the gaps after it."""
 
 
@@ -217,7 +209,6 @@ def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
 
 
 Mixer = Callable[[Build, int, Node, StateRows], Node]
-
 _BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
     ("ssm_conv1d_q.weight", kimi_delta),
     ("ssm_ba.weight", delta_net),
@@ -225,7 +216,6 @@ _BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
     ("shortconv.conv.weight", short_convolution),
     ("attn_norm_2.weight", lightning_attention),
 )
-
 """The first tensor that a layer has tells; one with none of them is a state-space layer."""
 
 

@@ -153,8 +153,7 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         ("stream_writes", "hc_post", 1, hyper.is_compressed),
     )
     layers = fewest_layers(placed_kinds(hyper, places)) if any(is_open for *_, is_open in probes) else []
-    tried: dict[tuple[Kernels, int], Build] = {}
-    """A graph answers every question that is asked of such a one."""
+    tried: dict[tuple[Kernels, int], Build] = {}  # A graph answers every question that is asked of such a one
     for kernel, op, tokens, is_open in probes:
         if not is_open:
             continue

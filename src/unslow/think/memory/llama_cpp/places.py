@@ -15,29 +15,17 @@ from unslow.think.memory.llama_cpp.graph import Node, block_of, four, row_bytes
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings
 
 _HOST_ALIGNMENT = 32
-
 _CUDA_ALIGNMENT = 128
-
 _CUDA_ROW_PADDING = 512
-
 _VECTOR_ROWS = 2
-
 _OFFLOAD_MIN_BATCH = 32  # from so many rows on a GPU computes with weights that lie on the host, copying them first
-
 _HEAD_LENGTHS = frozenset({40, 64, 72, 80, 96, 112, 128, 256})
-
 _ATTENTION_TYPES = frozenset({"F32", "F16", "BF16", "Q4_0", "Q8_0"})
-
 _CACHE_TYPES = _ATTENTION_TYPES | {"Q4_1", "Q5_0", "Q5_1", "IQ4_NL"}
-
 _NO_MATRIX_TYPES = frozenset({"TQ1_0", "TQ2_0", "Q8_1", "I32", "I64"})
-
 _NO_ROW_TYPES = _NO_MATRIX_TYPES - {"I32"} | {"NVFP4"}
-
 _SHORT_BLOCK_TYPES = frozenset({"IQ4_NL", "MXFP4"})
-
 UNUSUAL_TYPES = _NO_MATRIX_TYPES | _NO_ROW_TYPES | _SHORT_BLOCK_TYPES
-
 """Of weights: those that a kernel is particular about."""
 
 
@@ -81,17 +69,11 @@ def _cuda_bytes(node: Node) -> int:
 
 
 _SUPER_BLOCK = 256
-
 _KQ_STRIDE = 256
-
 _MAMBA_2_STATES = frozenset({128, 256})
-
 _MAMBA_1_STATE = 16
-
 _SSM_THREADS = 128
-
 _INDEX_LENGTH = 128
-
 _INDEX_HEADS = frozenset({32, 64})
 
 
@@ -155,35 +137,20 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
     "ssm_scan": _supports_scan,
     "ssm_conv": lambda n: n.sources[0].shape[1] % _SSM_THREADS == 0,
 }
-
 """What a kernel is particular about; every other operation that llama.cpp's graphs use runs on CUDA."""
-
 CPU = Backend(is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=attrgetter("bytes"), supports=lambda _: True)
-
 CUDA = Backend(is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=_cuda_supports)
-
 """An NVIDIA GPU with tensor cores (Turing and later)."""
-
 OUTPUT = -1  # the layer that the output counts as
-
 _LAYER = re.compile(r"blk\.(\d+)\.")
-
 _EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
-
 _INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd)\b")
-
 """Tables that are only looked up: they stay on the host."""
-
 _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj_norm)\b")
-
 """What comes before the layers, and goes where the first one is."""
-
 _PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")  # what all layers read, each on its own device
-
 _TOKENS, _SEQUENCES = 512, 3  # the sizes of the operations that are tried
-
 _TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
-
 """Weights that are looked up."""
 
 

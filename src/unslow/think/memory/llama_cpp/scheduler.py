@@ -13,15 +13,10 @@ from unslow.think.memory.llama_cpp.graph import IN_PLACE_OPS, VIEW_OPS, Node
 from unslow.think.memory.llama_cpp.places import Backend, wants_offload
 
 UNFUSED_UNTIL = 10586  # the last build that is known to keep nothing
-
 _FEWEST_SUMMED, _MOST_SUMMED = 2, 15
-
 _LARGEST_POWER = 512
-
 _ODD_COUNTS = frozenset({288, 576})
-
 _AFTER_SCORES = (("reshape", "argsort", "view", "get_rows"), ("reshape", "add", "argsort", "view", "get_rows"))
-
 _NORMALISED = ("reshape", "sum_rows", "clamp", "div", "reshape")
 
 
@@ -236,11 +231,8 @@ class _Allocation:
 
 
 _NOWHERE = -1
-
 _MOST_INPUTS = 30  # copies that a split begins with at most
-
 _MOST_SOURCES = 10  # of a node
-
 _NO_CHOICE = frozenset({"rope", "flash_attn"})  # their weights are too small to decide where they run
 
 
