@@ -91,7 +91,7 @@ def both(name: str, mix: str, settings: Settings, gpus: int = 1) -> tuple[list[i
         begin = partial(Build, hyper, settings, places, Kernels())
         whole = begin()
         whole.layers = range(hyper.layers)
-        return need.compute_bytes(begin, backends), need._laid_out(whole, backends)[0]
+        return need.compute_bytes(begin, backends), need._lay_out(whole, backends)[0]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)

@@ -45,7 +45,8 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
     length, heads, kv_heads = hyper.key_length(layer), hyper.heads[layer], hyper.kv_heads[layer]
     shapes = (length, heads), (length, kv_heads), (hyper.value_length(layer), kv_heads)
     if build.has(f"{name}.attn_qkv.weight"):
-        joined = _clamp(build, build.linear(x, f"{name}.attn_qkv"))
+        joined = build.linear(x, f"{name}.attn_qkv")
+        joined = graph.clamp(joined) if hyper.clamps_heads else joined
         row = joined.strides[1]
         return Heads(*(graph.view(joined, (n, h, build.tokens), (row_bytes("F32", n), row)) for n, h in shapes))
     query = _projection(build, layer, x, "q")
@@ -65,14 +66,12 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
 def _projection(build: Build, layer: int, x: Node, part: str) -> Node:
     """One of the products, normed before it is divided into heads where the norm is that of all heads together."""
     name = f"{build.block(layer)}.attn_{part}"
-    product = _clamp(build, build.linear(x, name))
+    product = build.linear(x, name)
+    if build.hyper.clamps_heads:
+        product = build.graph.clamp(product)
     if _norms_all_heads(build, layer, f"{name}_norm"):
         product = build.norm(product, f"{name}_norm")
     return product
-
-
-def _clamp(build: Build, x: Node) -> Node:
-    return build.graph.clamp(x) if build.hyper.clamps_heads else x
 
 
 def _norms_all_heads(build: Build, layer: int, name: str) -> bool:
@@ -237,14 +236,6 @@ def attention_product(
     result = graph.permute(result, 0, 2, 1, 3)
     a, b, c, d = result.shape
     return graph.expand(graph.cont(result, a * b, c * d))
-
-
-def distance_bias(build: Build, table: Node, distances: Node) -> Node:
-    """A bias for each head and each pair of tokens, by how far these are from each other: (cells, tokens, heads)."""
-    graph = build.graph
-    cells, tokens = distances.shape[:2]
-    found = graph.get_rows(table, graph.reshape(distances, cells * tokens))
-    return graph.cont(graph.permute(graph.reshape(found, found.shape[0], cells, tokens), 2, 0, 1, 3))
 
 
 def attention_output(build: Build, layer: int, x: Node, result: Node) -> Node:

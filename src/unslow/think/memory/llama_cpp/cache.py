@@ -249,7 +249,9 @@ def store_in_cache(
     hyper, settings = build.hyper, build.settings
     if inputs.key_rows is None and key is not None and value is not None:
         return key, value
-    owner = hyper.cache_layer(layer)
+    # Its own cache, or that of a layer that it shares
+    own = hyper.layers_with_cache
+    owner = layer if layer < own else own - (2 if hyper.layer_windows[layer] else 1)
     length, heads, cells = hyper.key_length(owner), hyper.kv_heads[owner], cells_of(hyper, settings, owner)
     keys = _store_rows(build, owner, settings.key_type, (length, heads, cells), key, inputs.key_rows)
     if hyper.is_latent:
@@ -257,7 +259,7 @@ def store_in_cache(
         return keys, build.graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
     shape = hyper.value_length(owner), heads, cells
     if settings.transposes_values:
-        return keys, _stored_transposed(build, owner, shape, value, inputs.value_rows)
+        return keys, _store_transposed(build, owner, shape, value, inputs.value_rows)
     return keys, _store_rows(build, owner, settings.value_type, shape, value, inputs.value_rows)
 
 
@@ -281,7 +283,7 @@ def _store_rows(
     return graph.view(cache, (length, heads, cells, streams), (row_bytes(kind, length), row, row * cells))
 
 
-def _stored_transposed(
+def _store_transposed(
     build: Build, layer: int, shape: tuple[int, int, int], value: Node | None, rows: Node | None
 ) -> Node:
     """The same of values with a row for each element, filled up to the width of the widest layer."""

@@ -1,26 +1,7 @@
 """DeepSeek: latent attention, the indexer of its sparse attention, compressed tokens and hyper-connections."""
 
-from unslow.think.memory.llama_cpp.attention import (
-    Extras,
-    Heads,
-    attend,
-    attention_product,
-    hadamard,
-    has_rope,
-    mask_of_picked,
-    temper_queries,
-    turned_by_rope,
-)
-from unslow.think.memory.llama_cpp.cache import (
-    Build,
-    CacheInputs,
-    cache_inputs,
-    cells_of,
-    compressed_cells,
-    mask_input,
-    rotation_input,
-    store_single_head,
-)
+from unslow.think.memory.llama_cpp import attention, cache
+from unslow.think.memory.llama_cpp.cache import Build, CacheInputs
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
 from unslow.think.memory.llama_cpp.hyperparameters import HIGH_RATIO, LOW_RATIO
@@ -34,7 +15,7 @@ class Indexer:
         graph, length = build.graph, build.hyper.index_length
         self._build = build
         self._key_rows = graph.input("I64", build.tokens, name="index rows")
-        self._mask = mask_input(build, 0, "F16" if build.kernels.indexer else "F32")
+        self._mask = cache.mask_input(build, 0, "F16" if build.kernels.indexer else "F32")
         self._rotation = graph.input("F32", length, length, name="index rotation")
         self._picked: Node | None = None
 
@@ -47,8 +28,8 @@ class Indexer:
             graph, name = build.graph, f"{build.block(layer)}.indexer"
             key = build.norm(build.linear(x, f"{name}.attn_k"), f"{name}.k_norm", "norm")
             key = graph.rope(graph.reshape(key, build.hyper.index_length, 1, build.tokens), build.positions)
-            cells = cells_of(build.hyper, build.settings, layer)
-            keys = store_single_head(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
+            cells = cache.cells_of(build.hyper, build.settings, layer)
+            keys = cache.store_single_head(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
             # Queries of several heads for each token, and a weight for each head
             query = graph.mul_mat(self._rotation, index_queries(build, layer, ranks))
             query, weights = by_stream(build, query, build.linear(x, f"{name}.proj"))
@@ -94,9 +75,9 @@ def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, ind
     name, graph = build.block(layer), build.graph
     heads, tokens = build.hyper.heads[layer], build.tokens
     length = _number(build, layer, "key_length_mla")
-    ranks = _ranks(build, layer, x)
+    ranks, matrix = _ranks(build, layer, x)
     picked = indexer.picked_places(layer, x, ranks) if indexer else None
-    query = graph.reshape(_queries(build, layer, ranks), length, heads, tokens)
+    query = graph.reshape(build.linear(ranks, matrix), length, heads, tokens)
     latent, key_turned = _compress_rows(build, layer, x)
     rope = key_turned.shape[0]
     plain = graph.view(query, (length - rope, heads, tokens), query.strides[1:3])
@@ -105,16 +86,17 @@ def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, ind
     query = graph.concat(graph.permute(absorbed, 0, 2, 1, 3), turned_part, 0)
     value = graph.reshape(latent, latent.shape[0], 1, tokens)
     key = graph.concat(value, key_turned, 0)
-    extras = Extras(value_matrix=build.weight(f"{name}.attn_v_b.weight"), picked=picked)
-    return attend(build, layer, Heads(temper_queries(build, layer, query), key, value), inputs, extras)
+    extras = attention.Extras(value_matrix=build.weight(f"{name}.attn_v_b.weight"), picked=picked)
+    made = attention.Heads(attention.temper_queries(build, layer, query), key, value)
+    return attention.attend(build, layer, made, inputs, extras)
 
 
-def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
+def expanded_heads(build: Build, layer: int, x: Node) -> attention.Heads:
     """The same for a cache of whole heads: keys and values are brought back to their full lengths first."""
     name, graph = build.block(layer), build.graph
     heads, tokens = build.hyper.heads[layer], build.tokens
     length, value_length = build.hyper.key_length(layer), build.hyper.value_length(layer)
-    query = graph.reshape(_queries(build, layer, _ranks(build, layer, x)), length, heads, tokens)
+    query = graph.reshape(build.linear(*_ranks(build, layer, x)), length, heads, tokens)
     latent, key_turned = _compress_rows(build, layer, x)
     rope = key_turned.shape[0]
     both = build.linear(latent, f"{name}.attn_kv_b")
@@ -122,7 +104,7 @@ def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
     plain = graph.view(both, (length - rope, heads, tokens), (step, step * heads))
     value = graph.cont(graph.view(both, (value_length, heads, tokens), (step, step * heads)))
     key = graph.concat(plain, graph.repeat(key_turned, rope, heads, tokens), 0)
-    return Heads(temper_queries(build, layer, _rotate(build, layer, query)), key, value)
+    return attention.Heads(attention.temper_queries(build, layer, _rotate(build, layer, query)), key, value)
 
 
 def _compress_rows(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
@@ -145,20 +127,15 @@ def _number(build: Build, layer: int, key: str) -> int:
 
 
 def _rotate(build: Build, layer: int, x: Node) -> Node:
-    return turned_by_rope(build, layer, x) if has_rope(build.hyper, layer) else x
+    return attention.turned_by_rope(build, layer, x) if attention.has_rope(build.hyper, layer) else x
 
 
-def _ranks(build: Build, layer: int, x: Node) -> Node:
-    """What queries are made of: the input, or few numbers that it is compressed to."""
+def _ranks(build: Build, layer: int, x: Node) -> tuple[Node, str]:
+    """What queries are made of, the input or few numbers that it is compressed to; and the matrix that makes them."""
     name = build.block(layer)
     if build.has(f"{name}.attn_q.weight"):
-        return x
-    return build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm")
-
-
-def _queries(build: Build, layer: int, ranks: Node) -> Node:
-    name = build.block(layer)
-    return build.linear(ranks, f"{name}.attn_q" if build.has(f"{name}.attn_q.weight") else f"{name}.attn_q_b")
+        return x, f"{name}.attn_q"
+    return build.norm(build.linear(x, f"{name}.attn_q_a"), f"{name}.attn_q_a_norm"), f"{name}.attn_q_b"
 
 
 class CompressedAttention:
@@ -170,7 +147,7 @@ class CompressedAttention:
 
     def __init__(self, build: Build) -> None:
         self._build = build
-        self._inputs: CacheInputs = cache_inputs(build, 0)
+        self._inputs: CacheInputs = cache.cache_inputs(build, 0)
         build.graph.expand(self._inputs.mask)
         kind, length = self._inputs.mask.kind, build.hyper.key_length(0)
         self._low = Compressor(build, LOW_RATIO, length, kind)
@@ -198,37 +175,35 @@ class CompressedAttention:
 
     def _compress_rows(self, layer: int, x: Node, ranks: Node) -> tuple[Node | None, Node | None]:
         """The compressed rows that a layer sees beside the last tokens, and their mask."""
-        ratio = self._build.hyper.compressions[layer]
+        build, ratio = self._build, self._build.hyper.compressions[layer]
         if ratio == HIGH_RATIO:
             return self._high.store_rows(layer, x, "attn_compressor"), self._high.mask
         if ratio != LOW_RATIO:
             return None, None
         rows = self._low.store_rows(layer, x, "attn_compressor")
-        picked = self._picked(layer, x, ranks, self._index.store_rows(layer, x, "indexer_compressor"))
-        return rows, mask_of_picked(self._build, picked, self._low.mask, self._low.mask.kind)
-
-    def _picked(self, layer: int, x: Node, ranks: Node, rows: Node) -> Node:
-        build, query = self._build, index_queries(self._build, layer, ranks)
+        index_rows = self._index.store_rows(layer, x, "indexer_compressor")
+        query = index_queries(build, layer, ranks)
         if self._index.rotation is not None:
-            query = hadamard(build, query, self._index.rotation)
+            query = attention.hadamard(build, query, self._index.rotation)
         weights = build.graph.scale(build.linear(x, f"{build.block(layer)}.indexer.proj"))
         query, weights = by_stream(build, query, weights)
-        return best_places(build, layer, query, rows, weights, self._index.mask)
+        picked = best_places(build, layer, query, index_rows, weights, self._index.mask)
+        return rows, attention.mask_of_picked(build, picked, self._low.mask, self._low.mask.kind)
 
     def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
         """Attention over the last tokens and the compressed rows, whose keys are their values."""
         build, graph, rotation = self._build, self._build.graph, self._inputs.key_rotation
         if rotation is not None:
-            query, key = hadamard(build, query, rotation), hadamard(build, key, rotation)
+            query, key = attention.hadamard(build, query, rotation), attention.hadamard(build, key, rotation)
         graph.expand(query)
         graph.expand(key)
         # The cache of the last tokens
-        cells = cells_of(build.hyper, build.settings, layer)
-        keys, seen = store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
+        cells = cache.cells_of(build.hyper, build.settings, layer)
+        keys, seen = cache.store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
         if rows is not None and mask is not None:
             keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention_product(build, layer, query, keys, keys, seen)
-        return result if rotation is None else hadamard(build, result, rotation)
+        result = attention.attention_product(build, layer, query, keys, keys, seen)
+        return result if rotation is None else attention.hadamard(build, result, rotation)
 
 
 class Compressor:
@@ -239,7 +214,7 @@ class Compressor:
         self._build, self._ratio, self._length = build, ratio, length
         self._parts = 2 if ratio == LOW_RATIO else 1
         """Rows of a low ratio overlap: each is made of its own tokens, and of those before."""
-        self._cells = compressed_cells(build.settings, ratio)
+        self._cells = cache.compressed_cells(build.settings, ratio)
         self._blocks = slots * max(1, -(-build.sequence_tokens // ratio))
         kept = min(tokens, self._parts * ratio * slots)
         self._places = graph.input("I32", tokens, name="places in a row")
@@ -249,7 +224,7 @@ class Compressor:
         self._rows = graph.input("I64", self._blocks, name="new rows")
         self._positions = graph.input("I32", self._blocks, name="positions of rows")
         self.mask = graph.input(mask_kind, self._cells, tokens // slots, 1, slots, name="mask of rows")
-        self.rotation = rotation_input(build, length, always=rotates)
+        self.rotation = cache.rotation_input(build, length, always=rotates)
 
     def store_rows(self, layer: int, x: Node, name: str) -> Node:
         """The rows of the whole cache, after the new ones were written; what is left over is kept for later."""
@@ -264,8 +239,8 @@ class Compressor:
         ]
         rows = self._rows_of(states, values, scores, f"{name}_norm")
         if self.rotation is not None:
-            rows = hadamard(build, rows, self.rotation)
-        stored = store_single_head(build, layer, rows, self._rows, self._cells)
+            rows = attention.hadamard(build, rows, self.rotation)
+        stored = cache.store_single_head(build, layer, rows, self._rows, self._cells)
         for state, part in zip(states, (values, scores), strict=True):
             kept = graph.get_rows(part, self._kept_from)
             graph.expand(graph.set_rows(self._whole_state(state), kept, self._kept_to))
@@ -346,7 +321,10 @@ class HyperConnections:
         reading = graph.scale(graph.unary(self._part(scores, name, count)))
         answers = graph.scale(graph.unary(self._part(scores, name, count)))
         streams = self._stream_weights(layer, name, scores)
-        return self._sum_streams(layer, x, reading), answers, streams
+        if not build.kernels.stream_sums:
+            return self._summed_by_hand(x, reading), answers, streams
+        read = self._fuse(layer, graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, reading))
+        return read, answers, streams
 
     def _part(self, scores: Node, name: str, length: int) -> Node:
         """Some of the scores, with a scale and a base of their own."""
@@ -374,22 +352,14 @@ class HyperConnections:
         totals = graph.add(graph.sum_rows(graph.cont(graph.permute(weights, 1, 0, 2, 3))), epsilon)
         return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
 
-    def _sum_streams(self, layer: int, x: Node, weights: Node) -> Node:
-        if not self._build.kernels.stream_sums:
-            return self._summed_by_hand(x, weights)
-        return self._fuse(layer, self._build.graph.special("hc_pre", (x.shape[0], x.shape[2], 1, 1), x, weights))
-
     def _summed_by_hand(self, x: Node, weights: Node) -> Node:
         graph = self._build.graph
         total: Node | None = None
         for _ in range(self._count):
             weight = graph.view(weights, (1, x.shape[2]), (weights.strides[1],))
-            part = graph.mul(self._stream(x), weight)
+            part = graph.mul(graph.view(x, x.shape[:3:2], (x.strides[2],)), weight)
             total = part if total is None else graph.add(total, part)
         return total or x
-
-    def _stream(self, x: Node) -> Node:
-        return self._build.graph.view(x, (x.shape[0], x.shape[2]), (x.strides[2],))
 
     def _write_streams(self, layer: int, answer: Node, streams: Node, answer_weights: Node, weights: Node) -> Node:
         """The new streams: a share of the answer, and of each stream."""
@@ -404,7 +374,8 @@ class HyperConnections:
             new = graph.mul(answer, share)
             for _ in range(self._count):
                 share = graph.view(weights, (1, tokens), (weights.strides[2],))
-                new = graph.add(new, graph.mul(self._stream(streams), share))
+                stream = graph.view(streams, streams.shape[:3:2], (streams.strides[2],))
+                new = graph.add(new, graph.mul(stream, share))
             new = graph.reshape(new, width, 1, tokens)
             result = new if result is None else graph.concat(result, new, 1)
         return result or streams

@@ -2,17 +2,9 @@
 
 from typing import NamedTuple
 
+from unslow.think.memory.llama_cpp import recurrent
 from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError, row_bytes
-from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows,
-    by_sequence,
-    convolve,
-    load_state,
-    memory_cache,
-    store_state,
-    with_last_inputs,
-)
 
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16
 """Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
@@ -48,7 +40,7 @@ class _Sizes(NamedTuple):
         return self.value_length, self.value_heads, self.tokens, self.sequences
 
 
-def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
+def delta_net(build: Build, layer: int, x: Node, rows: recurrent.StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
     graph, name, value_heads = build.graph, build.block(layer), build.size("ssm.time_step_rank")
     sizes = _Sizes(
@@ -63,13 +55,13 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     mixed, gate = _projections(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)
     kernel = build.weight(f"{name}.ssm_conv1d.weight")
-    inputs = with_last_inputs(build, layer, rows, mixed, kernel.shape[0])
-    cache = memory_cache(build, layer)
-    memory = load_state(build, cache, rows)
+    inputs = recurrent.with_last_inputs(build, layer, rows, mixed, kernel.shape[0])
+    cache = recurrent.memory_cache(build, layer)
+    memory = recurrent.load_state(build, cache, rows)
     memory = graph.reshape(memory, sizes.value_length, sizes.value_length, sizes.value_heads, sizes.sequences)
-    query, key, value = _heads(build, layer, graph.unary(convolve(build, inputs, kernel)), sizes)
+    query, key, value = _heads(build, layer, graph.unary(recurrent.convolve(build, inputs, kernel)), sizes)
     output, memory = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
-    store_state(build, cache, memory)
+    recurrent.store_state(build, cache, memory)
     normed = build.norm(output, f"{name}.ssm_norm")
     output = graph.mul(normed, graph.unary(graph.reshape(gate, *sizes.values)))
     output = graph.reshape(output, sizes.value_length * sizes.value_heads, sizes.tokens, sizes.sequences)
@@ -91,7 +83,7 @@ def _projections(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node
         )
         return graph.concat(graph.concat(query, key, 0), value, 0), gate
     mixed = build.linear(x, f"{name}.attn_qkv")
-    return by_sequence(build, mixed), build.linear(x, f"{name}.attn_gate")
+    return recurrent.by_sequence(build, mixed), build.linear(x, f"{name}.attn_gate")
 
 
 def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
@@ -212,9 +204,9 @@ class _Chunks:
         faded = graph.unary(graph.cont(graph.transpose(self._cut(decay))), "cumsum")
         within = self._by_channel if by_channel else self._by_head
         key_scores, scores = within(faded, query, key, strong_keys)
-        self.scores = _lower(graph, scores)  # How much each token of a chunk asks of each one before it
+        self.scores = graph.unary(scores, "tri")  # How much each token of a chunk asks of each one before it
         # What each token writes once the writing of those before it in the chunk is known
-        left = _lower(graph, key_scores)
+        left = graph.unary(key_scores, "tri")
         ones = graph.unary(graph.view(left, (self.size,)), "fill")
         identity = graph.special("diag", (self.size, self.size, 1, 1), ones)
         unsolved, right = graph.add(left, identity), graph.unary(left)
@@ -261,12 +253,7 @@ class _Chunks:
     def _between(self, rows: Node, columns: Node) -> Node:
         """What is left of each token's writing when each later one reads."""
         graph = self._graph
-        return graph.unary(_lower(graph, graph.binary("sub", rows, columns)))
-
-
-def _lower(graph: Graph, x: Node) -> Node:
-    """Zeros above the diagonal."""
-    return graph.unary(x, "tri")
+        return graph.unary(graph.unary(graph.binary("sub", rows, columns), "tri"))
 
 
 def _slice(graph: Graph, x: Node) -> Node:

@@ -1,7 +1,7 @@
 """The second half of a layer: one network for all tokens, or experts that a router chooses for each."""
 
 from unslow.think.memory.llama_cpp.cache import Build
-from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError
+from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError
 
 _SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
 """How scores become weights, as `expert_gating_func` counts it."""
@@ -51,18 +51,14 @@ def gated_activation(build: Build, layer: int, gate: Node, up: Node, what: str) 
     """The inner values of a layer's experts (`exp`), or of its other network (`shexp`)."""
     graph, number = build.graph, build.hyper.blueprint.number
     if number("activation.situ_beta"):  # squashed by a hyperbolic tangent, the gate or both (Kimi K3)
+        squashed_gate, squashed_up = (graph.scale(graph.unary(graph.scale(x))) for x in (gate, up))
         both = number("activation.situ_linear_beta") > 0
-        gate = graph.mul(_clamp(graph, gate), graph.unary(gate))
-        return graph.mul(gate, _clamp(graph, up) if both else up)
+        return graph.mul(graph.mul(squashed_gate, graph.unary(gate)), squashed_up if both else up)
     if not build.hyper.clamps(what, layer):
         return graph.glu(gate, up)
     if build.hyper.habits.clamps_first:
         return graph.glu(graph.clamp(gate), graph.clamp(up))
     return graph.mul(graph.clamp(graph.unary(gate)), graph.clamp(up))  # no longer one kernel
-
-
-def _clamp(graph: Graph, x: Node) -> Node:
-    return graph.scale(graph.unary(graph.scale(x)))
 
 
 def _expert_output(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
@@ -201,5 +197,5 @@ def _expert_linear(build: Build, x: Node, name: str, chosen: Node) -> Node:
         scales = graph.repeat(graph.reshape(scales, 1, count, 1), 1, count, tokens)
         product = graph.mul(product, graph.get_rows(scales, chosen))
     if build.has(f"{name}.bias"):
-        product = graph.add_id(product, build.weight(f"{name}.bias"), chosen)
+        product = graph.special("add_id", product.shape, product, build.weight(f"{name}.bias"), chosen)
     return product

@@ -183,10 +183,6 @@ class Graph:
         """A * b."""
         return self.binary("mul", a, b)
 
-    def add_id(self, a: Node, bias: Node, chosen: Node) -> Node:
-        """The sum with the bias of each chosen expert."""
-        return Node("add_id", a.kind, a.shape, (a, bias, chosen))
-
     def unary(self, x: Node, op: str = "unary") -> Node:
         """A function of each element: an activation, a scale, a clamp."""
         return Node(op, x.kind, x.shape, (x,))

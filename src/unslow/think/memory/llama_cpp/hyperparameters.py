@@ -194,7 +194,10 @@ class Hyper(Traits):
         grouped = f"{blueprint.architecture}.attention.head_count_kv" in blueprint.metadata
         self.kv_heads = blueprint.per_layer("attention.head_count_kv", self.all_layers) if grouped else self.heads
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
-        self.window = self._window()
+        self.window = 0
+        if self.habits.has_windows and self.all_layers >= self.habits.window_layers_from:
+            said = blueprint.count("attention.sliding_window", self.habits.window)
+            self.window = said and (self.habits.window_fixed or said)
         sections = blueprint.metadata.get(f"{blueprint.architecture}.rope.dimension_sections")
         in_space = self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2])
         self.compressions = blueprint.per_layer("attention.compress_ratios", self.all_layers)
@@ -212,12 +215,6 @@ class Hyper(Traits):
         """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
         self.rope_pattern = blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)
         """For each layer, whether the file lets it turn by positions."""
-
-    def _window(self) -> int:
-        if not self.habits.has_windows or self.all_layers < self.habits.window_layers_from:
-            return 0
-        said = self.blueprint.count("attention.sliding_window", self.habits.window)
-        return self.habits.window_fixed or said if said else 0
 
     def block(self, layer: int) -> str:
         """What the names of a layer's tensors begin with."""
@@ -282,13 +279,6 @@ class Hyper(Traits):
         names = (f"{self.block(layer)}.indexer.{key}.weight" for key in ("attn_k", "k_proj"))
         return any(name in self.blueprint.by_name for name in names)
 
-    def cache_layer(self, layer: int) -> int:
-        """The layer whose cache this one reads: its own, or one that it shares."""
-        own = self.layers_with_cache
-        if layer < own:
-            return layer
-        return own - (2 if self.layer_windows[layer] else 1)
-
     @cached_property
     def layers_with_cache(self) -> int:
         """How many layers, from the first, have a cache of their own."""
@@ -298,13 +288,6 @@ class Hyper(Traits):
     def attends(self, layer: int) -> bool:
         """Whether a layer has keys and values."""
         return self.kv_heads[layer] > 0 and (not self.recurrent[layer] or self.habits.both_kinds)
-
-    def has_both_halves(self, layer: int) -> bool:
-        """Whether a layer mixes tokens and then feeds each forward; else it does only one of both (Nemotron-H)."""
-        name, tensors = self.block(layer), self.blueprint.by_name
-        feeds = any(f"{name}.{t}.weight" in tensors for t in ("ffn_down", "ffn_down_exps"))
-        mixes = self.recurrent[layer] or self.attends(layer) or f"{name}.attn_output.weight" in tensors
-        return feeds and mixes
 
     @property
     def reads_cache(self) -> bool:

@@ -2,22 +2,14 @@
 
 from collections.abc import Callable
 
+from unslow.think.memory.llama_cpp import recurrent
 from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.delta_net import Heads, delta_rule
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, row_bytes
-from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows,
-    by_sequence,
-    convolution_cache,
-    convolve,
-    load_state,
-    memory_cache,
-    store_state,
-)
 
 
-def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
+def kimi_delta(build: Build, layer: int, x: Node, rows: recurrent.StateRows) -> Node:
     """A whole layer, with its projections."""
     graph, name = build.graph, build.block(layer)
     length, heads = build.size("kda.head_dim"), build.hyper.heads[layer]
@@ -27,11 +19,11 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     query, key, value = _projections(build, layer, x, rows, shape)
     decay = _decay(build, layer, x, shape)
     strength = graph.unary(graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape[1:]))
-    cache = memory_cache(build, layer)
-    memory = graph.reshape(load_state(build, cache, rows), length, length, heads, shape[3])
+    cache = recurrent.memory_cache(build, layer)
+    memory = graph.reshape(recurrent.load_state(build, cache, rows), length, length, heads, shape[3])
     query, key = (graph.norm(n, "l2_norm") for n in (query, key))
     output, memory = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
-    store_state(build, cache, memory)
+    recurrent.store_state(build, cache, memory)
     output = graph.reshape(graph.cont(output), length, heads, build.tokens)
     if build.has(f"{name}.ssm_g.weight"):
         gate = build.linear(x, f"{name}.ssm_g")
@@ -44,23 +36,23 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 
 def _projections(
-    build: Build, layer: int, x: Node, rows: StateRows, shape: tuple[int, int, int, int]
+    build: Build, layer: int, x: Node, rows: recurrent.StateRows, shape: tuple[int, int, int, int]
 ) -> tuple[Node, Node, Node]:
     """Queries, keys and values, each after a convolution of its own; their last inputs lie in one state."""
     graph, name = build.graph, build.block(layer)
-    cache = convolution_cache(build, layer)
-    states = load_state(build, cache, rows)
+    cache = recurrent.convolution_cache(build, layer)
+    states = recurrent.load_state(build, cache, rows)
 
     def part(letter: str) -> Node:
         kernel = build.weight(f"{name}.ssm_conv1d_{letter}.weight")
         kernel = graph.reshape(kernel, kernel.shape[0], shape[0] * shape[1])
-        inputs = by_sequence(build, build.linear(x, f"{name}.attn_{letter}"))
+        inputs = recurrent.by_sequence(build, build.linear(x, f"{name}.attn_{letter}"))
         last = kernel.shape[0] - 1, *inputs.shape[0:3:2]
         strides = row_bytes("F32", last[0]), states.strides[1]
         joined = graph.concat(graph.view(states, last, strides), graph.transpose(inputs), 0)
         target = graph.view(cache, last, strides)
         graph.expand(graph.copy_to(graph.view(joined, last, joined.strides[1:3]), target))
-        channels = graph.reshape(convolve(build, joined, kernel), kernel.shape[1], build.tokens)
+        channels = graph.reshape(recurrent.convolve(build, joined, kernel), kernel.shape[1], build.tokens)
         return graph.reshape(graph.unary(channels), *shape)
 
     return part("q"), part("k"), part("v")

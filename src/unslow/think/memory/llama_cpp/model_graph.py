@@ -7,23 +7,8 @@ from typing import TypeAlias
 
 from unslow.facts.model import Tensor
 from unslow.think.memo import remember_once
-from unslow.think.memory.llama_cpp.attention import (
-    CrossAttention,
-    Extras,
-    attend,
-    attention_output,
-    distance_bias,
-    has_rope,
-    heads_of,
-)
+from unslow.think.memory.llama_cpp import attention, deepseek
 from unslow.think.memory.llama_cpp.cache import Build, CacheInputs, cache_inputs
-from unslow.think.memory.llama_cpp.deepseek import (
-    CompressedAttention,
-    HyperConnections,
-    Indexer,
-    expanded_heads,
-    latent_attention,
-)
 from unslow.think.memory.llama_cpp.delta_net import delta_net
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.gemma3n import AltUp
@@ -54,7 +39,16 @@ def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
     buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell
     (`Settling`).
     """
-    return fold_repeats([_kind(hyper, places, layer, alike) for layer, alike in enumerate(alike_layers(hyper))])
+    kinds: list[Hashable] = []
+    for layer, alike in enumerate(alike_layers(hyper)):
+        tensors = _tensors(hyper, layer)
+        homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
+        # A layer that must not be left out is like no other: weights on the host are copied to a GPU for long prompts,
+        # and copies of many sizes leave gaps that never settle; an indexer's picks live on from layer to layer; an
+        # encoder's layers have other names
+        is_alone = not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0)
+        kinds.append(layer if is_alone else (alike, tuple(sorted(homes)), places.layers[layer]))
+    return fold_repeats(kinds)
 
 
 def fold_repeats(kinds: Sequence[Hashable]) -> list[int]:
@@ -172,35 +166,21 @@ def _last_ones(kinds: Sequence[Hashable]) -> set[int]:
 def alike_layers(hyper: Hyper) -> list[int]:
     """For each layer, the first one that has such tensors, of whatever types, and habits."""
 
+    def kind(layer: int) -> Hashable:
+        """All that tells a layer from another one, wherever both lie."""
+        numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compressions[layer])
+        habits = (
+            hyper.layer_windows[layer], hyper.recurrent[layer], hyper.keeps_keys(layer),
+            attention.has_rope(hyper, layer), hyper.clamps("exp", layer), hyper.clamps("shexp", layer),
+            layer < hyper.blueprint.count("n_deepstack_layers"),
+        )  # fmt: skip
+        return tuple((t.name, t.shape) for t in _tensors(hyper, layer)), numbers, habits
+
     def find() -> list[int]:
         first: dict[Hashable, int] = {}
-        return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
+        return [first.setdefault(kind(layer), layer) for layer in range(hyper.layers)]
 
     return remember_once(hyper, "layers alike", find)
-
-
-def _own_kind(hyper: Hyper, layer: int) -> Hashable:
-    """All that tells a layer from another one, wherever both lie."""
-    tensors = _tensors(hyper, layer)
-    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compressions[layer])
-    habits = (
-        hyper.layer_windows[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), has_rope(hyper, layer),
-        hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
-    )  # fmt: skip
-    return tuple((t.name, t.shape) for t in tensors), numbers, habits
-
-
-def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
-    """All that tells a layer from another one; one that can't be left out is like no other.
-
-    Weights on the host are copied to a GPU for long prompts, and copies of many sizes leave gaps that never settle; an
-    indexer's picks live on from layer to layer; an encoder's layers have other names.
-    """
-    tensors = _tensors(hyper, layer)
-    homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
-    if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
-        return layer
-    return alike, tuple(sorted(homes)), places.layers[layer]
 
 
 def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
@@ -236,13 +216,17 @@ class Inputs:
 
     def distance_bias(self, layer: int) -> Node | None:
         """A bias of the scores for each distance, in models that know places by it alone (T5)."""
-        build, name = self._build, "attn_rel_b.weight"
-        owner = layer if build.has(f"{build.block(layer)}.{name}") else 0
-        if not build.has(f"{build.block(owner)}.{name}"):
+        build, graph = self._build, self._build.graph
+        names = (f"{build.block(owner)}.attn_rel_b.weight" for owner in (layer, 0))
+        name = next((name for name in names if build.has(name)), "")
+        if not name:
             return None
         if self._distances is None:
-            self._distances = build.graph.input("I32", self.cache(layer).mask.shape[0], build.tokens, name="distances")
-        return distance_bias(build, build.weight(f"{build.block(owner)}.{name}"), self._distances)
+            self._distances = graph.input("I32", self.cache(layer).mask.shape[0], build.tokens, name="distances")
+        cells, tokens = self._distances.shape[:2]
+        found = graph.get_rows(build.weight(name), graph.reshape(self._distances, cells * tokens))
+        # For each head and each pair of tokens, by how far these are from each other: (cells, tokens, heads)
+        return graph.cont(graph.permute(graph.reshape(found, found.shape[0], cells, tokens), 2, 0, 1, 3))
 
     @cached_property
     def blocks(self) -> BlockSparse:
@@ -250,14 +234,14 @@ class Inputs:
         return BlockSparse(self._build, self.cache(0).mask)
 
     @cached_property
-    def indexer(self) -> Indexer | None:
+    def indexer(self) -> deepseek.Indexer | None:
         """What picks the tokens that attention sees, in models that have it."""
-        return Indexer(self._build) if self._build.hyper.index_length else None
+        return deepseek.Indexer(self._build) if self._build.hyper.index_length else None
 
     @cached_property
-    def encode(self) -> CrossAttention:
+    def encode(self) -> attention.CrossAttention:
         """What an encoder said."""
-        return CrossAttention(self._build)
+        return attention.CrossAttention(self._build)
 
     @cached_property
     def state_rows(self) -> StateRows:
@@ -272,13 +256,13 @@ def build_graph(build: Build) -> None:
     start, inputs, layers = embedded_tokens(build), Inputs(build), range(build.hyper.layers)
     x = start.x
     mix: Callable[[int, Node], Node] = partial(_mix_tokens, build, inputs)
-    own: AltUp | ResidualAttention | HyperConnections | None = None
+    own: AltUp | ResidualAttention | deepseek.HyperConnections | None = None
     if build.has("altup_proj.weight"):
         own = AltUp(build, start)
     elif build.has("output_res_score.weight"):
         own = ResidualAttention(build)
     elif build.has("output_hc_fn.weight"):
-        own, mix = HyperConnections(build), CompressedAttention(build).attend
+        own, mix = deepseek.HyperConnections(build), deepseek.CompressedAttention(build).attend
     if own:  # layers that carry more than one sum
         x = own.begin(x)
         for layer in layers:
@@ -321,15 +305,16 @@ def _mix_tokens(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
         is_product = build.has(f"{name}.attn_output.weight")
         return build.linear(x, f"{name}.attn_output") if is_product else feed_forward(build, layer, x)
     if build.hyper.is_latent:
-        result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
+        result = deepseek.latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
     elif build.has(f"{name}.attn_kv_b.weight"):
-        result = attend(build, layer, expanded_heads(build, layer, x), inputs.cache(layer))
+        result = attention.attend(build, layer, deepseek.expanded_heads(build, layer, x), inputs.cache(layer))
     elif is_block_sparse(build, layer):
-        result = inputs.blocks.attend(layer, x, heads_of(build, layer, x), inputs.cache(layer))
+        result = inputs.blocks.attend(layer, x, attention.heads_of(build, layer, x), inputs.cache(layer))
     else:
-        bias = inputs.distance_bias(layer)
-        result = attend(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
-    return attention_output(build, layer, x, result)
+        extras = attention.Extras(score_bias=inputs.distance_bias(layer))
+        heads = attention.heads_of(build, layer, x)
+        result = attention.attend(build, layer, heads, inputs.cache(layer), extras)
+    return attention.attention_output(build, layer, x, result)
 
 
 def recurrent_mixer(build: Build, layer: int) -> Mixer:

@@ -178,17 +178,17 @@ def compute_bytes(begin: Callable[[], Build], backends: Sequence[Backend]) -> li
         if not settling.is_worth_a_try:
             break
         build.layers = settling.kept
-        sizes, states, is_crowded = _laid_out(build, backends)
+        sizes, states, is_crowded = _lay_out(build, backends)
         if not is_crowded and (not build.ends or settling.settles(states)):
             return sizes
         build = begin()
         if is_crowded:
             build.layers = range(build.hyper.layers)
             break
-    return _laid_out(build, backends)[0]
+    return _lay_out(build, backends)[0]
 
 
-def _laid_out(build: Build, backends: Sequence[Backend]) -> tuple[list[int], list[Hashable], bool]:
+def _lay_out(build: Build, backends: Sequence[Backend]) -> tuple[list[int], list[Hashable], bool]:
     """The buffers, the gaps after each layer, and whether batches in flight have copies in all layers, so all count."""
     build_graph(build)
     settings, places = build.settings, build.places
@@ -207,9 +207,8 @@ def estimated_compute(hyper: Hyper, settings: Settings, places: Places, kernels:
     tokens, cells = settings.tokens, settings.slot_context
     heads = max(hyper.heads, default=0)
     inner = hyper.blueprint.count("feed_forward_length") or 4 * hyper.width
-    used = max(hyper.experts_used, default=0)
     if hyper.experts:
-        inner = used * hyper.blueprint.count("expert_feed_forward_length", inner)
+        inner = max(hyper.experts_used, default=0) * hyper.blueprint.count("expert_feed_forward_length", inner)
     layer = 3 * inner + 2 * hyper.width + heads * hyper.key_length(0)
     mask = 2 * cells if kernels.flash_attention else (4 * heads + 4) * cells
     body = tokens * (_F32 * layer + mask)
@@ -228,12 +227,8 @@ def refusal(hyper: Hyper, settings: Settings) -> str:
         return "keys and values of this model share a row, so their types must be the same"
     if settings.flash_attention is False:
         return "values can only be quantized with flash attention" if block_of(value)[0] > 1 else ""
-    return _uneven(hyper, "key", key) or _uneven(hyper, "value", value)
-
-
-def _uneven(hyper: Hyper, what: str, kind: str) -> str:
-    """Whether a head's row is no multiple of the type's block."""
-    block = block_of(kind)[0]
-    lengths = {(hyper.key_length if what == "key" else hyper.value_length)(il) for il in range(hyper.all_layers)}
-    odd = [n for n in lengths if n % block]
-    return f"{kind.lower()} packs {block} numbers, but a head has {max(odd)} {what} numbers" if odd else ""
+    for what, kind, length_of in (("key", key, hyper.key_length), ("value", value, hyper.value_length)):
+        block = block_of(kind)[0]
+        if odd := [n for n in map(length_of, range(hyper.all_layers)) if n % block]:
+            return f"{kind.lower()} packs {block} numbers, but a head has {max(odd)} {what} numbers"
+    return ""

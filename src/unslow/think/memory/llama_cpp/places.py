@@ -77,11 +77,6 @@ _INDEX_LENGTH = 128
 _INDEX_HEADS = frozenset({32, 64})
 
 
-def _cuda_supports(node: Node) -> bool:
-    check = _CUDA_CHECKS.get(node.op)
-    return check is None or check(node)
-
-
 def _supports_attention(node: Node) -> bool:
     """Whether a flash-attention kernel exists for these lengths of heads and these types of the cache."""
     query, key, value, mask = node.sources[:4]
@@ -139,7 +134,12 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
 }
 """What a kernel is particular about; every other operation that llama.cpp's graphs use runs on CUDA."""
 CPU = Backend(is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=attrgetter("bytes"), supports=lambda _: True)
-CUDA = Backend(is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=_cuda_supports)
+CUDA = Backend(
+    is_cpu=False,
+    alignment=_CUDA_ALIGNMENT,
+    bytes_of=_cuda_bytes,
+    supports=lambda node: (check := _CUDA_CHECKS.get(node.op)) is None or check(node),
+)
 """An NVIDIA GPU with tensor cores (Turing and later)."""
 OUTPUT = -1  # the layer that the output counts as
 _LAYER = re.compile(r"blk\.(\d+)\.")
@@ -194,7 +194,7 @@ class Places:
     def copies(self, name: str) -> list[int]:
         """The place of each copy of a tensor; none where it is not loaded."""
         hyper = self._hyper
-        said = _read(name)
+        said = _parse_name(name)
         if said.is_per_layer:
             return sorted({self.tensor(name, layer) for layer in range(hyper.layers)})
         is_draft = said.layer is not None and said.layer >= hyper.layers
@@ -214,7 +214,7 @@ class Places:
 
     def group(self, tensor: Tensor) -> Hashable:
         """What this tensor has in common with all that go where it goes, however many layers a GPU has."""
-        said = _read(tensor.name)
+        said = _parse_name(tensor.name)
         if self._overrides or said.layer is None or said.layer >= self._hyper.layers:
             return tensor.name
         return said.layer, said.is_of_experts, self._is_usable(tensor)
@@ -229,7 +229,7 @@ class Places:
 
     def _preferred_device(self, name: str) -> int:
         """Where it would go if every device could compute with it."""
-        said = _read(name)
+        said = _parse_name(name)
         if said.is_first and not name.startswith(f"{self._hyper.last_norm}."):
             return self.layers[0]
         if said.layer is None:
@@ -252,7 +252,7 @@ def _layer_places(layers: int, gpu_layers: int, shares: Sequence[float]) -> list
 
 
 @lru_cache(maxsize=16384)
-def _read(name: str) -> _Name:
+def _parse_name(name: str) -> _Name:
     """The same few thousand names are asked for with every placement that is tried."""
     layer = _LAYER.search(name)
     return _Name(
@@ -271,7 +271,10 @@ def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
     if name in ("ssm_conv1d.weight", "shortconv.conv.weight"):
         inputs = Node("none", "F32", (weight.shape[0] - 1 + _TOKENS, weight.shape[1], _SEQUENCES, 1))
         return Node("ssm_conv", "F32", (weight.shape[1], _TOKENS, _SEQUENCES, 1), (inputs, weight))
-    if name == "ssm_a" and not _is_factor(hyper, tensor.name):
+    block, tensors = tensor.name.removesuffix(".ssm_a"), hyper.blueprint.by_name
+    # The decays of gated delta networks are only multiplied with (not those of Kimi's)
+    is_factor = f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
+    if name == "ssm_a" and not is_factor:
         return _scan(hyper, weight)
     if name in _TABLES:
         rows = Node("none", "I32", (_TOKENS, 1, 1, 1))
@@ -280,12 +283,6 @@ def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
         return Node("mul", "F32", weight.shape, (Node("none", "F32", weight.shape), weight))
     inputs = Node("none", "F32", (weight.shape[0], _TOKENS, *weight.shape[2:]))
     return Node("mul_mat", "F32", (weight.shape[1], *inputs.shape[1:]), (weight, inputs))
-
-
-def _is_factor(hyper: Hyper, name: str) -> bool:
-    """Whether a layer's decays are only multiplied with, as in gated delta networks (not in Kimi's)."""
-    block, tensors = name.removesuffix(".ssm_a"), hyper.blueprint.by_name
-    return f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
 
 
 def _scan(hyper: Hyper, decay: Node) -> Node:

@@ -1,16 +1,9 @@
 """RWKV 6 and 7: layers that mix each token with the one before it, and keep a matrix for each head."""
 
+from unslow.think.memory.llama_cpp import recurrent
 from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError, row_bytes
-from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows,
-    by_sequence,
-    convolution_cache,
-    load_state,
-    memory_cache,
-    store_state,
-)
 
 _MIXES = "wkvrg"  # what a token and its predecessor are mixed for: decay, key, value, receptance, gate
 _MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without a gate, and with one
@@ -19,7 +12,7 @@ _MIXES_OF_7 = (5, 6)  # of a token and its predecessor, for each layer: without 
 class Rwkv:
     """The layers of an RWKV model, in their order."""
 
-    def __init__(self, build: Build, rows: StateRows) -> None:
+    def __init__(self, build: Build, rows: recurrent.StateRows) -> None:
         self._build, self._rows = build, rows
         self._first_value: Node | None = None
         """The values of the first layer, which later ones mix into theirs (RWKV 7)."""
@@ -27,9 +20,9 @@ class Rwkv:
     def layer(self, layer: int, x: Node) -> Node:
         """A whole layer: over time, then over channels."""
         build, name = self._build, self._build.block(layer)
-        x = by_sequence(build, x)
-        cache = convolution_cache(build, layer)
-        before = load_state(build, cache, self._rows)
+        x = recurrent.by_sequence(build, x)
+        cache = recurrent.convolution_cache(build, layer)
+        before = recurrent.load_state(build, cache, self._rows)
         before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
         neighbours = normed, _shift_tokens(build, before, normed)
@@ -38,12 +31,12 @@ class Rwkv:
         else:
             mixed, self._first_value = time_mixed_7(build, layer, *neighbours, self._rows, self._first_value)
         if not build.has(f"{name}.channel_mix_key.weight"):  # the second half is as in a transformer (QRWKV)
-            store_state(build, cache, _last(build, normed))
+            recurrent.store_state(build, cache, _last(build, normed))
             middle = self._output_tokens(layer, build.graph.add(mixed, x))
             return build.graph.add(feed_forward(build, layer, build.norm(middle, f"{name}.ffn_norm")), middle)
         middle = build.graph.add(mixed, x)
         normed_2 = build.norm(middle, f"{name}.attn_norm_2")
-        store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
+        recurrent.store_state(build, cache, build.graph.concat(_last(build, normed), _last(build, normed_2), 1))
         return self._channel_mixed(layer, middle, normed_2, _shift_tokens(build, before, normed_2))
 
     def _channel_mixed(self, layer: int, middle: Node, token: Node, before: Node) -> Node:
@@ -82,7 +75,7 @@ def _last(build: Build, x: Node) -> Node:
     return build.graph.view(x, (x.shape[0], 1, x.shape[2]), x.strides[1:3])
 
 
-def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: StateRows) -> Node:
+def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: recurrent.StateRows) -> Node:
     """The first half of a layer, of tokens and their predecessors: (width, tokens, sequences)."""
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
     mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
@@ -145,7 +138,7 @@ def _repeat_heads(build: Build, layer: int, x: Node) -> Node:
 
 
 def time_mixed_7(
-    build: Build, layer: int, token: Node, before: Node, rows: StateRows, first_value: Node | None
+    build: Build, layer: int, token: Node, before: Node, rows: recurrent.StateRows, first_value: Node | None
 ) -> tuple[Node, Node]:
     """The first half of a layer, (width, tokens, sequences), and the first layer's values."""
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
@@ -202,13 +195,13 @@ def head_shape(build: Build) -> tuple[int, int, int]:
     return size, build.hyper.width // size, build.tokens
 
 
-def heard(build: Build, layer: int, rows: StateRows, op: str, *operands: Node) -> Node:
+def heard(build: Build, layer: int, rows: recurrent.StateRows, op: str, *operands: Node) -> Node:
     """What all tokens hear through the memory by one kernel; the memory after the last one is written back."""
-    graph, cache = build.graph, memory_cache(build, layer)
+    graph, cache = build.graph, recurrent.memory_cache(build, layer)
     size, heads, tokens = head_shape(build)
-    state = load_state(build, cache, rows)
+    state = recurrent.load_state(build, cache, rows)
     result = graph.special(op, (size * heads, tokens + size * build.settings.slots, 1, 1), *operands, state)
-    store_state(build, cache, graph.view(result, (cache.elements,)))
+    recurrent.store_state(build, cache, graph.view(result, (cache.elements,)))
     return graph.view(result, (size * heads * tokens,))
 
 

@@ -161,7 +161,15 @@ class _Allocation:
         """As a computation would."""
         for leaf in leaves:
             self._allocate(leaf, leaf.backend)
-        self._count_uses(nodes)
+        for node in nodes:  # uses are counted, and inputs placed first, so that nothing overwrites them
+            if node.view_of is not None and node.op != "none":
+                node.view_of.views += 1
+            if node.is_input:
+                self._allocate(node, node.backend)
+            for source in node.sources:
+                source.children += 1
+                if source.is_input:
+                    self._allocate(source, node.backend)
         for node in nodes:
             for source in node.sources:
                 if not source.owned:
@@ -178,18 +186,6 @@ class _Allocation:
                     owner.place,
                     owner.owned,
                 )
-
-    def _count_uses(self, nodes: Sequence[Node]) -> None:
-        """Count them, and place the inputs first, so that nothing overwrites them."""
-        for node in nodes:
-            if node.view_of is not None and node.op != "none":
-                node.view_of.views += 1
-            if node.is_input:
-                self._allocate(node, node.backend)
-            for source in node.sources:
-                source.children += 1
-                if source.is_input:
-                    self._allocate(source, node.backend)
 
     def _allocate(self, node: Node, buffer: int) -> None:
         if node.owned or node.is_view or node.home is not None:
@@ -280,7 +276,12 @@ class Scheduler:
                 node.backend = self._by_memory(node)
         real = [n for n in nodes if n.op not in VIEW_OPS]
         for order, with_cpu in ((real, False), (real[::-1], False), (real, True), (real[::-1], True)):
-            self._expand(order, with_cpu=with_cpu)
+            current = _NOWHERE  # each backend takes the nodes next to its own
+            for node in order:
+                if node.backend != _NOWHERE:
+                    current = node.backend if with_cpu or node.backend != self._cpu else _NOWHERE
+                elif current != _NOWHERE and self._backends[current].supports(node):
+                    node.backend = current
         for node in real:
             if node.backend == _NOWHERE:
                 # The backend that already has most of the operands
@@ -303,15 +304,6 @@ class Scheduler:
         if self._rules.offload and home == self._cpu and wants_offload(node):
             return next((n for n in range(self._cpu) if self._backends[n].supports(node)), self._cpu)
         return home if self._backends[home].supports(node) else _NOWHERE
-
-    def _expand(self, nodes: Iterable[Node], *, with_cpu: bool) -> None:
-        """Let each backend take the nodes next to its own."""
-        current = _NOWHERE
-        for node in nodes:
-            if node.backend != _NOWHERE:
-                current = node.backend if with_cpu or node.backend != self._cpu else _NOWHERE
-            elif current != _NOWHERE and self._backends[current].supports(node):
-                node.backend = current
 
     def _has(self, backend: int, node: Node) -> bool:
         if node.home is not None:

@@ -79,8 +79,10 @@ def embedding_for_layer(build: Build, layer: int, x: Node, for_layers: Node) -> 
 
 def transformer_layer(build: Build, layer: int, x: Node, mix: Mixer) -> Node:
     """One layer, in the order that its tensors and its architecture tell."""
-    name, norms = build.block(layer), _norms(build, layer)
-    if not build.hyper.has_both_halves(layer):
+    name, norms, hyper = build.block(layer), _norms(build, layer), build.hyper
+    feeds = any(build.has(f"{name}.{part}.weight") for part in ("ffn_down", "ffn_down_exps"))
+    mixes = hyper.recurrent[layer] or hyper.attends(layer) or build.has(f"{name}.attn_output.weight")
+    if not (feeds and mixes):
         # A layer that only mixes tokens (Mamba), or only feeds each forward (some of Nemotron-H)
         mixed = mix(_norm(build, x, norms.first or norms.second))
         if build.picks(layer):
@@ -88,7 +90,7 @@ def transformer_layer(build: Build, layer: int, x: Node, mix: Mixer) -> Node:
         return _add_residual(build, mixed, x, "attention")
     if not norms.first and build.has(f"{name}.layer_output_norm.weight"):
         return _norms_after_sums(build, layer, x, mix)
-    if build.hyper.is_parallel or (norms.first and not norms.second):
+    if hyper.is_parallel or (norms.first and not norms.second):
         return _side_by_side(build, layer, x, mix, norms)
     return _one_after_another(build, layer, x, mix, norms)
 
@@ -205,19 +207,15 @@ def add_output(build: Build, x: Node) -> None:
     """Add the last nodes; what they give to the host is kept to the end."""
     graph, habits = build.graph, build.hyper.habits
     if habits.picks_outputs == "layers":
-        x = _pick_outputs(build, x)
+        x.is_output = True  # all tokens are kept for drafts
+        x = graph.get_rows(x, build.wanted)
     if build.hyper.last_norm:
         x = build.norm(x, build.hyper.last_norm)
     if habits.picks_outputs == "norm":
-        x = _pick_outputs(build, x)
+        x.is_output = True
+        x = graph.get_rows(x, build.wanted)
     x.is_output = True
     graph.expand(_logits(build, x) if habits.has_output else x)
-
-
-def _pick_outputs(build: Build, x: Node) -> Node:
-    """The wanted tokens; all of them are kept for drafts."""
-    x.is_output = True
-    return build.graph.get_rows(x, build.wanted)
 
 
 def _logits(build: Build, x: Node) -> Node:
