@@ -15,14 +15,7 @@ from unslow.catalog.hardware_families import unified_memory
 from unslow.facts.merge import computing_gpus
 from unslow.facts.values import GIB, MIB, Known
 from unslow.think.physics.chip import Chip, SpeedSetting
-from unslow.think.speed.question import (
-    CORE_FLOPS_PER_S,
-    MAPPED_BYTES_PER_S,
-    USUAL_HOST,
-    USUAL_LINK,
-    host_chip,
-    usual_backend,
-)
+from unslow.think.speed import question
 
 if TYPE_CHECKING:
     from unslow.facts.machine import Cpu, Gpu, Machine, Memory
@@ -70,20 +63,20 @@ class Processors(NamedTuple):
     bytes_per_s: float  # What all cores together read
     one_core_bytes_per_s: float = 0.0
     """What one core reads; 0 where not measured: then any number of them reads as much as all."""
-    core_flops_per_s: float = CORE_FLOPS_PER_S
+    core_flops_per_s: float = question.CORE_FLOPS_PER_S
     logical: int = 0  # With their siblings, which share a core's units; 0 where not counted
 
     def chip(self, threads: int) -> Chip:
         """So many threads of it: siblings add nothing to arithmetic, and each core reads no more than it can."""
         cores = max(1, min(threads, self.cores))
         each = self.one_core_bytes_per_s or self.bytes_per_s
-        return host_chip(min(self.bytes_per_s, cores * each), float(cores), self.core_flops_per_s)
+        return question.host_chip(min(self.bytes_per_s, cores * each), float(cores), self.core_flops_per_s)
 
 
 USUAL_PROCESSORS = Processors(
-    int(float(USUAL_HOST.threads)),
-    float(USUAL_HOST.bytes_per_s),
-    core_flops_per_s=float(USUAL_HOST.flops_per_s) / float(USUAL_HOST.threads),
+    int(float(question.USUAL_HOST.threads)),
+    float(question.USUAL_HOST.bytes_per_s),
+    core_flops_per_s=float(question.USUAL_HOST.flops_per_s) / float(question.USUAL_HOST.threads),
 )
 """Of a host of which nothing is known."""
 
@@ -103,7 +96,7 @@ class Hardware(NamedTuple):
     processors: Processors = USUAL_PROCESSORS
     host_setting: SpeedSetting = SpeedSetting("cpu")
     host_is_assumed: bool = False  # Whether host memory bandwidth is assumed
-    link_bytes_per_s: float = USUAL_LINK  # Between the host and the slowest GPU; 0 where unknown
+    link_bytes_per_s: float = question.USUAL_LINK  # Between the host and the slowest GPU; 0 where unknown
     linked: bool = False  # Whether the GPUs have links of their own (NVLink)
     peers: bool = True  # Whether the GPUs read each other's memory directly
     pinned: bool = False
@@ -151,7 +144,7 @@ class Hardware(NamedTuple):
     @property
     def lending_bytes_per_s(self) -> float:
         """At which weights on the host reach a GPU that computes a prompt."""
-        return self.link_bytes_per_s if self.pinned else min(self.link_bytes_per_s, MAPPED_BYTES_PER_S)
+        return self.link_bytes_per_s if self.pinned else min(self.link_bytes_per_s, question.MAPPED_BYTES_PER_S)
 
     @property
     def speeds(self) -> tuple[float, ...]:
@@ -269,7 +262,7 @@ def unified_room(name: str, device: Device, size: int, note: str = "") -> Room:
 def backend_note(device: Device) -> str:
     """That buffers were only compared with CUDA's."""
     amd = {"rocm": "ROCm, the usual backend there,", "vulkan": "Vulkan, the usual backend there,"}
-    usual = {"Apple": "Metal", "AMD": amd.get(usual_backend(device), ""), "Intel": "SYCL or Vulkan"}
+    usual = {"Apple": "Metal", "AMD": amd.get(question.usual_backend(device), ""), "Intel": "SYCL or Vulkan"}
     backend = usual.get(device.vendor, "")
     return f"compute buffers are those of CUDA; {backend} was not compared" if backend else ""
 

@@ -11,7 +11,7 @@ from unslow.facts.values import GIB, MIB
 from unslow.think.hardware import Hardware, Room
 from unslow.think.memo import remember_once
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings
+from unslow.think.memory.llama_cpp.hyperparameters import Hyper, Settings, hyper_of
 from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
 
 DEFAULT_MARGIN_BYTES = GIB  # what llama.cpp's own fit leaves free on each device
@@ -39,7 +39,8 @@ class Setup(NamedTuple):
     @property
     def workspace_bytes(self) -> int:
         """What the first prompt takes beside all buffers."""
-        plain = remember_once(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
+        hyper = hyper_of(self.blueprint)
+        plain = not hyper.experts and not hyper.is_latent and not any(hyper.recurrent)
         return _SMALL_WORKSPACE if plain and self.settings.flash_attention is not False else _LARGE_WORKSPACE
 
     @property
@@ -109,8 +110,3 @@ class Setup(NamedTuple):
             remember_once(self.blueprint, (settings, self.shares), lambda: memory)  # what was open is the same
             return self._replace(settings=settings)
         return self  # where it was left open and can't be used, the cache is still laid out for it
-
-
-def _is_plain(hyper: Hyper) -> bool:
-    """Whether every layer attends in the usual way and none has experts."""
-    return not hyper.experts and not hyper.is_latent and not any(hyper.recurrent)

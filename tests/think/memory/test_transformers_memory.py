@@ -102,7 +102,7 @@ def test_two_gpus_share_layers_cache_and_context():
     assert memory.disk_bytes == memory.host.weights_bytes == 0
     assert sum(d.weights_bytes for d in memory.devices) == total_bytes(PARTS)
     assert sum(d.kv_bytes for d in memory.devices) == alone.devices[0].kv_bytes
-    assert all(d.other_bytes > 0 for d in memory.devices)
+    assert all(d.other.mid > 0 for d in memory.devices)
 
 
 def test_offloaded_modules_keep_their_cache_on_the_gpu():
@@ -118,7 +118,7 @@ def test_without_a_gpu_everything_is_in_host_memory():
     memory = transformers_memory(LLAMA_8B, PARTS, TransformersSettings(512, 16), [], 20 * GIB)
     assert memory.devices == ()
     assert memory.host.weights_bytes == total_bytes(PARTS)
-    assert memory.host.other_bytes == 0
+    assert memory.host.other.mid == 0
     assert memory.fits
     assert not transformers_memory(LLAMA_8B, PARTS, TransformersSettings(512, 16), [], 8 * GIB).fits
 

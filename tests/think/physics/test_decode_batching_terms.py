@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.physics.chip import Chip
-from unslow.think.physics.decode import FEW, batched_product_terms, ridge_tokens, share_of_few
-from unslow.think.physics.terms import Factor, total_of_terms
+from unslow.think.physics.decode import FEW, batched_product_terms, ridge_tokens
+from unslow.think.physics.terms import Factor, at_most, total_of_terms
 
 CHIP = Chip(1e12, 4e13, 1.6e14)
 WEIGHTS = 8e9
@@ -48,7 +48,7 @@ def test_experts_met_by_more_sequences_cost_more(tokens, more):
 def test_array_is_priced_like_its_numbers():
     tokens = np.array([1.0, 4.0, FEW, FEW + 1.0, 64.0])
     assert seconds(tokens) == pytest.approx([seconds(float(n)) for n in tokens])
-    assert share_of_few(tokens).tolist() == [1, 1, 1, 0, 0]
+    assert at_most(tokens, FEW).tolist() == [1, 1, 1, 0, 0]
 
 
 def test_arithmetic_takes_as_long_as_reading_at_the_ridge():

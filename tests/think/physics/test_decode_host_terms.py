@@ -5,7 +5,7 @@ import pytest
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.decode import HOST_ATTENTION, HOST_COMPUTE, HOST_READS, Amounts, host_decode_terms
-from unslow.think.physics.terms import Term, by_part, least_seconds, priced_term, total_of_terms
+from unslow.think.physics.terms import Term, by_part, least_seconds, total_of_terms
 from unslow.think.speed.question import host_chip
 
 
@@ -31,7 +31,8 @@ def alone(*given, **more) -> dict[str, float]:
     """The seconds of each part as if nothing were done beside it."""
     found: dict[str, float] = {}
     for term in terms(*given, **more):
-        found[term.part] = found.get(term.part, 0.0) + float(priced_term(term, learned_speed().factors))
+        alone = total_of_terms([term._replace(side="")], learned_speed().factors)
+        found[term.part] = found.get(term.part, 0.0) + float(alone)
     return found
 
 

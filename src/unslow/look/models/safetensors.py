@@ -15,17 +15,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model, Tensor
 from unslow.facts.values import Fact, estimated_fact, not_found, reported_fact
-from unslow.look.models import named_failures, opened_file
-from unslow.look.models.hf_config import (
-    Config,
-    Quantization,
-    Shape,
-    hf_shape,
-    named_quant,
-    parse_quantization,
-    read_config,
-    shape_of_config,
-)
+from unslow.look.models import hf_config, named_failures, opened_file
 from unslow.look.system import LookError, System, convert_answer, try_look
 
 MOST_HEADER_BYTES = 16 * 1024**2  # the largest models have under a megabyte in each of their files
@@ -65,7 +55,7 @@ _TOKEN_TABLE = re.compile(
 _OUTPUT = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.(?:weight|qweight|scales|biases|qzeros|g_idx)")
 _EXPERT = re.compile(r"\.experts?\.")
 
-# The facts that are numbers of `hf_shape`; what a config does not say of experts is 0
+# The facts that are numbers of `hf_config.hf_shape`; what a config does not say of experts is 0
 _NUMBERS = {
     "layers": "layers", "context_trained": "context", "width": "width", "heads": "heads", "kv_heads": "kv_heads",
     "key_length": "head_dim", "vocabulary": "vocabulary",
@@ -113,7 +103,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     path: str
     parts: list[Part]
     tensors: list[Tensor]  # With the types' names of the format, such as BF16 and F8_E4M3
-    config: Config = {}  # `config.json` without what is long; empty where there is none
+    config: hf_config.Config = {}  # `config.json` without what is long; empty where there is none
     quant_types: dict[str, str] = {}  # Of single tensors, where the files themselves name them (Ollama's MLX models)
 
     @property
@@ -125,14 +115,16 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return sum(t.bytes for t in self.tensors)
 
     @cached_property
-    def quantization(self) -> Quantization | None:
+    def quantization(self) -> hf_config.Quantization | None:
         """How the weights are quantised; None where they are not."""
-        declared = parse_quantization(self.config)
+        declared = hf_config.parse_quantization(self.config)
         if declared or not self.quant_types:
             return declared
         most, _ = Counter(self.quant_types.values()).most_common(1)[0]
         bits = {name.rpartition(".")[0]: _NOTED_BITS.get(kind.lower(), 0) for name, kind in self.quant_types.items()}
-        return Quantization(method="mlx", name=most.upper(), bits=_NOTED_BITS.get(most.lower(), 0), override_bits=bits)
+        return hf_config.Quantization(
+            method="mlx", name=most.upper(), bits=_NOTED_BITS.get(most.lower(), 0), override_bits=bits
+        )
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -168,14 +160,14 @@ def read_checkpoint(system: System, path: str) -> Checkpoint:
     return checkpoint
 
 
-def read_config_alone(system: System, folder: str) -> Config:
+def read_config_alone(system: System, folder: str) -> hf_config.Config:
     """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
     names = try_look([], system.list_dir, folder)
     weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
     return {} if weights or "config.json" not in names else try_look({}, _config, system, folder, names)
 
 
-def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
+def read_parts(system: System, path: str, files: Sequence[str], config: hf_config.Config) -> Checkpoint:
     """The model that these files make up; `path` names it."""
     raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))
     checkpoint = convert_answer(raw, Checkpoint, f"{path}: the recorded headers are not valid")
@@ -206,10 +198,10 @@ def _read_index(system: System, path: str) -> tuple[list[str], set[str]]:
     return files, set(index.weight_map)
 
 
-def _config(system: System, folder: str, names: Sequence[str]) -> Config:
-    config = read_config(system, folder)
+def _config(system: System, folder: str, names: Sequence[str]) -> hf_config.Config:
+    config = hf_config.read_config(system, folder)
     if _QUANT_FILE in names and "quantization_config" not in config:
-        quantization = read_config(system, folder, _QUANT_FILE).get("quantization")
+        quantization = hf_config.read_config(system, folder, _QUANT_FILE).get("quantization")
         if isinstance(quantization, dict):
             return {**config, "quantization_config": {**quantization, "quant_method": "modelopt"}}
     return config
@@ -342,7 +334,7 @@ def _tensors_in_order(infos: list[tuple[str, _Info]], data_bytes: int) -> Iterat
 def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     """The model that the checkpoint describes; `source` names it, by default its path."""
     source = source or checkpoint.path
-    shape = hf_shape(checkpoint.config) if checkpoint.config else {}
+    shape = hf_config.hf_shape(checkpoint.config) if checkpoint.config else {}
     config = f"{source}: config.json"
     name = checkpoint.config.get("_name_or_path")
     name = name if isinstance(name, str) else ""
@@ -363,10 +355,10 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     )
 
 
-def config_facts(config: Config, source: str) -> Model:
+def config_facts(config: hf_config.Config, source: str) -> Model:
     """The model of a folder without weights: their sizes are counted from the numbers of its config."""
     told = model_facts(Checkpoint(path=source, parts=[], tensors=[], config=config))
-    shape, quant = shape_of_config(hf_shape(config)), named_quant(config)
+    shape, quant = hf_config.shape_of_config(hf_config.hf_shape(config)), hf_config.named_quant(config)
     bare = f"{source}: holds no safetensors files"
     if not shape.layers or not shape.width or not shape.heads:
         missing = not_found(f"{bare}, and its config.json does not give its layers and heads")
@@ -399,7 +391,7 @@ def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
     return estimated_fact(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
 
 
-def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:
+def _count(shape: hf_config.Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:
     value = shape.get(name)
     if isinstance(value, int):
         return reported_fact(value, f"{source}: {name}")
@@ -430,7 +422,7 @@ def _bytes_of(checkpoint: Checkpoint, pattern: re.Pattern[str]) -> int:
     return sum(t.bytes for t in checkpoint.tensors if pattern.search(t.name))
 
 
-def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+def parameters_in(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> int | None:
     """The parameters that a tensor holds; None where they are packed and nothing tells how many bits each has."""
     elements = math.prod(tensor.shape)
     if quantization and (tensor.name.endswith(_SCALES) or ".quant_state." in tensor.name):
@@ -441,7 +433,7 @@ def parameters_in(tensor: Tensor, quantization: Quantization | None, names: Cont
     return elements * BITS[tensor.type] // bits if bits else None
 
 
-def type_name(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> str:
+def type_name(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> str:
     """The type as the file says it, and how many bits are packed into it."""
     bits = packed_bits(tensor, quantization, names)
     if bits is None:
@@ -449,7 +441,7 @@ def type_name(tensor: Tensor, quantization: Quantization | None, names: Containe
     return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
 
 
-def packed_bits(tensor: Tensor, quantization: Quantization | None, names: Container[str]) -> int | None:
+def packed_bits(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> int | None:
     """The bits of one weight where an element of the tensor is several, 0 where nothing tells; None where it is one."""
     name, declared = tensor.name, quantization is not None
     if tensor.type == _BYTE:  # always holds two

@@ -36,8 +36,7 @@ def shown_memory(need: Need, room: Room | None, context: int = 0, used_later: in
 
 def shown_held(held: DeviceBytes, room: Room | None) -> MemoryShown:
     """What a runtime holds in a room, with what lies beside tensors as there before any buffer."""
-    need = Need(held.weights_bytes, held.kv_bytes, held.compute_bytes)
-    return shown_memory(need, room, held.other_bytes)
+    return shown_memory(Need(held.weights_bytes, held.kv_bytes, held.compute_bytes), room, held.other.mid)
 
 
 def verdict_of(devices: Sequence[MemoryShown], host: MemoryShown, *, layers_fit: bool) -> Verdict:

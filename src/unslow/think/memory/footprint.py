@@ -37,11 +37,6 @@ class DeviceBytes(NamedTuple):
         return self.compute.mid
 
     @property
-    def other_bytes(self) -> int:
-        """What most likely lies beside tensors."""
-        return self.other.mid
-
-    @property
     def total(self) -> Spread:
         """Everything."""
         return exact_bytes(self.weights_bytes + self.kv_bytes).plus(self.compute).plus(self.other)

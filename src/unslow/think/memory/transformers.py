@@ -173,12 +173,11 @@ def _size(modules: Sequence[Module]) -> int:
 
 def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
     """The cache of these layers when the last token has been made."""
-    total = 0
-    for layer in layers:  # the last token made is not put into a growing cache any more
-        tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
-        windowed = shape.kind(layer) in {LayerKind.WINDOW, LayerKind.CHUNK}
-        total += _layer(shape, settings, layer, min(tokens, shape.window) if windowed else tokens)
-    return total
+    # The last token made is not put into a growing cache any more
+    tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
+    short = {LayerKind.WINDOW, LayerKind.CHUNK}
+    lengths = ((n, min(tokens, shape.window) if shape.kind(n) in short else tokens) for n in layers)
+    return sum(_layer(shape, settings, n, length) for n, length in lengths)
 
 
 def prompt_cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
@@ -214,7 +213,7 @@ def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
     """
     # The widest feed-forward; scores that were written out live on beside it, since attention returns them
     numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
-    scores = _pairs(shape, settings) if settings.attention == "eager" else 0
+    scores = shape.heads * _pairs(settings) if settings.attention == "eager" else 0
     fed = ((numbers + scores) * settings.dtype_bytes) + _persistent_bytes(shape, settings)
     attended = _attention(shape, settings) + _persistent_bytes(shape, settings)
     # The logits of the prompt: of its last positions, or of all
@@ -254,22 +253,20 @@ def _persistent_bytes(shape: HfShape, settings: TransformersSettings) -> int:
     if settings.attention == "flash":
         count = 0
     size = settings.dtype_bytes if eager else 1
-    return rotations + count * size * settings.batch * settings.prompt_tokens * _keys_seen(settings)
+    return rotations + count * size * _pairs(settings)
 
 
-def _pairs(shape: HfShape, settings: TransformersSettings) -> int:
-    return settings.batch * shape.heads * settings.prompt_tokens * _keys_seen(settings)
-
-
-def _keys_seen(settings: TransformersSettings) -> int:
-    return settings.tokens if settings.cache == "static" and settings.attention == "eager" else settings.prompt_tokens
+def _pairs(settings: TransformersSettings) -> int:
+    """Pairs of a token and one that it is compared with, of the whole batch."""
+    all_seen = settings.cache == "static" and settings.attention == "eager"
+    return settings.batch * settings.prompt_tokens * (settings.tokens if all_seen else settings.prompt_tokens)
 
 
 def _attention(shape: HfShape, settings: TransformersSettings) -> int:
     """Attention for the whole prompt: queries, keys repeated for all heads, and scores where they are written out."""
     tokens = settings.batch * settings.prompt_tokens
     queries = shape.heads * max(shape.key_length, shape.full_key_length)
-    pairs = _pairs(shape, settings)
+    pairs = shape.heads * _pairs(settings)
     size = settings.dtype_bytes
     stream = ATTENTION_COPIES * shape.width
     if settings.attention == "eager":

@@ -314,10 +314,14 @@ def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
         return []
     keyed = {kind: layers for kind, layers in kinds.items() if kind not in {LayerKind.RECURRENT, LayerKind.BARE}}
     pages: dict[LayerKind, float] = {kind: _token_bytes(shape, settings, layers[0]) for kind, layers in keyed.items()}
-    block = settings.block_size
-    if LayerKind.RECURRENT in kinds:
-        block = _attention_block(shape, settings, max(pages.values(), default=0))
-    page = max((round(block * size) for size in pages.values()), default=_state_bytes(shape, settings))
+    past = shape.convolution * (shape.convolution_length - 1)
+    state = (shape.state * settings.state_bytes + past * settings.dtype_bytes) // settings.tensor_parallel
+    block, token_bytes = settings.block_size, max(pages.values(), default=0)
+    if LayerKind.RECURRENT in kinds and token_bytes:
+        # The shortest block of attention whose page holds a recurrent state
+        step = max(block, settings.release.latent_alignment) if shape.kv_rank else block
+        block = max(block, pad_to(_round_up(state, round(token_bytes)), step))
+    page = max((round(block * size) for size in pages.values()), default=state)
     # As many layers in a group as the rarest kind has, or as the commonest where they hardly differ
     least, most = min(map(len, kinds.values())), max(map(len, kinds.values()))
     size = most if most < least * settings.release.group_slack else least
@@ -335,19 +339,6 @@ def _token_bytes(shape: HfShape, settings: VllmSettings, layer: int) -> float:
         return (shape.kv_rank + shape.rope_length) * settings.kv_bytes
     heads = max(1, shape.kv_heads_of(layer) // settings.tensor_parallel)
     return heads * (shape.key_length_of(layer) + shape.value_length_of(layer)) * settings.kv_bytes
-
-
-def _state_bytes(shape: HfShape, settings: VllmSettings) -> int:
-    past = shape.convolution * (shape.convolution_length - 1)
-    return (shape.state * settings.state_bytes + past * settings.dtype_bytes) // settings.tensor_parallel
-
-
-def _attention_block(shape: HfShape, settings: VllmSettings, token_bytes: float) -> int:
-    """The shortest block of attention whose page holds a recurrent state."""
-    step = max(settings.block_size, settings.release.latent_alignment) if shape.kv_rank else settings.block_size
-    if not token_bytes:
-        return settings.block_size
-    return max(settings.block_size, pad_to(_round_up(_state_bytes(shape, settings), round(token_bytes)), step))
 
 
 def block_bytes(groups: Sequence[CacheGroup], layers: range) -> int:

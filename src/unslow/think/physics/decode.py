@@ -101,12 +101,15 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Numb
     """
     yield from read_terms(amounts, chip, setting)
     yield from product_terms(amounts, chip, setting, year)
-    yield from launch_terms(amounts, setting, year)
-    yield Term(
-        ROUND_TRIP,
-        1.0,
-        (Factor(f"step/{setting.backend}"), *device_factors("step", setting), *_overhead(setting, year)),
-    )
+    # What layers cost beyond their bytes: launches, and kernels too small to fill the chip
+    overhead = _overhead(setting, year)
+    per_layer = (*deviations("launch", setting), *overhead)
+    wide = amounts.layers * amounts.width / REFERENCE_WIDTH
+    counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
+    many = 0.0 if serves_many(setting) else amounts.layers * (1 - at_most(amounts.tokens, FEW))
+    for kind, count in (*counts, ("state layer", amounts.state_layers), ("batched layer", many)):
+        yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *device_factors(kind, setting)))
+    yield Term(ROUND_TRIP, 1.0, (Factor(f"step/{setting.backend}"), *device_factors("step", setting), *overhead))
     if not serves_many(setting):  # which samples for all conversations at once, on the GPU
         yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
 
@@ -156,27 +159,12 @@ def batched_product_terms(
     multiplied as if it were alone. Beyond, the matrix units take over: they cost more to begin with and next to nothing
     for each further conversation, up to the ridge where they are busy all the time.
     """
-    few, many = share_of_few(tokens), 1 - share_of_few(tokens)
-    one = weights / chip.flops_per_s
+    few = at_most(tokens, FEW)  # 1 where the tokens are few, 0 where they are many
+    many, one = 1 - few, weights / chip.flops_per_s
     yield Term(part, one * few, factors)
     yield Term(part, one * (tokens - 1) * few, (*factors, Factor(f"batched/{backend}")))
     yield Term(part, met / chip.flops_per_s * many, (*factors, Factor(f"tiles/{backend}")))
     yield Term(part, 2 * weights * tokens / chip.matrix_flops_per_s * many, (Factor(f"batch/{backend}"),))
-
-
-def share_of_few(tokens: Number) -> Number:
-    """1 where the tokens are few, 0 where they are many."""
-    return at_most(tokens, FEW)
-
-
-def launch_terms(amounts: Amounts, setting: SpeedSetting, year: Number) -> Iterator[Term]:
-    """What layers cost beyond their bytes: launches, and kernels too small to fill the chip."""
-    per_layer = (*deviations("launch", setting), *_overhead(setting, year))
-    wide = amounts.layers * amounts.width / REFERENCE_WIDTH
-    counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
-    many = 0.0 if serves_many(setting) else amounts.layers * (1 - share_of_few(amounts.tokens))
-    for kind, count in (*counts, ("state layer", amounts.state_layers), ("batched layer", many)):
-        yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *device_factors(kind, setting)))
 
 
 def serves_many(setting: SpeedSetting) -> bool:
@@ -221,7 +209,8 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     # Wider vectors, servers that compute less than their clock says, and forks with kernels of their own
     wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
     fork = (Factor(f"product/runtime/{setting.runtime}"),) if setting.runtime else ()
-    common = (*deviating("product", setting), *wide, *_servers(setting), *fork)
+    servers = (Factor("server/cpu"),) if setting.server else ()
+    common = (*deviating("product", setting), *wide, *servers, *fork)
     # How weights lie: as in the file beside a GPU, else in an order for AMX where there is that
     order = "beside gpu" if setting.beside_gpu else "tiles" if setting.tiles else ""
     for kind, weights in by_kind(amounts, setting).items():
@@ -231,7 +220,7 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     known = at_most(1.0, amounts.width)  # else nothing is said of rows
     rows = (amounts.dense_weights + amounts.expert_weights) / larger(amounts.width, 1.0) * known
     yield Term(HOST_COMPUTE, rows * amounts.tokens / chip.threads, (Factor("row/cpu"),), COMPUTING)
-    attention = (Factor("attention/cpu"), *_servers(setting))
+    attention = (Factor("attention/cpu"), *servers)
     fused = 1.0
     if setting.beside_gpu and setting.fused:  # a GPU beside the CPU makes llama.cpp choose one kernel for attention
         fused = FUSED_ON_CPU * (PACKED_ON_CPU if setting.packed_cache else 1.0)
@@ -240,10 +229,6 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> It
     yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))
     yield Term(HOST_LAYERS, amounts.expert_layers * chip.threads, (Factor("expert barrier/cpu"),))
     yield Term(HOST_LAYERS, 1.0, (Factor("step/cpu"),))
-
-
-def _servers(setting: SpeedSetting) -> Factors:
-    return (Factor("server/cpu"),) if setting.server else ()
 
 
 def by_kind(amounts: Amounts, setting: SpeedSetting) -> Mapping[str, Number]:

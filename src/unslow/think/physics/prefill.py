@@ -4,19 +4,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from unslow.think.physics import decode
 from unslow.think.physics.chip import Chip, SpeedSetting, progress
-from unslow.think.physics.decode import (
-    COMPUTE,
-    HOST_COMPUTE,
-    HOST_READS,
-    LAUNCHES,
-    READS,
-    Amounts,
-    by_kind,
-    deviating,
-    device_factors,
-    host_decode_terms,
-)
 from unslow.think.physics.placement import F16_BYTES, LINK, SPLIT_BY_LAYER
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, larger, logarithm
 
@@ -31,7 +20,7 @@ weights a second of Q4_0, 20 of Q4_1, 30 of Q5_0 and 16 of Q5_1. What other type
 class Prompt(NamedTuple):
     """What a prompt token asks, and how many of them share a micro-batch."""
 
-    amounts: Amounts  # Of one micro-batch: the experts that its tokens meet together are counted whole
+    amounts: decode.Amounts  # Of one micro-batch: the experts that its tokens meet together are counted whole
     token_weights: Number  # That one token is multiplied with, without the output
     token_expert_weights: Number
     attention_products: Number  # Multiply-adds of attention for one token, at its depth
@@ -62,12 +51,12 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
     yield from _product_terms(prompt, chip, setting, shared)
     # Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations
     amounts, each = prompt.amounts, chip.bytes_per_s * prompt.micro_batch * prompt.parts
-    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
+    yield Term(decode.READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
     if prompt.is_quantised:
         unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
-        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
+        yield Term(decode.READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
     activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
-    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
+    yield Term(decode.READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
     # Launches, which all tokens of a micro-batch share too
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
     for kind, count in (
@@ -75,24 +64,24 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
         ("expert layer", amounts.expert_layers),
         ("state layer", amounts.state_layers),
     ):
-        factors = (Factor(f"prompt {kind}/{setting.backend}"), *device_factors(f"prompt {kind}", setting))
-        yield Term(LAUNCHES, count / prompt.micro_batch, (*factors, *shared, *host))
+        factors = (Factor(f"prompt {kind}/{setting.backend}"), *decode.device_factors(f"prompt {kind}", setting))
+        yield Term(decode.LAUNCHES, count / prompt.micro_batch, (*factors, *shared, *host))
     unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
     seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
-    yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
+    yield Term(decode.COMPUTE, seconds, (*decode.deviating("prompt attention", setting), *unfused, *shared))
     yield from _link_terms(prompt, setting)
 
 
 def _product_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
     types = (*_type_factors(setting), *shared)
     dense, experts = 2 * prompt.token_weights / prompt.parts, 2 * prompt.token_expert_weights / prompt.parts
-    used = (*deviating("prompt", setting), *types)
-    yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
-    sparse = (Factor(f"prompt experts/{setting.backend}"), *device_factors("prompt experts", setting))
-    yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, *sparse))
+    used = (*decode.deviating("prompt", setting), *types)
+    yield Term(decode.COMPUTE, dense / chip.matrix_flops_per_s, used)
+    sparse = (Factor(f"prompt experts/{setting.backend}"), *decode.device_factors("prompt experts", setting))
+    yield Term(decode.COMPUTE, experts / chip.matrix_flops_per_s, (*used, *sparse))
     if bool(chip.watts > 0) if isinstance(chip.watts, (int, float)) else bool((chip.watts > 0).all()):
-        energy = (*deviating("energy", setting), *types)
-        yield Term(COMPUTE, (dense + experts) * PICO / chip.watts, energy)
+        energy = (*decode.deviating("energy", setting), *types)
+        yield Term(decode.COMPUTE, (dense + experts) * PICO / chip.watts, energy)
 
 
 @lru_cache(maxsize=KEPT)
@@ -102,7 +91,7 @@ def _type_factors(setting: SpeedSetting) -> Factors:
     return (
         Factor(f"prompt types/{types}"),
         Factor(f"prompt types/{backend}/{types}"),
-        *device_factors(f"prompt {types}", setting),
+        *decode.device_factors(f"prompt {types}", setting),
     )
 
 
@@ -126,10 +115,10 @@ def pipelined_gpus(gpus: Number, micro_batches: Number) -> Number:
 def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
     """A prompt token on a CPU alone."""
     amounts = prompt.amounts
-    yield Term(HOST_READS, (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / prompt.micro_batch)
+    yield Term(decode.HOST_READS, (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / prompt.micro_batch)
     # each pass over the weights begins as for one token: of a small model, two cores took 16 ms more for each 8 tokens
-    for term in host_decode_terms(amounts._replace(tokens=1.0), chip, setting):
-        if term.part != HOST_READS:
+    for term in decode.host_decode_terms(amounts._replace(tokens=1.0), chip, setting):
+        if term.part != decode.HOST_READS:
             yield term._replace(seconds=term.seconds / prompt.micro_batch, side="")
     # Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do
     wide = (Factor("prompt wide vectors/cpu"),) if setting.wide_vectors else ()
@@ -138,16 +127,16 @@ def host_prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting) -> Ite
     # How many times as long all products take as if there were a kernel for whole matrices of every type
     every: Number = 0.0
     longer: Number = 0.0
-    for kind, weights in by_kind(amounts, setting).items():
+    for kind, weights in decode.by_kind(amounts, setting).items():
         every, longer = every + weights, longer + weights * (ROW_BY_ROW.get(kind, 1.0) - 1)
     products = 2 * (prompt.token_weights + prompt.token_expert_weights) * (1 + longer / larger(every, 1.0))
-    yield Term(HOST_COMPUTE, products / chip.flops_per_s, used)
-    yield Term(HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
+    yield Term(decode.HOST_COMPUTE, products / chip.flops_per_s, used)
+    yield Term(decode.HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
 
 
 def lent_weights_terms(prompt: Prompt, link_bytes_per_s: Number, setting: SpeedSetting) -> Iterator[Term]:
     """A prompt token on a GPU, whose weights lie in the host's memory: copied once for each micro-batch."""
     amounts, each = prompt.amounts, prompt.micro_batch
     for kind, lent in (("prompt copy", amounts.dense_bytes), ("prompt copy experts", amounts.expert_bytes)):
-        factors = (Factor(f"{kind}/{setting.backend}"), *device_factors(kind, setting))
+        factors = (Factor(f"{kind}/{setting.backend}"), *decode.device_factors(kind, setting))
         yield Term(LINK, lent / link_bytes_per_s / each, factors)

@@ -90,22 +90,19 @@ def term_shares(terms: Iterable[Term], learned: Mapping[str, float]) -> Iterator
 
     Sides of s seconds each take t = (sum of s^p)^(1/p) together, and each adds s (s/t)^(p-1) to it.
     """
-    alone = [(term, priced_term(term, learned)) for term in terms]
+    alone: list[tuple[Term, Number]] = []
     sides: dict[str, Number] = {}
-    for term, seconds in alone:
+    for term in terms:
+        exponent: Number = 0.0
+        for factor in term.factors:  # one that nothing was learned of is one
+            exponent = exponent + factor.power * learned.get(factor.name, 0.0)
+        seconds = term.seconds * exponential(exponent)
+        alone.append((term, seconds))
         if term.side:
             sides[term.side] = sides.get(term.side, 0.0) + seconds
     together = side_by_side(sides.values())
     for term, seconds in alone:
         yield term, seconds * (sides[term.side] / together) ** (SHARPNESS - 1) if term.side else seconds
-
-
-def priced_term(term: Term, learned: Mapping[str, float]) -> Number:
-    """The seconds of a term by itself; a factor that nothing was learned of is one."""
-    exponent: Number = 0.0
-    for factor in term.factors:
-        exponent = exponent + factor.power * learned.get(factor.name, 0.0)
-    return term.seconds * exponential(exponent)
 
 
 def side_by_side(sides: Iterable[Number]) -> Number:

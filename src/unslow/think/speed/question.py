@@ -8,27 +8,9 @@ from typing import NamedTuple
 
 from unslow.catalog.devices import Device
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
+from unslow.think.physics import decode, placement
 from unslow.think.physics.chip import HALF, Chip, SpeedSetting
-from unslow.think.physics.decode import (
-    EAGER,
-    LAUNCHED_ONE_BY_ONE,
-    PLAIN,
-    SERVED,
-    decode_terms,
-    host_decode_terms,
-    launch_s,
-    overlapped_s,
-    ridge_tokens,
-)
-from unslow.think.physics.placement import (
-    F16_BYTES,
-    SPLIT_BY_LAYER,
-    SPLIT_BY_ROW,
-    layer_split_terms,
-    offload_terms,
-    tensor_split_terms,
-    ways_between,
-)
+from unslow.think.physics.placement import F16_BYTES, SPLIT_BY_LAYER, SPLIT_BY_ROW
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined_gpus, prefill_terms
 from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.speed.load import Totals
@@ -246,13 +228,13 @@ def prefill_outcome(q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_
 def _outcome(terms: tuple[Term, ...], tokens: float, spread: Spread, launches: float = 0.0) -> Outcome:
     factors = learned_speed().factors
     alone = float(total_of_terms(terms, factors))
-    seconds = float(overlapped_s(alone, launches)) if launches else alone
+    seconds = float(decode.overlapped_s(alone, launches)) if launches else alone
     shortest = float(least_seconds(terms))
     ceiling = tokens / shortest if shortest else float("inf")
     rate = tokens / seconds
     parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
     if launches:
-        parts[LAUNCHED_ONE_BY_ONE] = seconds - alone
+        parts[decode.LAUNCHED_ONE_BY_ONE] = seconds - alone
     likely = Interval(rate * spread.low, rate, min(rate * spread.high, max(ceiling, rate)))
     return Outcome(seconds, parts, likely, ceiling)
 
@@ -261,7 +243,7 @@ def step_seconds(q: SpeedQuestion) -> Number:
     """Seconds of a step; of many questions at once where the numbers are arrays."""
     alone = total_of_terms(step_terms(q), learned_speed().factors)
     launches = host_launch_s(q)
-    return alone if launches is None else overlapped_s(alone, launches)
+    return alone if launches is None else decode.overlapped_s(alone, launches)
 
 
 def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Number:
@@ -273,8 +255,8 @@ def host_launch_s(q: SpeedQuestion) -> Number | None:
     """What launching takes on the processor, where it is not recorded; None where it is."""
     if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
         return None
-    how = {"transformers": EAGER, "vllm": SERVED}.get(q.setting.runtime, PLAIN)
-    return launch_s(how, q.totals.layers, q.totals.expert_layers)
+    how = {"transformers": decode.EAGER, "vllm": decode.SERVED}.get(q.setting.runtime, decode.PLAIN)
+    return decode.launch_s(how, q.totals.layers, q.totals.expert_layers)
 
 
 def step_terms(q: SpeedQuestion) -> Iterator[Term]:
@@ -283,19 +265,19 @@ def step_terms(q: SpeedQuestion) -> Iterator[Term]:
         amounts = q.totals.step(q.depth, q.element_bytes, q.tokens)
         if q.split == SPLIT_BY_LAYER:
             weights_s = (amounts.dense_bytes + amounts.expert_bytes) / q.chip.bytes_per_s
-            yield from decode_terms(amounts, q.chip, q.setting, q.year)
-            yield from layer_split_terms(q.gpus, q.setting.backend, weights_s)
+            yield from decode.decode_terms(amounts, q.chip, q.setting, q.year)
+            yield from placement.layer_split_terms(q.gpus, q.setting.backend, weights_s)
         else:
             shared = amounts.share(q.gpus)
             if q.split == SPLIT_BY_ROW:  # attention is not split by rows
                 shared = shared._replace(cache_bytes=amounts.cache_bytes)
-            ways = ways_between(peers=q.peers, linked=q.setting.linked)
-            yield from decode_terms(shared, q.chip, q.setting, q.year)
-            yield from tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
+            ways = placement.ways_between(peers=q.peers, linked=q.setting.linked)
+            yield from decode.decode_terms(shared, q.chip, q.setting, q.year)
+            yield from placement.tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
     if q.host is not None:
         amounts = q.host.totals.step(q.depth, q.element_bytes, q.tokens)
-        yield from host_decode_terms(amounts, q.host.chip, q.host.setting)
-        yield from offload_terms(q.host.crossings, q.setting.backend)
+        yield from decode.host_decode_terms(amounts, q.host.chip, q.host.setting)
+        yield from placement.offload_terms(q.host.crossings, q.setting.backend)
 
 
 def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Iterator[Term]:
@@ -364,7 +346,7 @@ def ridge(question: SpeedQuestion) -> float | None:
     if step is None or not step.dense_weights + step.expert_weights:
         return None
     bytes_per_weight = (step.dense_bytes + step.expert_bytes) / (step.dense_weights + step.expert_weights)
-    return float(ridge_tokens(bytes_per_weight, question.chip))
+    return float(decode.ridge_tokens(bytes_per_weight, question.chip))
 
 
 def trust_in(device: Device, setting: SpeedSetting) -> Trust:

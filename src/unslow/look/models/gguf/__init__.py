@@ -12,19 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from unslow.catalog.quants import file_types
-from unslow.facts.model import (
-    MOST_LAYERS,
-    MOST_TENSORS,
-    Blueprint,
-    MetadataValue,
-    Model,
-    Table,
-    Tensor,
-    check_metadata,
-    layer_of,
-    packed_tensors,
-    unpacked_tensors,
-)
+from unslow.facts import model
 from unslow.facts.values import Absence, Fact, Known, estimated_fact, not_found, reported_fact
 from unslow.look.models import is_file, named_failures, opened_file
 from unslow.look.models.gguf.header import Header, read_header
@@ -60,10 +48,10 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     path: str
     file_bytes: int  # Of all parts; 0 where only the end would tell, as with a pipe
-    metadata: dict[str, MetadataValue]
+    metadata: dict[str, model.MetadataValue]
     array_lengths: dict[str, int]
     tensors: Tensors
-    table: Table | None = None  # None in recordings from before it was kept
+    table: model.Table | None = None  # None in recordings from before it was kept
     missing_bytes: int = 0
     """What the tensors take beyond the end of the file: its download broke off, or it is a header alone."""
     cut_tensor: str = ""  # The first tensor that is not whole
@@ -92,7 +80,7 @@ def _ask_gguf(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
     raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
     gguf = convert_answer(raw, Gguf, f"{name}: the recorded header is not valid")
     try:
-        check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
+        model.check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
     except ValueError as error:
         raise LookError(f"{name} {error}") from error
     return gguf
@@ -115,15 +103,15 @@ class Assembly:
     def __init__(self, path: str) -> None:
         self._path = path
         self._first: Header | None = None
-        self._tensors: dict[str, Tensor] = {}
+        self._tensors: dict[str, model.Tensor] = {}
         self._items, self._file_bytes, self._missing_bytes, self._cut_tensor = 0, 0, 0, ""
 
     def add(self, header: Header, file_bytes: int | None) -> None:
         """The next part; LookError where it can't be a part of the same model."""
         self._first = self._first or header
         self._items += sum(header.array_lengths.values())
-        if self._items > MOST_ITEMS or len(self._tensors) + len(header.tensors) > MOST_TENSORS:
-            raise LookError(f"makes the header larger than {MOST_ITEMS} items or {MOST_TENSORS} tensors")
+        if self._items > MOST_ITEMS or len(self._tensors) + len(header.tensors) > model.MOST_TENSORS:
+            raise LookError(f"makes the header larger than {MOST_ITEMS} items or {model.MOST_TENSORS} tensors")
         for tensor in header.tensors:
             if self._tensors.setdefault(tensor.name, tensor) is not tensor:
                 raise LookError(f"has the tensor {tensor.name[:64]!r}, as an earlier part does")
@@ -141,19 +129,19 @@ class Assembly:
             metadata=first.metadata if first else {},
             array_lengths=first.array_lengths if first else {},
             tensors=tensor_summary(tensors),
-            table=packed_tensors(tensors),
+            table=model.packed_tensors(tensors),
             missing_bytes=self._missing_bytes,
             cut_tensor=self._cut_tensor,
         )
 
 
-def tensor_summary(tensors: Sequence[Tensor]) -> Tensors:
+def tensor_summary(tensors: Sequence[model.Tensor]) -> Tensors:
     """The tensors by what they are for."""
     sizes = {t.name: t.bytes for t in tensors}
     types, layers = Counter[str](), Counter[int]()
     for tensor in tensors:
         types[tensor.type] += tensor.bytes
-        if 0 <= (layer := layer_of(tensor.name)) < MOST_LAYERS:
+        if 0 <= (layer := model.layer_of(tensor.name)) < model.MOST_LAYERS:
             layers[layer] += tensor.bytes
     return Tensors(
         count=len(tensors),
@@ -221,7 +209,7 @@ def _pipe(descriptor: int) -> Iterator[Source]:
         yield PipeSource(descriptor)
 
 
-def model_facts(gguf: Gguf, source: str = "") -> Model:
+def model_facts(gguf: Gguf, source: str = "") -> model.Model:
     """The model that the header describes; `source` names the file, by default its path."""
     keys = _Keys(gguf, source or gguf.path)
     heads, width = keys.count("attention.head_count"), keys.count("embedding_length")
@@ -235,7 +223,7 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
     tokens = gguf.array_lengths.get("tokenizer.ggml.tokens")
     listed = None if tokens is None else reported_fact(tokens, f"{keys.source}: tokenizer.ggml.tokens")
     no_table = not_found(f"{keys.source}: the recording has no list of tensors", "record it again")
-    return Model(
+    return model.Model(
         name=keys.text("general.name"),
         path=reported_fact(gguf.path, keys.source),
         architecture=keys.text("general.architecture"),
@@ -322,7 +310,7 @@ def _sizes(tensors: Tensors, source: str) -> dict[str, Any]:
     return {name: reported_fact(value, source) for name, value in zip(names, values, strict=True)}
 
 
-def blueprint(gguf: Gguf) -> Blueprint:
+def blueprint(gguf: Gguf) -> model.Blueprint:
     """The model down to its tensors, in the order of the file; LookError where it can't run, or they are missing."""
     if gguf.table is None:
         raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
@@ -331,10 +319,10 @@ def blueprint(gguf: Gguf) -> Blueprint:
         # As llama.cpp counts: the tokens, and the number of them only in a file without any.
         size = gguf.metadata.get(f"{architecture}.vocab_size", 0)
         counted = size if isinstance(size, int) and size > 0 else 0
-        plan = Blueprint(
+        plan = model.Blueprint(
             architecture=architecture if isinstance(architecture, str) else "",
             metadata=gguf.metadata,
-            tensors=unpacked_tensors(gguf.table),
+            tensors=model.unpacked_tensors(gguf.table),
             vocabulary=gguf.array_lengths.get("tokenizer.ggml.tokens") or counted,
             file_bytes=gguf.file_bytes,
         )
