@@ -154,10 +154,8 @@ class Hardware(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is one GPU at most, and it reads faster than the host: then the search is a proof.
-
-        Beside a slow GPU more on the host may be faster, and layers are divided among several by rule.
-        """
+        """Whether there is one GPU at most, and it reads faster than the host: then the search is a proof."""
+        # Beside a slow GPU more on the host may be faster, and layers are divided among several by rule.
         quick = all(float(chip.bytes_per_s) >= self.processors.bytes_per_s for chip in self.chips)
         return quick and len(self.chips) <= 1
 

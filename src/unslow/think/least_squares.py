@@ -34,10 +34,8 @@ def least_squares(rows: Sequence[Sequence[float]], wanted: Sequence[float]) -> F
 
 
 def nonnegative_least_squares(rows: Sequence[Sequence[float]], targets: Sequence[float]) -> list[float]:
-    """The x >= 0 with the least squares of `rows · x - targets`; 0 for what no row tells, or earlier columns explain.
-
-    A cost that comes out negative is noise: the most negative one is set to 0 and the others are solved for again.
-    """
+    """The x >= 0 with the least squares of `rows · x - targets`; 0 for what no row or earlier columns determine."""
+    # A cost that comes out negative is noise: the most negative one is set to 0 and the others are solved for again.
     import numpy as np  # noqa: PLC0415
 
     if not rows:

@@ -46,10 +46,8 @@ def shown_cache(setup: Setup) -> tuple[KvShown, ...]:
 
 
 def most_layers(setup: Setup) -> int | None:
-    """The most layers that the GPUs hold at this context, the output counted as one; None where the rest has no room.
-
-    The GPUs limit the number from above and the host from below, so what fits need not begin at 0.
-    """
+    """The most layers that GPUs hold at this context, the output counted as one; None where the rest has no room."""
+    # The GPUs limit the number from above and the host from below, so what fits need not begin at 0.
     if not setup.hardware.rooms:
         return 0
     everything = setup.blueprint.count("block_count") + 1
@@ -87,10 +85,8 @@ def _cache_bytes(setup: Setup, context: int) -> int:
 
 
 def fitting_settings(setup: Setup, *, experts_may_move: bool = True) -> Settings | None:
-    """The settings with as much on the GPUs as fits, the rest on the host; None where both together lack room.
-
-    Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
-    """
+    """The settings with as much on the GPUs as fits, the rest on the host; None where both together lack room."""
+    # Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
     if not setup.may_fit:
         return None
     for margin in dict.fromkeys((setup.margin_bytes, 0)):
@@ -124,10 +120,8 @@ def _placements(setup: Setup, *, experts_may_move: bool) -> Iterator[Settings]:
 
 
 def _most_on_gpus(setup: Setup, most: int, placed: Callable[[int], Settings]) -> int | None:
-    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room.
-
-    Compute buffers are as large as a few layers: the number is looked for a little below what would fit without them.
-    """
+    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room."""
+    # Compute buffers are as large as a few layers: the number is looked for a little below what would fit without them.
     gpus_alone = setup.on_gpus_alone()
     top = largest_fitting(0, most, lambda number: gpus_alone.left_without_compute(placed(number)))
     if top is None or setup.left_without_compute(placed(top)) < 0:

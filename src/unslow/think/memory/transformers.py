@@ -139,10 +139,9 @@ def balanced_limits(how: str, modules: Sequence[Module], cards: Sequence[int]) -
 
 
 def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: int) -> list[int]:
-    """For each module its device: the cards from 0 on, then the host, then the disk.
-
-    The first card and the host keep room for the largest module that is still to come, since offloaded ones visit them.
-    """
+    """For each module its device: the cards from 0 on, then the host, then the disk."""
+    # The first card and the host keep room for the largest module that is still to come, since offloaded ones visit
+    # them.
     room = [*cards, host_bytes]
     host = len(cards)
     used, device, places = 0, 0, []
@@ -205,12 +204,10 @@ def token_numbers(shape: HfShape, settings: TransformersSettings, layer: int) ->
 
 
 def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
-    """Bytes at the peak of the prompt, beside weights and cache: of the tensors of a layer that are alive at once.
-
-    They are counted from Transformers' source, and every sum was compared with PyTorch's own count on a GPU
-    (lab/compare_transformers_memory.py). The prompt peaks in the feed-forward of the last layer, or in attention where
-    scores are written out.
-    """
+    """Bytes at the peak of the prompt, beside weights and cache: of the tensors of a layer that are alive at once."""
+    # They are counted from Transformers' source, and every sum was compared with PyTorch's own count on a GPU
+    # (lab/compare_transformers_memory.py). The prompt peaks in the feed-forward of the last layer, or in attention
+    # where scores are written out.
     # The widest feed-forward; scores that were written out live on beside it, since attention returns them
     numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
     scores = shape.heads * _pairs(settings) if settings.attention == "eager" else 0
@@ -288,11 +285,9 @@ def _writes_scores(shape: HfShape, settings: TransformersSettings) -> bool:
 
 
 def token_peak(shape: HfShape, settings: TransformersSettings) -> int:
-    """Bytes at the peak of making one token, beside weights and cache.
-
-    It peaks where the cache is copied, where keys are repeated for all heads, in the logits, or in the weights of the
-    experts that it gathers.
-    """
+    """Bytes at the peak of making one token, beside weights and cache."""
+    # It peaks where the cache is copied, where keys are repeated for all heads, in the logits, or in the weights of the
+    # experts that it gathers.
     batch, size = settings.batch, settings.dtype_bytes
     queries = shape.heads * max(shape.key_length, shape.full_key_length)
     repeated = repeated_copies(shape, settings) * batch * settings.tokens * queries * size

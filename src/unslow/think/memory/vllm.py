@@ -229,11 +229,9 @@ def _share(shape: HfShape, settings: VllmSettings, part: Part) -> float:
 
 
 def activation_peak(shape: HfShape, settings: VllmSettings, *, first: bool, last: bool) -> Spread:
-    """The peak of the profiling run on one rank of a pipeline stage.
-
-    The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
-    cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
-    """
+    """The peak of the profiling run on one rank of a pipeline stage."""
+    # The run pushes `max_num_batched_tokens` through the model and then samples for `max_num_seqs` requests. On large
+    # cards, where 1024 requests are the default, it is the logits in several copies that peak, not the layers.
     batch = settings.max_num_batched_tokens * settings.dtype_bytes
     passed = 0 if first and last else PASSED_COPIES * shape.width * batch
     sampled = 0
@@ -299,11 +297,10 @@ def _exchange_buffers(seen: Spread, settings: VllmSettings) -> Spread:
 
 
 def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
-    """The groups of all layers that keep something.
-
-    All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states stretch
-    the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer blocks.
-    """
+    """The groups of all layers that keep something."""
+    # All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states
+    # stretch the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer
+    # blocks.
     kinds: dict[LayerKind, list[int]] = {}
     for layer in range(shape.layers):
         kind = shape.kind(layer)

@@ -153,12 +153,10 @@ def product_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Num
 def batched_product_terms(
     part: str, weights: Number, met: Number, tokens: Number, chip: Chip, factors: Factors, backend: str
 ) -> Iterator[Term]:
-    """What products cost for so many tokens: `weights` for one of them, `met` are all that they meet together.
-
-    Weights are read once for all conversations, products are computed for each. Up to a few conversations, each is
-    multiplied as if it were alone. Beyond, the matrix units take over: they cost more to begin with and next to nothing
-    for each further conversation, up to the ridge where they are busy all the time.
-    """
+    """What products cost for so many tokens: `weights` for one of them, `met` are all that they meet together."""
+    # Weights are read once for all conversations, products are computed for each. Up to a few conversations, each is
+    # multiplied as if it were alone. Beyond, the matrix units take over: they cost more to begin with and next to
+    # nothing for each further conversation, up to the ridge where they are busy all the time.
     few = at_most(tokens, FEW)  # 1 where the tokens are few, 0 where they are many
     many, one = 1 - few, weights / chip.flops_per_s
     yield Term(part, one * few, factors)
@@ -168,14 +166,12 @@ def batched_product_terms(
 
 
 def serves_many(setting: SpeedSetting) -> bool:
-    """Whether the engine is made for many conversations, as vLLM and its kin are.
-
-    Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
-    for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
-    small, and only packed weights have small kernels of their own (scales, activations). What was learned of
-    llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
-    one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
-    """
+    """Whether the engine is made for many conversations, as vLLM and its kin are."""
+    # Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
+    # for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
+    # small, and only packed weights have small kernels of their own (scales, activations). What was learned of
+    # llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
+    # one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
     return setting.runtime == "vllm"
 
 
@@ -277,8 +273,6 @@ def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
 
 
 def overlapped_s(gpu_s: Number, host_s: Number) -> Number:
-    """The time of a step of which the GPU and the processor each do their part at the same time: the longer, nearly.
-
-    With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
-    """
+    """The time of a step of which the GPU and the processor each do their part at the same time: the longer, nearly."""
+    # With recorded graphs (CUDA graphs) launches cost next to nothing and are part of what a layer costs on the GPU.
     return (gpu_s**_SHARPNESS + host_s**_SHARPNESS) ** (1 / _SHARPNESS)

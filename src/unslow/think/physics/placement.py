@@ -160,12 +160,10 @@ def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:
 
 
 def copied_cache_s(cache_bytes_per_token: float, depth: float, link_bytes_per_s: float) -> float:
-    """Seconds of one step, of a token or a micro-batch, for copies of keys and values in the host's memory to a GPU.
-
-    llama.cpp computes attention where the weights are: what is asked of the cache is copied to the GPU layer by layer,
-    for every token again. The copies are not from pinned memory, so a core of the host moves them first, and that is
-    slower than the link. Each layer goes to the host and back.
-    """
+    """Seconds of one step, of a token or a micro-batch, for copies of keys and values in the host's memory to a GPU."""
+    # llama.cpp computes attention where the weights are: what is asked of the cache is copied to the GPU layer by
+    # layer, for every token again. The copies are not from pinned memory, so a core of the host moves them first, and
+    # that is slower than the link. Each layer goes to the host and back.
     return cache_bytes_per_token * looked_at_tokens(depth) / min(UNPINNED_BYTES_PER_S, max(1.0, link_bytes_per_s))
 
 

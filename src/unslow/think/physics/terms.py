@@ -86,10 +86,8 @@ def by_part(terms: Iterable[Term], learned: Mapping[str, float]) -> dict[str, Nu
 
 
 def term_shares(terms: Iterable[Term], learned: Mapping[str, float]) -> Iterator[tuple[Term, Number]]:
-    """Every term with the seconds that it adds to the sum: less than its own where it is done beside something else.
-
-    Sides of s seconds each take t = (sum of s^p)^(1/p) together, and each adds s (s/t)^(p-1) to it.
-    """
+    """Every term with the seconds that it adds to the sum: less than its own where it is done beside something else."""
+    # Sides of s seconds each take t = (sum of s^p)^(1/p) together, and each adds s (s/t)^(p-1) to it.
     alone: list[tuple[Term, Number]] = []
     sides: dict[str, Number] = {}
     for term in terms:

@@ -73,11 +73,9 @@ class Work(NamedTuple):
 
 
 def decode_parts(work: Work) -> list[Part]:
-    """The parts of the time of one token; their sum is the prediction.
-
-    What either side takes are the terms of `physics.decode`; a CPU's are with the bandwidth that was measured on the
-    machine, which says more than a catalogue. Threads in each other's way and a quota come on top.
-    """
+    """The parts of the time of one token; their sum is the prediction."""
+    # What either side takes are the terms of `physics.decode`; a CPU's are with the bandwidth that was measured on the
+    # machine, which says more than a catalogue. Threads in each other's way and a quota come on top.
     parts: list[Part] = []
     for side in (work.device, work.host):
         parts += [Part(name, seconds, side.spread) for name, seconds in side.seconds.items()] if side else []
@@ -104,22 +102,17 @@ def ceiling_tokens_per_s(work: Work) -> float:
 
 
 def crowding_s(layers: float, threads: float, cpus: float) -> float:
-    """Seconds of a token that threads wait for others of their own, where there are more than processors.
-
-    They meet at a barrier after every operation: at each some thread is not running, and the others spin until it had
-    its turn.
-    """
+    """Seconds of a token that threads wait for others of their own, where there are more than processors."""
+    # They meet at a barrier after every operation: at each some thread is not running, and the others spin until it had
+    # its turn.
     return layers * (TURN_S if cpus > 1 else ALONE_TURN_S) * math.sqrt(max(0.0, threads - cpus))
 
 
 def throttling(threads: float, cpus: float, quota_cpus: float) -> float:
-    """How many times longer everything takes under a quota.
-
-    Threads that spin use time as those that compute do, so as many processors' time is used up as threads run, and for
-    the rest of each period nothing runs.
-    2 threads under 1.5, 1.0 and 0.5 processors' time reached 0.79, 0.54 and 0.24 of their free speed, where 0.75, 0.50
-    and 0.25 are expected; one thread under 0.5 reached 0.49.
-    """
+    """How many times longer everything takes under a quota."""
+    # Threads that spin use time as those that compute do, so as many processors' time is used up as threads run, and
+    # for the rest of each period nothing runs. 2 threads under 1.5, 1.0 and 0.5 processors' time reached 0.79, 0.54 and
+    # 0.24 of their free speed, where 0.75, 0.50 and 0.25 are expected; one thread under 0.5 reached 0.49.
     return max(1.0, min(threads, cpus) / quota_cpus) if quota_cpus > 0 else 1.0
 
 

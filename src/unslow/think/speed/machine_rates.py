@@ -192,12 +192,10 @@ def drift_of(points: Sequence[Point]) -> float:
 
 
 def calibrated_decode(demand: Demand, calibration: Calibration) -> CalibratedTime | None:
-    """The time of one token; None where the calibration has no rates, only a scale.
-
-    A token costs its weights, each type at its own rate (on a processor some types wait for memory and others for
-    arithmetic, so one bandwidth can't stand for all), a little for each operation and for each row of a matrix, the
-    vocabulary that is multiplied and sampled, the keys and values it attends to, and one step of the server.
-    """
+    """The time of one token; None where the calibration has no rates, only a scale."""
+    # A token costs its weights, each type at its own rate (on a processor some types wait for memory and others for
+    # arithmetic, so one bandwidth can't stand for all), a little for each operation and for each row of a matrix, the
+    # vocabulary that is multiplied and sampled, the keys and values it attends to, and one step of the server.
     rates = calibration.rates
     if rates is None or not rates.types:
         return None

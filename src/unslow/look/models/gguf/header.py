@@ -95,10 +95,7 @@ def read_header(source: Source) -> Header:
 
 
 def read_metadata(window: Window, count: int) -> tuple[dict[str, MetadataValue], dict[str, int], int]:
-    """The values of `count` keys, the lengths of what was skipped, and the alignment; LookError for anything not valid.
-
-    Tensors start at multiples of the alignment.
-    """
+    """The values of `count` keys, lengths of what was skipped, and the alignment of tensors; LookError if not valid."""
     values: dict[str, MetadataValue] = {}
     lengths: dict[str, int] = {}
     alignment, seen = _DEFAULT_ALIGNMENT, set()

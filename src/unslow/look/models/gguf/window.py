@@ -180,11 +180,9 @@ class PipeSource:
 
 
 def stepped_over_strings(length: struct.Struct, data: bytes, at: int, count: int) -> tuple[int, int]:
-    """How many of the strings from `at` on have their length inside the data, and where the next one starts.
-
-    A string is its length and its bytes, so each tells where the next one is, and all have to be visited. Short ones
-    are visited thirty-two at a time by a regular expression, which takes half the time of a loop in Python.
-    """
+    """How many of the strings from `at` on have their length inside the data, and where the next one starts."""
+    # A string is its length and its bytes, so each tells where the next one is, and all have to be visited. Short ones
+    # are visited thirty-two at a time by a regular expression, which takes half the time of a loop in Python.
     done = 0
     while count - done >= STRINGS_BLOCK and at < len(data):
         if found := _block(length.format).match(data, at):

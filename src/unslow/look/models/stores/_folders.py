@@ -275,11 +275,9 @@ def is_hub(names: Sequence[str]) -> bool:
 
 
 def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
-    """The models of a cache, from the files below it.
-
-    The layout of Hugging Face's cache, which newer builds of llama.cpp use too. `models--org--name` holds `blobs`,
-    `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to the blobs.
-    """
+    """The models of a cache, from the files below it."""
+    # The layout of Hugging Face's cache, which newer builds of llama.cpp use too. `models--org--name` holds `blobs`,
+    # `refs` (which revision a branch is at) and `snapshots/<revision>/` with links to the blobs.
     repositories: dict[str, list[Leaf]] = defaultdict(list)
     for leaf in tree.leaves:
         folder, slash, rest = leaf.path.partition("/")

@@ -129,11 +129,9 @@ def _repeat_key_heads(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
 
 
 def delta_rule(build: Build, layer: int, heads: Heads, memory: Node) -> tuple[Node, Node]:
-    """What each token reads, and the memory after the last one: (length, length, heads, sequences).
-
-    One kernel computes it where the layer's device has one. Elsewhere llama.cpp spells it out: chunk by chunk for a
-    prompt, where a chunk's tokens are solved for together, or step by step for single tokens.
-    """
+    """What each token reads, and the memory after the last one: (length, length, heads, sequences)."""
+    # One kernel computes it where the layer's device has one. Elsewhere llama.cpp spells it out: chunk by chunk for a
+    # prompt, where a chunk's tokens are solved for together, or step by step for single tokens.
     single = heads.query.shape[2] == 1
     if build.kernels.delta_step if single else build.kernels.delta_chunk:
         graph = build.graph

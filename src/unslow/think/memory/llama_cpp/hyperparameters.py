@@ -85,10 +85,8 @@ class Settings(NamedTuple):
 
 
 def ollama_micro_batch(context: int) -> int:
-    """What Ollama takes for a context of one request where memory allows it, else 512.
-
-    generationBatchForContext in its server/sched.go, since 0.30.
-    """
+    """What Ollama takes for a context of one request where memory allows it, else 512."""
+    # generationBatchForContext in its server/sched.go, since 0.30.
     return 512 if context <= 4096 else 1024 if context <= 32768 else 2048  # noqa: PLR2004
 
 

@@ -135,10 +135,8 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
 
 
 def _step(graph: Graph, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> tuple[Node, Node]:
-    """One token for each sequence: what it reads, and the memory after it.
-
-    Queries, keys and values are (length, heads, tokens, sequences).
-    """
+    """One token for each sequence: what it reads, and the memory after it."""
+    # Queries, keys and values are (length, heads, tokens, sequences).
     fading = _fading(graph, rates)
     value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
     memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))

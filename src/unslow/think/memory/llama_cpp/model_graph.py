@@ -33,12 +33,10 @@ _Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
-    """The layers to build, in order; the first and the last are always there.
-
-    After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the
-    buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell
-    (`Settling`).
-    """
+    """The layers to build, in order; the first and the last are always there."""
+    # After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the
+    # buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell
+    # (`Settling`).
     kinds: list[Hashable] = []
     for layer, alike in enumerate(alike_layers(hyper)):
         tensors = _tensors(hyper, layer)
@@ -116,10 +114,8 @@ class Settling:
         return len(self.kept) <= _WORTH * len(self._kinds)
 
     def settles(self, states: Sequence[Hashable]) -> bool:
-        """Whether those left out change nothing, by the gaps after each kept layer; else some of them are kept.
-
-        Only steps of this very layout count: its size is that of the largest of them.
-        """
+        """Whether those left out change nothing, by the gaps after each kept layer; else some of them are kept."""
+        # Only steps of this very layout count: its size is that of the largest of them.
         steps: _Steps = {}
         for n, layer in enumerate(self.kept):
             if n and layer not in self._different:  # the last of a kind gives back what only that kind reads
@@ -144,11 +140,9 @@ class Settling:
 
 
 def fewest_layers(kinds: Sequence[Hashable]) -> list[int]:
-    """Both ends, the first and the last of each kind, and each kind once after every other that it comes after.
-
-    What layers share is so made by the same layer and given back after the same one as if all of them were there. An
-    even number is left out at a time, for gaps may alternate.
-    """
+    """Both ends, the first and the last of each kind, and each kind once after every other that it comes after."""
+    # What layers share is so made by the same layer and given back after the same one as if all of them were there. An
+    # even number is left out at a time, for gaps may alternate.
     kept = {*range(min(_FIRST, len(kinds))), *range(max(0, len(kinds) - _LAST), len(kinds)), *_last_ones(kinds)}
     seen: set[Hashable] = set()
     for layer, pair in enumerate(pairwise(kinds)):
