@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from unslow.catalog.quants import mixes, quants
 from unslow.facts.errors import UserError
-from unslow.think.quantise import WIDE, by_layer_and_name, layer_of, stored_type, types_of
+from unslow.think.quantise import WIDE, layer_of, stored_type, types_of
 
 _FIXED = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
@@ -200,7 +200,7 @@ def ours_of(source: Source, mix: str, *, matrix: bool) -> list[str]:
 def recorded(source: Source, found: dict[str, dict[str, str]], letters: dict[str, str]) -> dict[str, Any]:
     """One line of the recording."""
     kinds: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-    for name, shape in sorted(source.tensors, key=lambda t: by_layer_and_name(t[0])):
+    for name, shape in sorted(source.tensors, key=lambda t: (layer_of(t[0]), t[0])):
         kinds.setdefault(_LAYER.sub("blk.*.", name), []).append((name, shape))
     keys = [f"{source.architecture}.{key}" for key in _KEYS]
     return {

@@ -127,18 +127,15 @@ def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[UntypedTensor]:
 def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[UntypedTensor]:
     for group in groups:
         wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
-        if wanted and (not group.when or expression(group.when)(numbers)):
-            yield from (
-                UntypedTensor(name.format(layer), _shape(group.tensors[name], numbers, name)) for name in wanted
-            )
-
-
-def _shape(text: str, numbers: Numbers, name: str) -> tuple[int, ...]:
-    sizes = [expression(part)(numbers) for part in text.split(",")]
-    shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
-    if len(shape) < len(sizes):
-        raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
-    return shape
+        if not wanted or (group.when and not expression(group.when)(numbers)):
+            continue
+        for name in wanted:
+            text = group.tensors[name]
+            sizes = [expression(part)(numbers) for part in text.split(",")]
+            shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
+            if len(shape) < len(sizes):
+                raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
+            yield UntypedTensor(name.format(layer), shape)
 
 
 @cache
@@ -168,8 +165,16 @@ def _compile_expression(node: ast.expr) -> Expression:
             return _both(_ARITHMETIC[type(op)], _compile_expression(left), _compile_expression(right), otherwise=None)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
             return _both(_COMPARISONS[type(op)], _compile_expression(left), _compile_expression(right), otherwise=False)
-        case ast.UnaryOp(op=ast.Not()) | ast.BoolOp() | ast.IfExp():
-            return _choice(node)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = _compile_expression(operand)
+            return lambda names: not inner(names)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            asked, yes, no = (_compile_expression(part) for part in (test, body, orelse))
+            return lambda names: yes(names) if asked(names) else no(names)
+        case ast.BoolOp(values=values):
+            together = all if isinstance(node.op, ast.And) else any
+            parts = [_compile_expression(part) for part in values]
+            return lambda names: together(part(names) for part in parts)
     raise ValueError(f"an expression of a layout cannot contain {ast.unparse(node)}")
 
 
@@ -181,22 +186,6 @@ def _both(
         return otherwise if a is None or b is None else apply(a, b)
 
     return value
-
-
-def _choice(node: ast.UnaryOp | ast.BoolOp | ast.IfExp) -> Expression:
-    if isinstance(node, ast.UnaryOp):
-        inner = _compile_expression(node.operand)
-        return lambda names: not inner(names)
-    if isinstance(node, ast.IfExp):
-        asked, yes, no = (
-            _compile_expression(node.test),
-            _compile_expression(node.body),
-            _compile_expression(node.orelse),
-        )
-        return lambda names: yes(names) if asked(names) else no(names)
-    together = all if isinstance(node.op, ast.And) else any
-    parts = [_compile_expression(part) for part in node.values]
-    return lambda names: together(part(names) for part in parts)
 
 
 def shape_of_blueprint(plan: Blueprint) -> HfShape:

@@ -74,7 +74,7 @@ def types_of(
     wide = chosen.main_type.name if chosen.main_type.name in WIDE else "F16"
     types: dict[str, str] = {}
     counts: Counter[str | None] = Counter()
-    for name, shape in sorted(tensors, key=lambda t: by_layer_and_name(t[0])):
+    for name, shape in sorted(tensors, key=lambda t: (layer_of(t[0]), t[0])):  # as llama-quantize goes through them
         if is_kept(architecture, name, shape):
             types[name] = stored_type(architecture, name, shape, wide)
         else:
@@ -82,11 +82,6 @@ def types_of(
             types[name] = _type(chosen, model, _Place(name, shape, role, counts[role]))
             counts[role] += 1
     return [types[name] for name, _ in tensors]
-
-
-def by_layer_and_name(name: str) -> tuple[int, str]:
-    """What llama-quantize sorts the tensors by before it goes through them."""
-    return layer_of(name), name
 
 
 def _model(architecture: str, metadata: Mapping[str, MetadataValue], names: list[str], *, matrix: bool) -> _Model:

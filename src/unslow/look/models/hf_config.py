@@ -114,9 +114,6 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
     bits: int = 0
     override_bits: dict[str, int] = {}  # Of single modules, by name, where they differ (MLX)
 
-    def bits_of(self, tensor: str) -> int:
-        return self.override_bits.get(tensor.rpartition(".")[0], self.bits)
-
 
 def read_config(system: System, folder: str, name: str = "config.json") -> Config:
     """The config in a folder, trimmed; empty where there is none."""

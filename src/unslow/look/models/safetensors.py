@@ -141,7 +141,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Bytes by type, the largest first: BF16, F8_E4M3, `I32 packed 4-bit`."""
         types: Counter[str] = Counter()
         for tensor in self.tensors:
-            types[type_name(tensor, self.quantization, self.names)] += tensor.bytes
+            bits = packed_bits(tensor, self.quantization, self.names)
+            packed = "" if bits is None else f" packed {bits}-bit" if bits else " packed"
+            types[f"{tensor.type}{packed}"] += tensor.bytes
         return dict(types.most_common())
 
 
@@ -176,7 +178,7 @@ def read_parts(system: System, path: str, files: Sequence[str], config: hf_confi
 
 def _files(system: System, folder: str, names: Sequence[str], name: str) -> tuple[list[str], set[str]]:
     """The files of the model that `name` belongs to, or of the folder's only one, and the tensors its index lists."""
-    if name.endswith(SUFFIX) and not is_part(name):
+    if name.endswith(SUFFIX) and not _PART.fullmatch(name):
         return [name], set()
     stem = stem_of(name) if name else main_set(names)
     if f"{stem}{INDEX_SUFFIX}" in names:
@@ -251,11 +253,6 @@ def checkpoint_sets(names: Iterable[str]) -> dict[str, list[str]]:
         if name.endswith(SUFFIX):
             sets.setdefault(stem_of(name), part_names(name))
     return sets
-
-
-def is_part(name: str) -> bool:
-    """Whether the file says of itself that it is one of several."""
-    return _PART.fullmatch(name) is not None
 
 
 def stem_of(name: str) -> str:
@@ -338,12 +335,11 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     name = name if isinstance(name, str) else ""
     families = (checkpoint.config.get("model_type"), shape.get("model_type"))  # of the whole, else of its language part
     family = next((word for word in families if isinstance(word, str) and word), "")
+    nameless = not_found(f"{config} has no model_type")
     return Model(
         name=reported_fact(name, f"{config}: _name_or_path") if name else not_found(f"{config} has no name"),
         path=reported_fact(checkpoint.path, source),
-        architecture=reported_fact(family, f"{config}: model_type")
-        if family
-        else not_found(f"{config} has no model_type"),
+        architecture=reported_fact(family, f"{config}: model_type") if family else nameless,
         quant=_quant(checkpoint, source),
         value_length=_count(shape, "v_head_dim" if "kv_lora_rank" in shape else "head_dim", config),
         **{fact: _count(shape, name, config) for fact, name in _NUMBERS.items()},
@@ -404,10 +400,9 @@ def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
         return dict.fromkeys(names, not_found(f"{source}: none"))
     count = checkpoint.parameters
     table, output = _bytes_of(checkpoint, _TOKEN_TABLE), _bytes_of(checkpoint, _OUTPUT)
+    unknown = not_found(f"{source}: packed in an unknown way")
     return {
-        "parameters": not_found(f"{source}: packed in an unknown way")
-        if count is None
-        else reported_fact(count, source),
+        "parameters": unknown if count is None else reported_fact(count, source),
         "weights_bytes": reported_fact(checkpoint.weights_bytes, source),
         "expert_bytes": reported_fact(_bytes_of(checkpoint, _EXPERT), source),
         "token_table_bytes": reported_fact(table, source),
@@ -431,14 +426,6 @@ def parameters_in(tensor: Tensor, quantization: hf_config.Quantization | None, n
     return elements * BITS[tensor.type] // bits if bits else None
 
 
-def type_name(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> str:
-    """The type as the file says it, and how many bits are packed into it."""
-    bits = packed_bits(tensor, quantization, names)
-    if bits is None:
-        return tensor.type
-    return f"{tensor.type} packed {bits}-bit" if bits else f"{tensor.type} packed"
-
-
 def packed_bits(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> int | None:
     """The bits of one weight where an element of the tensor is several, 0 where nothing tells; None where it is one."""
     name, declared = tensor.name, quantization is not None
@@ -449,5 +436,5 @@ def packed_bits(tensor: Tensor, quantization: hf_config.Quantization | None, nam
     packed = name.endswith(_PACKED) or (declared and tensor.type == "U32" and name.endswith(".weight"))
     if tensor.type not in _WORDS or not packed:
         return None
-    bits = quantization.bits_of(name) if quantization else 0
+    bits = quantization.override_bits.get(name.rpartition(".")[0], quantization.bits) if quantization else 0
     return bits if bits <= BITS[tensor.type] else 0

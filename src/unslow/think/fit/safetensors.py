@@ -51,12 +51,8 @@ def vllm_answer(
     needed = sum(d.total_bytes for d in devices)
     # Tight where it starts unless the first run of this model takes more than such runs usually do
     verdict: Verdict = "fits" if memory.needed_bytes <= memory.available.low else "tight"
-    notes = [
-        (
-            f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization); "
-            "KV cache fills what is left of that"
-        )
-    ]
+    share = f"vLLM takes {cards.utilization:.0%} of each card (--gpu-memory-utilization)"
+    notes = [f"{share}; KV cache fills what is left of that"]
     if memory.kv_tokens:
         low, high = memory.kv_tokens_range
         served = f"{memory.max_concurrency:.1f} requests of {cards.max_model_len:,} tokens at once"

@@ -56,17 +56,14 @@ class Amounts(NamedTuple):
     def share(self, parts: Number) -> Amounts:
         """One of so many equal parts of the weights and the cache; every part walks all layers."""
         return self._replace(
-            dense_bytes=self.dense_bytes / parts,
-            dense_weights=self.dense_weights / parts,
-            expert_bytes=self.expert_bytes / parts,
-            expert_weights=self.expert_weights / parts,
+            **{name: getattr(self, name) / parts for name in _SHARED},
             kinds={kind: weights / parts for kind, weights in self.kinds.items()},
-            cache_bytes=self.cache_bytes / parts,
-            cache_elements=self.cache_elements / parts,
-            attention_products=self.attention_products / parts,
             met_kinds={kind: weights / parts for kind, weights in self.met_kinds.items()},
-            state_bytes=self.state_bytes / parts,
         )
+
+
+_SHARED = tuple(name for name in Amounts._fields if name.endswith(("_bytes", "_weights", "_elements", "_products")))
+"""What several GPUs divide among them, beside the weights by kind."""
 
 
 class Launching(NamedTuple):

@@ -59,11 +59,8 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
     yield Term(decode.READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
     # Launches, which all tokens of a micro-batch share too
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
-    for kind, count in (
-        ("layer", amounts.layers),
-        ("expert layer", amounts.expert_layers),
-        ("state layer", amounts.state_layers),
-    ):
+    kinds = {"layer": amounts.layers, "expert layer": amounts.expert_layers, "state layer": amounts.state_layers}
+    for kind, count in kinds.items():
         factors = (Factor(f"prompt {kind}/{setting.backend}"), *decode.device_factors(f"prompt {kind}", setting))
         yield Term(decode.LAUNCHES, count / prompt.micro_batch, (*factors, *shared, *host))
     unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)

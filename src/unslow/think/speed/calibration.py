@@ -31,7 +31,11 @@ class Match(NamedTuple):
 
 def match_calibration(calibrations: Iterable[Calibration], machine: Machine, runtime: Runtime, now: str = "") -> Match:
     """The newest calibration of this machine, engine and device that is not stale; else the newest stale one."""
-    mine = [c for c in calibrations if same_machine(c.machine, mark_of(machine)) and _same_engine(c, runtime)]
+    # The same engine, and the same kind of device; an engine that does not say what it uses is on the processor
+    buffers, layers = runtime.memory.buffers.value_or([]), runtime.placement.gpu_layers.value_or(0)
+    on_gpu = any(buffer.on_gpu for buffer in buffers) or bool(layers)
+    made_here = calibrations_of_machine(calibrations, machine)
+    mine = [c for c in made_here if runtime.name.value_or(c.engine) == c.engine and (c.backend == "gpu") == on_gpu]
     mine.sort(key=lambda c: c.taken_at, reverse=True)
     stale = [Match(c, "; ".join(stale_because(c, machine, runtime, now))) for c in mine]
     return next((m for m in stale if not m.stale), stale[0] if stale else Match(None))
@@ -47,15 +51,6 @@ def same_machine(then: MachineMark, mark: MachineMark) -> bool:
     """Whether two marks are of one machine."""
     same_memory = abs(then.memory_bytes - mark.memory_bytes) <= max(MEMORY_SIZE_OFF * then.memory_bytes, GIB / 4)
     return (then.cpu, then.cores, then.gpus) == (mark.cpu, mark.cores, mark.gpus) and same_memory
-
-
-def _same_engine(calibration: Calibration, runtime: Runtime) -> bool:
-    """The same engine, and the same kind of device; an engine that does not say what it uses is on the processor."""
-    on_gpu = any(buffer.on_gpu for buffer in runtime.memory.buffers.value_or([])) or bool(
-        runtime.placement.gpu_layers.value_or(0)
-    )
-    name = runtime.name.value_or(calibration.engine)
-    return name == calibration.engine and (calibration.backend == "gpu") == on_gpu
 
 
 def mark_of(machine: Machine) -> MachineMark:

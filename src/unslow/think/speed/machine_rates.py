@@ -119,13 +119,8 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
     if len(points) < FEWEST_POINTS:
         return None
     # Types that decide the time of at least one point
-    found = {
-        kind
-        for point in points
-        for kind, count in point.demand.bytes_by_type.items()
-        if count >= LEAST_SHARE * sum(point.demand.bytes_by_type.values())
-    }
-    types = sorted(found)
+    sums = [point.demand.bytes_by_type for point in points]
+    types = sorted({kind for by in sums for kind, count in by.items() if count >= LEAST_SHARE * sum(by.values())})
     decode = _solve([_decode_row(point.demand, types) for point in points], [p.decode_s for p in points])
     step, operation, row, entry, element, kv_byte, *seconds = decode
     prefill_operation, prefill_element, prefill_expert, *prefill = _prefill(points, types, step, entry)
@@ -152,15 +147,8 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
 
 
 def _decode_row(demand: Demand, types: Sequence[str]) -> list[float]:
-    return [
-        1.0,
-        demand.operations,
-        demand.rows,
-        demand.vocabulary,
-        demand.attention_elements,
-        demand.kv_bytes,
-        *(demand.bytes_by_type.get(kind, 0.0) for kind in types),
-    ]
+    fixed = (1.0, demand.operations, demand.rows, demand.vocabulary, demand.attention_elements, demand.kv_bytes)
+    return [*fixed, *(demand.bytes_by_type.get(kind, 0.0) for kind in types)]
 
 
 def _prefill(points: Sequence[Point], types: Sequence[str], step: float, entry: float) -> list[float]:
@@ -200,16 +188,13 @@ def calibrated_decode(demand: Demand, calibration: Calibration) -> CalibratedTim
     if rates is None or not rates.types:
         return None
     spread = _least_spread(calibration)
+    attention = demand.attention_elements * rates.attention_element_s + demand.kv_bytes * rates.kv_byte_s
     parts = [
         Part("weights", *_weights(demand.bytes_by_type, rates, spread)),
         Part("operations", demand.operations * rates.operation_s, spread),
         Part("rows", demand.rows * rates.row_s, spread),
         Part("vocabulary", demand.vocabulary * rates.vocabulary_entry_s, spread),
-        Part(
-            "attention",
-            demand.attention_elements * rates.attention_element_s + demand.kv_bytes * rates.kv_byte_s,
-            SPREAD_OF_ATTENTION,
-        ),
+        Part("attention", attention, SPREAD_OF_ATTENTION),
         Part("step", rates.step_s, spread),
     ]
     # How much faster it may be, as the weights may come from the processors' cache

@@ -125,8 +125,8 @@ def has_links(device: Device) -> bool:
 
 def usual_backend(device: Device) -> str:
     """What people run llama.cpp on such a device with."""
-    # Of AMD's cards those that ROCm supports: Instinct, RDNA 3 and 4, and the largest chip of RDNA 2 (gfx1030), by AMD's
-    # list for Linux (https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/system-requirements.html);
+    # Of AMD's those that ROCm supports: Instinct, RDNA 3 and 4, and the largest of RDNA 2 (gfx1030), by AMD's list
+    # for Linux (https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/system-requirements.html);
     # GPUs inside a processor and older cards run with Vulkan.
     if device.vendor == "AMD" and not device.is_unified:
         rocm = _ROCM.fullmatch(device.family) or _ROCM_BY_NAME.search(device.name)

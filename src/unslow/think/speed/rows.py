@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from unslow.catalog.device_names import find_cpu, find_written
@@ -159,28 +160,22 @@ def _backend(row: Row, device: Device) -> str:
 def _setting(row: Row, device: Device, backend: str, quant: str) -> SpeedSetting:
     runtime = row.get("runtime", "").lower()
     note = row.get("note", "").lower()
+    # Flash attention as it is said; else as llama.cpp has it by default, which was off before it learned to decide
+    said, built = row.get("flash_attn", "").strip().lower(), row.get("date_or_build", "").strip()
+    by_default = not built or year_of_build(built) >= _FUSES_SINCE
     return SpeedSetting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
         device=device.name,
         types=type_class(quant),
         runtime=next((r for r in (_CPU_FORKS if backend == "cpu" else _RUNTIMES) if r in runtime), ""),
-        fused=_is_fused(row),
+        fused=said in {"1", "1.0", "true", "on", "yes"} if said else by_default,
         packed_cache=_element_bytes(row) < F16_BYTES,
         linked=has_links(device),
         wide_vectors=backend == "cpu" and has_wide_vectors(row.get("hardware", "")),
         server=backend == "cpu" and is_server_by_name(row.get("hardware", "")),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
-
-
-def _is_fused(row: Row) -> bool:
-    """As it is said; else as llama.cpp has it by default, which was off before it learned to decide."""
-    said = row.get("flash_attn", "").strip().lower()
-    if said:
-        return said in {"1", "1.0", "true", "on", "yes"}
-    built = row.get("date_or_build", "").strip()
-    return not built or year_of_build(built) >= _FUSES_SINCE
 
 
 def _element_bytes(row: Row) -> float:
@@ -211,10 +206,12 @@ def placed_row(asked: AskedRow) -> AskedRow:
     if not is_open(asked) or not spills(asked):
         return asked
     elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
-    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - (
-        elements * asked.element_bytes * asked.conversations
-    )
-    experts = _experts_on_host(asked, room)
+    cache = elements * asked.element_bytes * asked.conversations
+    room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - cache
+    # The experts of how many layers stay on the host so that the rest fits; None where that does not help
+    left = room - (asked.load.file_bytes - asked.load.table_bytes)
+    lefts = accumulate((layer.expert_bytes for layer in asked.load.layers), initial=left)
+    experts = next((n for n, left in enumerate(lefts) if left >= 0), None)
     if experts is not None:
         return asked._replace(experts_on_cpu=experts)
     count = len(asked.load.layers)
@@ -237,16 +234,6 @@ def spills(asked: AskedRow) -> bool:
 def block_of(depth: Any) -> Any:
     """The context that such a depth is in, of a number or of an array."""
     return BLOCK * (1 + depth // BLOCK)
-
-
-def _experts_on_host(asked: AskedRow, room: float) -> int | None:
-    """The experts of how many layers stay on the host so that the rest fits; None where that does not help."""
-    left = room - (asked.load.file_bytes - asked.load.table_bytes)
-    for n, layer in enumerate(asked.load.layers):
-        if left >= 0:
-            return n
-        left += layer.expert_bytes
-    return len(asked.load.layers) if left >= 0 else None
 
 
 def question_of(asked: AskedRow) -> SpeedQuestion:

@@ -89,7 +89,7 @@ def _ask_gguf(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
 def _read_parts(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:
     assembly = Assembly(path)
     for number, name in enumerate(names):
-        hint = "the model needs all of its parts in one folder" if is_part(name) else ""
+        hint = "the model needs all of its parts in one folder" if _PART.fullmatch(name) else ""
         with named_failures(name, hint), opening(name) as source:
             header = read_header(source)
             check_part(header, number, len(names))
@@ -156,11 +156,6 @@ def tensor_summary(tensors: Sequence[model.Tensor]) -> Tensors:
     )
 
 
-def is_part(path: str) -> bool:
-    """Whether the name is that of one file of several."""
-    return _PART.fullmatch(path) is not None
-
-
 def check_part(header: Header, number: int, count: int) -> None:
     """LookError where the header tells of another part, or of another number of parts, than the name does."""
     of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
@@ -215,6 +210,9 @@ def model_facts(gguf: Gguf, source: str = "") -> model.Model:
     heads, width = keys.count("attention.head_count"), keys.count("embedding_length")
     head_length = _quotient(width, heads)
     experts = keys.count("expert_count", reported_fact(0, f"{keys.source}: no expert_count"))
+    expert_width = keys.count("expert_feed_forward_length", keys.count("feed_forward_length"))
+    if experts.value_or(0) == 0:
+        expert_width = reported_fact(0, experts.source) if isinstance(experts, Known) else experts
     # The architecture's own keys; others name people and paths, and say nothing about memory
     prefix = f"{gguf.metadata.get('general.architecture')}."
     metadata = reported_fact(
@@ -238,7 +236,7 @@ def model_facts(gguf: Gguf, source: str = "") -> model.Model:
         vocabulary=keys.count("vocab_size", listed),
         experts=experts,
         experts_used=keys.count("expert_used_count", reported_fact(0, f"{keys.source}: no expert_used_count")),
-        expert_width=_expert_width(keys, experts),
+        expert_width=expert_width,
         made_up=reported_fact(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
         tensors=no_table if gguf.table is None else reported_fact(gguf.table, f"{keys.source}: tensors"),
         metadata=metadata,
@@ -287,12 +285,6 @@ def _quotient(width: Fact[int], heads: Fact[int]) -> Fact[int]:
     if isinstance(width, Known) and isinstance(heads, Known) and heads.value:
         return estimated_fact(width.value // heads.value, f"{width.source} / {heads.source.rpartition(' ')[2]}")
     return not_found("the header gives neither the length of a head nor width and heads")
-
-
-def _expert_width(keys: _Keys, experts: Fact[int]) -> Fact[int]:
-    if experts.value_or(0) == 0:
-        return reported_fact(0, experts.source) if isinstance(experts, Known) else experts
-    return keys.count("expert_feed_forward_length", keys.count("feed_forward_length"))
 
 
 def _sizes(tensors: Tensors, source: str) -> dict[str, Any]:

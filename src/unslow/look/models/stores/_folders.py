@@ -218,9 +218,6 @@ class _Folder:
             own = stem == "model" or (len(sets) == 1 and any(name in self._leaves for name in _CONFIGS))
             kind = Kind.ADAPTER if stem in _ADAPTERS else Kind.MODEL
             yield "" if own else stem, self._model(parts, "" if own else parts[0], "safetensors", kind)
-        yield from self._unfinished_downloads()
-
-    def _unfinished_downloads(self) -> Iterator[tuple[str, StoredModel]]:
         for name in self._leaves:
             whole = next((name.removesuffix(end) for end in _UNFINISHED if name.endswith(end)), "")
             stem, _, form = whole.rpartition(".")
@@ -287,7 +284,10 @@ def read_hub(system: System, place: str, tree: Tree, tool: str) -> Contents:
     notices = tree_notices(place, tree)
     for folder, leaves in repositories.items():
         models += _repository(system, place, folder, leaves, tool)
-        notices += _unfinished_downloads(folder, leaves)
+        parts = [leaf for leaf in leaves if leaf.path.startswith("blobs/") and leaf.name.endswith(".incomplete")]
+        if parts:
+            files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
+            notices.append(f"{_name(folder)}: {files} not finished")
     return Contents(models, notices)
 
 
@@ -316,13 +316,6 @@ def _current(system: System, repository: str, leaves: list[Leaf]) -> str:
         with suppress(LookError):
             return read_text(system, f"{repository}/{path}", _REVISION_BYTES).strip()
     return ""
-
-
-def _unfinished_downloads(folder: str, leaves: list[Leaf]) -> Iterator[str]:
-    parts = [leaf for leaf in leaves if leaf.path.startswith("blobs/") and leaf.name.endswith(".incomplete")]
-    if parts:
-        files = "a download is" if len(parts) == 1 else f"{len(parts)} downloads are"
-        yield f"{_name(folder)}: {files} not finished"
 
 
 class NamedFolder:

@@ -172,8 +172,7 @@ def _chunks(graph: Graph, heads: Heads, memory: Node) -> tuple[Node, Node]:
         news = graph.binary("sub", _slice(graph, transposed), correction)
         within = graph.mul_mat(news, _slice(graph, chunks.scores))
         before = graph.mul_mat(memory, _slice(graph, chunks.faded_queries))
-        changed = values, graph.add(before, within)  # a part of a tensor is written over: the result is that tensor
-        values = Node("set", values.kind, values.shape, changed, strides=values.strides, view_of=values)
+        values = graph.write_over("set", values, values, graph.add(before, within))  # a part of it
         written = graph.mul_mat(_slice(graph, chunks.writing_keys), news)
         memory = graph.add(graph.mul(memory, _slice(graph, chunks.remains)), written)
     row = row_bytes("F32", length)

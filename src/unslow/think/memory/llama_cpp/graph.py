@@ -78,7 +78,6 @@ class Node:
 
     @property
     def elements(self) -> int:
-        """The number of elements."""
         a, b, c, d = self.shape
         return a * b * c * d
 
@@ -165,22 +164,20 @@ class Graph:
 
     def set_rows(self, table: Node, values: Node, rows: Node) -> Node:
         """Write rows into a table, such as a cache; the result is the table."""
-        return Node("set_rows", table.kind, table.shape, (values, rows, table), strides=table.strides, view_of=table)
+        return self.write_over("set_rows", table, values, rows, table)
+
+    def write_over(self, op: str, target: Node, *sources: Node) -> Node:
+        """An operation that writes into a tensor; the result is that tensor."""
+        return Node(op, target.kind, target.shape, sources, strides=target.strides, view_of=target)
 
     def binary(self, op: str, a: Node, b: Node) -> Node:
         """add, sub, mul or div, with the shape of the first operand."""
         return Node(op, a.kind, a.shape, (a, b))
 
     def add(self, a: Node, b: Node) -> Node:
-        """A + b."""
         return self.binary("add", a, b)
 
-    def add_in_place(self, a: Node, b: Node) -> Node:
-        """A + b, written over a."""
-        return Node("add", a.kind, a.shape, (a, b), strides=a.strides, view_of=a)
-
     def mul(self, a: Node, b: Node) -> Node:
-        """A * b."""
         return self.binary("mul", a, b)
 
     def unary(self, x: Node, op: str = "unary") -> Node:
@@ -253,10 +250,6 @@ class Graph:
     def cast(self, x: Node, kind: str) -> Node:
         """A copy of another type."""
         return Node("cpy", kind, x.shape, (x,))
-
-    def copy_to(self, x: Node, target: Node) -> Node:
-        """Write into another tensor; the result is that tensor."""
-        return Node("cpy", target.kind, target.shape, (x, target), strides=target.strides, view_of=target)
 
     def concat(self, a: Node, b: Node, axis: int) -> Node:
         """One after the other."""

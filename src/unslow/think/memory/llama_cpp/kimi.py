@@ -50,8 +50,8 @@ def _projections(
         last = kernel.shape[0] - 1, *inputs.shape[0:3:2]
         strides = row_bytes("F32", last[0]), states.strides[1]
         joined = graph.concat(graph.view(states, last, strides), graph.transpose(inputs), 0)
-        target = graph.view(cache, last, strides)
-        graph.expand(graph.copy_to(graph.view(joined, last, joined.strides[1:3]), target))
+        target, newest = graph.view(cache, last, strides), graph.view(joined, last, joined.strides[1:3])
+        graph.expand(graph.write_over("cpy", target, newest, target))
         channels = graph.reshape(recurrent.convolve(build, joined, kernel), kernel.shape[1], build.tokens)
         return graph.reshape(graph.unary(channels), *shape)
 

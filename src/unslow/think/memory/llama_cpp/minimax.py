@@ -89,7 +89,8 @@ class BlockSparse:
         by_cell = graph.get_rows(mask, graph.view(self._block_of_cell, (self._cells,)))
         by_cell = graph.reshape(graph.cont(graph.transpose(by_cell)), self._cells, tokens, groups)
         causal = graph.view(self._mask, (self._cells, tokens, 1), (self._mask.strides[1], self._mask.strides[3]))
-        return graph.cast(graph.reshape(graph.add_in_place(by_cell, causal), self._cells, tokens, 1, groups), "F16")
+        masked = graph.write_over("add", by_cell, by_cell, causal)
+        return graph.cast(graph.reshape(masked, self._cells, tokens, 1, groups), "F16")
 
     def _best_blocks(self, index: Node, index_keys: Node, tokens: int) -> tuple[Node, Node]:
         """The blocks with the highest scores, and the bias that puts the nearest ones first."""
@@ -100,7 +101,8 @@ class BlockSparse:
         scores = graph.mul_mat(keys, graph.reshape(own, length, groups * tokens))
         scores = graph.reshape(scores, self._places, groups, tokens)
         row = self._place_mask.strides[1]
-        scores = graph.add_in_place(scores, graph.view(self._place_mask, (self._places, 1, tokens), (row, row)))
+        mask = graph.view(self._place_mask, (self._places, 1, tokens), (row, row))
+        scores = graph.write_over("add", scores, scores, mask)
         pooled = graph.special("pool_2d", (self._blocks, groups, tokens, 1), scores)
         row = self._bias.strides[1]
         bias = graph.view(self._bias, (self._blocks, 1, tokens), (row, row))

@@ -213,17 +213,18 @@ def load_state(build: Build, cache: Node, rows: StateRows, read: Callable[[Node,
     elements, sequences = cache.shape[:2]
     states = graph.reshape(cache, elements, sequences)
     fresh = graph.view(states, (elements,))
-    graph.expand(Node("scale", fresh.kind, fresh.shape, (fresh,), strides=fresh.strides, view_of=fresh))
+    graph.expand(graph.write_over("scale", fresh, fresh))
     result = graph.expand((read or graph.get_rows)(states, rows.used))
     others = graph.get_rows(states, rows.others)
-    graph.expand(graph.copy_to(others, graph.view(cache, (elements, 0), (cache.strides[1],))))
+    target = graph.view(cache, (elements, 0), (cache.strides[1],))
+    graph.expand(graph.write_over("cpy", target, others, target))
     return result
 
 
 def store_state(build: Build, cache: Node, state: Node) -> None:
     """Write the states back."""
     target = build.graph.view(cache, cache.shape[:2], (cache.strides[1],))
-    build.graph.expand(build.graph.copy_to(state, target))
+    build.graph.expand(build.graph.write_over("cpy", target, state, target))
 
 
 def convolution_cache(build: Build, layer: int) -> Node:
