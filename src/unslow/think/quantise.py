@@ -143,16 +143,13 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
     if place.role == "token_table":
         return _fitting(mix.token_table or main, place.shape[0])
     by_rule = next((rule.type for rule in mix.rules if _holds(rule, model, place)), main)
-    return _fitting(_sparing_attention(by_rule, mix, model, place), place.shape[0])
-
-
-def _sparing_attention(by_rule: str, mix: Mix, model: _Model, place: _Place) -> str:
-    """More bits for the matrices that few heads share: they are small beside the others of such models."""
-    if not mix.spares_attention or place.role not in ("attn_v", "attn_k"):
-        return by_rule
-    if model.experts == _EIGHT_EXPERTS:
-        return "Q8_0"
-    return "Q5_K" if model.is_70b and place.role == "attn_v" and by_rule in ("Q3_K", "Q4_K") else by_rule
+    if mix.spares_attention and place.role in ("attn_v", "attn_k"):
+        # More bits for the matrices that few heads share: they are small beside the others of such models
+        if model.experts == _EIGHT_EXPERTS:
+            by_rule = "Q8_0"
+        elif model.is_70b and place.role == "attn_v" and by_rule in ("Q3_K", "Q4_K"):
+            by_rule = "Q5_K"
+    return _fitting(by_rule, place.shape[0])
 
 
 def _holds(rule: Rule, model: _Model, place: _Place) -> bool:

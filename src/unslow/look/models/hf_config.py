@@ -390,8 +390,14 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
     """The quantisation that a config declares; None where it declares none."""
     inner = (v for k, v in config.items() if k in ("text_config", "language_config") and isinstance(v, dict))
     for place in (config, *inner):
-        if isinstance(declared := place.get("quantization"), dict) and _number(declared, "bits"):
-            return _mlx(declared)  # it repeats itself under `quantization_config`, without naming the method
+        if isinstance(declared := place.get("quantization"), dict) and (bits := _number(declared, "bits")):
+            # MLX: bits for the whole, and for single modules where they differ; it repeats itself under
+            # `quantization_config`, without naming the method
+            mode = _text(declared, "mode")
+            name = f"MLX {mode.upper()}" if mode not in ("", "affine") else f"MLX {bits}-bit"
+            single = [(module, v) for module, v in declared.items() if isinstance(v, dict)][:MOST_OVERRIDES]
+            overrides = {module: n for module, v in single if (n := _number(v, "bits"))}
+            return Quantization(method="mlx", name=name, bits=bits, override_bits=overrides)
         for key in ("quantization_config", "compression_config"):
             if isinstance(declared := place.get(key), dict) and declared:
                 loaded = declared.get("load_in_4bit") or declared.get("load_in_8bit")
@@ -439,18 +445,6 @@ def _groups(declared: Config) -> list[tuple[Config, Config]]:
     groups = declared.get("config_groups")
     listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
     return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
-
-
-def _mlx(declared: Config) -> Quantization:
-    """MLX: bits for the whole, and for single modules where they differ."""
-    bits, mode = _number(declared, "bits"), _text(declared, "mode")
-    single = [(name, v) for name, v in declared.items() if isinstance(v, dict)][:MOST_OVERRIDES]
-    return Quantization(
-        method="mlx",
-        name=f"MLX {mode.upper()}" if mode not in ("", "affine") else f"MLX {bits}-bit",
-        bits=bits,
-        override_bits={name: n for name, v in single if (n := _number(v, "bits"))},
-    )
 
 
 def _text(declared: Mapping[str, Any], key: str) -> str:

@@ -181,13 +181,9 @@ def _files(system: System, folder: str, names: Sequence[str], name: str) -> tupl
     if name.endswith(SUFFIX) and not _PART.fullmatch(name):
         return [name], set()
     stem = stem_of(name) if name else main_set(names)
-    if f"{stem}{INDEX_SUFFIX}" in names:
-        return _read_index(system, f"{folder}/{stem}{INDEX_SUFFIX}")
-    return checkpoint_sets(names).get(stem, [name]), set()
-
-
-def _read_index(system: System, path: str) -> tuple[list[str], set[str]]:
-    text = system.read_bytes(path, MOST_INDEX_BYTES)
+    if f"{stem}{INDEX_SUFFIX}" not in names:
+        return checkpoint_sets(names).get(stem, [name]), set()
+    text = system.read_bytes(f"{folder}/{stem}{INDEX_SUFFIX}", MOST_INDEX_BYTES)
     if text.count(b'"') > _INDEX_QUOTES * MOST_TENSORS:  # before anything is made of it
         raise LookError(f"its index has more than {MOST_TENSORS} tensors")
     try:

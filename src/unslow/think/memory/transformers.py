@@ -209,7 +209,13 @@ def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
     # (lab/compare_transformers_memory.py). The prompt peaks in the feed-forward of the last layer, or in attention
     # where scores are written out.
     # The widest feed-forward; scores that were written out live on beside it, since attention returns them
-    numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * shape.width + _widest(shape))
+    matrices, width, inner = 3 if shape.gated else 2, shape.width, shape.expert_width
+    widest = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else matrices * shape.feed_forward
+    if shape.experts:
+        # The gathered rows; then with them the upward product twice, the downward one twice, or it weighted and sorted
+        chosen = shape.experts_used * max(width + 4 * inner, 3 * width + inner, 4 * width)
+        widest = max(widest, chosen, width + matrices * shape.shared_width)
+    numbers = settings.batch * settings.prompt_tokens * (STREAM_COPIES * width + widest)
     scores = shape.heads * _pairs(settings) if settings.attention == "eager" else 0
     fed = ((numbers + scores) * settings.dtype_bytes) + _persistent_bytes(shape, settings)
     attended = _attention(shape, settings) + _persistent_bytes(shape, settings)
@@ -222,18 +228,6 @@ def prompt_peak(shape: HfShape, settings: TransformersSettings) -> int:
         + settings.batch * settings.prompt_tokens * shape.width * settings.dtype_bytes
     )
     return max(fed, attended, logits)
-
-
-def _widest(shape: HfShape) -> int:
-    """Numbers of one token within the widest feed-forward."""
-    matrices = 3 if shape.gated else 2
-    dense = 0 if all(shape.has_experts(layer) for layer in range(shape.layers)) else matrices * shape.feed_forward
-    if not shape.experts:
-        return dense
-    width, inner = shape.width, shape.expert_width
-    # The gathered rows; then with them the upward product twice, the downward product twice, or it weighted and sorted.
-    chosen = shape.experts_used * max(width + 4 * inner, 3 * width + inner, 4 * width)
-    return max(dense, chosen, width + matrices * shape.shared_width)
 
 
 def _persistent_bytes(shape: HfShape, settings: TransformersSettings) -> int:

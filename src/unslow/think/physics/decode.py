@@ -99,7 +99,10 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Numb
     yield from read_terms(amounts, chip, setting)
     yield from product_terms(amounts, chip, setting, year)
     # What layers cost beyond their bytes: launches, and kernels too small to fill the chip
-    overhead = _overhead(setting, year)
+    host = (Factor("slow host"),) if setting.slow_host else ()
+    recorded = serves_many(setting) and setting.graphs and setting.types == HALF
+    software = () if recorded else _runtime("launch", setting)
+    overhead = (Factor(f"launch progress/{setting.backend}", progress(year)), *host, *software)
     per_layer = (*deviations("launch", setting), *overhead)
     wide = amounts.layers * amounts.width / REFERENCE_WIDTH
     counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
@@ -170,13 +173,6 @@ def serves_many(setting: SpeedSetting) -> bool:
     # llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
     # one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
     return setting.runtime == "vllm"
-
-
-def _overhead(setting: SpeedSetting, year: Number) -> Factors:
-    host = (Factor("slow host"),) if setting.slow_host else ()
-    newer = Factor(f"launch progress/{setting.backend}", progress(year))
-    recorded = serves_many(setting) and setting.graphs and setting.types == HALF
-    return newer, *host, *(() if recorded else _runtime("launch", setting))
 
 
 @lru_cache(maxsize=KEPT)

@@ -207,9 +207,16 @@ def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart
 def base_of(names: Cells) -> Base | Unknown:
     """What the cells of NAMES ask, or why they can't be understood."""
     row = dict(zip(NAMES, names, strict=True))
-    why = _refusal(row)
-    if why:
+    if any(len(cell) > _LONGEST for cell in names):
+        return Unknown(f"a cell has more than {_LONGEST} characters")
+    if not row["model"].strip() or not row["hardware"].strip():
+        return Unknown(f"no {'model' if not row['model'].strip() else 'hardware'} is named")
+    if any(_TRICKS.search(row[column]) for column in ("test", "runtime", "kv_type")):
+        why = "speculative decoding and claims are not predicted: the speed depends on more than the hardware"
         return Unknown(why)
+    gpus = cells_number(row["n_gpus"])
+    if gpus is None or gpus > _MOST_GPUS:
+        return Unknown(f"n_gpus {row['n_gpus']!r} is not a number of GPUs")
     try:
         found = understood_row(row)
         if isinstance(found, Unknown):
@@ -219,21 +226,6 @@ def base_of(names: Cells) -> Base | Unknown:
         return _base(found)
     except (UserError, ArithmeticError, ValueError) as error:  # a cell that no model or device can have
         return Unknown(str(error) or "its numbers are not possible")
-
-
-def _refusal(row: Mapping[str, str]) -> str:
-    """Why a row is not looked at any further; empty where it is."""
-    if any(len(cell) > _LONGEST for cell in row.values()):
-        return f"a cell has more than {_LONGEST} characters"
-    if not row["model"].strip() or not row["hardware"].strip():
-        return f"no {'model' if not row['model'].strip() else 'hardware'} is named"
-    tricks = [_TRICKS.search(row[column]) for column in ("test", "runtime", "kv_type")]
-    if any(tricks):
-        return "speculative decoding and claims are not predicted: the speed depends on more than the hardware"
-    gpus = cells_number(row["n_gpus"])
-    if gpus is None or gpus > _MOST_GPUS:
-        return f"n_gpus {row['n_gpus']!r} is not a number of GPUs"
-    return ""
 
 
 def _base(found: AskedRow) -> Base:

@@ -297,7 +297,12 @@ def _repository(system: System, place: str, folder: str, leaves: list[Leaf], too
         steps = leaf.path.split("/", 2)
         if len(steps) == _DEPTH and steps[0] == "snapshots":
             revisions[steps[1]].append(msgspec.structs.replace(leaf, path=steps[2]))
-    current = _current(system, f"{place}/{folder}", leaves)
+    current = ""  # the revision that the main branch is at, or any other where there is no main
+    refs = [leaf.path for leaf in leaves if leaf.path.startswith("refs/")]
+    for path in sorted(refs, key=lambda path: path != "refs/main"):
+        with suppress(LookError):
+            current = read_text(system, f"{place}/{folder}/{path}", _REVISION_BYTES).strip()
+            break
     for revision, inside in revisions.items():
         older = len(revisions) > 1 and revision != current
         name = _name(folder) + (f"@{revision[:_SHORT]}" if older else "")
@@ -307,15 +312,6 @@ def _repository(system: System, place: str, folder: str, leaves: list[Leaf], too
 
 def _name(folder: str) -> str:
     return folder.removeprefix(PREFIX).replace("--", "/")
-
-
-def _current(system: System, repository: str, leaves: list[Leaf]) -> str:
-    """The revision that the main branch is at, or any other where there is no main."""
-    refs = [leaf.path for leaf in leaves if leaf.path.startswith("refs/")]
-    for path in sorted(refs, key=lambda path: path != "refs/main"):
-        with suppress(LookError):
-            return read_text(system, f"{repository}/{path}", _REVISION_BYTES).strip()
-    return ""
 
 
 class NamedFolder:

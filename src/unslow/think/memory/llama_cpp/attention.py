@@ -244,23 +244,19 @@ def attention_output(build: Build, layer: int, x: Node, result: Node) -> Node:
     if build.has(f"{name}.attn_sub_norm.weight"):
         result = build.norm(result, f"{name}.attn_sub_norm")
     if build.has(f"{name}.attn_gate.weight"):
-        result = _apply_gate(build, layer, result, build.linear(x, f"{name}.attn_gate"))
+        gate, heads, (width, tokens) = build.linear(x, f"{name}.attn_gate"), build.hyper.heads[layer], result.shape[:2]
+        if gate.shape[0] != heads:
+            result = graph.mul(result, graph.unary(gate))
+        else:  # one number for each head
+            by_head = graph.reshape(result, width // heads, heads, tokens)
+            if build.hyper.is_latent and any(build.hyper.recurrent):  # Ling 3
+                result = graph.mul(by_head, graph.unary(graph.reshape(gate, 1, heads, tokens)))
+                result = graph.cont(result, width, tokens)
+            else:
+                result = graph.mul(by_head, graph.reshape(graph.unary(gate), 1, heads, tokens))
+                result = graph.reshape(result, width, tokens)
     result = build.linear(result, f"{name}.attn_{'o' if build.has(f'{name}.attn_o.weight') else 'output'}")
     return graph.scale(result) if build.hyper.scales_values else result
-
-
-def _apply_gate(build: Build, layer: int, result: Node, gate: Node) -> Node:
-    """Element by element, or head by head where the gate has one number for each."""
-    graph, heads = build.graph, build.hyper.heads[layer]
-    if gate.shape[0] != heads:
-        return graph.mul(result, graph.unary(gate))
-    width, tokens = result.shape[:2]
-    by_head = graph.reshape(result, width // heads, heads, tokens)
-    if build.hyper.is_latent and any(build.hyper.recurrent):  # Ling 3
-        gated = graph.mul(by_head, graph.unary(graph.reshape(gate, 1, heads, tokens)))
-        return graph.cont(gated, width, tokens)
-    gated = graph.mul(by_head, graph.reshape(graph.unary(gate), 1, heads, tokens))
-    return graph.reshape(gated, width, tokens)
 
 
 class CrossAttention:

@@ -164,7 +164,19 @@ class CompressedAttention:
         key = build.norm(build.linear(x, f"{name}.attn_kv"), f"{name}.attn_kv_a_norm")
         query, key = (graph.rope(n, build.positions) for n in (query, graph.reshape(key, length, 1, tokens)))
         rows, mask = self._compress_rows(layer, x, ranks)
-        result = self._product(layer, query, key, rows, mask)
+        # Attention over the last tokens and the compressed rows, whose keys are their values
+        rotation, seen = self._inputs.key_rotation, self._inputs.mask
+        if rotation is not None:
+            query, key = attention.hadamard(build, query, rotation), attention.hadamard(build, key, rotation)
+        graph.expand(query)
+        graph.expand(key)
+        cells = cache.cells_of(build.hyper, build.settings, layer)
+        keys = cache.store_single_head(build, layer, key, self._inputs.key_rows, cells)
+        if rows is not None and mask is not None:
+            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
+        result = attention.attention_product(build, layer, query, keys, keys, seen)
+        if rotation is not None:
+            result = attention.hadamard(build, result, rotation)
         result = graph.rope(graph.reshape(result, length, heads, tokens), build.positions)
         # To the width of the model, by groups of heads first
         matrix = build.weight(f"{name}.attn_output_a.weight")
@@ -189,21 +201,6 @@ class CompressedAttention:
         query, weights = by_stream(build, query, weights)
         picked = best_places(build, layer, query, index_rows, weights, self._index.mask)
         return rows, attention.mask_of_picked(build, picked, self._low.mask, self._low.mask.kind)
-
-    def _product(self, layer: int, query: Node, key: Node, rows: Node | None, mask: Node | None) -> Node:
-        """Attention over the last tokens and the compressed rows, whose keys are their values."""
-        build, graph, rotation = self._build, self._build.graph, self._inputs.key_rotation
-        if rotation is not None:
-            query, key = attention.hadamard(build, query, rotation), attention.hadamard(build, key, rotation)
-        graph.expand(query)
-        graph.expand(key)
-        # The cache of the last tokens
-        cells = cache.cells_of(build.hyper, build.settings, layer)
-        keys, seen = cache.store_single_head(build, layer, key, self._inputs.key_rows, cells), self._inputs.mask
-        if rows is not None and mask is not None:
-            keys, seen = graph.concat(keys, rows, 2), graph.concat(seen, mask, 0)
-        result = attention.attention_product(build, layer, query, keys, keys, seen)
-        return result if rotation is None else attention.hadamard(build, result, rotation)
 
 
 class Compressor:
@@ -237,7 +234,14 @@ class Compressor:
             build.cache_tensor("F32", layer, values.shape[0], self._parts * self._ratio, build.settings.slots)
             for _ in range(2)
         ]
-        rows = self._rows_of(states, values, scores, f"{name}_norm")
+        # The weighted mean of the tokens that make up each row: (length, 1, rows)
+        by_token = [
+            graph.cont(graph.permute(self._gather_tokens(graph.concat(self._whole_state(state), part, 1)), 1, 0, 2, 3))
+            for state, part in zip(states, (values, scores), strict=True)
+        ]
+        total = graph.sum_rows(graph.mul(by_token[0], graph.soft_max(by_token[1])))
+        rows = build.norm(graph.cont(graph.permute(total, 1, 0, 2, 3)), f"{name}_norm")
+        rows = graph.rope(rows, self._positions)
         if self.rotation is not None:
             rows = attention.hadamard(build, rows, self.rotation)
         stored = cache.store_single_head(build, layer, rows, self._rows, self._cells)
@@ -248,17 +252,6 @@ class Compressor:
 
     def _whole_state(self, state: Node) -> Node:
         return self._build.graph.view(state, (state.shape[0], state.shape[1] * state.shape[2]), (state.strides[1],))
-
-    def _rows_of(self, states: list[Node], values: Node, scores: Node, norm: str) -> Node:
-        """The weighted mean of the tokens that make up each row: (length, 1, rows)."""
-        build, graph = self._build, self._build.graph
-        by_token = [
-            graph.cont(graph.permute(self._gather_tokens(graph.concat(self._whole_state(state), part, 1)), 1, 0, 2, 3))
-            for state, part in zip(states, (values, scores), strict=True)
-        ]
-        total = graph.sum_rows(graph.mul(by_token[0], graph.soft_max(by_token[1])))
-        rows = build.norm(graph.cont(graph.permute(total, 1, 0, 2, 3)), norm)
-        return graph.rope(rows, self._positions)
 
     def _gather_tokens(self, tokens: Node) -> Node:
         graph, length, ratio, blocks = self._build.graph, self._length, self._ratio, self._blocks

@@ -23,7 +23,11 @@ class AltUp:
     def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
         """One layer: predict all versions, compute the first, and correct the others by it."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        predictions = self._predict_streams(layer, x)
+        versions, tokens = self._others + 1, build.tokens
+        factors = build.linear(self._route(layer, _first(build, x)), f"{name}.altup_predict_coef")
+        turned = graph.cont(graph.permute(x, 1, 2, 0, 3))
+        predicted = graph.mul_mat(turned, graph.reshape(factors, versions, versions, tokens))
+        predictions = graph.add(graph.cont(graph.permute(predicted, 0, 2, 1, 3)), x)
         active = _first(build, predictions)
         normed = build.norm(active, f"{name}.attn_norm")
         aside = build.linear(build.linear(normed, f"{name}.laurel_l"), f"{name}.laurel_r")
@@ -36,10 +40,14 @@ class AltUp:
             gate = _strongest(build, gate)
         fed = build.linear(graph.mul(up, graph.unary(gate)), f"{name}.ffn_down")
         activated = graph.add(build.norm(fed, f"{name}.post_ffw_norm"), middle)
-        # With the layer's own embeddings added to all versions but the first
-        corrected = self._correct_streams(layer, predictions, activated)
+        factors = graph.scale(build.linear(self._route(layer, activated), f"{name}.altup_correct_coef"))
+        news = graph.binary("sub", activated, _first(build, predictions))
+        news = graph.repeat(news, *news.shape[:2], versions)
+        factors = graph.cont(graph.transpose(factors), 1, tokens, versions)
+        corrected = graph.add(graph.mul(news, factors), predictions)
         if self._for_layers is None:
             return corrected
+        # With the layer's own embeddings added to all versions but the first
         scale = build.weight(f"{name}.altup_correct_scale.weight")
         own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
         return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
@@ -70,22 +78,6 @@ class AltUp:
         build, name = self._build, self._build.block(layer)
         scores = build.graph.scale(build.norm(x, f"{name}.altup_router_norm"))
         return build.graph.unary(build.linear(scores, f"{name}.altup_router"))
-
-    def _predict_streams(self, layer: int, x: Node) -> Node:
-        build, graph, versions = self._build, self._build.graph, self._others + 1
-        factors = build.linear(self._route(layer, _first(build, x)), f"{build.block(layer)}.altup_predict_coef")
-        factors = graph.reshape(factors, versions, versions, build.tokens)
-        turned = graph.cont(graph.permute(x, 1, 2, 0, 3))
-        return graph.add(graph.cont(graph.permute(graph.mul_mat(turned, factors), 0, 2, 1, 3)), x)
-
-    def _correct_streams(self, layer: int, predictions: Node, activated: Node) -> Node:
-        build, graph, versions = self._build, self._build.graph, self._others + 1
-        routed = self._route(layer, activated)
-        news = graph.binary("sub", activated, _first(build, predictions))
-        factors = graph.scale(build.linear(routed, f"{build.block(layer)}.altup_correct_coef"))
-        factors = graph.cont(graph.transpose(factors), 1, build.tokens, versions)
-        news = graph.repeat(news, *news.shape[:2], versions)
-        return graph.add(graph.mul(news, factors), predictions)
 
 
 def _first(build: Build, x: Node) -> Node:

@@ -17,7 +17,15 @@ def kimi_delta(build: Build, layer: int, x: Node, rows: recurrent.StateRows) -> 
     if not build.hyper.habits.loads_states_first:
         graph.expand(x)
     query, key, value = _projections(build, layer, x, rows, shape)
-    decay = _decay(build, layer, x, shape)
+    # How fast each channel fades; a lower bound keeps it from fading at once (Kimi K3, Ling 3)
+    bounded = bool(build.hyper.blueprint.number("kda.gate_lower_bound"))
+    rate = build.linear(x, f"{name}.ssm_f_a")
+    if build.has(f"{name}.ssm_f_b.weight"):
+        rate = build.linear(rate, f"{name}.ssm_f_b")
+    rate = graph.add(rate, build.weight(f"{name}.ssm_dt.bias"))
+    rate = graph.reshape(rate if bounded else graph.unary(rate), length, heads, build.tokens)
+    decay = graph.mul(rate, graph.reshape(build.weight(f"{name}.ssm_a"), 1, heads, 1))
+    decay = graph.reshape(graph.scale(graph.unary(decay)) if bounded else decay, *shape)
     strength = graph.unary(graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape[1:]))
     cache = recurrent.memory_cache(build, layer)
     memory = graph.reshape(recurrent.load_state(build, cache, rows), length, length, heads, shape[3])
@@ -56,23 +64,6 @@ def _projections(
         return graph.reshape(graph.unary(channels), *shape)
 
     return part("q"), part("k"), part("v")
-
-
-def _decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int, int]) -> Node:
-    """How fast each channel fades; a lower bound keeps it from fading at once (Kimi K3, Ling 3)."""
-    graph, name = build.graph, build.block(layer)
-    bounded = bool(build.hyper.blueprint.number("kda.gate_lower_bound"))
-    rate = build.linear(x, f"{name}.ssm_f_a")
-    if build.has(f"{name}.ssm_f_b.weight"):
-        rate = build.linear(rate, f"{name}.ssm_f_b")
-    rate = graph.add(rate, build.weight(f"{name}.ssm_dt.bias"))
-    if not bounded:
-        rate = graph.unary(rate)
-    rate = graph.reshape(rate, shape[0], shape[1], build.tokens)
-    decay = graph.mul(rate, graph.reshape(build.weight(f"{name}.ssm_a"), 1, shape[1], 1))
-    if bounded:
-        decay = graph.scale(graph.unary(decay))
-    return graph.reshape(decay, *shape)
 
 
 class ResidualAttention:

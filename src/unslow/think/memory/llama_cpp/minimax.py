@@ -74,8 +74,19 @@ class BlockSparse:
 
     def _block_mask(self, index: Node, index_keys: Node, tokens: int) -> Node:
         """A mask for each group of heads that hides all blocks but the best: (cells, tokens, 1, groups)."""
-        graph, groups = self._build.graph, index.shape[1]
-        best, bias = self._best_blocks(index, index_keys, tokens)
+        graph, (length, groups) = self._build.graph, index.shape[:2]
+        own = graph.view(index, (length, groups, tokens), index.strides[1:3])
+        keys = graph.view(index_keys, (length, self._cells), (index_keys.strides[2],))
+        keys = graph.get_rows(keys, graph.view(self._cell_of_place, (self._places,)))
+        scores = graph.mul_mat(keys, graph.reshape(own, length, groups * tokens))
+        scores = graph.reshape(scores, self._places, groups, tokens)
+        row = self._place_mask.strides[1]
+        mask = graph.view(self._place_mask, (self._places, 1, tokens), (row, row))
+        scores = graph.write_over("add", scores, scores, mask)
+        pooled = graph.special("pool_2d", (self._blocks, groups, tokens, 1), scores)
+        row = self._bias.strides[1]
+        bias = graph.view(self._bias, (self._blocks, 1, tokens), (row, row))  # puts the nearest blocks first
+        best = graph.special("top_k", (self._used, groups, tokens, 1), graph.add(pooled, bias), kind="I32")
         hidden = graph.repeat(graph.cast(graph.scale(bias), "F16"), self._blocks, groups, tokens)
         shown = graph.scale(graph.cast(best, "F32"))
         rows = groups * tokens
@@ -91,23 +102,6 @@ class BlockSparse:
         causal = graph.view(self._mask, (self._cells, tokens, 1), (self._mask.strides[1], self._mask.strides[3]))
         masked = graph.write_over("add", by_cell, by_cell, causal)
         return graph.cast(graph.reshape(masked, self._cells, tokens, 1, groups), "F16")
-
-    def _best_blocks(self, index: Node, index_keys: Node, tokens: int) -> tuple[Node, Node]:
-        """The blocks with the highest scores, and the bias that puts the nearest ones first."""
-        graph, (length, groups) = self._build.graph, index.shape[:2]
-        own = graph.view(index, (length, groups, tokens), index.strides[1:3])
-        keys = graph.view(index_keys, (length, self._cells), (index_keys.strides[2],))
-        keys = graph.get_rows(keys, graph.view(self._cell_of_place, (self._places,)))
-        scores = graph.mul_mat(keys, graph.reshape(own, length, groups * tokens))
-        scores = graph.reshape(scores, self._places, groups, tokens)
-        row = self._place_mask.strides[1]
-        mask = graph.view(self._place_mask, (self._places, 1, tokens), (row, row))
-        scores = graph.write_over("add", scores, scores, mask)
-        pooled = graph.special("pool_2d", (self._blocks, groups, tokens, 1), scores)
-        row = self._bias.strides[1]
-        bias = graph.view(self._bias, (self._blocks, 1, tokens), (row, row))
-        biased = graph.add(pooled, bias)
-        return graph.special("top_k", (self._used, groups, tokens, 1), biased, kind="I32"), bias
 
 
 def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> Node:

@@ -275,7 +275,15 @@ def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
     # The decays of gated delta networks are only multiplied with (not those of Kimi's)
     is_factor = f"{block}.ssm_conv1d.weight" in tensors and f"{block}.ssm_d" not in tensors
     if name == "ssm_a" and not is_factor:
-        return _scan(hyper, weight)
+        number, (state, heads) = hyper.blueprint.count, weight.shape[:2]
+        state = number("ssm.state_size") if state == 1 else state
+        length, groups = number("ssm.inner_size") // max(1, heads), max(1, number("ssm.group_count"))
+        states = Node("none", "F32", (state, length, heads, _SEQUENCES))
+        x = Node("none", "F32", (length, heads, _TOKENS, _SEQUENCES))
+        step = Node("none", "F32", (heads, _TOKENS, _SEQUENCES, 1))
+        way = Node("none", "F32", (state, groups, _TOKENS, _SEQUENCES))
+        scanned = four((x.elements + states.elements,))
+        return Node("ssm_scan", "F32", scanned, (states, x, step, weight, way, way))
     if name in _TABLES:
         rows = Node("none", "I32", (_TOKENS, 1, 1, 1))
         return Node("get_rows", "F32", (weight.shape[0], _TOKENS, 1, 1), (weight, rows))
@@ -283,15 +291,3 @@ def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:
         return Node("mul", "F32", weight.shape, (Node("none", "F32", weight.shape), weight))
     inputs = Node("none", "F32", (weight.shape[0], _TOKENS, *weight.shape[2:]))
     return Node("mul_mat", "F32", (weight.shape[1], *inputs.shape[1:]), (weight, inputs))
-
-
-def _scan(hyper: Hyper, decay: Node) -> Node:
-    number = hyper.blueprint.count
-    state = number("ssm.state_size") if decay.shape[0] == 1 else decay.shape[0]
-    heads, groups = decay.shape[1], max(1, number("ssm.group_count"))
-    length = number("ssm.inner_size") // max(1, heads)
-    states = Node("none", "F32", (state, length, heads, _SEQUENCES))
-    x = Node("none", "F32", (length, heads, _TOKENS, _SEQUENCES))
-    step = Node("none", "F32", (heads, _TOKENS, _SEQUENCES, 1))
-    into = out_of = Node("none", "F32", (state, groups, _TOKENS, _SEQUENCES))
-    return Node("ssm_scan", "F32", four((x.elements + states.elements,)), (states, x, step, decay, into, out_of))

@@ -5,7 +5,7 @@ has its operands. Where the backend changes, a split begins, and operands that l
 tensors too, and weights that a GPU borrows from the host for a long prompt are the largest of them.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -287,7 +287,14 @@ class Scheduler:
                 # The backend that already has most of the operands
                 able = [n for n, backend in enumerate(self._backends) if backend.supports(node)]
                 node.backend = max(able, key=lambda n: (sum(self._has(n, s) for s in node.sources), -n))
-        self._assign_rest(nodes)
+        for node in nodes:  # views go with what they view, leaves with their first user
+            if node.backend == _NOWHERE and node.view_of is not None:
+                node.backend = node.view_of.backend
+            for source in node.sources:
+                if source.backend == _NOWHERE:
+                    source.backend = node.backend if source.view_of is None else source.view_of.backend
+            if node.backend == _NOWHERE:
+                node.backend = next(n for n, backend in enumerate(self._backends) if backend.supports(node))
 
     def _by_memory(self, node: Node) -> int:
         """Where its own memory is, or that of its weight; inputs come from the host."""
@@ -312,16 +319,6 @@ class Scheduler:
         if place == _NOWHERE and node.view_of is not None:
             place = node.view_of.backend
         return place == backend
-
-    def _assign_rest(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:  # views go with what they view, leaves with their first user
-            if node.backend == _NOWHERE and node.view_of is not None:
-                node.backend = node.view_of.backend
-            for source in node.sources:
-                if source.backend == _NOWHERE:
-                    source.backend = node.backend if source.view_of is None else source.view_of.backend
-            if node.backend == _NOWHERE:
-                node.backend = next(n for n, backend in enumerate(self._backends) if backend.supports(node))
 
     def schedule(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> Schedule:
         """The graph, cut where the backend changes and before each borrowed weight; what lies elsewhere is copied."""
