@@ -68,11 +68,6 @@ class Numbers:
             self._known[name] = value
         return self._known[name]
 
-    @property
-    def layers(self) -> int:
-        """How many layers there are."""
-        return int(self.number("layers") or 0)
-
 
 def made_up(model: WellKnown, quant: str) -> Blueprint:
     """The model with the types that llama-quantize would give it; UserError where there is no such mix."""
@@ -99,7 +94,7 @@ def made_up(model: WellKnown, quant: str) -> Blueprint:
 def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[str, MetadataValue]:
     """Every key that the layout has a value for, under the architecture's name."""
     whole = Numbers(stated, layout.numbers)
-    each = [Numbers(stated, layout.numbers, layer) for layer in range(whole.layers)]
+    each = [Numbers(stated, layout.numbers, layer) for layer in range(int(whole.number("layers") or 0))]
     # The names that differ from layer to layer: those given as lists, and all that are worked out from one
     varying = {"layer", *(name for name, value in stated.items() if isinstance(value, list))}
     derived = {name: names_in(text) for name, text in layout.numbers.items() if stated.get(name) is None}
@@ -120,7 +115,7 @@ def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[UntypedTensor]:
     """The tensors of the model as a whole, then those of each layer."""
     whole = Numbers(stated, layout.numbers)
     yield from _of_groups(layout.groups, whole, None)
-    for layer in range(whole.layers):
+    for layer in range(int(whole.number("layers") or 0)):
         yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
 
 

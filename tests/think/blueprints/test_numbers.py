@@ -11,7 +11,7 @@ def test_shape_wins_over_layout():
     assert numbers.number("heads") == 4
     assert numbers.number("key_length") == 16
     assert numbers.number("unheard of") is None
-    assert numbers.layers == 5
+    assert numbers.number("layers") == 5
 
 
 def test_list_repeats_over_the_layers():

@@ -1,8 +1,9 @@
 """`config.json`, as Transformers writes it beside the weights: what a model is, in the dialect of its family."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import cycle, islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -16,11 +17,8 @@ _KINDS = {
     "full_attention": LayerKind.FULL,
     "sliding_attention": LayerKind.WINDOW,
     "chunked_attention": LayerKind.CHUNK,
-    "linear_attention": LayerKind.RECURRENT,
-    "mamba": LayerKind.RECURRENT,
-    "conv": LayerKind.RECURRENT,
-    "mlp": LayerKind.BARE,
-    "moe": LayerKind.BARE,
+    **dict.fromkeys(("linear_attention", "mamba", "conv"), LayerKind.RECURRENT),
+    **dict.fromkeys(("mlp", "moe"), LayerKind.BARE),
 }
 _TWO_BASES = ("gemma3", "gemma3_text", "gemma3n_text")
 """Windowed layers rotate with a base of their own, and full ones stretch their positions by eight."""
@@ -102,6 +100,7 @@ _INNER_PARTS = ("attn_config", "ffn_config", "text_model")  # DBRX and MPT keep 
 _OF_THE_WHOLE = ("tie_word_embeddings", "vocab_size", "max_position_embeddings")
 _FOUR_WIDTHS = ("gpt2", "gptj", "gpt_bigcode", "bloom", "codegen", "gpt_neo", "falcon")
 MOST_OVERRIDES = 4096
+_PARTS = ("weights", "input_activations")  # of a group of compressed-tensors
 _FIXED = {"fp8": (8, "FP8"), "fbgemm_fp8": (8, "FP8"), "finegrained_fp8": (8, "FP8"), "mxfp4": (4, "MXFP4")}
 _TITLES = {"gptq": "GPTQ", "awq": "AWQ", "auto-round": "AutoRound", "intel/auto-round": "AutoRound", "hqq": "HQQ"}
 
@@ -256,20 +255,16 @@ def _listed_kinds(text: _Config, layers: int) -> list[str]:
     for key in ("layer_types", "layers_block_type", "block_types"):
         words = text.get(key)
         if isinstance(words, list) and words and _is_words(words):
-            return _repeat_kinds([names.get(str(w), str(w)) for w in words], layers)
+            return list(islice(cycle(names.get(str(word), str(word)) for word in words), layers))
     for key in ("hybrid_override_pattern", "sliding_window_pattern"):
         letters = text.get(key)
         if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
-            return _repeat_kinds([_LETTERS[c] for c in letters], layers)
+            return list(islice(cycle(_LETTERS[letter] for letter in letters), layers))
     return []
 
 
 def _is_words(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))
-
-
-def _repeat_kinds(words: Sequence[str], layers: int) -> list[str]:
-    return [words[n % len(words)] for n in range(layers)]
 
 
 def _by_number(text: _Config, layers: int) -> list[str]:
@@ -428,33 +423,25 @@ def _bits_and_name(method: str, declared: Config) -> tuple[int, str]:
 
 def _compressed_bits(declared: Config) -> tuple[int, str]:
     """compressed-tensors: the groups' weights, where all have the same bits, and the activations with them."""
-    widths = {_number(weights, "num_bits") for weights, _ in _groups(declared)}
+    groups = declared.get("config_groups")
+    listed = [group for group in groups.values() if isinstance(group, dict)] if isinstance(groups, dict) else []
+    parts = [[part if isinstance(part := group.get(key), dict) else {} for key in _PARTS] for group in listed]
+    widths = {_number(weights, "num_bits") for weights, _ in parts}
     bits = widths.pop() if len(widths) == 1 else 0
     form = _text(declared, "format")
     if form.startswith(("nvfp4", "mxfp4")):
         return bits or 4, form[:5].upper()
     if not bits:
         return 0, "compressed-tensors"
-    weights, inputs = _groups(declared)[0]
+    weights, inputs = parts[0]
     if bits == 8 and _text(weights, "type") == "float":  # noqa: PLR2004 (FP8)
         return bits, "FP8"
     return bits, f"W{bits}A{_number(inputs, 'num_bits') or 16}"
 
 
-def _groups(declared: Config) -> list[tuple[Config, Config]]:
-    groups = declared.get("config_groups")
-    listed = [g for g in groups.values() if isinstance(g, dict)] if isinstance(groups, dict) else []
-    return [(_object(g, "weights"), _object(g, "input_activations")) for g in listed]
-
-
 def _text(declared: Mapping[str, Any], key: str) -> str:
     value = declared.get(key)
     return value if isinstance(value, str) else ""
-
-
-def _object(declared: Mapping[str, Any], key: str) -> Config:
-    value = declared.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def _number(declared: Mapping[str, Any], key: str) -> int:

@@ -73,15 +73,12 @@ def longest_context(setup: Setup) -> int | None:
     if left < 0:
         return None
     trained = setup.blueprint.count("context_length", settings.context)
-    each = _cache_bytes(setup, 2 * settings.context) - _cache_bytes(setup, settings.context)
-    per_token = each / settings.context + _MASK_BYTES * settings.micro_batch
+    hyper, lengths = Hyper(setup.blueprint), (settings.context, 2 * settings.context)
+    caches = (layer_caches(hyper, settings._replace(context=length)) for length in lengths)
+    once, twice = (sum(cache.bytes for cache in layers) for layers in caches)
+    per_token = (twice - once) / settings.context + _MASK_BYTES * settings.micro_batch
     tokens = settings.context + int(left / per_token)
     return min(trained, tokens // _STEP * _STEP) if tokens >= _STEP else tokens
-
-
-def _cache_bytes(setup: Setup, context: int) -> int:
-    caches = layer_caches(Hyper(setup.blueprint), setup.settings._replace(context=context))
-    return sum(cache.bytes for cache in caches)
 
 
 def fitting_settings(setup: Setup, *, experts_may_move: bool = True) -> Settings | None:

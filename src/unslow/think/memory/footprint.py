@@ -11,7 +11,6 @@ class Spread(NamedTuple):
     high: int
 
     def plus(self, other: "Spread") -> "Spread":
-        """Both together."""
         return Spread(self.low + other.low, self.mid + other.mid, self.high + other.high)
 
 
@@ -38,5 +37,4 @@ class DeviceBytes(NamedTuple):
 
     @property
     def total(self) -> Spread:
-        """Everything."""
         return exact_bytes(self.weights_bytes + self.kv_bytes).plus(self.compute).plus(self.other)

@@ -115,7 +115,6 @@ class Totals(NamedTuple):
         return self.full_cache * depth + self.windowed_cache * smaller(depth, self.window)
 
     def attention_products(self, depth: Number) -> Number:
-        """Multiply-adds of attention at this depth."""
         return self.full_scores * depth + self.windowed_scores * smaller(depth, self.window)
 
     def met_share(self, tokens: Number) -> Number:

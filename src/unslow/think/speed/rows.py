@@ -125,18 +125,20 @@ def _parse_question(row: Row, test: re.Match[str], device: Device, model: WellKn
     gpu_layers = re.match(r"\s*(\d{1,4})", placed)
     experts = _EXPERTS_ON_CPU.search(placed.lower()) or _EXPERTS_ON_CPU.search(note)
     conversations = re.match(r"(?:conc|B)=(\d+)", row.get("batch", ""))
+    cache_type = row.get("kv_type", "").split("/")[0].lower()
+    element = element_bytes(_CACHE_TYPES.get(cache_type, cache_type))
     return AskedRow(
         device=device,
         gpus=gpus,
         backend=backend,
         model=model,
         load=load,
-        setting=_setting(row, device, backend, quant),
+        setting=_setting(row, device, backend, quant, packed_cache=element < F16_BYTES),
         year=year,
         kind=test[1],
         tokens=float(test[2] or _USUAL_TEST),
         start=max(0.0, cell_number(row.get("ctx_or_depth"))),
-        element_bytes=_element_bytes(row),
+        element_bytes=element,
         micro_batch=float(micro_batch[1]) if micro_batch else 512.0,
         split=_split(row, gpus, year),
         # As many as there are layers means all, as people write it
@@ -157,7 +159,7 @@ def _backend(row: Row, device: Device) -> str:
     return named[0] if named else usual_backend(device)
 
 
-def _setting(row: Row, device: Device, backend: str, quant: str) -> SpeedSetting:
+def _setting(row: Row, device: Device, backend: str, quant: str, *, packed_cache: bool) -> SpeedSetting:
     runtime = row.get("runtime", "").lower()
     note = row.get("note", "").lower()
     # Flash attention as it is said; else as llama.cpp has it by default, which was off before it learned to decide
@@ -170,17 +172,12 @@ def _setting(row: Row, device: Device, backend: str, quant: str) -> SpeedSetting
         types=type_class(quant),
         runtime=next((r for r in (_CPU_FORKS if backend == "cpu" else _RUNTIMES) if r in runtime), ""),
         fused=said in {"1", "1.0", "true", "on", "yes"} if said else by_default,
-        packed_cache=_element_bytes(row) < F16_BYTES,
+        packed_cache=packed_cache,
         linked=has_links(device),
         wide_vectors=backend == "cpu" and has_wide_vectors(row.get("hardware", "")),
         server=backend == "cpu" and is_server_by_name(row.get("hardware", "")),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
-
-
-def _element_bytes(row: Row) -> float:
-    written = row.get("kv_type", "").split("/")[0].lower()
-    return element_bytes(_CACHE_TYPES.get(written, written))
 
 
 def _split(row: Row, gpus: int, year: float) -> str:

@@ -50,7 +50,7 @@ def plain_heads(build: Build, layer: int, x: Node) -> Heads:
         row = joined.strides[1]
         return Heads(*(graph.view(joined, (n, h, build.tokens), (row_bytes("F32", n), row)) for n, h in shapes))
     query = _projection(build, layer, x, "q")
-    if not hyper.keeps_keys(layer):
+    if layer >= hyper.layers_with_cache:
         return Heads(graph.reshape(query, length, heads, build.tokens), None, None)
     key = _projection(build, layer, x, "k")
     value = _projection(build, layer, x, "v") if build.has(f"{name}.attn_v.weight") else key

@@ -50,7 +50,6 @@ class Build:
         self.wanted = self.graph.input("I32", outputs, name="wanted outputs")
 
     def has(self, name: str) -> bool:
-        """Whether the model has such a tensor."""
         return name in self._tensors
 
     def weight(self, name: str, place: int | None = None) -> Node:
@@ -111,7 +110,6 @@ class Build:
         return self.graph.add(normed, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else normed
 
     def cache_tensor(self, kind: str, layer: int, *shape: int) -> Node:
-        """A tensor of a layer's cache."""
         node = Node("none", kind, four(shape), name=f"cache {layer}")
         node.home = self.places.cache(layer)
         return node

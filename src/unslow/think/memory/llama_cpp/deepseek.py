@@ -279,7 +279,6 @@ class HyperConnections:
         return graph.repeat(graph.reshape(x, width, 1, tokens), width, self._count, tokens)
 
     def layer(self, layer: int, x: Node, mix: Mixer) -> Node:
-        """One layer."""
         build, name = self._build, self._build.block(layer)
         read, *weights = self._mixture(layer, "attn", x)
         x = self._write_streams(layer, mix(build.norm(read, f"{name}.attn_norm")), x, *weights)

@@ -31,7 +31,6 @@ class _Sizes(NamedTuple):
 
     @property
     def values_per_key(self) -> int:
-        """Value heads for each key head."""
         return self.value_heads // self.key_heads
 
     @property
@@ -228,7 +227,9 @@ class _Chunks:
         """The scores of keys and queries, where a head fades as a whole."""
         graph, size = self._graph, self.size
         rows = graph.reshape(faded, 1, size, *faded.shape[2:])
-        decay = self._between(graph.repeat(rows, size, size, *faded.shape[2:]), faded)
+        # What is left of each token's writing when each later one reads
+        between = graph.binary("sub", graph.repeat(rows, size, size, *faded.shape[2:]), faded)
+        decay = graph.unary(graph.unary(between, "tri"))
         key_scores = graph.mul(graph.mul_mat(key, strong_keys), decay)
         return key_scores, graph.mul(graph.mul_mat(key, query), decay)
 
@@ -238,7 +239,8 @@ class _Chunks:
         all_chunks = self.count * query.shape[3]
         columns = graph.reshape(faded, size, 1, length, all_chunks)
         rows = graph.reshape(faded, 1, size, length, all_chunks)
-        decay = self._between(graph.repeat(rows, size, size, length, all_chunks), columns)
+        between = graph.binary("sub", graph.repeat(rows, size, size, length, all_chunks), columns)
+        decay = graph.unary(graph.unary(between, "tri"))
         decay = graph.cont(graph.permute(decay, 2, 1, 0, 3), length, size, size, all_chunks)
         strong_keys, query = (graph.reshape(n, length, size, 1, all_chunks) for n in (strong_keys, query))
         single = graph.reshape(key, length, 1, size, all_chunks)
@@ -246,11 +248,6 @@ class _Chunks:
         shape = size, size, self.count, key.shape[3]
         key_scores, scores = (graph.cont(graph.transpose(graph.reshape(n, *shape))) for n in products)
         return key_scores, scores
-
-    def _between(self, rows: Node, columns: Node) -> Node:
-        """What is left of each token's writing when each later one reads."""
-        graph = self._graph
-        return graph.unary(graph.unary(graph.binary("sub", rows, columns), "tri"))
 
 
 def _slice(graph: Graph, x: Node) -> Node:

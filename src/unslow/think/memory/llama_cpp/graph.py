@@ -88,7 +88,6 @@ class Node:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements follow each other without gaps."""
         return self.strides == packed_strides(self.kind, self.shape)
 
     def __repr__(self) -> str:
@@ -146,7 +145,6 @@ class Graph:
         return node
 
     def empty(self, kind: str, *shape: int) -> Node:
-        """A tensor without an operation."""
         return Node("none", kind, four(shape))
 
     def mul_mat(self, weight: Node, x: Node) -> Node:
@@ -185,11 +183,9 @@ class Graph:
         return Node(op, x.kind, x.shape, (x,))
 
     def clamp(self, x: Node) -> Node:
-        """Kept within limits."""
         return self.unary(x, "clamp")
 
     def scale(self, x: Node) -> Node:
-        """Times a number."""
         return self.unary(x, "scale")
 
     def norm(self, x: Node, op: str = "rms_norm") -> Node:
@@ -203,7 +199,6 @@ class Graph:
         return Node("glu", gate.kind, (gate.shape[0] // 2, *gate.shape[1:]), (gate,))
 
     def rope(self, x: Node, positions: Node, factors: Node | None = None) -> Node:
-        """Rotary positions."""
         return Node("rope", x.kind, x.shape, (x, positions) if factors is None else (x, positions, factors))
 
     def soft_max(self, x: Node, mask: Node | None = None, sinks: Node | None = None) -> Node:
@@ -211,12 +206,10 @@ class Graph:
         return Node("soft_max", "F32", x.shape, tuple(n for n in (x, mask, sinks) if n is not None))
 
     def flash_attn(self, q: Node, k: Node, v: Node, mask: Node, sinks: Node | None = None) -> Node:
-        """Attention in one kernel."""
         sources = (q, k, v, mask) if sinks is None else (q, k, v, mask, sinks)
         return Node("flash_attn", "F32", (v.shape[0], q.shape[2], q.shape[1], q.shape[3]), sources)
 
     def reshape(self, x: Node, *shape: int) -> Node:
-        """The same bytes in another shape."""
         return Node("reshape", x.kind, four(shape), (x,), view_of=x)
 
     def view(self, x: Node, shape: tuple[int, ...], strides: tuple[int, ...] = ()) -> Node:
@@ -238,7 +231,6 @@ class Graph:
         return Node("permute", x.kind, four(shape), (x,), strides=(a, b, c, d), view_of=x)
 
     def transpose(self, x: Node) -> Node:
-        """Rows and columns exchanged."""
         a, b, c, d = x.shape
         s, t, u, v = x.strides
         return Node("transpose", x.kind, (b, a, c, d), (x,), strides=(t, s, u, v), view_of=x)
@@ -248,11 +240,9 @@ class Graph:
         return Node("cont", x.kind, four(shape) if shape else x.shape, (x,))
 
     def cast(self, x: Node, kind: str) -> Node:
-        """A copy of another type."""
         return Node("cpy", kind, x.shape, (x,))
 
     def concat(self, a: Node, b: Node, axis: int) -> Node:
-        """One after the other."""
         shape = list(a.shape)
         shape[axis] += b.shape[axis]
         return Node("concat", a.kind, four(shape), (a, b))

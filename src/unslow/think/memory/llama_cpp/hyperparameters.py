@@ -257,11 +257,9 @@ class Hyper(Traits):
         return [any(f"blk.{il}.{t}.weight" in tensors for t in _STATE_TENSORS) for il in range(self.all_layers)]
 
     def key_length(self, layer: int) -> int:
-        """The length of a head's keys."""
         return self._head_length("key", layer)
 
     def value_length(self, layer: int) -> int:
-        """The length of a head's values."""
         return self._head_length("value", layer)
 
     def _head_length(self, what: str, layer: int) -> int:
@@ -291,10 +289,6 @@ class Hyper(Traits):
     def reads_cache(self) -> bool:
         """Whether attention reads the cache, and not the tokens of the batch alone."""
         return self.habits.has_cache and self.habits.reads_cache
-
-    def keeps_keys(self, layer: int) -> bool:
-        """Whether a layer makes keys and values of its own, and does not read those of another."""
-        return layer < self.layers_with_cache
 
     def has_own_cache(self, layer: int) -> bool:
         """Whether a layer keeps anything of its own."""
@@ -337,5 +331,4 @@ class Hyper(Traits):
 
     @cached_property
     def has_delta_nets(self) -> bool:
-        """Whether recurrent layers are gated delta networks."""
         return any(t.name.endswith((".ssm_beta.weight", ".ssm_ba.weight")) for t in self.blueprint.tensors)

@@ -164,7 +164,7 @@ def alike_layers(hyper: Hyper) -> list[int]:
         """All that tells a layer from another one, wherever both lie."""
         numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compressions[layer])
         habits = (
-            hyper.layer_windows[layer], hyper.recurrent[layer], hyper.keeps_keys(layer),
+            hyper.layer_windows[layer], hyper.recurrent[layer], layer < hyper.layers_with_cache,
             attention.has_rope(hyper, layer), hyper.clamps("exp", layer), hyper.clamps("shexp", layer),
             layer < hyper.blueprint.count("n_deepstack_layers"),
         )  # fmt: skip
@@ -234,12 +234,10 @@ class Inputs:
 
     @cached_property
     def encode(self) -> attention.CrossAttention:
-        """What an encoder said."""
         return attention.CrossAttention(self._build)
 
     @cached_property
     def state_rows(self) -> StateRows:
-        """That of recurrent layers."""
         return state_rows(self._build)
 
 

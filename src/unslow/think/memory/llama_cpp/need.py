@@ -32,7 +32,6 @@ class Need(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All three."""
         return self.weights + self.cache + self.compute
 
 

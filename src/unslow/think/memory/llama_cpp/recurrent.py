@@ -24,7 +24,6 @@ class _Sizes(NamedTuple):
 
     @property
     def head_length(self) -> int:
-        """The channels of a head."""
         return self.inner // self.heads
 
     @property

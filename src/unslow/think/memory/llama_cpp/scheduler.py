@@ -158,7 +158,6 @@ class _Allocation:
         self.buffers = [Buffer(b.alignment) for b in backends]
 
     def walk(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
-        """As a computation would."""
         for leaf in leaves:
             self._allocate(leaf, leaf.backend)
         for node in nodes:  # uses are counted, and inputs placed first, so that nothing overwrites them
@@ -270,7 +269,6 @@ class Scheduler:
         self._cpu = len(backends) - 1
 
     def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
-        """Give every node and leaf its backend."""
         for node in (*leaves, *nodes):
             if node.backend == _NOWHERE:
                 node.backend = self._by_memory(node)
