@@ -26,7 +26,7 @@ from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 from unslow.catalog.learned_speed import LearnedSpeed, Spread, learned_speed
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import total_of_terms
-from unslow.think.speed.rows import CPU, PARTIAL, PREFILL, group_of, understood_row
+from unslow.think.speed.rows import CPU, PARTIAL, PREFILL, group_of, parse_row
 
 CATALOG = Path(__file__).parents[1] / "src/unslow/catalog/speed/learned.toml"
 SCARCE = (PARTIAL, CPU, BATCHED)
@@ -95,7 +95,7 @@ def write_predictions(path: Path, without: dict[str, dict[str, float]], learned:
 
 
 def _prediction(row: dict[str, str], without: dict[str, dict[str, float]], learned: LearnedSpeed) -> dict[str, str]:
-    found = understood_row(row)
+    found = parse_row(row)
     if isinstance(found, Unknown) or found.conversations > 1 or not (terms := terms_of(found)):
         return {}
     logs = without.get(found.device.name, learned.factors)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.terms import Term, least_seconds
 from unslow.think.speed.question import prompt_terms, step_terms
-from unslow.think.speed.rows import AskedRow, cell_number, group_of, question_of, understood_row
+from unslow.think.speed.rows import AskedRow, cell_number, group_of, parse_row, question_of
 
 DATA = Path(__file__).parents[1] / "data"
 TRUSTED = (
@@ -88,7 +88,7 @@ def _median(some: list[Measured]) -> Measured:
 def _measured(row: dict[str, str]) -> Measured | None:
     """One row; None where it teaches nothing, or something wrong."""
     speed = cell_number(row.get("tok_s"))
-    found = understood_row(row) if speed and not is_flagged(row) else None
+    found = parse_row(row) if speed and not is_flagged(row) else None
     if found is None or isinstance(found, Unknown) or not _is_usable(found):
         return None
     is_sized = cell_number(row.get("model_size_gib")) > 0

@@ -12,7 +12,7 @@ from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, beats_ceiling, i
 from unslow.catalog.learned_speed import LearnedSpeed, Spread
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import Factor, Term, least_seconds, total_of_terms
-from unslow.think.speed.rows import cell_number, understood_row
+from unslow.think.speed.rows import cell_number, parse_row
 
 TRUE = {"waste/cuda": math.log(0.2), "step/cuda": math.log(4e-4), "layer/cuda": math.log(2e-5)}
 OWN = "own waste/cuda/hopper/H200 SXM"
@@ -221,7 +221,7 @@ def test_no_trusted_decode_measurement_beats_its_ceiling() -> None:
 
 def share_of_ceiling(row: dict[str, str]) -> float:
     """The speed of a row over what bandwidth alone allows; 0 where it is not looked at."""
-    found = understood_row(row)
+    found = parse_row(row)
     if isinstance(found, Unknown) or is_flagged(row):
         return 0.0
     return cell_number(row["tok_s"]) * float(least_seconds(terms_of(found)))

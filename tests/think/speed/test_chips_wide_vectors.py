@@ -5,7 +5,7 @@ import pytest
 from unslow.catalog.device_names import find_cpu
 from unslow.facts.values import Unknown
 from unslow.think.speed.question import CORE_FLOPS_PER_S, core_flops_per_s, cpu_chip, has_wide_vectors
-from unslow.think.speed.rows import understood_row
+from unslow.think.speed.rows import parse_row
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_small_cores_have_less_compute() -> None:
 
 def test_ik_llama_is_a_runtime_of_its_own_on_cpus() -> None:
     row = {"hardware": "Ryzen 9 7950X", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "backend": "CPU"}
-    fork, plain = (understood_row(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
+    fork, plain = (parse_row(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
     assert not isinstance(fork, Unknown)
     assert not isinstance(plain, Unknown)
     assert (fork.setting.runtime, plain.setting.runtime) == ("ik_llama", "")
@@ -61,6 +61,6 @@ def test_ik_llama_is_a_runtime_of_its_own_on_cpus() -> None:
 
 @pytest.mark.parametrize(("hardware", "wide"), [("AMD Ryzen 7 7840HS", True), ("RTX 4090, Ryzen 9 7950X", False)])
 def test_row_on_a_wide_vector_cpu_is_marked(hardware: str, wide: bool) -> None:
-    found = understood_row({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
+    found = parse_row({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
     assert not isinstance(found, Unknown)
     assert found.setting.wide_vectors is wide

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from unslow.facts.values import Unknown
 from unslow.think.speed import question as outcome
 from unslow.think.speed.question import SpeedQuestion, batching_curve, ridge, walls
-from unslow.think.speed.rows import group_of, question_of, understood_row
+from unslow.think.speed.rows import group_of, parse_row, question_of
 
 MODELS = ("Llama 3.1 8B", "Qwen3 30B A3B", "SmolLM2 135M", "Gemma 3 27B")
 DEVICES = ("RTX 4090", "H100 SXM", "Apple M3 Max", "RX 7900 XTX", "Ryzen 9 7950X")
 
 
 def question(model: str = MODELS[0], device: str = DEVICES[0], **more: str) -> tuple[SpeedQuestion, str]:
-    found = understood_row(
+    found = parse_row(
         {"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", "flash_attn": "1", **more}
     )
     assert not isinstance(found, Unknown)

@@ -5,7 +5,7 @@ import pytest
 from unslow.facts.values import Unknown
 from unslow.think.physics.chip import type_class
 from unslow.think.speed.named_models import mix_of, named_model
-from unslow.think.speed.rows import cell_number, group_of, understood_row
+from unslow.think.speed.rows import cell_number, group_of, parse_row
 
 ROW = {"hardware": "RTX 3090", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "test": "tg128", "n_gpus": "1.0"}
 
@@ -65,7 +65,7 @@ def test_unknown_quants_map_to_a_similar_mix(quant, mix):
     ],
 )
 def test_rows_are_grouped(change, group):
-    found = understood_row(ROW | change)
+    found = parse_row(ROW | change)
     assert not isinstance(found, Unknown)
     assert group_of(found) == group
 
@@ -80,7 +80,7 @@ def test_rows_are_grouped(change, group):
     ],
 )
 def test_row_that_is_not_understood_says_why(change, why):
-    found = understood_row(ROW | change)
+    found = parse_row(ROW | change)
     assert isinstance(found, Unknown)
     assert why in found.why
 
@@ -91,6 +91,6 @@ def test_invalid_number_cells_are_zero(text):
 
 
 def test_split_mode_follows_build_date_and_runtime():
-    assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2023-12"}).split == "row"
-    assert understood_row(ROW | {"n_gpus": "2", "date_or_build": "2024-05"}).split == "layer"
-    assert understood_row(ROW | {"n_gpus": "2", "runtime": "vllm 0.25.0"}).split == "tensor"
+    assert parse_row(ROW | {"n_gpus": "2", "date_or_build": "2023-12"}).split == "row"
+    assert parse_row(ROW | {"n_gpus": "2", "date_or_build": "2024-05"}).split == "layer"
+    assert parse_row(ROW | {"n_gpus": "2", "runtime": "vllm 0.25.0"}).split == "tensor"

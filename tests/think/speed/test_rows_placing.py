@@ -3,11 +3,11 @@
 import pytest
 
 from unslow.facts.values import Unknown
-from unslow.think.speed.rows import BLOCK, AskedRow, block_of, is_open, placed_row, understood_row
+from unslow.think.speed.rows import BLOCK, AskedRow, block_of, is_open, parse_row, placed_row
 
 
 def row(model: str, device: str = "RTX 4090", **more: str) -> AskedRow:
-    found = understood_row({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", **more})
+    found = parse_row({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", **more})
     assert not isinstance(found, Unknown)
     return found
 

@@ -13,7 +13,7 @@ from unslow.facts.values import Unknown
 from unslow.think.physics.terms import Interval
 from unslow.think.speed import question
 from unslow.think.speed.question import trust_in, widen_interval
-from unslow.think.speed.rows import group_of, placed_row, question_of, understood_row
+from unslow.think.speed.rows import group_of, parse_row, placed_row, question_of
 from unslow.think.speed.tables import DEPTH, NAMES, SIZE, Predictions, cells_number, predict_cells, predict_many
 
 rows = st.fixed_dictionaries(
@@ -46,7 +46,7 @@ def together(some: list[dict[str, str]]) -> Predictions:
 
 
 def alone(row: dict[str, str]) -> Interval | Unknown:
-    found = understood_row(row)
+    found = parse_row(row)
     if isinstance(found, Unknown):
         return found
     found = placed_row(found)
@@ -65,7 +65,7 @@ def alone(row: dict[str, str]) -> Interval | Unknown:
 @given(st.lists(rows, min_size=1, max_size=12), st.sampled_from([0.9, 1.0, 1.3]))
 def test_many_rows_equal_each_alone(some: list[dict[str, str]], scale: float) -> None:
     for row in some[::2]:
-        found = understood_row(row)
+        found = parse_row(row)
         if not isinstance(found, Unknown):
             row["model_size_gib"] = repr(found.load.file_bytes * scale / 2**30)
     found_all = together(some)

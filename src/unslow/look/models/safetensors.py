@@ -269,8 +269,7 @@ def part_names(name: str) -> list[str]:
 def read_header(file: BinaryIO, size: int) -> Header:
     """The header at the start of an open file of `size` bytes; LookError where it is not a sound one."""
     # Eight bytes tell the length of a JSON object; the tensors follow it without a gap, up to the end of the file. What
-    # the format's own reader refuses is refused here too: a gap or an overlap also gives away a name that stands there
-    # twice.
+    # the format's own reader refuses is refused here too: a gap or an overlap also gives away a name given twice.
     length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
     if size < _LENGTH_BYTES + 2:
         raise LookError(f"is not a safetensors file: it has {size} bytes")

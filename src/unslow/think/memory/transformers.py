@@ -140,8 +140,7 @@ def balanced_limits(how: str, modules: Sequence[Module], cards: Sequence[int]) -
 
 def place_modules(modules: Sequence[Module], cards: Sequence[int], host_bytes: int) -> list[int]:
     """For each module its device: the cards from 0 on, then the host, then the disk."""
-    # The first card and the host keep room for the largest module that is still to come, since offloaded ones visit
-    # them.
+    # The first card and the host keep room for the largest module still to come, since offloaded ones visit them.
     room = [*cards, host_bytes]
     host = len(cards)
     used, device, places = 0, 0, []

@@ -299,8 +299,7 @@ def _exchange_buffers(seen: Spread, settings: VllmSettings) -> Spread:
 def cache_groups(shape: HfShape, settings: VllmSettings) -> list[CacheGroup]:
     """The groups of all layers that keep something."""
     # All groups take blocks from one pool, so that a page must be equally large in every layer: recurrent states
-    # stretch the attention block until a page of it holds a state, and kinds of layers with smaller pages get longer
-    # blocks.
+    # stretch the attention block until its page holds a state, and kinds of layers with smaller pages have longer ones.
     kinds: dict[LayerKind, list[int]] = {}
     for layer in range(shape.layers):
         kind = shape.kind(layer)

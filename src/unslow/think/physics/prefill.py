@@ -85,11 +85,8 @@ def _product_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Fa
 def _type_factors(setting: SpeedSetting) -> Factors:
     """How a class of types deviates: everywhere, on a backend, and on a device."""
     types, backend = setting.types, setting.backend
-    return (
-        Factor(f"prompt types/{types}"),
-        Factor(f"prompt types/{backend}/{types}"),
-        *decode.device_factors(f"prompt {types}", setting),
-    )
+    own = decode.device_factors(f"prompt {types}", setting)
+    return Factor(f"prompt types/{types}"), Factor(f"prompt types/{backend}/{types}"), *own
 
 
 def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:

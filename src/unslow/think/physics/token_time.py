@@ -103,8 +103,7 @@ def ceiling_tokens_per_s(work: Work) -> float:
 
 def crowding_s(layers: float, threads: float, cpus: float) -> float:
     """Seconds of a token that threads wait for others of their own, where there are more than processors."""
-    # They meet at a barrier after every operation: at each some thread is not running, and the others spin until it had
-    # its turn.
+    # They meet at a barrier after every operation, where some thread is not running and the others spin until it was.
     return layers * (TURN_S if cpus > 1 else ALONE_TURN_S) * math.sqrt(max(0.0, threads - cpus))
 
 

@@ -13,21 +13,9 @@ from unslow.facts.model import HfShape
 from unslow.facts.values import GIB, Unknown
 from unslow.think.physics.chip import Chip, SpeedSetting, type_class
 from unslow.think.physics.placement import F16_BYTES, SPLIT_BY_LAYER, SPLIT_BY_ROW, SPLIT_BY_TENSOR, element_bytes
+from unslow.think.speed import question
 from unslow.think.speed.load import LayerLoad, ModelLoad, Totals, layer_totals, totals
 from unslow.think.speed.named_models import named_load, named_model
-from unslow.think.speed.question import (
-    USUAL_HOST,
-    Host,
-    SpeedQuestion,
-    cpu_chip,
-    gpu_chip,
-    has_links,
-    has_peers,
-    has_wide_vectors,
-    is_server_by_name,
-    usual_backend,
-    year_of_build,
-)
 
 Row = Mapping[str, str]
 _BILLION = 1e9
@@ -84,7 +72,7 @@ class AskedRow(NamedTuple):
         return self.start + self.tokens / 2 if self.kind == "tg" else self.start
 
 
-def understood_row(row: Row) -> AskedRow | Unknown:
+def parse_row(row: Row) -> AskedRow | Unknown:
     """What a row asks, or why it can't be understood."""
     test = _TEST.match(row.get("test", "tg128").strip() or "tg128")
     if not test:
@@ -119,7 +107,7 @@ def _parse_question(row: Row, test: re.Match[str], device: Device, model: WellKn
     load = named_load(model, quant, cell_number(row.get("model_size_gib")))
     note, placed = row.get("note", "").lower(), row.get("ngl", "")
     backend = _backend(row, device)
-    year = year_of_build(row.get("date_or_build", ""))
+    year = question.year_of_build(row.get("date_or_build", ""))
     gpus = max(1, int(cell_number(row.get("n_gpus"), 1.0)))
     micro_batch = _MICRO_BATCH.search(row.get("batch", "")) or _MICRO_BATCH.search(row.get("note", ""))
     gpu_layers = re.match(r"\s*(\d{1,4})", placed)
@@ -156,7 +144,7 @@ def _backend(row: Row, device: Device) -> str:
     named = [_BACKENDS[w] for w in words if w in _BACKENDS]
     if "cuda" in named and device.vendor == "NVIDIA":  # "Vulkan/CUDA": the quicker of two
         return "cuda"
-    return named[0] if named else usual_backend(device)
+    return named[0] if named else question.usual_backend(device)
 
 
 def _setting(row: Row, device: Device, backend: str, quant: str, *, packed_cache: bool) -> SpeedSetting:
@@ -164,7 +152,7 @@ def _setting(row: Row, device: Device, backend: str, quant: str, *, packed_cache
     note = row.get("note", "").lower()
     # Flash attention as it is said; else as llama.cpp has it by default, which was off before it learned to decide
     said, built = row.get("flash_attn", "").strip().lower(), row.get("date_or_build", "").strip()
-    by_default = not built or year_of_build(built) >= _FUSES_SINCE
+    by_default = not built or question.year_of_build(built) >= _FUSES_SINCE
     return SpeedSetting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
@@ -173,9 +161,9 @@ def _setting(row: Row, device: Device, backend: str, quant: str, *, packed_cache
         runtime=next((r for r in (_CPU_FORKS if backend == "cpu" else _RUNTIMES) if r in runtime), ""),
         fused=said in {"1", "1.0", "true", "on", "yes"} if said else by_default,
         packed_cache=packed_cache,
-        linked=has_links(device),
-        wide_vectors=backend == "cpu" and has_wide_vectors(row.get("hardware", "")),
-        server=backend == "cpu" and is_server_by_name(row.get("hardware", "")),
+        linked=question.has_links(device),
+        wide_vectors=backend == "cpu" and question.has_wide_vectors(row.get("hardware", "")),
+        server=backend == "cpu" and question.is_server_by_name(row.get("hardware", "")),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
 
@@ -233,20 +221,21 @@ def block_of(depth: Any) -> Any:
     return BLOCK * (1 + depth // BLOCK)
 
 
-def question_of(asked: AskedRow) -> SpeedQuestion:
+def question_of(asked: AskedRow) -> question.SpeedQuestion:
     """The question of a row."""
     on_cpu, setting = asked.setting.backend == "cpu", asked.setting
-    chip = cpu_chip(asked.device, asked.threads) if on_cpu else gpu_chip(asked.device)
-    question = SpeedQuestion(None, chip, setting, asked.year, asked.depth, asked.element_bytes, asked.conversations)
+    chip = question.cpu_chip(asked.device, asked.threads) if on_cpu else question.gpu_chip(asked.device)
+    when = asked.year, asked.depth, asked.element_bytes, asked.conversations
+    whole = question.SpeedQuestion(None, chip, setting, *when)
     if on_cpu:
-        return question._replace(host=Host(totals(asked.load), chip, setting))
+        return whole._replace(host=question.Host(totals(asked.load), chip, setting))
     placed = (asked.load, asked.gpu_layers, asked.experts_on_cpu)
-    return question._replace(
+    return whole._replace(
         totals=on_gpu(*placed),
         gpus=float(asked.gpus),
         split=asked.split,
-        peers=has_peers(asked.device) or asked.split == SPLIT_BY_LAYER,
-        host=placed_on_host(*placed, USUAL_HOST, setting),
+        peers=question.has_peers(asked.device) or asked.split == SPLIT_BY_LAYER,
+        host=placed_on_host(*placed, question.USUAL_HOST, setting),
     )
 
 
@@ -267,7 +256,7 @@ def placed_on_host(
     chip: Chip,
     setting: SpeedSetting,
     family: str = USUAL_FAMILY,
-) -> Host | None:
+) -> question.Host | None:
     """The rest, which the CPU computes; None where nothing is left. `family` is the CPU's."""
     first, output_on_gpu = _first_on_gpu(load, gpu_layers)
     experts = [
@@ -280,7 +269,8 @@ def placed_on_host(
     layers = layer_totals(load, load.layers[:first], with_output=not output_on_gpu)
     both = layers.and_also(layer_totals(load, experts, with_output=False))
     crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
-    return Host(both, chip, setting._replace(backend="cpu", family=family, device="", beside_gpu=True), crossings)
+    beside = setting._replace(backend="cpu", family=family, device="", beside_gpu=True)
+    return question.Host(both, chip, beside, crossings)
 
 
 def _first_on_gpu(load: ModelLoad, gpu_layers: int | None) -> tuple[int, bool]:

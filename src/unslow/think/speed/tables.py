@@ -26,16 +26,7 @@ from unslow.think.speed.question import (
     step_terms,
     trust_in,
 )
-from unslow.think.speed.rows import (
-    DEEP_FROM,
-    AskedRow,
-    block_of,
-    group_of,
-    is_open,
-    placed_row,
-    question_of,
-    understood_row,
-)
+from unslow.think.speed.rows import DEEP_FROM, AskedRow, block_of, group_of, is_open, parse_row, placed_row, question_of
 
 NAMES = (
     "model", "hardware", "test", "quant", "params_b", "n_gpus", "backend", "runtime", "ngl", "flash_attn", "kv_type",
@@ -218,7 +209,7 @@ def base_of(names: Cells) -> Base | Unknown:
     if gpus is None or gpus > _MOST_GPUS:
         return Unknown(f"n_gpus {row['n_gpus']!r} is not a number of GPUs")
     try:
-        found = understood_row(row)
+        found = parse_row(row)
         if isinstance(found, Unknown):
             return found
         if found.device.kind == "asic":

@@ -163,12 +163,8 @@ def _safetensors(system: System, model: StoredModel) -> StoredModel:
 
 
 def _with_facts(model: StoredModel, facts: Model) -> StoredModel:
-    return msgspec.structs.replace(
-        model,
-        architecture=facts.architecture.value_or(None),
-        quant=facts.quant.value_or(None),
-        parameters=facts.parameters.value_or(None),
-    )
+    known = {name: getattr(facts, name).value_or(None) for name in ("architecture", "quant", "parameters")}
+    return msgspec.structs.replace(model, **known)
 
 
 def _reason(system: System, model: StoredModel, error: LookError) -> str:

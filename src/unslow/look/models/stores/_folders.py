@@ -341,18 +341,17 @@ class NamedFile:
         leaf = next((leaf for leaf in tree.leaves if leaf.name == self._name), None)
         if leaf is None:
             raise LookError(f"{place}: not there")
-        return Contents(found or [self._nameless(system, leaf)], [])
-
-    def _nameless(self, system: System, leaf: Leaf) -> StoredModel:
-        """A model whose name does not tell that it is one, such as a blob of Ollama's."""
-        path = f"{self._folder}/{leaf.name}"
-        if system.read_head(path, len(_MAGIC)) != _MAGIC:
-            raise LookError(f"{path}: not a model (a model starts with GGUF or ends in .safetensors)")
-        file = StoredFile(path, leaf.bytes, leaf.inode)
-        return StoredModel(
-            name=leaf.name, tool=self.TOOL, format="gguf", path=path, place=self._folder, files=(file,),
+        if found:
+            return Contents(found, [])
+        # A model whose name does not tell that it is one, such as a blob of Ollama's
+        if system.read_head(wanted, len(_MAGIC)) != _MAGIC:
+            raise LookError(f"{wanted}: not a model (a model starts with GGUF or ends in .safetensors)")
+        file = StoredFile(wanted, leaf.bytes, leaf.inode)
+        nameless = StoredModel(
+            name=leaf.name, tool=self.TOOL, format="gguf", path=wanted, place=self._folder, files=(file,),
             size_bytes=leaf.bytes, modified_at=leaf.modified_at,
         )  # fmt: skip
+        return Contents([nameless], [])
 
 
 def _names_below(place: str, folder: str, stem: str) -> Names:

@@ -1,7 +1,6 @@
 """The cache of llama.cpp: what each layer keeps, what the host tells it, and how it is written and read."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
@@ -44,6 +43,7 @@ class Build:
         self._tensors = hyper.blueprint.by_name
         self._weights: dict[tuple[str, int], Node] = {}
         self._inputs: dict[str, Node] = {}
+        self.token_numbers = self.graph.input("I32", self.tokens, name="tokens")
         self.positions = self.graph.input("I32", self.tokens * hyper.positions, name="positions")
         asked = settings._replace(outputs=0) if hyper.habits.has_encoder else settings
         outputs = asked.most_outputs if tokens is None else tokens
@@ -78,11 +78,6 @@ class Build:
         """Where in this layer the wanted tokens are picked; empty where all go on."""
         place = self.hyper.habits.picks_outputs
         return place if layer == self.hyper.layers - 1 and place in _PICKED_INSIDE else ""
-
-    @cached_property
-    def token_numbers(self) -> Node:
-        """The tokens themselves."""
-        return self.graph.input("I32", self.tokens, name="tokens")
 
     def shared_input(self, kind: str, *shape: int, name: str) -> Node:
         """An input that several layers read, made when the first one asks for it."""

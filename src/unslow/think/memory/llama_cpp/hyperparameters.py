@@ -128,25 +128,21 @@ class Traits:
         """Whether the weights of the chosen experts are made to add up to one."""
         self.scales_weights = self._value_in_file("expert_weights_scale") not in (0, 1)
         """Whether those weights are then multiplied by a number."""
+        self.reads_cache = habits.has_cache and habits.reads_cache
+        """Whether attention reads the cache, and not the tokens of the batch alone."""
+        keys = (f"{blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
+        has_rms, has_plain = (key in blueprint.metadata for key in keys)
+        self.norm = habits.norm or ("norm" if has_plain and not has_rms else "rms_norm")
+        """The norm between parts of a layer, as ggml names it."""
+        names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if habits.has_output else ()))
+        bare = "output_norm" if habits.norms_without_weights else ""
+        self.last_norm = next((name for name in names if f"{name}.weight" in blueprint.by_name), bare)
+        """The name of the norm after the last layer; empty where there is none."""
         self.leading_dense = blueprint.count("leading_dense_block_count")
         """How many layers, from the first, have no experts."""
 
     def _value_in_file(self, key: str, default: float = 0) -> float:
         return self.blueprint.number(key, default) if key in self.habits.heeds else default
-
-    @cached_property
-    def norm(self) -> str:
-        """The norm between parts of a layer, as ggml names it."""
-        keys = (f"{self.blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
-        has_rms, has_plain = (key in self.blueprint.metadata for key in keys)
-        return self.habits.norm or ("norm" if has_plain and not has_rms else "rms_norm")
-
-    @cached_property
-    def last_norm(self) -> str:
-        """The name of the norm after the last layer; empty where there is none."""
-        names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
-        bare = "output_norm" if self.habits.norms_without_weights else ""
-        return next((name for name in names if f"{name}.weight" in self.blueprint.by_name), bare)
 
     def clamps(self, what: str, layer: int) -> bool:
         """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
@@ -187,6 +183,14 @@ class Hyper(Traits):
         first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
         drafts = 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
         self.layers = self.all_layers - drafts  # Without the layers that only predict further tokens
+        shared = blueprint.count("attention.shared_kv_layers")
+        self.layers_with_cache = (
+            self.all_layers - shared if shared else self.habits.layers_with_cache or self.all_layers
+        )
+        """How many layers, from the first, have a cache of their own."""
+        table = blueprint.by_name.get("output.weight") or blueprint.by_name.get("token_embd.weight")
+        self.vocabulary = table.shape[-1] if table and table.shape else blueprint.vocabulary
+        """Tokens that the model can say, by the output matrix."""
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
         grouped = f"{blueprint.architecture}.attention.head_count_kv" in blueprint.metadata
@@ -222,13 +226,6 @@ class Hyper(Traits):
         """Whether the layers begin anew after this one, with a norm before that."""
         is_last = (layer + 1) % self._blocks == 0 and layer + 1 < self.layers
         return is_last and not self.blueprint.number("skip_loop_final_norm")
-
-    @cached_property
-    def vocabulary(self) -> int:
-        """Tokens that the model can say, by the output matrix."""
-        tensors = self.blueprint.by_name
-        table = tensors.get("output.weight") or tensors.get("token_embd.weight")
-        return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
 
     @cached_property
     def layer_windows(self) -> list[bool]:
@@ -275,20 +272,9 @@ class Hyper(Traits):
         names = (f"{self.block(layer)}.indexer.{key}.weight" for key in ("attn_k", "k_proj"))
         return any(name in self.blueprint.by_name for name in names)
 
-    @cached_property
-    def layers_with_cache(self) -> int:
-        """How many layers, from the first, have a cache of their own."""
-        shared = self.blueprint.count("attention.shared_kv_layers")
-        return self.all_layers - shared if shared else self.habits.layers_with_cache or self.all_layers
-
     def attends(self, layer: int) -> bool:
         """Whether a layer has keys and values."""
         return self.kv_heads[layer] > 0 and (not self.recurrent[layer] or self.habits.both_kinds)
-
-    @property
-    def reads_cache(self) -> bool:
-        """Whether attention reads the cache, and not the tokens of the batch alone."""
-        return self.habits.has_cache and self.habits.reads_cache
 
     def has_own_cache(self, layer: int) -> bool:
         """Whether a layer keeps anything of its own."""

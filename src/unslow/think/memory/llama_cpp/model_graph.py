@@ -35,8 +35,7 @@ _Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
     """The layers to build, in order; the first and the last are always there."""
     # After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the
-    # buffer larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell
-    # (`Settling`).
+    # buffer larger. A model of eighty layers costs what one of ten does. Often fewer do, as a layout tells (Settling).
     kinds: list[Hashable] = []
     for layer, alike in enumerate(alike_layers(hyper)):
         tensors = _tensors(hyper, layer)
@@ -200,6 +199,8 @@ class Inputs:
         self._build = build
         self._caches: dict[bool, CacheInputs] = {}
         self._distances: Node | None = None
+        self.encode = attention.CrossAttention(build)
+        self.state_rows = state_rows(build)
 
     def cache(self, layer: int) -> CacheInputs:
         """Those of the layer's kind of cache."""
@@ -231,14 +232,6 @@ class Inputs:
     def indexer(self) -> deepseek.Indexer | None:
         """What picks the tokens that attention sees, in models that have it."""
         return deepseek.Indexer(self._build) if self._build.hyper.index_length else None
-
-    @cached_property
-    def encode(self) -> attention.CrossAttention:
-        return attention.CrossAttention(self._build)
-
-    @cached_property
-    def state_rows(self) -> StateRows:
-        return state_rows(self._build)
 
 
 def build_graph(build: Build) -> None:

@@ -120,7 +120,7 @@ def _supports_scan(node: Node) -> bool:
     return state.shape[0] == _MAMBA_1_STATE and one_group and state.shape[2] % _SSM_THREADS == 0
 
 
-_CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
+_CHECKS: dict[str, Callable[[Node], bool]] = {
     "flash_attn": _supports_attention,
     "get_rows": _supports_rows,
     "mul_mat": lambda n: n.sources[0].kind not in _NO_MATRIX_TYPES,
@@ -135,10 +135,7 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
 """What a kernel is particular about; every other operation that llama.cpp's graphs use runs on CUDA."""
 CPU = Backend(is_cpu=True, alignment=_HOST_ALIGNMENT, bytes_of=attrgetter("bytes"), supports=lambda _: True)
 CUDA = Backend(
-    is_cpu=False,
-    alignment=_CUDA_ALIGNMENT,
-    bytes_of=_cuda_bytes,
-    supports=lambda node: (check := _CUDA_CHECKS.get(node.op)) is None or check(node),
+    is_cpu=False, alignment=_CUDA_ALIGNMENT, bytes_of=_cuda_bytes, supports=lambda n: _CHECKS.get(n.op, CPU.supports)(n)
 )
 """An NVIDIA GPU with tensor cores (Turing and later)."""
 OUTPUT = -1  # the layer that the output counts as
@@ -171,6 +168,7 @@ class Places:
         self._overrides = [(re.compile(pattern), int(backend)) for pattern, backend in settings.overrides]
         self.layers = _layer_places(hyper.all_layers, settings.gpu_layers, shares)
         """Where each layer's weights go, and at the end the output, unless a pattern says otherwise."""
+        self.by_layers = not self._overrides  # Whether no pattern takes single tensors out of their layers
         self._tensors: dict[tuple[str, int | None], int] = {}
         self._usable: dict[tuple[str, str, tuple[int, ...]], bool] = {}
 
@@ -206,11 +204,6 @@ class Places:
             if output not in places or hyper.habits.copies_table_first:
                 places.append(output)
         return places
-
-    @property
-    def by_layers(self) -> bool:
-        """Whether layers are placed as they are, and no pattern takes single tensors out of them."""
-        return not self._overrides
 
     def group(self, tensor: Tensor) -> Hashable:
         """What this tensor has in common with all that go where it goes, however many layers a GPU has."""
@@ -255,13 +248,8 @@ def _layer_places(layers: int, gpu_layers: int, shares: Sequence[float]) -> list
 def _parse_name(name: str) -> _Name:
     """The same few thousand names are asked for with every placement that is tried."""
     layer = _LAYER.search(name)
-    return _Name(
-        int(layer[1]) if layer else None,
-        bool(_PER_LAYER.match(name)),
-        bool(_INPUT.match(name)),
-        bool(_FIRST_LAYER.match(name)),
-        bool(_EXPERTS.search(name)),
-    )
+    begins = (bool(pattern.match(name)) for pattern in (_PER_LAYER, _INPUT, _FIRST_LAYER))
+    return _Name(int(layer[1]) if layer else None, *begins, bool(_EXPERTS.search(name)))
 
 
 def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:

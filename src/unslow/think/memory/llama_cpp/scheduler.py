@@ -333,24 +333,19 @@ class Scheduler:
             splits[-1].nodes.append(node)
         twins = [twin for group in self._twins.values() for twin in group]
         # All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels
-        keepers = self._keepers(splits) if self._rules.fuses else {}
+        keepers: dict[int, list[Node]] = {}  # by node after which they come
+        for split, after in pairwise([*splits, None]) if self._rules.fuses else ():
+            if split is None or not split.nodes or split.backend == self._cpu:
+                continue
+            for until, kept in kept_by_fused(split.nodes, after.nodes[0] if after and after.nodes else None):
+                parts = [kept[n : n + _MOST_SOURCES] for n in range(0, len(kept), _MOST_SOURCES)]
+                keepers.setdefault(id(until), []).extend(_keeper(part, split.backend) for part in parts)
         done: list[Node] = []
         for split in splits:
             done += split.inputs
             for node in split.nodes:
                 done += [node, *keepers.get(id(node), ())]
         return Schedule(done, [*twins, *leaves], len(splits))
-
-    def _keepers(self, splits: list["_Split"]) -> dict[int, list[Node]]:
-        """By node after which they come."""
-        found: dict[int, list[Node]] = {}
-        for split, after in pairwise([*splits, None]):
-            if split is None or not split.nodes or split.backend == self._cpu:
-                continue
-            for until, nodes in kept_by_fused(split.nodes, after.nodes[0] if after and after.nodes else None):
-                parts = [nodes[n : n + _MOST_SOURCES] for n in range(0, len(nodes), _MOST_SOURCES)]
-                found.setdefault(id(until), []).extend(_keeper(part, split.backend) for part in parts)
-        return found
 
     def _needs_split(self, node: Node, inputs: list[Node], copies: dict[tuple[int, int], Node]) -> bool:
         """Whether a split with copies ends here: so that borrowed weights share memory, or at a limit."""
