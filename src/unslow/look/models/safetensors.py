@@ -245,9 +245,12 @@ def main_set(names: Sequence[str]) -> str:
 def checkpoint_sets(names: Iterable[str]) -> dict[str, list[str]]:
     """The safetensors files of a folder by the stem that they share; parts that are missing are named too."""
     sets: dict[str, list[str]] = {}
-    for name in sorted(names):
-        if name.endswith(SUFFIX):
-            sets.setdefault(stem_of(name), part_names(name))
+    for name in sorted(name for name in names if name.endswith(SUFFIX)):
+        parts, match = [name], _PART.fullmatch(name)
+        if match and 0 < int(match[2]) <= int(match[3]) <= MOST_PARTS:
+            stem, width, count = match[1], len(match[2]), match[3]
+            parts = [f"{stem}-{n:0{width}}-of-{count}{SUFFIX}" for n in range(1, int(count) + 1)]
+        sets.setdefault(stem_of(name), parts)
     return sets
 
 
@@ -255,15 +258,6 @@ def stem_of(name: str) -> str:
     """What the files of one model have in common, and its index too."""
     match = _PART.fullmatch(name)
     return match[1] if match else name.removesuffix(INDEX_SUFFIX).removesuffix(SUFFIX)
-
-
-def part_names(name: str) -> list[str]:
-    """All parts of the model of which `name` is one; the name alone where it is whole."""
-    match = _PART.fullmatch(name)
-    if not match or not 0 < int(match[2]) <= int(match[3]) <= MOST_PARTS:
-        return [name]
-    stem, width, count = match[1], len(match[2]), match[3]
-    return [f"{stem}-{n:0{width}}-of-{count}{SUFFIX}" for n in range(1, int(count) + 1)]
 
 
 def read_header(file: BinaryIO, size: int) -> Header:

@@ -140,18 +140,14 @@ def year_of_build(text: str) -> float:
     date, build = _DATE.search(text), _BUILD.search(text)
     if date and date[2]:
         return int(date[1]) + (int(date[2]) - 0.5) / 12
-    if build:
-        return _between(float(build[1]))
-    return int(date[1]) + 0.5 if date else USUAL_YEAR
-
-
-def _between(build: float) -> float:
-    earlier = [b for b in _BUILDS if b[0] <= build]
-    later = [b for b in _BUILDS if b[0] > build]
+    if not build:
+        return int(date[1]) + 0.5 if date else USUAL_YEAR
+    number = float(build[1])
+    earlier, later = [b for b in _BUILDS if b[0] <= number], [b for b in _BUILDS if b[0] > number]
     if not earlier or not later:
         return (later or earlier)[0 if later else -1][1]
     (low, start), (high, end) = earlier[-1], later[0]
-    return start + (end - start) * (build - low) / (high - low)
+    return start + (end - start) * (number - low) / (high - low)
 
 
 def is_numbered(text: str) -> bool:

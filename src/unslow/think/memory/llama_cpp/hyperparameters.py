@@ -55,7 +55,6 @@ class Settings(NamedTuple):
 
     @property
     def streams(self) -> int:
-        """Caches side by side."""
         return 1 if self.unified else self.slots
 
     @property
@@ -109,7 +108,6 @@ class Traits:
         self.norms_turned_heads = habits.norms_turned_heads and self.experts != habits.norms_not_with_experts
         """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
         self.clamps_heads = self._value_in_file("attention.clamp_kqv") > 0
-        """Whether queries, keys and values are kept within limits."""
         self.tempers = self._value_in_file("attention.temperature_scale") != 0
         """Whether queries are multiplied by a factor that grows with the position."""
         self.is_parallel = habits.is_parallel_by_file and bool(blueprint.number("use_parallel_residual"))
@@ -117,17 +115,13 @@ class Traits:
         self.scales_residuals = habits.scales_residuals or self._value_in_file("residual_scale") != 0
         """Whether what a half says is multiplied by a number before it is added."""
         self.scales_embeddings = habits.scales_embeddings or self._value_in_file("embedding_scale") != 0
-        """Whether embeddings are multiplied by a number."""
         self.scales_logits = habits.scales_logits or self._value_in_file("logit_scale") != 0
-        """Whether logits are multiplied by a number."""
         self.caps_logits = habits.caps_logits or self._value_in_file("final_logit_softcapping") != 0
-        """Whether logits are squeezed into a range."""
         self.scales_values = self._value_in_file("attention.value_scale") not in (0, 1)
         """Whether the result of attention is multiplied by a number."""
         self.normalises_weights = bool(self._value_in_file("expert_weights_norm", habits.normalises_weights))
         """Whether the weights of the chosen experts are made to add up to one."""
         self.scales_weights = self._value_in_file("expert_weights_scale") not in (0, 1)
-        """Whether those weights are then multiplied by a number."""
         self.reads_cache = habits.has_cache and habits.reads_cache
         """Whether attention reads the cache, and not the tokens of the batch alone."""
         keys = (f"{blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
@@ -212,7 +206,6 @@ class Hyper(Traits):
         self.index_length = blueprint.count("attention.indexer.key_length")
         """The length of the keys by which sparse attention picks its tokens; 0 without it."""
         self.is_rwkv = "blk.0.time_mix_key.weight" in blueprint.by_name
-        """Whether the layers are those of RWKV, which are built in their own way."""
         self.token_shifts = blueprint.count("token_shift_count", 2)
         """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
         self.rope_pattern = blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)

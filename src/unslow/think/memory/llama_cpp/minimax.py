@@ -9,13 +9,6 @@ from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache
 _RESERVED_POSITIONS = 256  # so many positions llama.cpp reserves memory for, however long the context is
 
 
-def is_block_sparse(build: Build, layer: int) -> bool:
-    """Whether a layer attends to blocks: that takes flash attention, and a cache of its own for each slot."""
-    settings = build.settings
-    separate = settings.slots == 1 or not settings.unified
-    return build.kernels.flash_attention and separate and build.has(f"{build.block(layer)}.indexer.k_proj.weight")
-
-
 class BlockSparse:
     """The inputs that all such layers share."""
 
@@ -117,11 +110,12 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     count, tokens, sequences = joined.shape[1:]
     cache = memory_cache(build, layer)
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
-    rates = graph.scale(build.shared_input("F32", count, name="fading of each head"))
+    rates = graph.scale(graph.scale(build.shared_input("F32", count, name="fading of each head")))
+    faded = graph.mul(memory, graph.reshape(graph.unary(rates), 1, 1, count))  # what is left of each head's memory
     if tokens == 1:
-        output, memory = _step(graph, query, key, value, memory, rates)
+        output, memory = _step(graph, query, key, value, faded)
     else:
-        output, memory = _chunk(build, query, key, value, memory, rates)
+        output, memory = _chunk(build, query, key, value, memory, faded)
     store_state(build, cache, memory)
     output = graph.cont(graph.permute(output, 0, 2, 1, 3))
     output = build.norm(graph.reshape(output, length * count, tokens, 1, sequences), f"{name}.attn_norm_2")
@@ -130,16 +124,15 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     return graph.reshape(output, output.shape[0], build.tokens)
 
 
-def _step(graph: Graph, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> tuple[Node, Node]:
+def _step(graph: Graph, query: Node, key: Node, value: Node, faded: Node) -> tuple[Node, Node]:
     """One token for each sequence: what it reads, and the memory after it."""
     # Queries, keys and values are (length, heads, tokens, sequences).
-    fading = _fading(graph, rates)
     value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
-    memory = graph.add(graph.mul(memory, fading), graph.mul_mat(key, value))
+    memory = graph.add(faded, graph.mul_mat(key, value))
     return graph.mul_mat(memory, graph.permute(query, 0, 2, 1, 3)), memory
 
 
-def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, rates: Node) -> tuple[Node, Node]:
+def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, faded: Node) -> tuple[Node, Node]:
     """A prompt: what its tokens say to each other, and what the memory says to them."""
     graph = build.graph
     _, count, tokens, sequences = query.shape
@@ -157,11 +150,5 @@ def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, rate
     scores = graph.mul(products, between)
     value = graph.cont(graph.permute(value, 1, 2, 0, 3))
     output = graph.expand(graph.add(before, graph.mul_mat(value, scores)))
-    faded = graph.mul(memory, _fading(graph, rates))
     written = graph.cont(graph.permute(graph.mul(key, until), 1, 2, 0, 3))
     return output, graph.add(faded, graph.mul_mat(written, value))
-
-
-def _fading(graph: Graph, rates: Node) -> Node:
-    """What is left of each head's memory."""
-    return graph.reshape(graph.unary(graph.scale(rates)), 1, 1, rates.shape[0])

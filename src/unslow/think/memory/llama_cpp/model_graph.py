@@ -15,7 +15,7 @@ from unslow.think.memory.llama_cpp.gemma3n import AltUp
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError
 from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.kimi import ResidualAttention, kimi_delta
-from unslow.think.memory.llama_cpp.minimax import BlockSparse, is_block_sparse, lightning_attention
+from unslow.think.memory.llama_cpp.minimax import BlockSparse, lightning_attention
 from unslow.think.memory.llama_cpp.places import UNUSUAL_TYPES, Places
 from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution, state_rows
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
@@ -289,11 +289,13 @@ def _mix_tokens(build: Build, inputs: Inputs, layer: int, x: Node) -> Node:
         # A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network
         is_product = build.has(f"{name}.attn_output.weight")
         return build.linear(x, f"{name}.attn_output") if is_product else feed_forward(build, layer, x)
+    # Attention to blocks of tokens (MiniMax M3) takes flash attention, and a cache of its own for each slot
+    separate = build.settings.slots == 1 or not build.settings.unified
     if build.hyper.is_latent:
         result = deepseek.latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
     elif build.has(f"{name}.attn_kv_b.weight"):
         result = attention.attend(build, layer, deepseek.expanded_heads(build, layer, x), inputs.cache(layer))
-    elif is_block_sparse(build, layer):
+    elif build.has(f"{name}.indexer.k_proj.weight") and build.kernels.flash_attention and separate:
         result = inputs.blocks.attend(layer, x, attention.heads_of(build, layer, x), inputs.cache(layer))
     else:
         extras = attention.Extras(score_bias=inputs.distance_bias(layer))
