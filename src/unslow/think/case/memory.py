@@ -24,7 +24,6 @@ from unslow.think.physics.placement import (
     COMPUTE_BUFFER_BYTES,
     Placement,
     Shape,
-    bytes_on_gpu,
     fit_layers,
     kv_bytes_per_token,
     largest_fitting,
@@ -236,7 +235,8 @@ class MemoryView(Group):
         needs = self.exact_needs(context)
         if needs is not None:
             return sum(need.total for need in needs[:-1])
-        return bytes_on_gpu(self.shape, context, self.case.vram.compute_bytes)
+        shape, compute = self.shape, self.case.vram.compute_bytes
+        return shape.layers * shape.layer_bytes + shape.output_bytes + shape.kv_bytes_per_token * context + compute
 
     def fitting_placement(self, shape: Shape, vram_bytes: float, context: float) -> Placement:
         """What fits into this much GPU memory at this context, less the margin; of a mixture, experts leave first."""

@@ -59,11 +59,8 @@ def most_context(setup: Setup) -> int | None:
     settings = setup.settings
     slots = 1 if settings.unified else settings.slots
     trained = setup.blueprint.count("context_length", settings.context) * slots
-
-    def left(steps: int) -> float:
-        return setup.left_or_lacking(settings._replace(context=steps * CELLS_PADDING))
-
-    steps = largest_fitting(slots, max(slots, -(-trained // CELLS_PADDING)), left)
+    most = max(slots, -(-trained // CELLS_PADDING))
+    steps = largest_fitting(slots, most, lambda n: setup.left_or_lacking(settings._replace(context=n * CELLS_PADDING)))
     return None if steps is None else min(steps * CELLS_PADDING, trained)
 
 

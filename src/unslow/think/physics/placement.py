@@ -60,11 +60,6 @@ def without_experts(shape: Shape, layers: float, missing_bytes: float, *, output
     return Placement(by_bytes, output_on_gpu, min(held, dense), dense)
 
 
-def bytes_on_gpu(shape: Shape, context: float, compute_bytes: float) -> float:
-    """What the whole model asks of the GPU at this context."""
-    return shape.layers * shape.layer_bytes + shape.output_bytes + shape.kv_bytes_per_token * context + compute_bytes
-
-
 def fit_layers(shape: Shape, vram_bytes: float, context: float, compute_bytes: float, margin_bytes: float) -> Placement:
     """As many layers as fit, the output first, as llama.cpp does it."""
     room = vram_bytes - margin_bytes - compute_bytes - shape.output_bytes

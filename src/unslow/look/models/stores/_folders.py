@@ -210,7 +210,10 @@ class _Folder:
                 wholes.add((name,))
         for parts in map(list, sorted(wholes)):
             stem = _PART.sub("", parts[0].removesuffix(".gguf"))
-            yield stem, self._model(parts, parts[0], "gguf", _kind(stem))
+            # What the file is by its name; its header has the last word
+            kind = Kind.DRAFT if stem.startswith(_DRAFTS) else Kind.MODEL
+            kind = Kind.PROJECTOR if "mmproj" in stem.lower() else kind
+            yield stem, self._model(parts, parts[0], "gguf", kind)
         sets = checkpoint_sets(self._leaves)
         indexed = (name.removesuffix(_INDEX) for name in self._leaves if name.endswith(_INDEX))
         sets = {**{stem: [f"{stem}.safetensors"] for stem in indexed}, **sets}  # an index alone is a broken model
@@ -244,13 +247,6 @@ class _Folder:
             modified_at=max((leaf.modified_at for leaf in leaves), default=""),
             broken=next(faults, ""),
         )
-
-
-def _kind(stem: str) -> Kind:
-    """What the file is by its name; its header has the last word."""
-    if "mmproj" in stem.lower():
-        return Kind.PROJECTOR
-    return Kind.DRAFT if stem.startswith(_DRAFTS) else Kind.MODEL
 
 
 def names_in(repository: str) -> Naming:

@@ -113,7 +113,17 @@ def temper_queries(build: Build, layer: int, query: Node) -> Node:
 
 def turned_by_rope(build: Build, layer: int, x: Node) -> Node:
     """Turned by the positions of the tokens."""
-    return build.graph.rope(x, build.positions, rope_factors(build, layer))
+    # What the frequencies are divided by, chosen by the context; each device has its own copy
+    hyper, factors = build.hyper, None
+    users = hyper.habits.rope_factors
+    if users != "none" and not (users == "no_windows" and hyper.layer_windows[layer]):
+        trained = hyper.blueprint.count("context_length")
+        original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
+        length = "long" if build.settings.slot_context > original else "short"
+        names = ("rope_freqs.weight", f"rope_factors_{length}.weight")
+        name = next((name for name in names if build.has(name)), "")
+        factors = build.weight(name, build.places.tensor(name, layer)) if name else None
+    return build.graph.rope(x, build.positions, factors)
 
 
 def has_rope(hyper: Hyper, layer: int) -> bool:
@@ -133,21 +143,6 @@ def has_rope(hyper: Hyper, layer: int) -> bool:
             return bool(blueprint.number("rope.scaling.finetuned", default=True))
         case kind:
             return kind == "all"
-
-
-def rope_factors(build: Build, layer: int) -> Node | None:
-    """What the frequencies are divided by, chosen by the context; each device has its own copy."""
-    hyper = build.hyper
-    users = hyper.habits.rope_factors
-    if users == "none" or (users == "no_windows" and hyper.layer_windows[layer]):
-        return None
-    trained = hyper.blueprint.count("context_length")
-    original = hyper.blueprint.count("rope.scaling.original_context_length", trained)
-    length = "long" if build.settings.slot_context > original else "short"
-    for name in ("rope_freqs.weight", f"rope_factors_{length}.weight"):
-        if build.has(name):
-            return build.weight(name, build.places.tensor(name, layer))
-    return None
 
 
 def attend(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:

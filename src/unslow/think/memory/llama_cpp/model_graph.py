@@ -17,7 +17,7 @@ from unslow.think.memory.llama_cpp.hyperparameters import Hyper
 from unslow.think.memory.llama_cpp.kimi import ResidualAttention, kimi_delta
 from unslow.think.memory.llama_cpp.minimax import BlockSparse, lightning_attention
 from unslow.think.memory.llama_cpp.places import UNUSUAL_TYPES, Places
-from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution, state_rows
+from unslow.think.memory.llama_cpp.recurrent import StateRows, mamba, short_convolution
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import add_output, embedded_tokens, end_layer, transformer_layer
 
@@ -53,25 +53,18 @@ def fold_repeats(kinds: Sequence[Hashable]) -> list[int]:
     kept: list[int] = []
     start, end = 0, len(kinds)
     while start < end:
-        period, length = _repetition(kinds, start)
+        period, length = 1, 1  # with which the sequence repeats from here for longest, and for how long it does
+        for candidate in range(1, _LONGEST_PERIOD + 1):
+            stop = start + candidate
+            while stop < end and kinds[stop] == kinds[stop - candidate]:
+                stop += 1
+            if stop - start >= (_KEPT_PERIODS + 1) * candidate and stop - start > length:
+                period, length = candidate, stop - start
         spare = max(0, length // period - _KEPT_PERIODS) // _CYCLE * _CYCLE * period
         cut = start + (_KEPT_PERIODS // 2) * period
         kept += [*range(start, cut), *range(cut + spare, start + length)] if spare else range(start, start + length)
         start += length
     return kept
-
-
-def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
-    """The period with which the sequence repeats from here for longest, and for how long it does."""
-    best = (1, 1)
-    for period in range(1, _LONGEST_PERIOD + 1):
-        end = start + period
-        while end < len(kinds) and kinds[end] == kinds[end - period]:
-            end += 1
-        length = end - start
-        if length >= (_KEPT_PERIODS + 1) * period and length > best[1]:
-            best = (period, length)
-    return best
 
 
 def placed_kinds(hyper: Hyper, places: Places, *, exact: bool = False) -> list[Hashable]:
@@ -200,7 +193,8 @@ class Inputs:
         self._caches: dict[bool, CacheInputs] = {}
         self._distances: Node | None = None
         self.encode = attention.CrossAttention(build)
-        self.state_rows = state_rows(build)
+        rows = build.graph.input("I32", build.settings.slots, name="state rows")
+        self.state_rows = StateRows(build.graph.view(rows, rows.shape[:1]), build.graph.view(rows, (0,)))
 
     def cache(self, layer: int) -> CacheInputs:
         """Those of the layer's kind of cache."""

@@ -166,8 +166,15 @@ class Places:
         self._hyper, self._settings = hyper, settings
         self.host = len(shares)
         self._overrides = [(re.compile(pattern), int(backend)) for pattern, backend in settings.overrides]
-        self.layers = _layer_places(hyper.all_layers, settings.gpu_layers, shares)
+        # The first layers on the host, the others and the output on the GPUs by their shares
+        places, total = hyper.all_layers + 1, sum(shares)
+        wanted = places if settings.gpu_layers < 0 else min(settings.gpu_layers, places)
+        self.layers = [self.host] * places
         """Where each layer's weights go, and at the end the output, unless a pattern says otherwise."""
+        if wanted and total:
+            bounds = [part / total for part in accumulate(shares)]
+            on_gpus = (min(bisect_right(bounds, n / wanted), self.host - 1) for n in range(wanted))
+            self.layers[places - wanted :] = on_gpus
         self.by_layers = not self._overrides  # Whether no pattern takes single tensors out of their layers
         self._tensors: dict[tuple[str, int | None], int] = {}
         self._usable: dict[tuple[str, str, tuple[int, ...]], bool] = {}
@@ -232,24 +239,12 @@ class Places:
         return self.layers[said.layer] if said.layer < len(self.layers) else self.host
 
 
-def _layer_places(layers: int, gpu_layers: int, shares: Sequence[float]) -> list[int]:
-    """The first layers on the host, the others and the output on the GPUs by their shares."""
-    host, total = len(shares), sum(shares)
-    wanted = layers + 1 if gpu_layers < 0 else min(gpu_layers, layers + 1)
-    if not wanted or not total:
-        return [host] * (layers + 1)
-    bounds = [part / total for part in accumulate(shares)]
-    start = layers + 1 - wanted
-    on_gpus = (min(bisect_right(bounds, n / wanted), host - 1) for n in range(wanted))
-    return [*[host] * start, *on_gpus]
-
-
 @lru_cache(maxsize=16384)
 def _parse_name(name: str) -> _Name:
     """The same few thousand names are asked for with every placement that is tried."""
     layer = _LAYER.search(name)
-    begins = (bool(pattern.match(name)) for pattern in (_PER_LAYER, _INPUT, _FIRST_LAYER))
-    return _Name(int(layer[1]) if layer else None, *begins, bool(_EXPERTS.search(name)))
+    per_layer, input_, first = (bool(pattern.match(name)) for pattern in (_PER_LAYER, _INPUT, _FIRST_LAYER))
+    return _Name(int(layer[1]) if layer else None, per_layer, input_, first, bool(_EXPERTS.search(name)))
 
 
 def trial_operation(hyper: Hyper, tensor: Tensor) -> Node:

@@ -199,13 +199,6 @@ def by_sequence(build: Build, x: Node) -> Node:
     return build.graph.reshape(x, x.shape[0], build.sequence_tokens, build.settings.slots)
 
 
-def state_rows(build: Build) -> StateRows:
-    """The input that all recurrent layers read."""
-    slots = build.settings.slots
-    rows = build.graph.input("I32", slots, name="state rows")
-    return StateRows(build.graph.view(rows, (slots,)), build.graph.view(rows, (0,)))
-
-
 def load_state(build: Build, cache: Node, rows: StateRows, read: Callable[[Node, Node], Node] | None = None) -> Node:
     """The states of this batch's sequences, copied out of the cache; or what `read` makes of the states and rows."""
     graph = build.graph
