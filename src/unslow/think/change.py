@@ -78,8 +78,7 @@ class UndoReport(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Literal["listed", "would_undo", "undone", "declined", "nothing"]
     changes: tuple[ChangeShown, ...] = ()
     files: tuple[FileShown, ...] = ()  # What becomes of each file
-    foreign: tuple[FileShown, ...] = ()
-    """What others have changed since: the diff is theirs, against what the change left."""
+    foreign: tuple[FileShown, ...] = ()  # What others changed since: the diff is theirs, against what the change left
     mended: tuple[str, ...] = ()
     damaged: tuple[DamagedShown, ...] = ()
     """Of a list: changes that can't be taken back, for what was written down of them can't be read."""

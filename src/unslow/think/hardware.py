@@ -28,8 +28,7 @@ DRIVER_MOST_BYTES = 615 * MIB  # as an H200 reports it
 NEWEST_YEAR = 2026.8  # of the newest builds that were measured
 _PINS = ("cuda", "rocm", "vulkan")
 """Backends that give llama.cpp memory of the host from which GPUs copy directly, where a file is not mapped."""
-_SPARE_RAM = 0.85
-"""Of the host's memory, what a model that is not mapped may take: it can't be dropped like a file that is."""
+_SPARE_RAM = 0.85  # Of the host's memory, for a model that is not mapped: it cannot be dropped like a mapped file
 _RATES = ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
 
 
@@ -39,8 +38,7 @@ class Room(NamedTuple):
     name: str
     capacity_bytes: int
     others_bytes: int = 0  # In use by other processes
-    reserve_bytes: int = 0
-    """What the driver keeps for itself, or what the system does not give a GPU of a memory that both share."""
+    reserve_bytes: int = 0  # What the driver keeps, or what the system does not give a GPU of a memory that both share
     unified: bool = False  # Whether it is the host's memory too, which then has no room of its own
     context_bytes: int = CUDA_CONTEXT_BYTES  # What a runtime holds there before it has any buffer
     note: str = ""  # What was assumed about it; empty where there is nothing to say
@@ -61,8 +59,7 @@ class Processors(NamedTuple):
 
     cores: int  # Physical ones that may be used
     bytes_per_s: float  # What all cores together read
-    one_core_bytes_per_s: float = 0.0
-    """What one core reads; 0 where not measured: then any number of them reads as much as all."""
+    one_core_bytes_per_s: float = 0.0  # What one core reads; 0 where not measured: then any number reads as much as all
     core_flops_per_s: float = question.CORE_FLOPS_PER_S
     logical: int = 0  # With their siblings, which share a core's units; 0 where not counted
 
@@ -99,8 +96,7 @@ class Hardware(NamedTuple):
     link_bytes_per_s: float = question.USUAL_LINK  # Between the host and the slowest GPU; 0 where unknown
     linked: bool = False  # Whether the GPUs have links of their own (NVLink)
     peers: bool = True  # Whether the GPUs read each other's memory directly
-    pinned: bool = False
-    """Whether weights on the host are in memory that a GPU copies from directly, not in a mapped file."""
+    pinned: bool = False  # Whether weights on the host lie where a GPU copies from directly, not in a mapped file
     year: float = NEWEST_YEAR  # Of the build
     machine: Machine | None = None  # This machine, where the devices are its own
     named: str = ""  # The devices as they were asked for: a platform of the catalogue has processors of many names

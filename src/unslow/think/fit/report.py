@@ -55,8 +55,7 @@ class WayShown(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     command: str = ""
-    commands: tuple[str, ...] = ()
-    """The same in lines, each with the label of its place (facts.placed), where it takes several."""
+    commands: tuple[str, ...] = ()  # In lines, each with the label of its place (facts.placed), where it takes several
 
 
 class QuantShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +105,7 @@ class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     least_cpu_moe: int | None = None
     """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
     command: str = ""  # How to run it: as asked, or partly on the host where it fits so; empty where it does not fit
-    commands: tuple[str, ...] = ()
-    """The same in lines, each with the label of its place (facts.placed), where it takes several."""
+    commands: tuple[str, ...] = ()  # In lines, each with the label of its place (facts.placed), where it takes several
     ways: tuple[WayShown, ...] = ()  # What would fit, where this does not
     rule_of_thumb: RuleShown | None = None
     notes: tuple[str, ...] = ()

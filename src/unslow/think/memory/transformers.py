@@ -32,8 +32,7 @@ class TransformersSettings(NamedTuple):
     prompt_tokens: int
     new_tokens: int = 1
     batch: int = 1
-    cache: str = "dynamic"
-    """`dynamic` grows with each token; `static` is set aside whole (`cache_implementation="static"`)."""
+    cache: str = "dynamic"  # `dynamic` grows with each token; `static` (of `cache_implementation`) is set aside whole
     attention: str = "sdpa"  # `sdpa`, `flash` or `eager` (`attn_implementation`)
     padded: bool = False  # Whether prompts of one batch differ in length, so that attention needs a mask
     dtype_bytes: int = 2  # Of activations and of the cache

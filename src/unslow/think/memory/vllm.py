@@ -11,13 +11,11 @@ from unslow.facts.values import GIB, pad_to
 from unslow.think.memory.footprint import NOTHING_HELD, DeviceBytes, Spread, exact_bytes
 
 LARGE_CARD_BYTES = 70 * GIB
-LARGEST_CARD_BYTES = 160 * GIB
-"""Cards of so much memory get larger batches by default (arg_utils.py get_batch_defaults)."""
+LARGEST_CARD_BYTES = 160 * GIB  # Cards this large get larger batches by default (arg_utils.py get_batch_defaults)
 LARGEST_SINCE = (0, 12)
 ONE_BYTE = ("fp8", "int8")
 KV_BYTES = {"float32": 4.0, "float": 4.0, "nvfp4": 0.5625}
-VOCABULARY_STEP = 64
-"""The token table is padded to a multiple of this before it is divided (vocab_parallel_embedding.py)."""
+VOCABULARY_STEP = 64  # The token table is padded to a multiple of it before it is divided (vocab_parallel_embedding.py)
 HIDDEN_COPIES = 4  # of the hidden state while a feed-forward runs: the stream, the residual, its input and its output
 KEPT_COPIES = 2  # of them while the sampler runs
 PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
@@ -47,8 +45,7 @@ class VllmSettings(NamedTuple):
     enforce_eager: bool = False
     prefix_caching: bool = True
     hybrid_cache: bool = True  # Off with `--disable-hybrid-kv-cache-manager`: windowed layers then keep everything
-    small_batches: bool = False
-    """Whether a card of any size gets the batches of a small one, as vLLM has it for the A100."""
+    small_batches: bool = False  # Whether a card of any size gets the batches of a small one, as the A100 does
     linked: bool = True  # Whether several cards have links of their own (NVLink), for which they hold gigabytes
     version: tuple[int, int] = (0, 28)
 

@@ -10,8 +10,7 @@ from unslow.think.physics.terms import Number, at_most, larger, smaller
 FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
 """Between these, builds were measured: before and after, progress is not carried on."""
 MIDDLE_YEAR = 2025.0
-LAST_CACHE_GAIN = 1.4
-"""Copies that fit it against large ones on an H200: 5.9 against 4.25 TB/s (lab/data, runs `micro`)."""
+LAST_CACHE_GAIN = 1.4  # Copies that fit it against large ones on an H200: 5.9 to 4.25 TB/s (lab/data, runs `micro`)
 LAST_CACHE_SHARE = 0.5
 """Weights that take more of it than this push each other out: every token reads all of them, in the same order."""
 
@@ -39,8 +38,7 @@ class SpeedSetting(NamedTuple):
     packed_cache: bool = False  # Whether keys and values are quantised, and unpacked for every token
     slow_host: bool = False  # Whether the computer around a GPU is a single-board one
     linked: bool = False  # Whether several GPUs have links of their own (NVLink on a board)
-    beside_gpu: bool = False
-    """Whether a CPU computes what a GPU had no room for: then weights are not rearranged for it."""
+    beside_gpu: bool = False  # Whether a CPU computes what a GPU has no room for: then weights are not rearranged
     wide_vectors: bool = False
     """Whether a CPU multiplies vectors of 512 bits (AVX-512); servers with AMX were measured no faster for it."""
     tiles: bool = False

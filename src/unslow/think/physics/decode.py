@@ -30,8 +30,7 @@ without flash attention."""
 FUSED_ON_CPU, PACKED_ON_CPU = 1.7, 1.33
 """Flash attention on a CPU, and of a cache in q8_0: at 4,096 tokens of depth a layer of Llama 3.1 8B beside an H200
 took 16 threads 1.39 ms, and 1.86 with q8_0 (lab/plan_gpu), where a server's plain kernels are expected to take 0.83."""
-_SHARPNESS = 3.0
-"""How nearly the longer of the two is all that counts: 1 is the sum of both, infinity the longer one alone."""
+_SHARPNESS = 3.0  # How nearly the longer of the two is all that counts: 1 is the sum, infinity the longer one alone
 
 
 class Amounts(NamedTuple):

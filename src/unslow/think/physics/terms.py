@@ -26,8 +26,7 @@ SHARPNESS = 2.0
 """How nearly the longer of two sides is all that counts: 1 is the sum of both, infinity the longer one alone. Of 1,
 1.5, 2 and 3, 2 explained best what CPUs took that were measured (lab/fit_speed.py)."""
 _INSTANT = 1e-30
-KEPT = 4096
-"""Factors by what they are named after: each setting asks for the same few dozen, and there are few settings."""
+KEPT = 4096  # Factors by what they are named after: each setting asks for the same few dozen, and settings are few
 SPREAD = {Origin.MEASURED: 1.10, Origin.REPORTED: 1.15, Origin.DATASHEET: 1.15, Origin.ESTIMATED: 2.0}
 """How far the truth may lie from a figure of this origin, as a factor either way. Two publishers of the same card and
 quant differ by 9 % in the median, so nothing looked up is sharper than that."""

@@ -8,8 +8,7 @@ from unslow.think.physics.terms import Interval, interval_around
 
 CROWD, QUOTA, SAMPLING = "threads in each other's way", "stopped by the quota", "sampling"
 _QUOTA_SPREAD, _SAMPLING_SPREAD = 1.3, 2.0
-_FEW_TIMES = 2.0
-"""By how many times a quota was exceeded where its cost was measured; beyond, it is as uncertain as any crowd."""
+_FEW_TIMES = 2.0  # How far a quota was exceeded where its cost was measured; beyond, it is as uncertain as any crowd
 TURN_S = 4.5e-4
 """For each layer and the root of the threads that are too many. Measured with llama-server, in ms for each layer:
 

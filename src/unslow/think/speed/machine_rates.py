@@ -22,8 +22,7 @@ LEAST_SHARE = 0.2  # a type's rate is learned where it makes up this much of the
 LEAST_BYTE_S = 1e-17  # seconds per byte; less is rounding of the fit, a rate that no machine has
 FEWEST_POINTS = 3
 LEAST_SPREAD = 1.08  # the same model on the same machine, minutes apart
-SPREAD_OF_A_NEIGHBOUR = 1.3
-"""A type that was not measured: those of one family differ by up to a third in bytes per second."""
+SPREAD_OF_A_NEIGHBOUR = 1.3  # A type that was not measured: in a family, bytes per second differ by up to a third
 SPREAD_OF_ANOTHER_FAMILY = 1.8  # a type of a family that was not measured, such as one that looks weights up in a table
 SPREAD_OF_ATTENTION = 1.4  # it depends on the shape of the heads, of which two were measured
 SPREAD_OF_PREFILL = 1.15

@@ -99,8 +99,7 @@ def host_chip(bytes_per_s: float, threads: float, core_flops: float = CORE_FLOPS
     return Chip(bytes_per_s=bytes_per_s, flops_per_s=flops, matrix_flops_per_s=flops, threads=threads)
 
 
-USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))
-"""A desktop with two channels of DDR5, of which nothing is known."""
+USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))  # A desktop with two channels of DDR5, if nothing is known
 
 
 def has_wide_vectors(name: str) -> bool:

@@ -117,8 +117,7 @@ class ExplainShown(msgspec.Struct, frozen=True, kw_only=True):
     """The memory wall of this case."""
 
     batching: tuple[BatchShown, ...]
-    ridge_conversations: float | None
-    """From this many on compute takes as long as reading the weights; None where a CPU computes."""
+    ridge_conversations: float | None  # From so many on compute takes as long as reading weights; None on a CPU
     quants: tuple[QuantShown, ...]
 
 

@@ -28,8 +28,7 @@ _CPU_FORKS = ("ik_llama",)  # forks of llama.cpp with faster kernels for CPUs
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
 _USUAL_TEST = 128.0
 _FUSES_SINCE = 2025.65  # llama.cpp uses flash attention by default, where it can, since the end of August 2025
-_SPLITS_ROWS_UNTIL = 2024.05
-"""llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
+_SPLITS_ROWS_UNTIL = 2024.05  # llama.cpp split matrices by rows until January 2024 (pull request 4766), layers since
 _TENSOR_SPLIT = re.compile(r"sm tensor|sm row|split-mode (?:tensor|row|graph)|tensor parallel|\btp ?[=:]? ?\d")
 _SINGLE_BOARD = re.compile(r"host: (?:raspberry )?pi\b|\bpi (?:cm)?[45]|pi cm5|pi 500")
 _MICRO_BATCH = re.compile(r"\bub=(\d+)")

@@ -52,8 +52,7 @@ class Gguf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     array_lengths: dict[str, int]
     tensors: Tensors
     table: model.Table | None = None  # None in recordings from before it was kept
-    missing_bytes: int = 0
-    """What the tensors take beyond the end of the file: its download broke off, or it is a header alone."""
+    missing_bytes: int = 0  # What tensors take beyond the end of the file: a broken download, or a header alone
     cut_tensor: str = ""  # The first tensor that is not whole
 
 

@@ -22,17 +22,14 @@ class Settings(NamedTuple):
     unified: bool = False  # Whether the slots share one cache (`-kvu`)
     key_type: str = "F16"
     value_type: str = "F16"
-    flash_attention: bool | None = None
-    """None lets llama.cpp decide: on, where the device of every layer can compute it."""
+    flash_attention: bool | None = None  # None lets llama.cpp decide: on, where every layer's device can compute it
     outputs: int = 0  # The most tokens of a batch whose logits are wanted: a server's slots; 0 means every token
     gpu_layers: int = -1  # How many layers go to the GPUs, the output counted as one; -1 for all
     cache_on_gpu: bool = True
-    offload_ops: bool = True
-    """Whether GPUs compute long prompts with weights borrowed from the host (`--no-op-offload` forbids it)."""
+    offload_ops: bool = True  # Whether GPUs borrow weights of the host for long prompts (not with `--no-op-offload`)
     full_windows: bool = False  # Whether sliding-window layers keep the whole context (`--swa-full`)
     experts_on_cpu: int = 0  # Of how many layers, from the first, the experts stay on the host (`--n-cpu-moe`)
-    overrides: tuple[tuple[str, str], ...] = ()
-    """Patterns of tensor names, and the device that matching ones go to (`-ot`)."""
+    overrides: tuple[tuple[str, str], ...] = ()  # Patterns of tensor names, and the device that they go to (`-ot`)
     split: tuple[float, ...] = ()  # The shares of several GPUs; by their free memory where empty
     fuses: bool = False  # Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see scheduler.py)
 
@@ -132,8 +129,7 @@ class Traits:
         bare = "output_norm" if habits.norms_without_weights else ""
         self.last_norm = next((name for name in names if f"{name}.weight" in blueprint.by_name), bare)
         """The name of the norm after the last layer; empty where there is none."""
-        self.leading_dense = blueprint.count("leading_dense_block_count")
-        """How many layers, from the first, have no experts."""
+        self.leading_dense = blueprint.count("leading_dense_block_count")  # Layers, from the first, without experts
 
     def _value_in_file(self, key: str, default: float = 0) -> float:
         return self.blueprint.number(key, default) if key in self.habits.heeds else default

@@ -24,12 +24,10 @@ from unslow.think.memory.llama_cpp.transformer import add_output, embedded_token
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
 _CYCLE = 6  # the gaps alternate from layer to layer, or come back after three: only whole cycles can be left out
-_FIRST, _LAST = 4, 2
-"""Layers at either end that are always laid out: as a rule gaps settle or alternate after two of them."""
+_FIRST, _LAST = 4, 2  # Layers at either end that are always laid out: as a rule gaps settle or alternate after two
 _MORE = 3  # layers that are laid out beyond one that goes where none went before: the next would as a rule
 _WORTH = 0.5  # of all layers; with more of them a try that fails costs as much as it can save
-_Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]
-"""By the gaps before a layer and its kind: the gaps after it."""
+_Steps: TypeAlias = dict[tuple[Hashable, Hashable], Hashable]  # By the gaps before a layer and its kind: those after it
 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:

@@ -25,8 +25,7 @@ _CACHE_TYPES = _ATTENTION_TYPES | {"Q4_1", "Q5_0", "Q5_1", "IQ4_NL"}
 _NO_MATRIX_TYPES = frozenset({"TQ1_0", "TQ2_0", "Q8_1", "I32", "I64"})
 _NO_ROW_TYPES = _NO_MATRIX_TYPES - {"I32"} | {"NVFP4"}
 _SHORT_BLOCK_TYPES = frozenset({"IQ4_NL", "MXFP4"})
-UNUSUAL_TYPES = _NO_MATRIX_TYPES | _NO_ROW_TYPES | _SHORT_BLOCK_TYPES
-"""Of weights: those that a kernel is particular about."""
+UNUSUAL_TYPES = _NO_MATRIX_TYPES | _NO_ROW_TYPES | _SHORT_BLOCK_TYPES  # Of weights: what a kernel is particular about
 
 
 class Backend(NamedTuple):

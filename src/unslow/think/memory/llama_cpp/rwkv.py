@@ -14,8 +14,7 @@ class Rwkv:
 
     def __init__(self, build: Build, rows: recurrent.StateRows) -> None:
         self._build, self._rows = build, rows
-        self._first_value: Node | None = None
-        """The values of the first layer, which later ones mix into theirs (RWKV 7)."""
+        self._first_value: Node | None = None  # The values of the first layer, which later ones mix in (RWKV 7)
 
     def layer(self, layer: int, x: Node) -> Node:
         """A whole layer: over time, then over channels."""

@@ -264,8 +264,7 @@ class Scheduler:
 
     def __init__(self, backends: Sequence[Backend], rules: Rules) -> None:
         self._backends, self._rules = backends, rules
-        self._twins: dict[int, list[Node]] = {}
-        """By node: what each batch in flight has of it; all of that is allocated first."""
+        self._twins: dict[int, list[Node]] = {}  # By node: what each batch in flight has of it; allocated first
         self._cpu = len(backends) - 1
 
     def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
