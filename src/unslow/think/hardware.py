@@ -86,8 +86,7 @@ class Hardware(NamedTuple):
     devices: tuple[Device, ...] = ()
     """What the catalogue knows of each GPU, the fastest first, or of the processors where they compute alone; empty
     where speeds were not asked for."""
-    chips: tuple[Chip, ...] = ()
-    """Each GPU as the physics takes it, one for each room; empty where speeds were not asked for."""
+    chips: tuple[Chip, ...] = ()  # Each GPU as the physics takes it, one per room; empty where speeds are not asked
     setting: SpeedSetting = SpeedSetting("cpu")
     """Of the GPUs as what was learned is looked up; of the host where there are none."""
     processors: Processors = USUAL_PROCESSORS

@@ -10,8 +10,7 @@ from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, Hyper, 
 from unslow.think.physics.placement import largest_fitting
 from unslow.think.setup import Setup
 
-_MASK_BYTES = 8
-"""Of a mask and of its copy, for each token of context and each that is computed at once: more than any backend has."""
+_MASK_BYTES = 8  # Of a mask and its copy, for each token of context and of a micro-batch: more than any backend has
 _STEP = 1024
 
 

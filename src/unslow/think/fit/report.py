@@ -102,8 +102,7 @@ class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     max_context: int | None  # The most tokens that fit with this placement, up to what the model was trained for
     kv: tuple[KvShown, ...] = ()
     next_quant: QuantShown | None = None  # The largest usual quant below this one with which everything fits
-    least_cpu_moe: int | None = None
-    """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
+    least_cpu_moe: int | None = None  # The fewest layers whose experts stay on the host so that the rest fits the GPUs
     command: str = ""  # How to run it: as asked, or partly on the host where it fits so; empty where it does not fit
     commands: tuple[str, ...] = ()  # In lines, each with the label of its place (facts.placed), where it takes several
     ways: tuple[WayShown, ...] = ()  # What would fit, where this does not

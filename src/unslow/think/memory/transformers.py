@@ -18,8 +18,7 @@ HOST_SHARE = 0.9  # of free memory, where the user states no limits; of several 
 BUFFER = 1.25  # balanced cards get a share and so many layers on top
 STATE_BYTES = 4  # recurrent states are kept in float32
 FLOAT_BYTES = 4
-STREAM_COPIES = 4
-"""Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, the normalised one."""
+STREAM_COPIES = 4  # Of the hidden state in a feed-forward: the embeddings, the layer's input, the residual, its norm
 ATTENTION_COPIES = 3  # of it in attention, where the layer's input is the residual
 PEAK_LOW, PEAK_HIGH = 0.97, 1.05  # how far measured peaks lie from the sum, of kinds of models that were measured
 UNMEASURED_HIGH = 1.3  # of latents and recurrent layers, whose kernels were only read

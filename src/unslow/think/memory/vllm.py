@@ -21,10 +21,8 @@ KEPT_COPIES = 2  # of them while the sampler runs
 PASSED_COPIES = 2  # of them that a pipeline stage hands to the next
 LOGIT_BYTES = 4
 CAPTURE_SIZES_USUAL = 51
-UNLINKED = 1.5
-"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
-PEAK_LOW, PEAK_HIGH = 0.85, 1.12
-"""How far other kernels and other samplers lie from this sum; 60 published profiles lie within."""
+UNLINKED = 1.5  # Over the least that several cards were seen to hold for exchange: only NVLink takes gigabytes
+PEAK_LOW, PEAK_HIGH = 0.85, 1.12  # How far off other kernels and samplers are; 60 published profiles lie within
 
 
 class VllmSettings(NamedTuple):
@@ -109,8 +107,7 @@ class VllmMemory(NamedTuple):
     """The answer; what follows from the profile is its most likely figure, with a range beside."""
 
     devices: tuple[DeviceBytes, ...]  # For each rank, stage by stage
-    available: Spread
-    """What the profile leaves for the cache on the tightest rank; below 0 where the weights alone are too large."""
+    available: Spread  # What the profile leaves for the cache on the tightest rank; below 0 where weights exceed it
     needed_bytes: int  # What one request of `max_model_len` takes there
     kv_blocks: int
     kv_tokens: int  # As vLLM reports them

@@ -7,12 +7,10 @@ from typing import NamedTuple
 from unslow.facts.model import Blueprint
 from unslow.think.physics.terms import Number, at_most, larger, smaller
 
-FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
-"""Between these, builds were measured: before and after, progress is not carried on."""
+FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0  # Builds between these were measured: outside, progress is not carried on
 MIDDLE_YEAR = 2025.0
 LAST_CACHE_GAIN = 1.4  # Copies that fit it against large ones on an H200: 5.9 to 4.25 TB/s (lab/data, runs `micro`)
-LAST_CACHE_SHARE = 0.5
-"""Weights that take more of it than this push each other out: every token reads all of them, in the same order."""
+LAST_CACHE_SHARE = 0.5  # Weights beyond this share push each other out: every token reads all of them, in one order
 
 
 class Chip(NamedTuple):
@@ -41,8 +39,7 @@ class SpeedSetting(NamedTuple):
     beside_gpu: bool = False  # Whether a CPU computes what a GPU has no room for: then weights are not rearranged
     wide_vectors: bool = False
     """Whether a CPU multiplies vectors of 512 bits (AVX-512); servers with AMX were measured no faster for it."""
-    tiles: bool = False
-    """Whether a CPU rearranges weights for its matrix units (AMX): then llama.cpp multiplies even one vector there."""
+    tiles: bool = False  # Whether a CPU rearranges weights for AMX: then llama.cpp multiplies even one vector there
     server: bool = False
     """Whether it is a server of the kind that has them: under load its clock falls far below its label, and a guest's
     processors are often half a core each."""

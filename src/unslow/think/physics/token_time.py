@@ -62,8 +62,7 @@ class Work(NamedTuple):
     logits_s_per_entry: float
     crowding_s: float = 0.0  # What the host's threads lose to each other
     throttling: float = 1.0  # How many times longer the host takes under its quota
-    beside: tuple[Part, ...] = ()
-    """What settings cost that have nothing to do with how much is read: copies, crossings, sorting."""
+    beside: tuple[Part, ...] = ()  # What settings cost however much is read: copies, crossings, sorting
 
     @property
     def is_hindered(self) -> bool:

@@ -26,8 +26,7 @@ SPREAD_OF_A_NEIGHBOUR = 1.3  # A type that was not measured: in a family, bytes 
 SPREAD_OF_ANOTHER_FAMILY = 1.8  # a type of a family that was not measured, such as one that looks weights up in a table
 SPREAD_OF_ATTENTION = 1.4  # it depends on the shape of the heads, of which two were measured
 SPREAD_OF_PREFILL = 1.15
-CACHED_SHARE = 0.5
-"""Weights that take no more than this share of the last cache may be read from there, and faster than was measured."""
+CACHED_SHARE = 0.5  # Weights within this share of the last cache may be read from there, faster than was measured
 CACHED_GAIN = 1.5
 DISTURBED = 1.15  # another program held processors while the machine was measured
 

@@ -21,8 +21,7 @@ _MATRIX_OVER_PLAIN = {"NVIDIA": 4.0, "AMD": 2.0, "Intel": 8.0, "Apple": 1.0}
 _BYTES_PER_FLOP = 0.02  # of a GPU of which only the bandwidth is known: between those of a large and of a small one
 _FLOPS_A_CYCLE, _FLOPS_OF_NARROW_CORES = 16.0, 8.0
 """Products and sums in 32 bits by a core's vectors of 256 bits, or of 128: what a product takes is learned in them."""
-USUAL_CLOCK_HZ = 3.5e9
-"""Of processors of which nothing is known: servers boost to 3.2 to 3.8 GHz, laptops and desktops to 4 to 5.5."""
+USUAL_CLOCK_HZ = 3.5e9  # Where nothing is known: servers boost to 3.2 to 3.8 GHz, laptops and desktops to 4 to 5.5
 _CLOCKS_HZ = (0.8e9, 6.5e9)  # a clock beyond these is a mistake
 CORE_FLOPS_PER_S = _FLOPS_A_CYCLE * USUAL_CLOCK_HZ
 _BYTES_PER_S_OF_A_CORE = 8e9  # a platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60

@@ -9,8 +9,7 @@ from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError,
 from unslow.think.memory.llama_cpp.hyperparameters import CELLS_PADDING, LOW_RATIO, Hyper, Settings
 from unslow.think.memory.llama_cpp.places import Places
 
-_PICKED_INSIDE = ("attention", "post_norm", "sum", "feed_forward")
-"""The places of a layer after which only the wanted tokens may go on."""
+_PICKED_INSIDE = ("attention", "post_norm", "sum", "feed_forward")  # After these, only the wanted tokens go on
 
 
 class Kernels(NamedTuple):

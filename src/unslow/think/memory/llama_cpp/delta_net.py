@@ -6,8 +6,7 @@ from unslow.think.memory.llama_cpp import recurrent
 from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Graph, Node, UnknownLayoutError, row_bytes
 
-_CHUNK, _CHUNK_BY_CHANNEL = 64, 16
-"""Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
+_CHUNK, _CHUNK_BY_CHANNEL = 64, 16  # Tokens of a chunk: where heads fade as a whole, and where channels fade one by one
 _MOST_CHUNKS = 1024  # beyond that a graph would take seconds to lay out
 
 
@@ -42,14 +41,9 @@ class _Sizes(NamedTuple):
 def delta_net(build: Build, layer: int, x: Node, rows: recurrent.StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
     graph, name, value_heads = build.graph, build.block(layer), build.size("ssm.time_step_rank")
-    sizes = _Sizes(
-        key_length=build.size("ssm.state_size"),
-        key_heads=build.size("ssm.group_count"),
-        value_length=build.size("ssm.inner_size") // value_heads,
-        value_heads=value_heads,
-        tokens=build.sequence_tokens,
-        sequences=build.settings.slots,
-    )
+    key_length, key_heads = build.size("ssm.state_size"), build.size("ssm.group_count")
+    value_length = build.size("ssm.inner_size") // value_heads
+    sizes = _Sizes(key_length, key_heads, value_length, value_heads, build.sequence_tokens, build.settings.slots)
     graph.expand(x)
     mixed, gate = _projections(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)

@@ -3,8 +3,7 @@
 from unslow.think.memory.llama_cpp.cache import Build
 from unslow.think.memory.llama_cpp.graph import Node, UnknownLayoutError
 
-_SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4
-"""How scores become weights, as `expert_gating_func` counts it."""
+_SOFTMAX, _SIGMOID, _SOFTMAX_AFTER, _ROOT_OF_SOFTPLUS = 1, 2, 3, 4  # How scores become weights (`expert_gating_func`)
 
 
 def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:

@@ -89,8 +89,7 @@ def ollama_micro_batch(context: int) -> int:
 MOST_LAYERS = 512  # as many as llama.cpp takes (LLAMA_MAX_LAYERS)
 LOW_RATIO, HIGH_RATIO = 4, 128  # the tokens that make up a compressed row: few, of which an indexer picks, or many
 _POSITIONS_IN_SPACE = 4  # time, height, width and one more, where images have places too
-_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
-"""A layer that has one of them keeps a state."""
+_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")  # A layer with one of them has states
 
 
 class Traits:
