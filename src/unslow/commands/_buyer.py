@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from unslow.commands._request import Kind, LongRequest, Option, Quant, parse_size, whole_match
+from unslow.commands._request import Kind, LongRequest, Option, Quant, parse_size
 
 _AMOUNT = re.compile(
     r"(?:usd|eur|gbp|[$€£])?\s*(\d{1,9}(?:[,_]\d{3})*(?:\.\d{1,6})?)\s*+([km]?)\s*+(?:usd|eur|gbp|[$€£])?",
@@ -16,16 +16,18 @@ _LONGEST = 200
 
 def parse_amount(text: str) -> float:
     """An amount from `700`, `1,499`, `$1.5k` or `2m`; ValueError where it is none."""
-    match = whole_match(_AMOUNT, text.strip()[:_LONGEST])
+    match = _AMOUNT.fullmatch(text.strip()[:_LONGEST])
+    if not match:
+        raise ValueError
     return float(match[1].replace(",", "").replace("_", "")) * {"": 1, "k": 1e3, "m": 1e6}[match[2].lower()]
 
 
 def parse_goal(text: str) -> float:
     """Tokens per second from `20 tok/s`, `20 t/s` or `20`; ValueError where it is none."""
-    goal = float(whole_match(_GOAL, text.strip()[:_LONGEST])[1])
-    if not goal:
+    match = _GOAL.fullmatch(text.strip()[:_LONGEST])
+    if not match or not float(match[1]):
         raise ValueError
-    return goal
+    return float(match[1])
 
 
 def _parse_memory(text: str) -> int:

@@ -100,7 +100,8 @@ def facts_under(kind: type) -> set[str]:
 
 def test_every_contradiction_is_about_a_known_fact():
     known = set(FACT_PATHS) | facts_under(Machine) | facts_under(Gpu) | facts_under(Model)
-    told = {about for path in LOOK.rglob("*.py") for about in re.findall(r'about="(\w+)"', path.read_text("utf-8"))}
+    sources = [path.read_text("utf-8") for path in LOOK.rglob("*.py")]
+    told = {about for text in sources for about in re.findall(r'(?:about=|contradiction\(\s*)"(\w+)"', text)}
     assert {"vram", "gpu_layers", "threads"} <= told
     assert {name for about in told for name in CONCERNED.get(about, (about,))} <= known
     assert set(CONCERNED) <= told
