@@ -118,15 +118,19 @@ def _type_name(kind: Any) -> str:
 
 
 def _field_docstrings(kind: type) -> dict[str, str]:
-    """The strings below the fields of a class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    """What is said of the fields of a class, beside them or below."""
+    source = textwrap.dedent(inspect.getsource(kind))
+    body, lines = ast.parse(source).body[0], source.splitlines()
     assert isinstance(body, ast.ClassDef)
     found = dict[str, str]()
-    for field, below in zip(body.body, body.body[1:], strict=False):
+    for field, below in zip(body.body, [*body.body[1:], None], strict=True):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            beside = lines[(field.end_lineno or field.lineno) - 1].partition("  # ")[2]
             match below:
                 case ast.Expr(ast.Constant(str(words))):
                     found[field.target.id] = " ".join(words.split())
+                case _ if beside:
+                    found[field.target.id] = f"{beside}."
     return found
 
 

@@ -34,11 +34,9 @@ How = Literal["own", "rent", "rent all day", "api"]
 class UseShown(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens per day."""
 
-    tokens_per_day: float
-    """Generated ones."""
+    tokens_per_day: float  # Generated ones
     prompt_tokens_per_day: float
-    prompt_ratio: float
-    """Prompt tokens per generated token."""
+    prompt_ratio: float  # Prompt tokens per generated token
     said: UseSaid
 
 
@@ -47,26 +45,17 @@ class WayShown(msgspec.Struct, frozen=True, kw_only=True):
 
     how: How
     name: str
-    rig: RigShown | None = None
-    """What runs the model; None for an API."""
-    price: PriceShown | None = None
-    """To buy, per hour, or per million generated tokens; None if unknown."""
-    input_price: float | None = None
-    """Per million prompt tokens, of an API."""
-    per_million: float | None = None
-    """Cost per million generated tokens with their prompts; None if unknown."""
+    rig: RigShown | None = None  # What runs the model; None for an API
+    price: PriceShown | None = None  # To buy, per hour, or per million generated tokens; None if unknown
+    input_price: float | None = None  # Per million prompt tokens, of an API
+    per_million: float | None = None  # Cost per million generated tokens with their prompts; None if unknown
     per_month: float | None = None
-    capital_per_month: float | None = None
-    """Price minus resale, spread over the years."""
+    capital_per_month: float | None = None  # Price minus resale, spread over the years
     power_per_month: float | None = None
-    watts: float | None = None
-    """Under load."""
-    busy_share: float | None = None
-    """Share of the day; above 1 the device is too slow."""
-    most_tokens_per_day: float | None = None
-    """Capacity per day."""
-    enough: bool | None = None
-    """Whether the capacity suffices; None if unknown."""
+    watts: float | None = None  # Under load
+    busy_share: float | None = None  # Share of the day; above 1 the device is too slow
+    most_tokens_per_day: float | None = None  # Capacity per day
+    enough: bool | None = None  # Whether the capacity suffices; None if unknown
     reason: str = ""
 
 
@@ -89,8 +78,7 @@ class CostReport(msgspec.Struct, frozen=True, kw_only=True):
     currency: str
     electricity_per_kwh: float
     years: float
-    ways: tuple[WayShown, ...] = ()
-    """Cheapest first; too slow or unknown last."""
+    ways: tuple[WayShown, ...] = ()  # Cheapest first; too slow or unknown last
     break_even: tuple[BreakEvenShown, ...] = ()
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -43,10 +43,8 @@ class OfferShown(msgspec.Struct, frozen=True, kw_only=True):
     """Something to buy, together with the hardware already there."""
 
     rig: RigShown
-    total: float | None
-    """Price to pay: devices, and a computer where one is counted; None if unknown."""
-    margin: float | None = None
-    """The low end of the speed as a share of the goal; None without a goal."""
+    total: float | None  # Price to pay: devices, and a computer where one is counted; None if unknown
+    margin: float | None = None  # The low end of the speed as a share of the goal; None without a goal
     reasons: tuple[str, ...] = ()
 
 
@@ -62,8 +60,7 @@ class RefusedShown(msgspec.Struct, frozen=True, kw_only=True):
 class WayShown(msgspec.Struct, frozen=True, kw_only=True):
     """One relaxed condition under which an offer reaches the goal."""
 
-    gives: Literal["budget", "quant", "context", "host", "model", "goal"]
-    """`host`: part of the model in host memory."""
+    gives: Literal["budget", "quant", "context", "host", "model", "goal"]  # `host`: part of the model in host memory
     words: str
 
 
@@ -75,8 +72,7 @@ class ChoiceReport(msgspec.Struct, frozen=True, kw_only=True):
     asked: AskedShown
     budget: float | None
     currency: str
-    goal_tokens_per_s: float | None
-    """Of one request."""
+    goal_tokens_per_s: float | None  # Of one request
     have: str = ""
     chosen: OfferShown | None = None
     runners_up: tuple[OfferShown, ...] = ()

@@ -23,31 +23,23 @@ class PriceShown(msgspec.Struct, frozen=True, kw_only=True):
     amount: float
     currency: str
     kind: Literal["yours", "street", "used", "launch", "rent", "api"]
-    date: str = ""
-    """When it was seen; the year of a launch price."""
+    date: str = ""  # When it was seen; the year of a launch price
     source: str = ""
     seller: str = ""
-    old: bool = False
-    """Whether it is too old to rely on."""
-    checked: bool = True
-    """Whether its source was verified; launch prices are not yet."""
+    old: bool = False  # Whether it is too old to rely on
+    checked: bool = True  # Whether its source was verified; launch prices are not yet
 
 
 class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """Predicted speeds of a device with a model, each with its 80 % interval."""
 
-    decode_tokens_per_s: RateShown
-    """Of all concurrent requests together."""
-    each_tokens_per_s: RateShown
-    """Of one request."""
+    decode_tokens_per_s: RateShown  # Of all concurrent requests together
+    each_tokens_per_s: RateShown  # Of one request
     prefill_tokens_per_s: RateShown
     first_token_s: RateShown
-    gpu_layers: int | None = None
-    """GPU layers, the output counted as one; None for all."""
-    experts_on_cpu: int = 0
-    """Layers whose experts stay in host memory."""
-    backend: str = ""
-    """Backend of the prediction: cuda, rocm, metal, vulkan or cpu."""
+    gpu_layers: int | None = None  # GPU layers, the output counted as one; None for all
+    experts_on_cpu: int = 0  # Layers whose experts stay in host memory
+    backend: str = ""  # Backend of the prediction: cuda, rocm, metal, vulkan or cpu
 
 
 class RigShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,27 +47,20 @@ class RigShown(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     count: int = 1
-    device: str
-    """As the catalogue names it."""
+    device: str  # As the catalogue names it
     vendor: str
     kind: str
     year: int | None
-    memory_bytes: int | None
-    """Total; None if unknown."""
-    bytes_per_s: float | None
-    """Of one device."""
-    tdp_w: float | None
-    """Total."""
-    price: PriceShown | None = None
-    """Total."""
+    memory_bytes: int | None  # Total; None if unknown
+    bytes_per_s: float | None  # Of one device
+    tdp_w: float | None  # Total
+    price: PriceShown | None = None  # Total
     quant: str = ""
     fits: Fits = "unknown"
     speed: SpeedShown | None = None
     price_per_token_per_s: float | None = None
-    tokens_per_joule_by_tdp: float | None = None
-    """At full TDP: a lower bound where it draws less."""
-    reason: str = ""
-    """Why there is no speed."""
+    tokens_per_joule_by_tdp: float | None = None  # At full TDP: a lower bound where it draws less
+    reason: str = ""  # Why there is no speed
     notes: tuple[str, ...] = ()
 
 
@@ -90,12 +75,9 @@ class AskedShown(msgspec.Struct, frozen=True, kw_only=True):
     users: int
     prompt_tokens: int
     kv_type: str = "f16"
-    context_trained: int = 0
-    """Trained context length of the model; 0 if unknown."""
-    stands_for: str = ""
-    """The requested model, where this one of the same shape was used."""
-    estimated_as: str = ""
-    """The mix used for a quant whose tensor types are unknown."""
+    context_trained: int = 0  # Trained context length of the model; 0 if unknown
+    stands_for: str = ""  # The requested model, where this one of the same shape was used
+    estimated_as: str = ""  # The mix used for a quant whose tensor types are unknown
 
 
 class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +88,7 @@ class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
     asked: AskedShown | None = None
     sorted_by: str = ""
     currency: str = "USD"
-    catalogue_devices: int | None = None
-    """Devices in the catalogue, all listed with `--all`."""
+    catalogue_devices: int | None = None  # Devices in the catalogue, all listed with `--all`
     devices: tuple[RigShown, ...] = ()
     notes: tuple[str, ...] = ()
 

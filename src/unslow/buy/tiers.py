@@ -59,20 +59,14 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     parameters: int
-    is_sparse: bool
-    """Whether it is a mixture of experts."""
-    quant: str
-    """The finest common quant that fits."""
+    is_sparse: bool  # Whether it is a mixture of experts
+    quant: str  # The finest common quant that fits
     weights_bytes: int
-    most_context: int | None
-    """Maximum context length that fits, up to the trained one."""
-    tokens_per_s: RateShown | None
-    """On the typical device of the tier."""
+    most_context: int | None  # Maximum context length that fits, up to the trained one
+    tokens_per_s: RateShown | None  # On the typical device of the tier
     prefill_tokens_per_s: RateShown | None = None
-    backend: str = ""
-    """Backend of both predictions."""
-    alike: int = 0
-    """Other models in the catalogue with the same shape."""
+    backend: str = ""  # Backend of both predictions
+    alike: int = 0  # Other models in the catalogue with the same shape
 
 
 class MissesShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +76,7 @@ class MissesShown(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     quant: str
     lacks_bytes: int
-    would_fit: str
-    """What to change; empty if nothing common helps."""
+    would_fit: str  # What to change; empty if nothing common helps
 
 
 class TierShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,11 +86,9 @@ class TierShown(msgspec.Struct, frozen=True, kw_only=True):
     unified: bool
     device: str
     """The typical one: median bandwidth among devices of this size, of cards the cheaper half; empty if none."""
-    devices: int
-    """Devices in the catalogue with this much memory."""
+    devices: int  # Devices in the catalogue with this much memory
     bytes_per_s: float | None
-    runs: tuple[RunsShown, ...] = ()
-    """The largest first."""
+    runs: tuple[RunsShown, ...] = ()  # The largest first
     misses: tuple[MissesShown, ...] = ()
 
 
@@ -108,8 +99,7 @@ class TiersReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     context: int
     quant_least: str
-    models: int
-    """Models that were tried."""
+    models: int  # Models that were tried
     tiers: tuple[TierShown, ...] = ()
     notes: tuple[str, ...] = ()
 

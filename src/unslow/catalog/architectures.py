@@ -16,48 +16,34 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An architecture's habits; the tensors of a file say the rest."""
 
     source: str
-    is_known: bool = True
-    """Whether this catalogue describes how its layers are computed."""
+    is_known: bool = True  # Whether this catalogue describes how its layers are computed
     heeds: tuple[str, ...] = ()
     """Keys of a file by which llama.cpp changes the computation of this architecture, and not of others."""
-    block: str = "blk"
-    """What the names of a layer's tensors begin with."""
-    has_encoder: bool = False
-    """Whether an encoder reads the input: then every token of a batch is wanted."""
-    flash_attention: bool = True
-    """Whether llama.cpp allows it."""
+    block: str = "blk"  # What the names of a layer's tensors begin with
+    has_encoder: bool = False  # Whether an encoder reads the input: then every token of a batch is wanted
+    flash_attention: bool = True  # Whether llama.cpp allows it
 
     # windows
     has_windows: bool = False
     """Whether llama.cpp heeds a sliding window; in most it attends to everything, whatever the file says."""
-    window: int = 0
-    """The sliding window where the file gives none."""
-    window_fixed: int = 0
-    """The sliding window where the file gives any."""
-    window_period: int = 0
-    """One in this many layers attends to everything; 0 where the file must say it."""
-    window_full_first: bool = False
-    """Whether that one is the first of the period, else the last."""
-    window_layers_from: int = 0
-    """From this many layers on a model has windows (EXAONE 4: only the large one)."""
-    window_drafts: bool = False
-    """Whether layers that only predict further tokens have windows too."""
+    window: int = 0  # The sliding window where the file gives none
+    window_fixed: int = 0  # The sliding window where the file gives any
+    window_period: int = 0  # One in this many layers attends to everything; 0 where the file must say it
+    window_full_first: bool = False  # Whether that one is the first of the period, else the last
+    window_layers_from: int = 0  # From this many layers on a model has windows (EXAONE 4: only the large one)
+    window_drafts: bool = False  # Whether layers that only predict further tokens have windows too
 
     # caches and states
-    has_cache: bool = True
-    """Whether keys and values are kept; embedding and diffusion models see all tokens at once."""
-    reads_cache: bool = True
-    """Whether what is kept is read: some embedding models have a cache for nothing."""
+    has_cache: bool = True  # Whether keys and values are kept; embedding and diffusion models see all tokens at once
+    reads_cache: bool = True  # Whether what is kept is read: some embedding models have a cache for nothing
     layers_with_cache: int = 0
     """How many layers, from the first, have a cache of their own; the others read theirs. 0 for all."""
     caches_drafts: bool = True
     """Whether layers that only predict further tokens have a cache, although they are not loaded."""
     recurrent_period: int = 0
     """The last of this many layers attends, the others keep a state; 0 where the file's heads say it."""
-    loads_states_first: bool = False
-    """Whether a layer's state is read before its norm is computed (Ling 3)."""
-    both_kinds: bool = False
-    """Whether each layer has attention and a state side by side (Falcon H1)."""
+    loads_states_first: bool = False  # Whether a layer's state is read before its norm is computed (Ling 3)
+    both_kinds: bool = False  # Whether each layer has attention and a state side by side (Falcon H1)
 
     # what is loaded
     copies_table: bool = True
@@ -66,55 +52,38 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether that is done before the table itself is loaded, so that one place may have both."""
     drafts_need_tensors: bool = False
     """Whether layers that only predict further tokens are counted only where the file has their tensors."""
-    draft_tensors: tuple[str, ...] = ()
-    """Parts of the names of those layers' tensors that are loaded all the same."""
+    draft_tensors: tuple[str, ...] = ()  # Parts of the names of those layers' tensors that are loaded all the same
 
     # norms
-    norm: Literal["", "rms_norm", "norm"] = ""
-    """Where it is empty, the one whose epsilon the file has."""
-    head_norm: Literal["", "rms_norm", "norm"] = ""
-    """The norm of queries and keys, where it is another one."""
-    norms_without_weights: bool = False
-    """Whether the norms of a layer, and the last one, have no weights (OLMo 1)."""
-    norms_embeddings: bool = False
-    """Whether embeddings get a norm without weights."""
-    norms_values: bool = False
-    """Whether values get a norm without weights (Gemma 3n and 4)."""
-    norms_after_rope: bool = False
-    """Whether queries and keys are normed after they were turned, and not before."""
-    norms_turned_heads: bool = False
-    """Whether queries and keys that were turned get a norm without weights (Llama 4)."""
-    norms_not_with_experts: int = 0
-    """Except in a model of this many experts."""
+    norm: Literal["", "rms_norm", "norm"] = ""  # Where it is empty, the one whose epsilon the file has
+    head_norm: Literal["", "rms_norm", "norm"] = ""  # The norm of queries and keys, where it is another one
+    norms_without_weights: bool = False  # Whether the norms of a layer, and the last one, have no weights (OLMo 1)
+    norms_embeddings: bool = False  # Whether embeddings get a norm without weights
+    norms_values: bool = False  # Whether values get a norm without weights (Gemma 3n and 4)
+    norms_after_rope: bool = False  # Whether queries and keys are normed after they were turned, and not before
+    norms_turned_heads: bool = False  # Whether queries and keys that were turned get a norm without weights (Llama 4)
+    norms_not_with_experts: int = 0  # Except in a model of this many experts
 
     # positions
-    positions: int = 1
-    """Position numbers for each token (4 where images have places too)."""
-    positions_by_file: bool = False
-    """Whether the sections in the file say if there are 4."""
+    positions: int = 1  # Position numbers for each token (4 where images have places too)
+    positions_by_file: bool = False  # Whether the sections in the file say if there are 4
     rope: Literal["all", "none", "windows", "windows_or_dense", "unless_untrained"] = "all"
     """The layers that turn by rotary positions: those with a window, where there are any, and perhaps those without
     experts; or all, unless the file says that its rotary scaling was not trained."""
-    rope_skips: int = 0
-    """The last of this many layers has no rotary positions; 0 for none."""
-    rope_model_layers: int = 0
-    """Only a model of this many layers has rotary positions (Baichuan 7B); 0 for any."""
-    rope_factors: Literal["all", "no_windows", "none"] = "all"
-    """The layers that use the file's rotary factors."""
-    tempers_unturned: bool = False
-    """Whether layers that don't turn scale their queries by the position (Llama 4)."""
+    rope_skips: int = 0  # The last of this many layers has no rotary positions; 0 for none
+    rope_model_layers: int = 0  # Only a model of this many layers has rotary positions (Baichuan 7B); 0 for any
+    rope_factors: Literal["all", "no_windows", "none"] = "all"  # The layers that use the file's rotary factors
+    tempers_unturned: bool = False  # Whether layers that don't turn scale their queries by the position (Llama 4)
 
     # sums
     sum_order: tuple[Literal["attention", "feed_forward", "input"], ...] = ()
     """The order in which they are added, where both halves of a layer read the same."""
     is_parallel_by_file: bool = False
     """Whether the file says that both halves of a layer read the same, although each has its norm."""
-    residual_first: Literal["", "attention", "feed_forward", "both"] = ""
-    """The half whose sum begins with what it read."""
+    residual_first: Literal["", "attention", "feed_forward", "both"] = ""  # The half whose sum begins with what it read
     adds_normed: bool = False
     """Whether a half is added to what it read after the norm, which is scaled in its place (MiniMax-01)."""
-    skips_embeddings: bool = False
-    """Whether each layer adds the embeddings again, times its output scale."""
+    skips_embeddings: bool = False  # Whether each layer adds the embeddings again, times its output scale
     picks_outputs: Literal["attention", "post_norm", "sum", "feed_forward", "never", "layers", "norm"] = "attention"
     """What only the wanted tokens go on after: in the last layer its attention, the norm of that, the sum of attention
     and what it read, or its second half; or, where drafts of further tokens want every token, all layers or the last
@@ -123,27 +92,19 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # scales and limits
     scales_embeddings: bool = False
     scales_queries: bool = False
-    scales_residuals: bool = False
-    """Whether what a half says is multiplied by a number before it is added."""
-    scales_last: bool = False
-    """Whether what the output matrix reads is multiplied by a number."""
+    scales_residuals: bool = False  # Whether what a half says is multiplied by a number before it is added
+    scales_last: bool = False  # Whether what the output matrix reads is multiplied by a number
     scales_logits: bool = False
-    caps_logits: bool = False
-    """Whether logits are squeezed into a range, whatever the file says."""
-    caps_scores: bool = False
-    """Whether attention scores are squeezed into a range."""
+    caps_logits: bool = False  # Whether logits are squeezed into a range, whatever the file says
+    caps_scores: bool = False  # Whether attention scores are squeezed into a range
 
     # output
-    has_output: bool = True
-    """Whether it says tokens; embedding models end with the last norm."""
-    pads_logits: bool = False
-    """Whether tokens that the output matrix has no row for get logits all the same."""
-    hidden_tokens: int = 0
-    """So many tokens, those of images, are never said: their logits are overwritten (Chameleon)."""
+    has_output: bool = True  # Whether it says tokens; embedding models end with the last norm
+    pads_logits: bool = False  # Whether tokens that the output matrix has no row for get logits all the same
+    hidden_tokens: int = 0  # So many tokens, those of images, are never said: their logits are overwritten (Chameleon)
 
     # feed-forward networks and experts
-    squares: bool = False
-    """Whether the activation is a squared one (ReLU squared)."""
+    squares: bool = False  # Whether the activation is a squared one (ReLU squared)
     clamps_first: bool = False
     """Whether limits are set before a gated activation, and to all networks where the file gives those of experts."""
     gating: int = 1
@@ -151,16 +112,13 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     softplus."""
     normalises_weights: bool = True
     """Whether the weights of the chosen experts are made to add up to one, where the file does not say."""
-    weighs_experts_first: bool = False
-    """Whether the input of an expert is weighted, and not its result (Llama 4)."""
+    weighs_experts_first: bool = False  # Whether the input of an expert is weighted, and not its result (Llama 4)
     selects_by_sigmoid: bool = False
     """Whether experts are chosen by another function than the one that weighs them (GroveMoE)."""
-    routes_input: bool = False
-    """Whether experts are chosen by what the layer read, before attention (SmallThinker)."""
+    routes_input: bool = False  # Whether experts are chosen by what the layer read, before attention (SmallThinker)
     mixes_dense: bool = False
     """Whether a network for all tokens stands beside the experts, and the mean of both is taken (Grok)."""
-    scales_shared_sum: bool = False
-    """Whether the sum of chosen and shared experts is multiplied by a number."""
+    scales_shared_sum: bool = False  # Whether the sum of chosen and shared experts is multiplied by a number
     divides_shared_gate: bool = False
     """Whether the gate of the shared expert is computed as an activation divided by its input (Qwen2 MoE)."""
 
@@ -181,12 +139,10 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     for the number of its layer.
     """
 
-    source: str = ""
-    """The file of llama.cpp that was read."""
+    source: str = ""  # The file of llama.cpp that was read
     parts: tuple[str, ...] = ()
     """Shared parts that come before its own; of two that say the same thing, the later one counts."""
-    without: tuple[str, ...] = ()
-    """Tensors of its parts that it lacks."""
+    without: tuple[str, ...] = ()  # Tensors of its parts that it lacks
     numbers: dict[str, str] = {}
     """Numbers worked out from those of the shape, where the shape does not state them itself."""
     metadata: dict[str, LayoutValue] = {}
@@ -199,29 +155,24 @@ class MadeUpShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     source: str
     architecture: str
-    quant: str
-    """The mix to use where none is asked for."""
+    quant: str  # The mix to use where none is asked for
     layers: int
     width: int
-    feed_forward: int
-    """Of one expert, where there are experts."""
+    feed_forward: int  # Of one expert, where there are experts
     heads: int
     kv_heads: int
     head_length: int
     vocabulary: int
     context_trained: int
     rope_base: float = 10000.0
-    tied: bool = False
-    """Whether the token table is the output matrix too."""
-    head_norms: bool = False
-    """Whether queries and keys are normalised, as in Qwen3."""
+    tied: bool = False  # Whether the token table is the output matrix too
+    head_norms: bool = False  # Whether queries and keys are normalised, as in Qwen3
     experts: int = 0
     experts_used: int = 0
 
 
 _PLAIN = Architecture(source="unknown architecture: only its tensors can be read")
-made_up_shapes = partial(entries, "shapes", MadeUpShape)
-"""Every shape by its file name."""
+made_up_shapes = partial(entries, "shapes", MadeUpShape)  # Every shape by its file name
 
 
 def architecture(name: str) -> Architecture:

@@ -37,19 +37,16 @@ class GpuFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     vendor: str
     source: str
     names: tuple[str, ...] = ()
-    compute_capability: str = ""
-    """The highest of NVIDIA's that a chip of it has."""
+    compute_capability: str = ""  # The highest of NVIDIA's that a chip of it has
     rocm: bool | None = None
     """Whether the ROCm libraries that Ollama shipped before it knew Vulkan have code for it; None where that varies."""
-    unified: bool = False
-    """Whether it uses the host's memory."""
+    unified: bool = False  # Whether it uses the host's memory
 
 
 class MemoryKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A kind of memory or link."""
 
-    words: tuple[str, ...]
-    """As a text has it, in small letters."""
+    words: tuple[str, ...]  # As a text has it, in small letters
     name: str
     low_bytes_per_s: float
     high_bytes_per_s: float
@@ -70,8 +67,7 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shares: tuple[Share, ...]
     note: str
     source: str
-    largest_gib: dict[str, int] = {}
-    """The most memory that each chip was sold with."""
+    largest_gib: dict[str, int] = {}  # The most memory that each chip was sold with
 
     def gpu_bytes(self, total_bytes: int) -> int:
         """The most that the GPU can have of so much memory."""
@@ -84,8 +80,7 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.largest_gib.get(found, 0) * GIB
 
 
-gpu_families = partial(entries, "gpu_families", GpuFamily)
-"""Every family by its name."""
+gpu_families = partial(entries, "gpu_families", GpuFamily)  # Every family by its name
 
 
 @lru_cache(maxsize=1024)

@@ -30,18 +30,15 @@ class LearnedSpeed(msgspec.Struct, frozen=True):
     made_by: str
     measurements: str
     factors: dict[str, float]
-    spreads: dict[str, Spread]
-    """By group, and by group/backend where enough was measured."""
-    chips: dict[str, list[str]] = {}
-    """The families that each backend was measured on."""
+    spreads: dict[str, Spread]  # By group, and by group/backend where enough was measured
+    chips: dict[str, list[str]] = {}  # The families that each backend was measured on
 
     def spread(self, group: str, backend: str) -> Spread:
         """Of a group on a backend, else of the group."""
         return self.spreads.get(f"{group}/{backend}") or self.spreads[group]
 
 
-learned_speed = partial(entry, "speed", "learned", LearnedSpeed)
-"""What lab/fit_speed.py wrote."""
+learned_speed = partial(entry, "speed", "learned", LearnedSpeed)  # What lab/fit_speed.py wrote
 
 
 def spread_of(group: str, backend: str) -> Spread:
@@ -49,5 +46,4 @@ def spread_of(group: str, backend: str) -> Spread:
     return learned_speed().spread(group, backend)
 
 
-backends = partial(entries, "backends", LearnedFactor)
-"""Every backend by name; GPUs are predicted from `learned_speed`."""
+backends = partial(entries, "backends", LearnedFactor)  # Every backend by name; GPUs are predicted from `learned_speed`

@@ -38,102 +38,70 @@ _LONGEST = 100  # letters of a name that near ones are looked for; finding them 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """The numbers of a model by the names that the layouts use; None is what the model does not have."""
 
-    layers: int
-    """As GGUF counts them: with the layers that guess further tokens, where its files keep them."""
-    width: int
-    """The length of the hidden state."""
-    vocabulary: int
-    """As padded in the files."""
+    layers: int  # As GGUF counts them: with the layers that guess further tokens, where its files keep them
+    width: int  # The length of the hidden state
+    vocabulary: int  # As padded in the files
     context_trained: int
-    context_original: int | None = None
-    """Before position scaling."""
-    tied: bool | None = None
-    """Whether the token table is the output matrix too."""
+    context_original: int | None = None  # Before position scaling
+    tied: bool | None = None  # Whether the token table is the output matrix too
 
     heads: PerLayer | None = None
-    kv_heads: PerLayer | None = None
-    """0 in layers that attend to nothing; like `heads` where it is not stated."""
-    key_length: int | None = None
-    """Of one head; the width shared among the heads where it is not stated."""
-    value_length: int | None = None
-    """Like the key's where it is not stated."""
-    rope_dimensions: int | None = None
-    """How many numbers of a head are rotated by position; all where it is not stated."""
+    kv_heads: PerLayer | None = None  # 0 in layers that attend to nothing; like `heads` where it is not stated
+    key_length: int | None = None  # Of one head; the width shared among the heads where it is not stated
+    value_length: int | None = None  # Like the key's where it is not stated
+    rope_dimensions: int | None = None  # How many numbers of a head are rotated by position; all where it is not stated
     rope_frequencies: bool | None = None
     """Whether the file has a tensor of factors for the frequencies (Llama 3.1 and later)."""
-    rope_factors: bool | None = None
-    """Whether it has two, for short and for long contexts (Phi-3, 128K)."""
-    attention_bias: bool | None = None
-    """Whether queries, keys and values have biases."""
+    rope_factors: bool | None = None  # Whether it has two, for short and for long contexts (Phi-3, 128K)
+    attention_bias: bool | None = None  # Whether queries, keys and values have biases
     head_norms: bool | None = None
-    parallel: bool | None = None
-    """Whether attention and feed-forward run in parallel (StableLM 2 12B)."""
+    parallel: bool | None = None  # Whether attention and feed-forward run in parallel (StableLM 2 12B)
 
-    window: int | None = None
-    """How far back windowed layers see, in tokens."""
+    window: int | None = None  # How far back windowed layers see, in tokens
     windowed: list[int] | None = None
     """1 for a windowed layer, 0 for a full one; where it is not stated, the architecture's own rhythm."""
     key_length_window: int | None = None
-    keys_are_values: bool | None = None
-    """Whether full layers take their keys as values (Gemma 4)."""
-    shared_kv_layers: int | None = None
-    """How many of the last layers use the cache of earlier ones."""
-    per_layer_width: int | None = None
-    """Of the token table that each layer has a slice of (Gemma 3n and 4)."""
+    keys_are_values: bool | None = None  # Whether full layers take their keys as values (Gemma 4)
+    shared_kv_layers: int | None = None  # How many of the last layers use the cache of earlier ones
+    per_layer_width: int | None = None  # Of the token table that each layer has a slice of (Gemma 3n and 4)
 
     feed_forward: PerLayer | None = None
     experts: int | None = None
     experts_used: int | None = None
     experts_shared: int | None = None
-    expert_width: int | None = None
-    """The feed-forward length of one expert; `feed_forward` where it is not stated."""
+    expert_width: int | None = None  # The feed-forward length of one expert; `feed_forward` where it is not stated
     shared_width: int | None = None
     """Of all shared experts together; as many expert widths as there are where it is not stated."""
-    expert_step: int | None = None
-    """One in this many layers has experts."""
-    expert_bias: bool | None = None
-    """Whether the router's choice has a bias."""
+    expert_step: int | None = None  # One in this many layers has experts
+    expert_bias: bool | None = None  # Whether the router's choice has a bias
     expert_norm: bool | None = None
     """Whether the weights of the chosen experts are made to add up to one, where the architecture leaves it open."""
-    expert_scale: float | None = None
-    """What those weights are multiplied with."""
-    expert_groups: int | None = None
-    """Experts are chosen from the best groups first (DeepSeek-V3)."""
+    expert_scale: float | None = None  # What those weights are multiplied with
+    expert_groups: int | None = None  # Experts are chosen from the best groups first (DeepSeek-V3)
     expert_groups_used: int | None = None
-    leading_dense: int | None = None
-    """How many of the first layers have no experts."""
-    latent_width: int | None = None
-    """Of the smaller space that experts work in (Nemotron 3)."""
-    guessing_layers: int | None = None
-    """Layers at the end that only guess the tokens after the next one."""
-    guessing_tables: bool | None = None
-    """Whether those have a token table and an output matrix of their own."""
+    leading_dense: int | None = None  # How many of the first layers have no experts
+    latent_width: int | None = None  # Of the smaller space that experts work in (Nemotron 3)
+    guessing_layers: int | None = None  # Layers at the end that only guess the tokens after the next one
+    guessing_tables: bool | None = None  # Whether those have a token table and an output matrix of their own
 
     query_rank: int | None = None
-    kv_rank: int | None = None
-    """The length of the latent that keys and values are made from (DeepSeek)."""
+    kv_rank: int | None = None  # The length of the latent that keys and values are made from (DeepSeek)
     latent_key_length: int | None = None
     latent_value_length: int | None = None
-    index_heads: int | None = None
-    """Of the small attention that picks which positions to attend to (DeepSeek-V3.2)."""
+    index_heads: int | None = None  # Of the small attention that picks which positions to attend to (DeepSeek-V3.2)
     index_length: int | None = None
     index_picked: int | None = None
 
-    attention_interval: int | None = None
-    """One in this many layers attends, the others are recurrent (Qwen3-Next)."""
-    convolution: int | None = None
-    """The length of the short convolution."""
+    attention_interval: int | None = None  # One in this many layers attends, the others are recurrent (Qwen3-Next)
+    convolution: int | None = None  # The length of the short convolution
     inner: int | None = None
     state: int | None = None
-    time_steps: int | None = None
-    """The time step's rank in Mamba, the number of heads in its successors."""
+    time_steps: int | None = None  # The time step's rank in Mamba, the number of heads in its successors
     state_groups: int | None = None
     state_norm: bool | None = None
-    linear_length: int | None = None
-    """Of a head of delta attention (Kimi Linear)."""
+    linear_length: int | None = None  # Of a head of delta attention (Kimi Linear)
 
-    head_size: int | None = None
-    """Of RWKV, as are the ranks that follow."""
+    head_size: int | None = None  # Of RWKV, as are the ranks that follow
     time_mix_rank: int | None = None
     decay_rank: int | None = None
     learning_rank: int | None = None
@@ -144,16 +112,11 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
     """A model that people know by name."""
 
-    names: tuple[str, ...]
-    """The usual one first; then how else people write it."""
-    architecture: str
-    """The name that GGUF has for it."""
-    parameters: int
-    """As published, or as llama.cpp counts a file's; of the language model alone."""
-    source: str
-    """Where the numbers are published."""
-    checked: str = ""
-    """What they were compared with here; empty where only the number of parameters vouches for them."""
+    names: tuple[str, ...]  # The usual one first; then how else people write it
+    architecture: str  # The name that GGUF has for it
+    parameters: int  # As published, or as llama.cpp counts a file's; of the language model alone
+    source: str  # Where the numbers are published
+    checked: str = ""  # What they were compared with here; empty where only the number of parameters vouches for them
     published: str = ""
     """The format in which its publisher ships the weights, where that is not plain 16 bits: MXFP4, FP8 block."""
     projector: str = ""
@@ -169,8 +132,7 @@ class UnlistedFamily(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Models of one kind, by how their names begin."""
 
     names: tuple[str, ...]
-    why: str
-    """What they are, and why nothing can be said of their memory by name."""
+    why: str  # What they are, and why nothing can be said of their memory by name
     hint: str
 
 

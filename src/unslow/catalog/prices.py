@@ -14,10 +14,8 @@ Kind = Literal["street", "used", "rent", "api"]
 class PriceRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a list: of a device to buy or by the hour, or of a model by a million tokens."""
 
-    of: str
-    """The name of a device or of a model, as the catalogue has it."""
-    usd: float = 0.0
-    """Of a device, or of an hour with it."""
+    of: str  # The name of a device or of a model, as the catalogue has it
+    usd: float = 0.0  # Of a device, or of an hour with it
     input_usd: float = 0.0
     output_usd: float = 0.0
 
@@ -27,8 +25,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seller: str
     kind: Kind
-    date: str
-    """The day on which it was read, or only the month where that is all that is known, as ISO 8601."""
+    date: str  # The day on which it was read, or only the month where that is all that is known, as ISO 8601
     source: str
     prices: tuple[PriceRow, ...]
 
@@ -46,8 +43,7 @@ class Price(msgspec.Struct, frozen=True):
     output_usd: float = 0.0
 
 
-price_lists = partial(entries, "prices", PriceList)
-"""Every list by the name of its file."""
+price_lists = partial(entries, "prices", PriceList)  # Every list by the name of its file
 
 
 @cache

@@ -23,22 +23,17 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """
 
     of: ExporterSubject
-    anchor: str
-    """The metric that every target of it has: counted first, to know whether it is there and how often."""
+    anchor: str  # The metric that every target of it has: counted first, to know whether it is there and how often
     source: str
     runtime: str = ""
     vendor: str = ""
-    own: tuple[str, ...] = ()
-    """Labels that the program itself puts on its series: those of the target are the rest."""
+    own: tuple[str, ...] = ()  # Labels that the program itself puts on its series: those of the target are the rest
     not_with: tuple[str, ...] = ()
     """Labels of a program that reports engines under the same names, such as a router, and is not one."""
-    same: tuple[str, ...] = ()
-    """Labels of ranks that all report the same."""
-    counter: str = ""
-    """The one that falls where the program starts anew."""
+    same: tuple[str, ...] = ()  # Labels of ranks that all report the same
+    counter: str = ""  # The one that falls where the program starts anew
     info: str = ""
-    info_is: str = ""
-    """The reading that the value of the information is, where it is one."""
+    info_is: str = ""  # The reading that the value of the information is, where it is one
     info_labels: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     """Readings that are asked for a second time, of the time that the window is compared with."""
@@ -66,8 +61,7 @@ class Recordings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A group of quantities in the order in which they are computed; `order` is that of the groups."""
 
     order: int
-    source: str
-    """Where the names of the metrics were read."""
+    source: str  # Where the names of the metrics were read
     rules: tuple[RecordedQuantity, ...]
     wrap: str = "EXPR"
     """Put around every expression, in place of the word EXPR: what gives all of the group the same labels."""
@@ -77,10 +71,8 @@ class Condition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When it fires; `${cause.NAME}` is a number of that cause's own, `${place}` the labels of one target."""
 
     expr: str
-    seen_by: str = ""
-    """The exporter that reports it, where the series do not say."""
-    hold: str = ""
-    """How long, where it is not that of the alert."""
+    seen_by: str = ""  # The exporter that reports it, where the series do not say
+    hold: str = ""  # How long, where it is not that of the alert
 
 
 class AlertTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,14 +83,10 @@ class AlertTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fires: tuple[str, ...] = ()
     """The labels of each that must fire, beside those that every alert has; none for a near miss."""
     at: tuple[str, ...] = ("30m",)
-    cause: str = ""
-    """Which one, where the alert is one for every cause."""
-    seen_by: str = ""
-    """Which condition fires, where there are several."""
-    beside: tuple[str, ...] = ()
-    """Other alerts that are right to fire too."""
-    says: str = ""
-    """The value as the alert words it, where that is checked too."""
+    cause: str = ""  # Which one, where the alert is one for every cause
+    seen_by: str = ""  # Which condition fires, where there are several
+    beside: tuple[str, ...] = ()  # Other alerts that are right to fire too
+    says: str = ""  # The value as the alert words it, where that is checked too
 
 
 class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,24 +94,18 @@ class Alert(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     hold: str
     severity: Severity
-    source: str
-    """Where the thresholds come from."""
-    value: str
-    """What the number of the alert is, as a template of Prometheus."""
+    source: str  # Where the thresholds come from
+    value: str  # What the number of the alert is, as a template of Prometheus
     conditions: tuple[Condition, ...]
     cause: str = ""
     title: str = ""
-    text: str = ""
-    """What it means, and `to_do` what to do, where no cause says it."""
+    text: str = ""  # What it means, and `to_do` what to do, where no cause says it
     to_do: str = ""
     where: str = "{{ $labels.instance }}{{ with $labels.model }} ({{ . }}){{ end }}"
-    every_cause: bool = False
-    """Whether there is one for each cause, by the findings of `unslow exporter`."""
+    every_cause: bool = False  # Whether there is one for each cause, by the findings of `unslow exporter`
     severity_of: dict[str, Severity] = {}
-    left_out: dict[str, str] = {}
-    """Causes without an alert, and why."""
-    words: dict[str, str] = {}
-    """What stands for `${word}` in the trials: the labels of a series, said once."""
+    left_out: dict[str, str] = {}  # Causes without an alert, and why
+    words: dict[str, str] = {}  # What stands for `${word}` in the trials: the labels of a series, said once
     trials: tuple[AlertTrial, ...] = ()
 
 
@@ -144,10 +126,8 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unit: str = "short"
     width: int = 8
     height: int = 8
-    most: float | None = None
-    """Of the axis."""
-    alert_at: str = ""
-    """Where its alert begins, drawn as a line; `${cause.NAME}` is a number of that cause's own."""
+    most: float | None = None  # Of the axis
+    alert_at: str = ""  # Where its alert begins, drawn as a line; `${cause.NAME}` is a number of that cause's own
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,10 +139,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     closed: bool = False
 
 
-exporters = partial(entries, "exporters", Exporter)
-"""Every exporter by the name of its file."""
-alerts = partial(entries, "alerts", Alert)
-"""Every alert by its id."""
+exporters = partial(entries, "exporters", Exporter)  # Every exporter by the name of its file
+alerts = partial(entries, "alerts", Alert)  # Every alert by its id
 
 
 def exporters_of(of: ExporterSubject) -> dict[str, Exporter]:

@@ -13,20 +13,14 @@ Part: TypeAlias = Literal["weights", "keys", "values", "cache"]
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One measurement; either weights or the cache are quantised, and the other is as the table says."""
 
-    quant: str = ""
-    """Of the weights: a mix of llama.cpp or a packing by its name."""
+    quant: str = ""  # Of the weights: a mix of llama.cpp or a packing by its name
     keys: str = ""
-    values: str = ""
-    """Types of the cache; empty for the half that stayed in 16 bits."""
+    values: str = ""  # Types of the cache; empty for the half that stayed in 16 bits
     ppl: float | None = None
-    increase: float | None = None
-    """Of the perplexity, as a share, where the source gives that alone."""
-    kl: float | None = None
-    """The mean over all tokens, in nats, against the model in 16 bits."""
-    kl_999: float | None = None
-    """What one token in a thousand exceeds."""
-    matrix: bool = False
-    """Whether an importance matrix was used."""
+    increase: float | None = None  # Of the perplexity, as a share, where the source gives that alone
+    kl: float | None = None  # The mean over all tokens, in nats, against the model in 16 bits
+    kl_999: float | None = None  # What one token in a thousand exceeds
+    matrix: bool = False  # Whether an importance matrix was used
     rotated: bool = False
     """Whether keys and values were rotated before they were stored, which llama.cpp does since b8624."""
 
@@ -38,19 +32,13 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     date: str
     model: str
     architecture: str
-    parameters: int
-    """As the name of the model says; 0 where that is not known."""
+    parameters: int  # As the name of the model says; 0 where that is not known
     text: str
-    context: int = 0
-    """Tokens that a piece of the text has; 0 where that is not said."""
-    per: Literal["token", "word"] = "token"
-    """A word has more than a token, so that increases for each word are larger."""
-    weights: str = ""
-    """Their quant while the cache was measured."""
-    ppl_full: float | None = None
-    """In 16 bits; None where only shares were published."""
-    only_for: tuple[str, ...] = ()
-    """Architectures that it applies to; all where empty."""
+    context: int = 0  # Tokens that a piece of the text has; 0 where that is not said
+    per: Literal["token", "word"] = "token"  # A word has more than a token, so that increases for each word are larger
+    weights: str = ""  # Their quant while the cache was measured
+    ppl_full: float | None = None  # In 16 bits; None where only shares were published
+    only_for: tuple[str, ...] = ()  # Architectures that it applies to; all where empty
     why_only: str = ""
     older: bool = False
     """A model of before 2024, which loses less than those of today (llama.cpp pull 6936): it speaks for quants that
@@ -85,8 +73,7 @@ class Figure(NamedTuple):
         return self.row.kl
 
 
-tables = partial(entries, "quality", Table)
-"""Every table by the stem of its file."""
+tables = partial(entries, "quality", Table)  # Every table by the stem of its file
 
 
 @cache
@@ -100,17 +87,13 @@ class CacheException(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     words: str
     source: str
-    bits_at_most: float
-    """It applies to types with at most this many bits per number."""
-    architectures: tuple[str, ...] = ()
-    """Every one where empty."""
+    bits_at_most: float  # It applies to types with at most this many bits per number
+    architectures: tuple[str, ...] = ()  # Every one where empty
     part: Literal["keys", "either"] = "either"
-    kl: dict[str, float] = {}
-    """The mean KL divergence of both halves in that type, of the model that fared worst."""
+    kl: dict[str, float] = {}  # The mean KL divergence of both halves in that type, of the model that fared worst
 
 
-cache_exceptions = partial(entries, "cache_exceptions", CacheException)
-"""Every warning by the stem of its file."""
+cache_exceptions = partial(entries, "cache_exceptions", CacheException)  # Every warning by the stem of its file
 
 
 def sample_text() -> str:

@@ -47,12 +47,9 @@ class FileType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     id: int
-    label: str
-    """What llama.cpp prints for it, as in `Q4_K - Medium`."""
-    more_bits: str = ""
-    """The type of half of the attn_v and ffn_down tensors; empty where they are like the others."""
-    output: str = ""
-    """The type of the output matrix, and of a token table that is used as one."""
+    label: str  # What llama.cpp prints for it, as in `Q4_K - Medium`
+    more_bits: str = ""  # The type of half of the attn_v and ffn_down tensors; empty where they are like the others
+    output: str = ""  # The type of the output matrix, and of a token table that is used as one
 
 
 class Quant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,21 +75,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tensors that get another type than the main one, where all conditions hold."""
 
     type: str
-    tensors: tuple[Role, ...] = ()
-    """All tensors where empty."""
+    tensors: tuple[Role, ...] = ()  # All tensors where empty
     layers: Layers = "all"
-    by_count: bool = False
-    """Whether tensors are counted even where there are experts, and so several in a layer."""
-    heads_sharing: int = 0
-    """At least this many query heads share a key head."""
-    experts: int = 0
-    """Exactly this many; 0 for any number."""
+    by_count: bool = False  # Whether tensors are counted even where there are experts, and so several in a layer
+    heads_sharing: int = 0  # At least this many query heads share a key head
+    experts: int = 0  # Exactly this many; 0 for any number
     experts_at_least: int = 0
     architecture: str = ""
-    stacked: bool = False
-    """Whether only tensors of three dimensions, which is how experts are stored, are meant."""
-    matrix: bool | None = None
-    """Only with, or only without, an importance matrix."""
+    stacked: bool = False  # Whether only tensors of three dimensions, which is how experts are stored, are meant
+    matrix: bool | None = None  # Only with, or only without, an importance matrix
 
 
 class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -100,25 +91,16 @@ class Mix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
 
     name: str
     source: str
-    bits_per_weight: float
-    """Of Llama 3.1 8B, as llama-quantize prints it."""
-    usual: bool = False
-    """Whether publishers offer it as a matter of course."""
+    bits_per_weight: float  # Of Llama 3.1 8B, as llama-quantize prints it
+    usual: bool = False  # Whether publishers offer it as a matter of course
     aliases: tuple[str, ...] = ()
-    like: str = ""
-    """The mix whose rules hold for the rest, where a publisher changed the two tables only."""
-    main: str = ""
-    """Where it is not the type that the file type is named after."""
-    output: str = "Q6_K"
-    """The output matrix, and a token table that is used as one; Q8_0 stays."""
-    token_table: str = ""
-    """A token table that is only looked up; the main type where empty."""
-    tables: str = ""
-    """Both tables, whatever else holds, where the publisher sets them."""
-    spares_attention: bool = True
-    """Whether models of 8 experts or 70B get more bits in attn_k and attn_v."""
-    needs_matrix: bool = False
-    """Whether llama-quantize refuses to make it without an importance matrix."""
+    like: str = ""  # The mix whose rules hold for the rest, where a publisher changed the two tables only
+    main: str = ""  # Where it is not the type that the file type is named after
+    output: str = "Q6_K"  # The output matrix, and a token table that is used as one; Q8_0 stays
+    token_table: str = ""  # A token table that is only looked up; the main type where empty
+    tables: str = ""  # Both tables, whatever else holds, where the publisher sets them
+    spares_attention: bool = True  # Whether models of 8 experts or 70B get more bits in attn_k and attn_v
+    needs_matrix: bool = False  # Whether llama-quantize refuses to make it without an importance matrix
     rules: tuple[Rule, ...] = ()
 
     @cached_property
@@ -151,18 +133,12 @@ class Sensitive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     why: str
     source: str
-    architectures: tuple[str, ...] = ()
-    """Every one where empty."""
-    kept: tuple[str, ...] = ()
-    """Not quantised."""
-    kept_names: tuple[str, ...] = ()
-    """The same, of whole names."""
-    f32: tuple[str, ...] = ()
-    """Of full precision in a file of 16 bits."""
-    eight_bits: tuple[str, ...] = ()
-    """Q8_0 in every mix of quantised types."""
-    stored: str = ""
-    """The type of the kept ones, where the model is published in a quantised one."""
+    architectures: tuple[str, ...] = ()  # Every one where empty
+    kept: tuple[str, ...] = ()  # Not quantised
+    kept_names: tuple[str, ...] = ()  # The same, of whole names
+    f32: tuple[str, ...] = ()  # Of full precision in a file of 16 bits
+    eight_bits: tuple[str, ...] = ()  # Q8_0 in every mix of quantised types
+    stored: str = ""  # The type of the kept ones, where the model is published in a quantised one
 
 
 @cache

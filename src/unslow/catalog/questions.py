@@ -23,17 +23,13 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     systems: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
-    backends: tuple[str, ...] = ()
-    """Those that it can speak of, where the runtime says which one computes."""
+    backends: tuple[str, ...] = ()  # Those that it can speak of, where the runtime says which one computes
     shown_by: tuple[str, ...] = ()
     """Facts of which each, once a program printed it, shows that this output is there already."""
-    since_build: int = 0
-    """Builds of llama.cpp that it is for, from this one on; those that have no number count as new."""
+    since_build: int = 0  # Builds of llama.cpp that it is for, from this one on; those that have no number count as new
     before_build: int = 0
-    finds_the_runtime: bool = False
-    """Only useful where the runtime is unknown."""
-    compares_versions: bool = False
-    """Only of use where two versions are told of."""
+    finds_the_runtime: bool = False  # Only useful where the runtime is unknown
+    compares_versions: bool = False  # Only of use where two versions are told of
 
 
 @cache

@@ -29,10 +29,8 @@ class Array(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     per: Literal["weight", "group", "256 groups", "tile", "row", "column", "tensor"]
-    bits: int = 0
-    """Of each number; those of the scheme where 0."""
-    count: int = 1
-    """Numbers for each `per`."""
+    bits: int = 0  # Of each number; those of the scheme where 0
+    count: int = 1  # Numbers for each `per`
     packed_along: Literal["", "rows", "columns"] = ""
     """The direction in which numbers share a word; the last word of each line may be part empty."""
     word_bits: int = 8
@@ -46,21 +44,16 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default_bits: float
     arrays: tuple[Array, ...]
     bits: tuple[int, ...] = ()
-    bits_between: tuple[float, float] = (0, 0)
-    """Where any number will do, because each matrix has its own."""
-    stored_bits: dict[int, float] = {}
-    """What numbers of so many bits take, where they do not fill a word."""
-    groups: tuple[int, ...] = ()
-    """How many weights may share a scale; -1 is a whole row."""
+    bits_between: tuple[float, float] = (0, 0)  # Where any number will do, because each matrix has its own
+    stored_bits: dict[int, float] = {}  # What numbers of so many bits take, where they do not fill a word
+    groups: tuple[int, ...] = ()  # How many weights may share a scale; -1 is a whole row
     default_group: int = -1
     groups_across_rows: bool = False
     tile: int = 1
     rows_multiple: int = 1
     columns_multiple: int = 1
-    kept: tuple[Module, ...] = ()
-    """What stays in 16 bits by default."""
-    at_bits: dict[Module, float] = {}
-    """What has its own number of bits by default."""
+    kept: tuple[Module, ...] = ()  # What stays in 16 bits by default
+    at_bits: dict[Module, float] = {}  # What has its own number of bits by default
     aliases: tuple[str, ...] = ()
 
 
@@ -75,20 +68,16 @@ class Scheme(NamedTuple):
 class Role(StrEnum):
     """What a part is for; tensor parallelism divides by it."""
 
-    EMBEDDING = "embedding"
-    """The token table."""
+    EMBEDDING = "embedding"  # The token table
     OUTPUT = "output"
-    QUERY = "query"
-    """The query and output matrices of attention: divided by heads."""
+    QUERY = "query"  # The query and output matrices of attention: divided by heads
     KEY_VALUE = "key_value"
     """Divided by heads of keys and values, and kept several times where these are fewer than the devices."""
     FEED_FORWARD = "feed_forward"
     EXPERTS = "experts"
     RECURRENT = "recurrent"
-    WHOLE = "whole"
-    """Norms, routers, downward matrices of latents: on every device as they are."""
-    OTHER = "other"
-    """Parts outside the decoder, such as a vision tower."""
+    WHOLE = "whole"  # Norms, routers, downward matrices of latents: on every device as they are
+    OTHER = "other"  # Parts outside the decoder, such as a vision tower
 
 
 _ROLES = tuple(

@@ -216,8 +216,7 @@ def _number(value: float | None) -> str:
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What a user asks, checked."""
 
-    given: frozenset[str] = frozenset()
-    """The fields that the user wrote; the others may be filled in by what was seen."""
+    given: frozenset[str] = frozenset()  # The fields that the user wrote; the others may be filled in by what was seen
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any]) -> Self:

@@ -61,12 +61,10 @@ class Topic(StrEnum):
     VRAM_FULL = "vram_full"
     OTHER_VRAM_USER = "other_vram_user"
     SWAPPING = "swapping"
-    DISK_BUSY = "disk_busy"
-    """The disk is read, or said to be."""
+    DISK_BUSY = "disk_busy"  # The disk is read, or said to be
     DISK_BUSY_WHILE_GENERATING = "disk_busy_while_generating"
     NODE_IMBALANCE = "node_imbalance"
-    COPIES_TO_GPU = "copies_to_gpu"
-    """The GPU waits for weights that come over its link."""
+    COPIES_TO_GPU = "copies_to_gpu"  # The GPU waits for weights that come over its link
     CPU_BUSY = "cpu_busy"
     ONE_CORE_BUSY = "one_core_busy"
     EFFICIENCY_CORES_BUSY = "efficiency_cores_busy"
@@ -87,42 +85,26 @@ class Topic(StrEnum):
     SATURATED = "saturated"
     NO_GAIN = "no_gain"
     SAME_FOR_OTHERS = "same_for_others"
-    GOING_BACK_HELPS = "going_back_helps"
-    """An older version is fast, or a bisection found the change."""
-    EXTRA_REQUESTS = "extra_requests"
-    """The client sends requests of its own: titles, tags, suggestions."""
-    CORES_IDLE = "cores_idle"
-    """Cores stand idle on a machine whose CPU computes."""
-    LONG_THINKING = "long_thinking"
-    """The model thinks long before it answers, or thinking cannot be switched off."""
-    THREADS_OF_HOST = "threads_of_host"
-    """As many threads are started as the host has CPUs, where fewer may be used."""
-    GPUS_TAKE_TURNS = "gpus_take_turns"
-    """One GPU of several works at a time, or several are no faster than one."""
-    LINK_NARROW = "link_narrow"
-    """A GPU's link runs with fewer lanes, or a lower generation, than it should."""
-    BATCH_UNSET = "batch_unset"
-    """No size of a micro-batch is set."""
-    POWER_LIMITED = "power_limited"
-    """A limit of power is said to be active, or the machine runs on its battery."""
-    GPU_NOT_PASSED = "gpu_not_passed"
-    """A container was started without its GPU, or without what hands it on."""
+    GOING_BACK_HELPS = "going_back_helps"  # An older version is fast, or a bisection found the change
+    EXTRA_REQUESTS = "extra_requests"  # The client sends requests of its own: titles, tags, suggestions
+    CORES_IDLE = "cores_idle"  # Cores stand idle on a machine whose CPU computes
+    LONG_THINKING = "long_thinking"  # The model thinks long before it answers, or thinking cannot be switched off
+    THREADS_OF_HOST = "threads_of_host"  # As many threads are started as the host has CPUs, where fewer may be used
+    GPUS_TAKE_TURNS = "gpus_take_turns"  # One GPU of several works at a time, or several are no faster than one
+    LINK_NARROW = "link_narrow"  # A GPU's link runs with fewer lanes, or a lower generation, than it should
+    BATCH_UNSET = "batch_unset"  # No size of a micro-batch is set
+    POWER_LIMITED = "power_limited"  # A limit of power is said to be active, or the machine runs on its battery
+    GPU_NOT_PASSED = "gpu_not_passed"  # A container was started without its GPU, or without what hands it on
     WEIGHTS_ON_HOST = "weights_on_host"
     """A program printed that it keeps weights in the host's memory, or on disk, for lack of room."""
-    LAYERS_UNSET = "layers_unset"
-    """It was started without saying how many layers go to the GPU."""
+    LAYERS_UNSET = "layers_unset"  # It was started without saying how many layers go to the GPU
     LAYERS_FIT_BY_HAND = "layers_fit_by_hand"
     """With the number of layers set by hand, or with another program, all of it is on the GPU."""
-    OPERATION_ON_CPU = "operation_on_cpu"
-    """A program printed that the GPU's backend lacks an operation."""
-    NO_FAST_KERNEL = "no_fast_kernel"
-    """A format of weights has no kernel of its own on this hardware."""
-    GPU_SHARED = "gpu_shared"
-    """Several programs or services compute on the same GPUs."""
-    MEMORY_BUS_IDLE = "memory_bus_idle"
-    """The GPU counts as busy and hardly reads its own memory."""
-    SLOW_SHARE = "slow_share"
-    """The model is on a network share, a hard disk, or another medium that is named as slow."""
+    OPERATION_ON_CPU = "operation_on_cpu"  # A program printed that the GPU's backend lacks an operation
+    NO_FAST_KERNEL = "no_fast_kernel"  # A format of weights has no kernel of its own on this hardware
+    GPU_SHARED = "gpu_shared"  # Several programs or services compute on the same GPUs
+    MEMORY_BUS_IDLE = "memory_bus_idle"  # The GPU counts as busy and hardly reads its own memory
+    SLOW_SHARE = "slow_share"  # The model is on a network share, a hard disk, or another medium that is named as slow
 
 
 class Remark(Facts, frozen=True, kw_only=True):
@@ -144,15 +126,11 @@ class Comparison(Facts, frozen=True, kw_only=True):
     slow: Amount
     fast: Amount
     relative: bool = False
-    worded: bool = False
-    """Only which side is the faster is told: `fast` is a stand-in then, and no report may quote it."""
+    worded: bool = False  # Only which side is the faster is told: `fast` is a stand-in then, and no report may quote it
     differs: tuple[Topic, ...] = ()
-    slow_is: str = ""
-    """What stands beside the slow side, in small letters; empty where the text does not say which way."""
-    fast_is: str = ""
-    """The same of the fast side."""
-    now: Side | None = None
-    """Which side is in use today, where it is said."""
+    slow_is: str = ""  # What stands beside the slow side, in small letters; empty where the text does not say which way
+    fast_is: str = ""  # The same of the fast side
+    now: Side | None = None  # Which side is in use today, where it is said
     text: str = ""
     source: str
 
@@ -162,11 +140,7 @@ class Account(Facts, frozen=True, kw_only=True):
 
     remarks: Fact[tuple[Remark, ...]] = NOT_LOOKED
     comparisons: Fact[tuple[Comparison, ...]] = NOT_LOOKED
-    slow_metric: Fact[Metric] = NOT_LOOKED
-    """Which phase the complaint is about."""
-    slowdown: Fact[Amount] = NOT_LOOKED
-    """How many times slower than before, or than it should be, in their words."""
-    version_before: Fact[str] = NOT_LOOKED
-    """The last version that was well."""
-    version_since: Fact[str] = NOT_LOOKED
-    """The first version that was not."""
+    slow_metric: Fact[Metric] = NOT_LOOKED  # Which phase the complaint is about
+    slowdown: Fact[Amount] = NOT_LOOKED  # How many times slower than before, or than it should be, in their words
+    version_before: Fact[str] = NOT_LOOKED  # The last version that was well
+    version_since: Fact[str] = NOT_LOOKED  # The first version that was not

@@ -70,24 +70,17 @@ class Gaps(Facts, frozen=True, kw_only=True):
 class Pass(Facts, frozen=True, kw_only=True):
     """One request that was answered: the server's times and the client's, kept apart."""
 
-    case: str
-    """Which question it was: "short", "long", "depth 4096", "8 users"."""
-    round: Count
-    """The number of the repeat; 0 is the warm-up, which counts for nothing."""
-    started_s: Amount
-    """Since the benchmark began."""
+    case: str  # Which question it was: "short", "long", "depth 4096", "8 users"
+    round: Count  # The number of the repeat; 0 is the warm-up, which counts for nothing
+    started_s: Amount  # Since the benchmark began
     asked_tokens: Count
-    prompt_tokens: Count
-    """Those that were computed."""
+    prompt_tokens: Count  # Those that were computed
     cached_tokens: Count = 0
     generated_tokens: Count
-    thinking_tokens: Count | None = None
-    """Of the generated ones; None where the server does not separate them."""
-    ended_early: bool = False
-    """Whether the model stopped before it had generated what was asked."""
+    thinking_tokens: Count | None = None  # Of the generated ones; None where the server does not separate them
+    ended_early: bool = False  # Whether the model stopped before it had generated what was asked
     server_prefill_s: Amount | None = None
-    server_decode_s: Amount | None = None
-    """For the tokens after the first, whatever the runtime's own figure covers."""
+    server_decode_s: Amount | None = None  # For the tokens after the first, whatever the runtime's own figure covers
     server_load_s: Amount | None = None
     server_queue_s: Amount | None = None
     client_first_token_s: Amount
@@ -107,8 +100,7 @@ class Failure(Facts, frozen=True, kw_only=True):
     lasted_s: Amount
     kind: FailureKind
     why: str
-    generated_tokens: Count = 0
-    """Pieces that had come before it failed."""
+    generated_tokens: Count = 0  # Pieces that had come before it failed
 
 
 class Spread(Facts, frozen=True, kw_only=True):
@@ -118,10 +110,8 @@ class Spread(Facts, frozen=True, kw_only=True):
     low: Amount
     high: Amount
     count: Count
-    spread: Amount = 0.0
-    """The robust standard deviation of the repeats over their median."""
-    agree: bool = True
-    """Whether the repeats are of one kind; where not, the note says what was seen."""
+    spread: Amount = 0.0  # The robust standard deviation of the repeats over their median
+    agree: bool = True  # Whether the repeats are of one kind; where not, the note says what was seen
 
 
 class SweepPoint(Facts, frozen=True, kw_only=True):
@@ -130,8 +120,7 @@ class SweepPoint(Facts, frozen=True, kw_only=True):
     at: Amount
     label: str = ""
     figures: dict[str, Spread] = msgspec.field(default_factory=dict)
-    expected: dict[str, Amount] = msgspec.field(default_factory=dict)
-    """What physics expects there."""
+    expected: dict[str, Amount] = msgspec.field(default_factory=dict)  # What physics expects there
     seen: dict[str, Amount] = msgspec.field(default_factory=dict)
     """What else was seen there: `vram_used_bytes`, `pcie_receive_bytes_per_s`, `own_cpus`."""
     failures: Count = 0
@@ -141,25 +130,21 @@ class SweepPoint(Facts, frozen=True, kw_only=True):
 class Sweep(Facts, frozen=True, kw_only=True):
     """One thing varied while all else stays."""
 
-    axis: str
-    """What was varied: depth, users, batch, ubatch, threads, minutes, load, turns."""
+    axis: str  # What was varied: depth, users, batch, ubatch, threads, minutes, load, turns
     points: tuple[SweepPoint, ...]
-    verdict: str
-    """One word of the axis' own, such as `slope` or `cliff`; `cannot_tell` where undetermined."""
+    verdict: str  # One word of the axis' own, such as `slope` or `cliff`; `cannot_tell` where undetermined
     because: str
     best: Amount | None = None
     knee: Amount | None = None
     """Where it turns: the depth of a cliff, the users beyond which nothing is gained, the minute of a drop."""
-    stopped_early: str = ""
-    """Why not all values were tried; empty where all were."""
+    stopped_early: str = ""  # Why not all values were tried; empty where all were
 
 
 class Requirement(Facts, frozen=True, kw_only=True):
     """A condition that was set, and whether it holds."""
 
     asked: str
-    holds: bool | None
-    """None where undetermined."""
+    holds: bool | None  # None where undetermined
     because: str
 
 
@@ -168,18 +153,13 @@ class Difference(Facts, frozen=True, kw_only=True):
 
     metric: str
     before: Amount
-    after: Amount
-    """Levels of the repeats that nothing disturbed; the figures of the benchmarks are medians of all."""
-    ratio: Amount
-    """After over before."""
+    after: Amount  # Levels of the repeats that nothing disturbed; the figures of the benchmarks are medians of all
+    ratio: Amount  # After over before
     low: Amount
-    high: Amount
-    """What the ratio is with 95 % confidence, the differences between runs of the same thing included."""
-    p_value: Fraction
-    """How often the same thing measured twice differs so much."""
+    high: Amount  # What the ratio is with 95 % confidence, the differences between runs of the same thing included
+    p_value: Fraction  # How often the same thing measured twice differs so much
     verdict: Change
-    smallest: Amount
-    """The smallest difference, as a share, that this comparison finds in nine of ten cases."""
+    smallest: Amount  # The smallest difference, as a share, that this comparison finds in nine of ten cases
     because: str
 
 
@@ -187,10 +167,8 @@ class Comparison(Facts, frozen=True, kw_only=True):
     """Two benchmarks side by side."""
 
     before: str
-    after: str
-    """Their ids."""
-    verdict: Change
-    """Of the figures that matter most: decode, prefill and the first token."""
+    after: str  # Their ids
+    verdict: Change  # Of the figures that matter most: decode, prefill and the first token
     because: str
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
@@ -202,8 +180,7 @@ class Bench(Facts, frozen=True, kw_only=True):
     schema: str = SCHEMA
     id: str
     unslow_version: str
-    taken_at: str
-    """ISO 8601, UTC."""
+    taken_at: str  # ISO 8601, UTC
     seconds: Amount
     protocol: Literal["standard", "quick", "sweep", "imported"]
     runtime: str
@@ -259,8 +236,7 @@ class BenchRow(msgspec.Struct, frozen=True, kw_only=True):
     split_mode: str = "layer"
     main_gpu: int = 0
     no_kv_offload: bool = False
-    flash_attn: int = -1
-    """1 on, 0 off, -1 left to llama.cpp."""
+    flash_attn: int = -1  # 1 on, 0 off, -1 left to llama.cpp
     devices: str = "auto"
     tensor_split: str = "0.00"
     tensor_buft_overrides: str = "none"
@@ -314,8 +290,7 @@ class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "unslow.benchmarks/1"
     what: Literal["kept", "imported", "forgotten"] = "kept"
     path: str
-    total: int
-    """How many are kept in all."""
+    total: int  # How many are kept in all
     benchmarks: tuple[Entry, ...]
 
 

@@ -15,22 +15,17 @@ LARGEST_BYTES = 1024**2
 class Demand(Facts, frozen=True, kw_only=True):
     """What a model asks of an engine, in the numbers that decide its time; counts that experts divide may be broken."""
 
-    bytes_by_type: dict[str, Amount]
-    """Weights that one generated token reads, by the ggml type they are stored in."""
+    bytes_by_type: dict[str, Amount]  # Weights that one generated token reads, by the ggml type they are stored in
     layer_bytes_by_type: dict[str, Amount]
     """The same without the output matrix, which a prompt needs once and not for each of its tokens."""
     expert_bytes: Amount = 0.0
     """Of those, the share of experts: a prompt meets many of them, each with a few of its tokens."""
     layers: Count
-    operations: Amount
-    """Tensors in the layers: the threads meet after each, and a GPU starts a kernel or two."""
-    rows: Amount
-    """Rows of those tensors: a dot product starts and ends with each."""
+    operations: Amount  # Tensors in the layers: the threads meet after each, and a GPU starts a kernel or two
+    rows: Amount  # Rows of those tensors: a dot product starts and ends with each
     vocabulary: Count
-    attention_elements: Amount
-    """Of keys and values, counted once for each query head that looks at them, at this depth."""
-    kv_bytes: Amount
-    """Keys and values at this depth."""
+    attention_elements: Amount  # Of keys and values, counted once for each query head that looks at them, at this depth
+    kv_bytes: Amount  # Keys and values at this depth
     depth_tokens: Count = 0
 
 
@@ -57,8 +52,7 @@ class Rates(Facts, frozen=True, kw_only=True):
     prefill_attention_element_s: Amount = 0.0
     prefill_expert_byte_s: Amount = 0.0
     """What a byte in an expert costs beyond other bytes of its type, for each token of a prompt."""
-    error: Fraction
-    """How far these costs are off for the points that they were learned from, in the median."""
+    error: Fraction  # How far these costs are off for the points that they were learned from, in the median
 
 
 class Scale(Facts, frozen=True, kw_only=True):
@@ -81,15 +75,11 @@ class Point(Facts, frozen=True, kw_only=True):
     name: str
     demand: Demand
     samples: Count
-    lost: Count = 0
-    """Samples that were broken off, because something else held the processors."""
-    decode_s: Amount
-    """Of a token, at its best."""
-    typical_s: Amount
-    """In the median."""
+    lost: Count = 0  # Samples that were broken off, because something else held the processors
+    decode_s: Amount  # Of a token, at its best
+    typical_s: Amount  # In the median
     prompt_tokens: Count = 0
-    prefill_s: Amount = 0.0
-    """Of the whole prompt, at its best; 0 where none was measured."""
+    prefill_s: Amount = 0.0  # Of the whole prompt, at its best; 0 where none was measured
 
 
 class MachineMark(Facts, frozen=True, kw_only=True):
@@ -108,25 +98,20 @@ class Calibration(Facts, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     unslow_version: str
-    taken_at: str
-    """ISO 8601, UTC."""
-    seconds: Amount
-    """How long it took."""
+    taken_at: str  # ISO 8601, UTC
+    seconds: Amount  # How long it took
     machine: MachineMark
     engine: str
     engine_version: str
     backend: Literal["cpu", "gpu"]
     device: str
     threads: Count
-    cache_bytes: Bytes = 0
-    """The processors' last cache; 0 where it is not known."""
+    cache_bytes: Bytes = 0  # The processors' last cache; 0 where it is not known
     ram_read_bytes_per_s: Amount = 0.0
-    others_cpus: Amount = 0.0
-    """Processors that other programs used meanwhile."""
+    others_cpus: Amount = 0.0  # Processors that other programs used meanwhile
     drift: Amount = 1.0
     """How many times longer a token takes in the median than at its best; on a calm machine hardly any."""
-    disturbed: str = ""
-    """Why these figures are to be taken with care; empty where nothing was in the way."""
+    disturbed: str = ""  # Why these figures are to be taken with care; empty where nothing was in the way
     rates: Rates | None = None
     scale: Scale | None = None
     points: tuple[Point, ...] = ()

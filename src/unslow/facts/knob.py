@@ -54,24 +54,17 @@ class Knob(StrEnum):
     OTHER_LOAD = "other_load"
     MODEL_FILE = "model_file"
     """Another file of the same model; the value is its path, or the name that the runtime has for it."""
-    VALUE_CACHE_TYPE = "value_cache_type"
-    """Of values alone, where they are of another type than keys."""
+    VALUE_CACHE_TYPE = "value_cache_type"  # Of values alone, where they are of another type than keys
     TENSOR_OVERRIDE = "tensor_override"
     """Tensors by a pattern of their names, and where they go: `PATTERN=DEVICE`, several with commas between them."""
     LOGICAL_BATCH = "logical_batch"
-    OP_OFFLOAD = "op_offload"
-    """Whether a GPU computes long prompts with weights in host memory."""
-    KV_UNIFIED = "kv_unified"
-    """Whether slots share one cache."""
+    OP_OFFLOAD = "op_offload"  # Whether a GPU computes long prompts with weights in host memory
+    KV_UNIFIED = "kv_unified"  # Whether slots share one cache
     MAIN_GPU = "main_gpu"
-    MEMORY_SHARE = "memory_share"
-    """Of every GPU's memory, what a serving engine takes for itself."""
-    WEIGHTS_TYPE = "weights_type"
-    """The type that weights are loaded in, such as bfloat16."""
-    ATTENTION = "attention"
-    """The kernel of attention by the runtime's own name for it."""
-    CACHE = "cache"
-    """The kind of cache that a library keeps, such as static or quantized."""
+    MEMORY_SHARE = "memory_share"  # Of every GPU's memory, what a serving engine takes for itself
+    WEIGHTS_TYPE = "weights_type"  # The type that weights are loaded in, such as bfloat16
+    ATTENTION = "attention"  # The kernel of attention by the runtime's own name for it
+    CACHE = "cache"  # The kind of cache that a library keeps, such as static or quantized
     COMPILE = "compile"
 
     def to(self, value: Setting, why: str = "") -> "Change":

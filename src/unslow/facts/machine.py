@@ -25,18 +25,15 @@ class Cpu(Facts, frozen=True, kw_only=True):
     governor: Fact[str] = NOT_LOOKED
     frequency_hz: Fact[Amount] = NOT_LOOKED
     frequency_max_hz: Fact[Amount] = NOT_LOOKED
-    frequency_limit_hz: Fact[Amount] = NOT_LOOKED
-    """The highest clock that the system lets it have now, by a setting."""
+    frequency_limit_hz: Fact[Amount] = NOT_LOOKED  # The highest clock that the system lets it have now, by a setting
     allowed_cpus: Fact[Count] = NOT_LOOKED
     quota_cpus: Fact[Amount] = NOT_LOOKED
     throttled_s: Fact[Amount] = NOT_LOOKED
     throttled_periods: Fact[Count] = NOT_LOOKED
     periods: Fact[Count] = NOT_LOOKED
     temperature_c: Fact[Degrees] = NOT_LOOKED
-    package_throttles: Fact[Count] = NOT_LOOKED
-    """How often the package was too hot since the machine started."""
-    thermal_pressure: Fact[str] = NOT_LOOKED
-    """What macOS calls it: Nominal, Moderate, Heavy, Trapping or Sleeping."""
+    package_throttles: Fact[Count] = NOT_LOOKED  # How often the package was too hot since the machine started
+    thermal_pressure: Fact[str] = NOT_LOOKED  # What macOS calls it: Nominal, Moderate, Heavy, Trapping or Sleeping
 
 
 class BusyProcess(Facts, frozen=True, kw_only=True):
@@ -45,10 +42,8 @@ class BusyProcess(Facts, frozen=True, kw_only=True):
     pid: Count
     name: str
     cpus: Amount
-    parents: tuple[int, ...] = ()
-    """The processes that started it, the nearest first."""
-    nice: int = 0
-    """How far it lets others go before it: 19 at most."""
+    parents: tuple[int, ...] = ()  # The processes that started it, the nearest first
+    nice: int = 0  # How far it lets others go before it: 19 at most
 
 
 class Load(Facts, frozen=True, kw_only=True):
@@ -66,8 +61,7 @@ class Memory(Facts, frozen=True, kw_only=True):
     """System memory."""
 
     total_bytes: Fact[Bytes] = NOT_LOOKED
-    kind: Fact[str] = NOT_LOOKED
-    """As people write it: "DDR4-3200", "LPDDR5X"."""
+    kind: Fact[str] = NOT_LOOKED  # As people write it: "DDR4-3200", "LPDDR5X"
     channels: Fact[Count] = NOT_LOOKED
     available_bytes: Fact[Bytes] = NOT_LOOKED
     swap_total_bytes: Fact[Bytes] = NOT_LOOKED
@@ -117,17 +111,14 @@ class Gpu(Facts, frozen=True, kw_only=True):
     compute_capability: Fact[str] = NOT_LOOKED
     architecture: Fact[str] = NOT_LOOKED
     """What a backend is built for where it is not a compute capability: "gfx1100", "Metal 3"."""
-    cores: Fact[Count] = NOT_LOOKED
-    """GPU cores, as Apple counts them."""
+    cores: Fact[Count] = NOT_LOOKED  # GPU cores, as Apple counts them
     vram_total_bytes: Fact[Bytes] = NOT_LOOKED
     vram_used_bytes: Fact[Bytes] = NOT_LOOKED
     vram_free_bytes: Fact[Bytes] = NOT_LOOKED
     vram_reserved_bytes: Fact[Bytes] = NOT_LOOKED
-    gtt_total_bytes: Fact[Bytes] = NOT_LOOKED
-    """System memory that an AMD GPU may reach through its own tables."""
+    gtt_total_bytes: Fact[Bytes] = NOT_LOOKED  # System memory that an AMD GPU may reach through its own tables
     gtt_used_bytes: Fact[Bytes] = NOT_LOOKED
-    shared_total_bytes: Fact[Bytes] = NOT_LOOKED
-    """System memory that Windows lends to the GPU."""
+    shared_total_bytes: Fact[Bytes] = NOT_LOOKED  # System memory that Windows lends to the GPU
     shared_used_bytes: Fact[Bytes] = NOT_LOOKED
     memory_bus_bits: Fact[Count] = NOT_LOOKED
     busy: Fact[Fraction] = NOT_LOOKED
@@ -165,8 +156,7 @@ class System(Facts, frozen=True, kw_only=True):
     name: Fact[str] = NOT_LOOKED
     version: Fact[str] = NOT_LOOKED
     kernel: Fact[str] = NOT_LOOKED
-    kfd_access: Fact[bool] = NOT_LOOKED
-    """Whether this user may open /dev/kfd, without which ROCm sees no GPU."""
+    kfd_access: Fact[bool] = NOT_LOOKED  # Whether this user may open /dev/kfd, without which ROCm sees no GPU
     container: Fact[str] = NOT_LOOKED
     wsl: Fact[bool] = NOT_LOOKED
     hypervisor: Fact[str] = NOT_LOOKED

@@ -84,10 +84,8 @@ class Tensor(NamedTuple):
 class Table(msgspec.Struct, frozen=True):
     """Tensors in the order of the file, as kinds of layers and which layer is of which kind."""
 
-    kinds: list[list[Tensor]]
-    """With `*` for the number of the layer in their names."""
-    order: list[tuple[int, int]]
-    """A kind, and a layer of that kind; -1 where the tensors belong to none."""
+    kinds: list[list[Tensor]]  # With `*` for the number of the layer in their names
+    order: list[tuple[int, int]]  # A kind, and a layer of that kind; -1 where the tensors belong to none
 
 
 class Model(Facts, frozen=True, kw_only=True):
@@ -115,8 +113,7 @@ class Model(Facts, frozen=True, kw_only=True):
     output_bytes: Fact[Bytes] = NOT_LOOKED
     output_tied: Fact[bool] = NOT_LOOKED
     made_up: Fact[bool] = NOT_LOOKED
-    tensors: Fact[Table] = NOT_LOOKED
-    """Every tensor, layers that are alike once."""
+    tensors: Fact[Table] = NOT_LOOKED  # Every tensor, layers that are alike once
     metadata: Fact[dict[str, MetadataValue]] = NOT_LOOKED
     """The architecture's own keys of a GGUF file, such as `llama.block_count`."""
 
@@ -125,13 +122,10 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What a model consists of, from a file's header or made up from a well-known shape."""
 
     architecture: str
-    metadata: dict[str, MetadataValue]
-    """By the keys of GGUF, such as `llama.block_count`; without long arrays."""
+    metadata: dict[str, MetadataValue]  # By the keys of GGUF, such as `llama.block_count`; without long arrays
     tensors: list[Tensor]
-    vocabulary: int = 0
-    """0 where unknown; then the token table does."""
-    file_bytes: int = 0
-    """0 where there is no file."""
+    vocabulary: int = 0  # 0 where unknown; then the token table does
+    file_bytes: int = 0  # 0 where there is no file
 
     def check(self) -> None:
         """ValueError where it can't be a model that runs; to be asked once of untrusted input."""
@@ -186,16 +180,11 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class LayerKind(StrEnum):
     """What a layer keeps of the tokens before."""
 
-    FULL = "full"
-    """The keys and values of all of them, or their latents."""
-    WINDOW = "window"
-    """Those of the last `window` tokens."""
-    CHUNK = "chunk"
-    """Those since the last multiple of `window` (Llama 4)."""
-    RECURRENT = "recurrent"
-    """A state of fixed size: Mamba, gated delta nets, linear attention."""
-    BARE = "bare"
-    """Nothing: feed-forward alone."""
+    FULL = "full"  # The keys and values of all of them, or their latents
+    WINDOW = "window"  # Those of the last `window` tokens
+    CHUNK = "chunk"  # Those since the last multiple of `window` (Llama 4)
+    RECURRENT = "recurrent"  # A state of fixed size: Mamba, gated delta nets, linear attention
+    BARE = "bare"  # Nothing: feed-forward alone
 
 
 _ATTENDING = frozenset({LayerKind.FULL, LayerKind.WINDOW, LayerKind.CHUNK})
@@ -204,84 +193,51 @@ _ATTENDING = frozenset({LayerKind.FULL, LayerKind.WINDOW, LayerKind.CHUNK})
 class HfShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The numbers of a decoder; 0 is what it does not have."""
 
-    layers: int
-    """`num_hidden_layers`."""
-    width: int
-    """`hidden_size`."""
-    vocabulary: int
-    """`vocab_size`, as padded in the files."""
-    heads: int
-    """`num_attention_heads`."""
-    kv_heads: int
-    """`num_key_value_heads`."""
-    key_length: int
-    """Of one head: `head_dim`; with a latent, `qk_nope_head_dim` + `qk_rope_head_dim`."""
-    value_length: int
-    """Of one head: `head_dim`; with a latent, `v_head_dim`."""
-    feed_forward: int = 0
-    """`intermediate_size` of the layers without experts."""
-    gated: bool = True
-    """Whether the feed-forward has a gate beside the upward matrix."""
-    tied: bool = False
-    """`tie_word_embeddings`: the token table is the output matrix too."""
-    positions: int = 0
-    """`max_position_embeddings`."""
+    layers: int  # `num_hidden_layers`
+    width: int  # `hidden_size`
+    vocabulary: int  # `vocab_size`, as padded in the files
+    heads: int  # `num_attention_heads`
+    kv_heads: int  # `num_key_value_heads`
+    key_length: int  # Of one head: `head_dim`; with a latent, `qk_nope_head_dim` + `qk_rope_head_dim`
+    value_length: int  # Of one head: `head_dim`; with a latent, `v_head_dim`
+    feed_forward: int = 0  # `intermediate_size` of the layers without experts
+    gated: bool = True  # Whether the feed-forward has a gate beside the upward matrix
+    tied: bool = False  # `tie_word_embeddings`: the token table is the output matrix too
+    positions: int = 0  # `max_position_embeddings`
     rotations: int = 0
     """Rows of all tables of rotations that vLLM builds; `positions` where 0. Positions that are stretched linearly take
     as many more rows, and windowed layers with a base of their own a second table (Gemma 3: 8 × 131072 + 131072)."""
-    rotated: int = 0
-    """How many numbers of a head are rotated by position; all of them where 0."""
+    rotated: int = 0  # How many numbers of a head are rotated by position; all of them where 0
 
-    kinds: tuple[LayerKind, ...] = ()
-    """For each layer (`layer_types`); full attention in all of them where empty."""
-    window: int = 0
-    """`sliding_window`, or `attention_chunk_size` of chunked layers."""
+    kinds: tuple[LayerKind, ...] = ()  # For each layer (`layer_types`); full attention in all of them where empty
+    window: int = 0  # `sliding_window`, or `attention_chunk_size` of chunked layers
     full_kv_heads: int = 0
     """Of full layers where they differ from windowed ones (Gemma 4: `num_global_key_value_heads`)."""
-    full_key_length: int = 0
-    """The same for the length of a head (Gemma 4: `global_head_dim`)."""
-    shared_kv_layers: int = 0
-    """How many of the last layers use the cache of earlier ones (`num_kv_shared_layers`)."""
+    full_key_length: int = 0  # The same for the length of a head (Gemma 4: `global_head_dim`)
+    shared_kv_layers: int = 0  # How many of the last layers use the cache of earlier ones (`num_kv_shared_layers`)
 
-    experts: int = 0
-    """`num_experts`, `num_local_experts`, `n_routed_experts`."""
-    experts_used: int = 0
-    """`num_experts_per_tok`."""
-    expert_width: int = 0
-    """`moe_intermediate_size`."""
-    shared_width: int = 0
-    """Of all shared experts together."""
-    leading_dense: int = 0
-    """How many of the first layers have no experts (`first_k_dense_replace`)."""
-    expert_step: int = 1
-    """One in this many layers has experts (`interleave_moe_layer_step`)."""
+    experts: int = 0  # `num_experts`, `num_local_experts`, `n_routed_experts`
+    experts_used: int = 0  # `num_experts_per_tok`
+    expert_width: int = 0  # `moe_intermediate_size`
+    shared_width: int = 0  # Of all shared experts together
+    leading_dense: int = 0  # How many of the first layers have no experts (`first_k_dense_replace`)
+    expert_step: int = 1  # One in this many layers has experts (`interleave_moe_layer_step`)
     expert_bias: bool = False
 
-    kv_rank: int = 0
-    """`kv_lora_rank`: the length of the latent that keys and values are made from."""
-    rope_length: int = 0
-    """`qk_rope_head_dim`, which is kept beside the latent."""
-    query_rank: int = 0
-    """`q_lora_rank`."""
+    kv_rank: int = 0  # `kv_lora_rank`: the length of the latent that keys and values are made from
+    rope_length: int = 0  # `qk_rope_head_dim`, which is kept beside the latent
+    query_rank: int = 0  # `q_lora_rank`
 
-    state: int = 0
-    """Numbers in the recurrent state of one sequence, in one recurrent layer."""
-    convolution: int = 0
-    """Channels of its short convolution."""
-    convolution_length: int = 4
-    """Tokens that the convolution sees at once."""
-    recurrent_parameters: int = 0
-    """Weights of one recurrent layer's mixer."""
+    state: int = 0  # Numbers in the recurrent state of one sequence, in one recurrent layer
+    convolution: int = 0  # Channels of its short convolution
+    convolution_length: int = 4  # Tokens that the convolution sees at once
+    recurrent_parameters: int = 0  # Weights of one recurrent layer's mixer
 
     attention_bias: bool = False
-    head_norms: bool = False
-    """Whether queries and keys are normalised (two small vectors in each layer)."""
-    attention_gate: bool = False
-    """Whether the query matrix has a gate of its own size beside it (Qwen3-Next)."""
-    norms: int = 2
-    """Normalisations of the hidden state in each layer."""
-    other_parameters: int = 0
-    """Weights beside the decoder: a vision tower, a projector."""
+    head_norms: bool = False  # Whether queries and keys are normalised (two small vectors in each layer)
+    attention_gate: bool = False  # Whether the query matrix has a gate of its own size beside it (Qwen3-Next)
+    norms: int = 2  # Normalisations of the hidden state in each layer
+    other_parameters: int = 0  # Weights beside the decoder: a vision tower, a projector
 
     def kind(self, layer: int) -> LayerKind:
         return self.kinds[layer] if self.kinds else LayerKind.FULL

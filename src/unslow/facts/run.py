@@ -54,15 +54,13 @@ class SamplerCost(Facts, frozen=True, kw_only=True):
 
     seconds_per_sample: Amount
     slowest_sample_s: Amount
-    cpus: Amount
-    """Processors that the watching thread used, on average."""
+    cpus: Amount  # Processors that the watching thread used, on average
 
 
 class TrackSeen(Facts, frozen=True, kw_only=True):
     """One column over time: `device` is the GPU's number, None for the host; None where there is no sample."""
 
-    name: str
-    """With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`."""
+    name: str  # With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`
     device: Count | None = None
     values: tuple[float | None, ...]
 
@@ -92,14 +90,11 @@ class Telemetry(Facts, frozen=True, kw_only=True):
     samples: Count
     asked_hz: Amount
     got_hz: Amount
-    late: Count = 0
-    """Samples that came more than a whole period late."""
+    late: Count = 0  # Samples that came more than a whole period late
     cost: SamplerCost
     phases: tuple[PhaseTelemetry, ...] = ()
-    unread: dict[str, str] = msgspec.field(default_factory=dict)
-    """Sources that could not be read, and why."""
-    timeline: Timeline | None = None
-    """The same over time, where it was kept."""
+    unread: dict[str, str] = msgspec.field(default_factory=dict)  # Sources that could not be read, and why
+    timeline: Timeline | None = None  # The same over time, where it was kept
 
 
 class Completion(Facts, frozen=True, kw_only=True):
@@ -113,8 +108,7 @@ class Completion(Facts, frozen=True, kw_only=True):
     client_first_token_s: Amount | None = None
     client_total_s: Amount | None = None
     waited_s: Amount | None = None
-    held_back_s: Amount = 0.0
-    """Pauses of the stream after which what had been generated meanwhile came all at once."""
+    held_back_s: Amount = 0.0  # Pauses of the stream after which what had been generated meanwhile came all at once
     drafted_tokens: Count = 0
     """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not report it."""
     accepted_tokens: Count = 0
@@ -141,28 +135,22 @@ class GpuUnderLoad(Facts, frozen=True, kw_only=True):
 class Earlier(Facts, frozen=True, kw_only=True):
     """The same model on the same machine as it was measured before, held against the measurement of now."""
 
-    bench: str
-    """The id of the benchmark in the history."""
+    bench: str  # The id of the benchmark in the history
     taken_at: str
     decode_tokens_per_s: Amount
     now_tokens_per_s: Amount
-    slower: bool
-    """Whether it is slower now by more than noise."""
-    version: str = ""
-    """The runtime's, then."""
+    slower: bool  # Whether it is slower now by more than noise
+    version: str = ""  # The runtime's, then
     version_now: str = ""
-    also_changed: tuple[str, ...] = ()
-    """What else is not as it was and may explain it, in plain words."""
+    also_changed: tuple[str, ...] = ()  # What else is not as it was and may explain it, in plain words
 
 
 class LongPrompt(Facts, frozen=True, kw_only=True):
     """A prompt that fills several micro-batches, and how long the server took to read it."""
 
-    tokens: Count
-    """Those that were computed."""
+    tokens: Count  # Those that were computed
     seconds: Amount
-    first_token_s: Amount | None = None
-    """By the client's clock."""
+    first_token_s: Amount | None = None  # By the client's clock
 
 
 class AtDepth(Facts, frozen=True, kw_only=True):
@@ -176,17 +164,14 @@ class AtOnce(Facts, frozen=True, kw_only=True):
     """So many requests at the same time."""
 
     requests: Count
-    tokens_per_s: Amount
-    """Of all of them together, while all were generating."""
-    first_token_s: Amount
-    """Of the one that waited longest."""
+    tokens_per_s: Amount  # Of all of them together, while all were generating
+    first_token_s: Amount  # Of the one that waited longest
 
 
 class TrialInTurns(Facts, frozen=True, kw_only=True):
     """The same request as the server is set up, and with one thing changed, in turns."""
 
-    changed: str
-    """What was changed, in plain words."""
+    changed: str  # What was changed, in plain words
     as_set_tokens_per_s: Amount
     changed_tokens_per_s: Amount
 
@@ -204,8 +189,7 @@ class Route(Facts, frozen=True, kw_only=True):
     """A way to the server, and how long it takes until it answers the shortest question."""
 
     host: str
-    seconds: Amount | None = None
-    """None where it never answered."""
+    seconds: Amount | None = None  # None where it never answered
 
 
 class SeenPrompt(Facts, frozen=True, kw_only=True):
@@ -213,8 +197,7 @@ class SeenPrompt(Facts, frozen=True, kw_only=True):
 
     slot: Count
     tokens: Count
-    cached_tokens: Count
-    """Those that it still had from the request before."""
+    cached_tokens: Count  # Those that it still had from the request before
 
 
 class Traffic(Facts, frozen=True, kw_only=True):
@@ -222,31 +205,22 @@ class Traffic(Facts, frozen=True, kw_only=True):
 
     seconds: Amount
     looks: Count
-    running: Amount
-    """Requests that were being answered, on average."""
-    waiting: Amount
-    """Requests that waited for a place, on average."""
+    running: Amount  # Requests that were being answered, on average
+    waiting: Amount  # Requests that waited for a place, on average
     counts_waiting: bool = True
     """Whether the server reports how many wait; where it does not, `waiting` is 0 and says nothing."""
-    tokens_per_s: Fact[Amount] = NOT_LOOKED
-    """Of all requests together."""
-    prompt_tokens_per_s: Fact[Amount] = NOT_LOOKED
-    """Of all prompts together, those tokens that were computed."""
+    tokens_per_s: Fact[Amount] = NOT_LOOKED  # Of all requests together
+    prompt_tokens_per_s: Fact[Amount] = NOT_LOOKED  # Of all prompts together, those tokens that were computed
     preemptions: Fact[Count] = NOT_LOOKED
-    cache_used: Fact[Fraction] = NOT_LOOKED
-    """The largest share of the KV cache that was in use."""
-    loads: Fact[Count] = NOT_LOOKED
-    """How often a model was loaded meanwhile."""
+    cache_used: Fact[Fraction] = NOT_LOOKED  # The largest share of the KV cache that was in use
+    loads: Fact[Count] = NOT_LOOKED  # How often a model was loaded meanwhile
     top_k: Fact[int] = NOT_LOOKED
     grammar: Fact[str] = NOT_LOOKED
-    logprobs: Fact[Count] = NOT_LOOKED
-    """As the requests in work ask for it."""
-    prompts: Fact[tuple[SeenPrompt, ...]] = NOT_LOOKED
-    """Of the requests that were seen, in their order."""
+    logprobs: Fact[Count] = NOT_LOOKED  # As the requests in work ask for it
+    prompts: Fact[tuple[SeenPrompt, ...]] = NOT_LOOKED  # Of the requests that were seen, in their order
     each_tokens_per_s: Fact[Amount] = NOT_LOOKED
     """Of one request, while the same requests went on from one look to the next."""
-    each_among: Amount = 0.0
-    """How many they were then, on average."""
+    each_among: Amount = 0.0  # How many they were then, on average
 
 
 class Run(Facts, frozen=True, kw_only=True):
@@ -266,8 +240,7 @@ class Run(Facts, frozen=True, kw_only=True):
     cpu_throttled_fraction: Fact[Fraction] = NOT_LOOKED
     thinking_tokens: Fact[Count] = NOT_LOOKED
     answer_tokens: Fact[Count] = NOT_LOOKED
-    queue_s: Fact[Amount] = NOT_LOOKED
-    """How long a request waits before it is read."""
+    queue_s: Fact[Amount] = NOT_LOOKED  # How long a request waits before it is read
     request_s: Fact[tuple[Amount, ...]] = NOT_LOOKED
     """How long whole requests took by the server's access log, the last of them last."""
     logged_prompts: Fact[tuple[Count, ...]] = NOT_LOOKED
@@ -275,17 +248,12 @@ class Run(Facts, frozen=True, kw_only=True):
     decode_decay: Fact[Fraction] = NOT_LOOKED
     """The speed of the last seconds of a long answer over its mean: well below one where it slows down."""
     gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED
-    telemetry: Fact[Telemetry] = NOT_LOOKED
-    """What all devices did meanwhile, by the phase of the requests."""
-    earlier: Fact[Earlier] = NOT_LOOKED
-    """The last benchmark of the same thing, where one is kept."""
+    telemetry: Fact[Telemetry] = NOT_LOOKED  # What all devices did meanwhile, by the phase of the requests
+    earlier: Fact[Earlier] = NOT_LOOKED  # The last benchmark of the same thing, where one is kept
     long_prompt: Fact[LongPrompt] = NOT_LOOKED
-    depths: Fact[tuple[AtDepth, ...]] = NOT_LOOKED
-    """The shallowest first."""
-    at_once: Fact[tuple[AtOnce, ...]] = NOT_LOOKED
-    """One request alone first."""
-    plain_sampling: Fact[TrialInTurns] = NOT_LOOKED
-    """The likeliest token taken, without any sampler."""
+    depths: Fact[tuple[AtDepth, ...]] = NOT_LOOKED  # The shallowest first
+    at_once: Fact[tuple[AtOnce, ...]] = NOT_LOOKED  # One request alone first
+    plain_sampling: Fact[TrialInTurns] = NOT_LOOKED  # The likeliest token taken, without any sampler
     turns: Fact[tuple[Turn, ...]] = NOT_LOOKED
     routes: Fact[tuple[Route, ...]] = NOT_LOOKED
     traffic: Fact[Traffic] = NOT_LOOKED

@@ -16,8 +16,7 @@ from unslow.facts.runtime import FACT_PATHS, Runtime
 from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
 
 SCHEMA = "unslow.snapshot/2"
-_FLAT_SCHEMA = "unslow.snapshot/1"
-"""The schema before, whose runtimes have all facts side by side instead of in groups."""
+_FLAT_SCHEMA = "unslow.snapshot/1"  # The schema before, whose runtimes have all facts side by side instead of in groups
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
 LONGEST_TEXT, MOST_TEXT = 64 * 1024, 1024**2
 """Letters in one text, and in all of them, which are masked and searched; recorded snapshots have ten thousand."""
@@ -42,11 +41,9 @@ class Statement(Facts, frozen=True, kw_only=True):
 class Contradiction(Facts, frozen=True, kw_only=True):
     """Sources that can't all be right: asked for, reported, allocated, seen on the device."""
 
-    about: str
-    """The fact, such as `context_length`."""
+    about: str  # The fact, such as `context_length`
     statements: tuple[Statement, ...]
-    meaning: str = ""
-    """Its usual cause; empty where nothing in particular does."""
+    meaning: str = ""  # Its usual cause; empty where nothing in particular does
 
 
 class Subject(Facts, frozen=True, kw_only=True):
@@ -75,8 +72,7 @@ class Snapshot(Facts, frozen=True, kw_only=True):
     machine: Machine = Machine()
     subjects: tuple[Subject, ...] = ()
     wish: Wish = Wish()
-    calibrations: tuple[Calibration, ...] = ()
-    """What was measured of this machine before, by `unslow calibrate`."""
+    calibrations: tuple[Calibration, ...] = ()  # What was measured of this machine before, by `unslow calibrate`
     probes: tuple[ProbeOutcome, ...] = ()
     kept: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields that this version does not know, kept for the one that does."""

@@ -23,10 +23,8 @@ Texts = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=32_768)], ...], m
 class Work(Facts, frozen=True, kw_only=True):
     """The request that both are asked, again and again."""
 
-    prompt_tokens: Count = 128
-    """New ones, which have to be read."""
-    kept_tokens: Count = 0
-    """Those before them, which the cache has already."""
+    prompt_tokens: Count = 128  # New ones, which have to be read
+    kept_tokens: Count = 0  # Those before them, which the cache has already
     answer_tokens: Count = 128
 
 
@@ -36,17 +34,14 @@ class Sample(Facts, frozen=True, kw_only=True):
     round: Count
     decode_tokens_per_s: Amount | None = None
     prefill_tokens_per_s: Amount | None = None
-    request_s: Amount | None = None
-    """From the request to the end of an answer of the whole length."""
+    request_s: Amount | None = None  # From the request to the end of an answer of the whole length
 
 
 class TokenScores(Facts, frozen=True, kw_only=True):
     """What it expects of a given text: at some places, how likely it takes the token that really follows."""
 
-    tokens: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4 * MOST_POSITIONS)]
-    """The whole text as it reads it."""
-    at: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_POSITIONS)]
-    """The places, as numbers of tokens."""
+    tokens: Annotated[tuple[Count, ...], msgspec.Meta(max_length=4 * MOST_POSITIONS)]  # The whole text as it reads it
+    at: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_POSITIONS)]  # The places, as numbers of tokens
     log_probabilities: Annotated[tuple[LogProbability, ...], msgspec.Meta(max_length=MOST_POSITIONS)]
     likeliest: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MOST_POSITIONS)]
     """The token that it would have chosen at each place."""
@@ -56,8 +51,7 @@ class Side(Facts, frozen=True, kw_only=True):
     """Everything that was measured of one server."""
 
     schema: str = SCHEMA
-    what: str
-    """Its address, or the command line that started it."""
+    what: str  # Its address, or the command line that started it
     taken_at: str = ""
     runtime: str = "unknown"
     runtime_version: str = ""
@@ -66,29 +60,22 @@ class Side(Facts, frozen=True, kw_only=True):
     """Every setting that is known, by the name of its fact."""
     work: Work = Work()
     samples: Annotated[tuple[Sample, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
-    failures: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
-    """Why requests were not answered."""
+    failures: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()  # Why requests were not answered
     starts_s: Annotated[tuple[Amount, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     """How long each start took, where it was started for this."""
     failed_starts: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     """Why it did not start, after it had started before."""
-    answers: Texts = ()
-    """Of the questions that are always the same, without any chance in them."""
-    compared_tokens: Count = 0
-    """How long each of these answers may be."""
-    places: Count = 0
-    """At how many places it was to be asked for probabilities."""
-    again: Texts = ()
-    """The same questions, asked once more."""
+    answers: Texts = ()  # Of the questions that are always the same, without any chance in them
+    compared_tokens: Count = 0  # How long each of these answers may be
+    places: Count = 0  # At how many places it was to be asked for probabilities
+    again: Texts = ()  # The same questions, asked once more
     scored: TokenScores | None = None
-    not_scored: str = ""
-    """Why it was not asked for probabilities, or gave none."""
+    not_scored: str = ""  # Why it was not asked for probabilities, or gave none
     written_turns: Annotated[str, msgspec.Meta(max_length=64)] = ""
     """A sign of the way that it writes a conversation (its chat template); empty where it does not show that."""
     host_bytes_per_s: Annotated[tuple[Amount, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     """How fast the host's memory was, beside the rounds."""
-    conditions: dict[str, Amount] = msgspec.field(default_factory=dict)
-    """What the machine was like meanwhile."""
+    conditions: dict[str, Amount] = msgspec.field(default_factory=dict)  # What the machine was like meanwhile
 
 
 def parse_side(data: bytes, where: str) -> Side:

@@ -24,26 +24,21 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 class SpeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One metric: measured, expected, and the physical ceiling."""
 
-    metric: str
-    """As in the report: `decode_tokens_per_s`, `prefill_tokens_per_s`, `time_to_first_token_s`."""
+    metric: str  # As in the report: `decode_tokens_per_s`, `prefill_tokens_per_s`, `time_to_first_token_s`
     measured: float | None = None
     as_configured: Range | None = None
     achievable: Range | None = None
     ceiling: float | None = None
-    goal: float | None = None
-    """The user's goal, if given."""
+    goal: float | None = None  # The user's goal, if given
 
 
 class MemoryPart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a memory bar; parts add up to the capacity, or to more if something does not fit."""
 
     kind: PartKind
-    name: str
-    """What it is in plain words; for another program, the name of its process."""
-    bytes: int
-    """Of `lacking`, the bytes that do not fit; of a part that fits only partly, the bytes that do."""
-    wanted_bytes: int | None = None
-    """The full size of a part that fits only partly; None if it fits."""
+    name: str  # What it is in plain words; for another program, the name of its process
+    bytes: int  # Of `lacking`, the bytes that do not fit; of a part that fits only partly, the bytes that do
+    wanted_bytes: int | None = None  # The full size of a part that fits only partly; None if it fits
 
 
 class MemoryBar(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +46,7 @@ class MemoryBar(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     is_host: bool = False
-    capacity_bytes: int | None = None
-    """None if unknown; the bar is then as long as its parts."""
+    capacity_bytes: int | None = None  # None if unknown; the bar is then as long as its parts
     parts: tuple[MemoryPart, ...] = ()
     fits: bool | None = None
 
@@ -69,24 +63,20 @@ class Slider(msgspec.Struct, frozen=True, kw_only=True):
 
     knob: Literal["context", "gpu_layers", "kv_type", "quant", "slots"]
     label: str
-    value: str
-    """The current value: one of the choices."""
+    value: str  # The current value: one of the choices
     choices: tuple[Choice, ...]
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """The memory and the speed with certain settings."""
 
-    settings: dict[str, str]
-    """The value of every slider."""
+    settings: dict[str, str]  # The value of every slider
     bars: tuple[MemoryBar, ...]
     verdict: Fits
-    summary: str
-    """One sentence: whether it fits, and how fast it should be."""
+    summary: str  # One sentence: whether it fits, and how fast it should be
     decode_tokens_per_s: Range | None = None
     prefill_tokens_per_s: Range | None = None
-    command: str = ""
-    """The command for these settings."""
+    command: str = ""  # The command for these settings
     notes: tuple[str, ...] = ()
 
 
@@ -95,10 +85,8 @@ class MemoryView(msgspec.Struct, frozen=True, kw_only=True):
 
     now: WhatIf
     sliders: tuple[Slider, ...] = ()
-    ready: tuple[WhatIf, ...] = ()
-    """Precomputed answers for each slider moved alone: for a file without a server."""
-    source: str = ""
-    """Where the layout comes from: the log, the tensors or the catalogue."""
+    ready: tuple[WhatIf, ...] = ()  # Precomputed answers for each slider moved alone: for a file without a server
+    source: str = ""  # Where the layout comes from: the log, the tensors or the catalogue
 
 
 class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +97,7 @@ class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):
     flops_per_byte: float
     predicted_flops_per_s: float | None = None
     measured_flops_per_s: float | None = None
-    roof_flops_per_s: float
-    """What the roof allows at this intensity."""
+    roof_flops_per_s: float  # What the roof allows at this intensity
     bound_by: Literal["memory", "compute", "overhead"]
 
 
@@ -121,8 +108,7 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_s: float
     flops_per_s: float
     ridge_flops_per_byte: float
-    source: str
-    """Of the two numbers."""
+    source: str  # Of the two numbers
 
 
 class RooflineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,20 +116,17 @@ class RooflineView(msgspec.Struct, frozen=True, kw_only=True):
 
     roofs: tuple[Roof, ...]
     points: tuple[RooflinePoint, ...]
-    summary: str
-    """What it shows, in words."""
+    summary: str  # What it shows, in words
 
 
 class Track(msgspec.Struct, frozen=True, kw_only=True):
     """One quantity over a run; None where there is no sample."""
 
-    name: str
-    """With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`."""
+    name: str  # With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`
     label: str
     device: str
     values: tuple[float | None, ...]
-    limit: float | None = None
-    """Its upper limit, if known: the memory size, the power limit."""
+    limit: float | None = None  # Its upper limit, if known: the memory size, the power limit
 
 
 class PhaseSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,8 +144,7 @@ class ThrottleMark(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     start_s: float
     end_s: float
-    harmful: bool
-    """Whether it costs speed; an idle GPU may clock down."""
+    harmful: bool  # Whether it costs speed; an idle GPU may clock down
 
 
 class TimelineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,8 +179,7 @@ class CurveView(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str = ""
     because: str = ""
     knee: float | None = None
-    measured_at: str = ""
-    """When it was measured; empty if only predicted."""
+    measured_at: str = ""  # When it was measured; empty if only predicted
 
 
 class ChangeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,12 +198,9 @@ class ChangeView(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     because: str
     rows: tuple[ChangeRow, ...]
-    changes: tuple[str, ...] = ()
-    """What differs, in plain words."""
-    source: str
-    """`unslow verify`, or the two compared benchmarks."""
-    answers: str = ""
-    """Whether the output stayed the same, if that was checked."""
+    changes: tuple[str, ...] = ()  # What differs, in plain words
+    source: str  # `unslow verify`, or the two compared benchmarks
+    answers: str = ""  # Whether the output stayed the same, if that was checked
 
 
 class SubjectView(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,8 +214,7 @@ class SubjectView(msgspec.Struct, frozen=True, kw_only=True):
     depth: CurveView | None = None
     users: CurveView | None = None
     change: ChangeView | None = None
-    missing: dict[str, Missing] = {}
-    """By the name of the panel."""
+    missing: dict[str, Missing] = {}  # By the name of the panel
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,5 +226,4 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, Scalar] = {}
     report: Report
     subjects: tuple[SubjectView, ...] = ()
-    masked: bool = True
-    """Whether user names, keys, prompts and addresses are masked."""
+    masked: bool = True  # Whether user names, keys, prompts and addresses are masked

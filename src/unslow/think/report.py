@@ -35,8 +35,7 @@ class Expectation(msgspec.Struct, frozen=True, kw_only=True):
     achievable: dict[str, Range] = {}
     ceiling_tokens_per_s: float | None = None
     basis: Literal["calibrated", "catalog"] = "catalog"
-    because: str = ""
-    """Why there is no prediction, where there is none."""
+    because: str = ""  # Why there is no prediction, where there is none
 
 
 class BudgetPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,10 +77,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     because: str
     evidence: tuple[Evidence, ...]
     explains: tuple[str, ...] = ()
-    cost: Cost | None = None
-    """What curing it saves beside the findings before it: no second is counted twice."""
-    speedup: float | None = None
-    """How many times as fast with this one alone cured."""
+    cost: Cost | None = None  # What curing it saves beside the findings before it: no second is counted twice
+    speedup: float | None = None  # How many times as fast with this one alone cured
     fixes: tuple[Fix, ...] = ()
 
 
@@ -99,8 +96,7 @@ class Untold(msgspec.Struct, frozen=True, kw_only=True):
     missing: str
     because: str
     how_to_get: str
-    suspected: bool = False
-    """Whether something speaks for it; `because` then says what."""
+    suspected: bool = False  # Whether something speaks for it; `because` then says what
 
 
 class ContradictionShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,8 +129,7 @@ class SubjectReport(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
     url: str = ""
     pid: int | None = None
-    runtime: str
-    """Its name, with the version where that is known; `model` with the quant."""
+    runtime: str  # Its name, with the version where that is known; `model` with the quant
     version: str = ""
     model: str
     quant: str = ""
@@ -151,8 +146,7 @@ class SubjectReport(msgspec.Struct, frozen=True, kw_only=True):
     checklist: tuple[ChecklistItem, ...] = ()
     contradictions: tuple[ContradictionShown, ...] = ()
     ask_next: tuple[Question, ...] = ()
-    known: tuple[Evidence, ...] = ()
-    """What the text was understood to say, where a text was read."""
+    known: tuple[Evidence, ...] = ()  # What the text was understood to say, where a text was read
     notes: tuple[str, ...] = ()
 
 
@@ -177,13 +171,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     title: str
-    phase: str
-    """Where the time goes that it costs."""
-    needs: tuple[str, ...] = ()
-    """The facts that decide it."""
-    routes: tuple[PageRoute, ...] = ()
-    """The ways by which it is found or ruled out, in the order in which they decide."""
-    explains: tuple[str, ...] = ()
-    """Causes that it accounts for where it is found."""
-    text: str = ""
-    """Markdown."""
+    phase: str  # Where the time goes that it costs
+    needs: tuple[str, ...] = ()  # The facts that decide it
+    routes: tuple[PageRoute, ...] = ()  # The ways by which it is found or ruled out, in the order in which they decide
+    explains: tuple[str, ...] = ()  # Causes that it accounts for where it is found
+    text: str = ""  # Markdown

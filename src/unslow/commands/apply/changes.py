@@ -28,8 +28,7 @@ from unslow.think.change import ChangeShown, DamagedShown, FileShown, UndoReport
 _NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
 """Of a variable that holds a key, and not the name of a file with one."""
 _SECRET = [word for flag in FLAGS.values() if flag.secret for word in flag.spellings]
-_FLAGS = "|".join(re.escape(word).replace(r"\-", "[-_]") for word in _SECRET)
-"""llama.cpp takes underscores for dashes."""
+_FLAGS = "|".join(re.escape(word).replace(r"\-", "[-_]") for word in _SECRET)  # llama.cpp takes underscores for dashes
 _BARE = r"(?:\\[^\n]|[^\s\"'\\,\]]|,(?=[^\s\"'\]]))"
 _WORD = rf"(\"(?:[^\"\\\n]|\\.)*\"?{_BARE}*|'[^'\n]*'?{_BARE}*|{_BARE}+)"
 """A word as a shell or a list has it: quoted, or up to a blank."""

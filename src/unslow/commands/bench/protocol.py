@@ -21,8 +21,7 @@ FIT_STEP, SPARE = 512, 4
 """Long prompts nearly fill whole batches of the usual size: one token more would be a batch of its own."""
 LONGEST_WARM_UP_S = 20.0
 SETTLE_PROMPT = 8
-SAVES = ("llama.cpp", "Ollama")
-"""How the names of runtimes end that save what they have read when another prompt comes."""
+SAVES = ("llama.cpp", "Ollama")  # How the names of runtimes end that save what they have read when another prompt comes
 WIDE = 0.04  # More rounds where the interval of a figure is wider than this on either side
 MOST_IN_A_ROW = 3
 _MINUTE_S = 60.0

@@ -49,8 +49,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request and the course as a recording holds them: without the key."""
 
     url: str | None = None
-    target: str | None = None
-    """A process id."""
+    target: str | None = None  # A process id
     passive: bool = False
     evict: bool = False
     goal: float | None = None

@@ -26,8 +26,7 @@ from unslow.think.plan.vllm.choices import FP8_CACHE, MOST_SHARE, PACKS_AT_LOAD
 from unslow.think.speed.question import has_links
 
 DEFAULT_CONTEXT = 8192
-_FEWER_REQUESTS = (256, 64, 16)
-"""Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
+_FEWER_REQUESTS = (256, 64, 16)  # Of 1024 by default on a large card, whose logits the profiling run holds all at once
 _MUCH_SMALLER = 0.9
 
 

@@ -48,8 +48,7 @@ class Reading:
     rates_where: str = ""
     counted: dict[str, tuple[int, str]] = field(default_factory=dict)
     worked: bool = False
-    named: str = ""
-    """The first line that only this program writes."""
+    named: str = ""  # The first line that only this program writes
 
     def start(self) -> None:
         """A process starts: what an earlier one did no longer holds."""

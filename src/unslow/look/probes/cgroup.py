@@ -21,8 +21,7 @@ NO_QUOTA = not_found("no CPU quota set")
 _MEMORY_LIMITS = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
 """Above the second one nothing is killed: all that can be given back is taken back, mapped weights among it."""
 
-Quota = tuple[float, str]
-"""A limit of CPU time, in processors, and the folder that sets it."""
+Quota = tuple[float, str]  # A limit of CPU time, in processors, and the folder that sets it
 
 
 class Group(NamedTuple):

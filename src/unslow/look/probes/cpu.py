@@ -55,8 +55,7 @@ HWMON = "/sys/class/hwmon"
 THROTTLES = "/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count"
 # Drivers of processors and the label of the sensor that stands for the whole chip; the first that is there counts.
 _LABELS = {"coretemp": ("Package id 0",), "k10temp": ("Tdie", "Tctl"), "zenpower": ("Tdie",)}
-_ONE_SENSOR = ("cpu_thermal", "soc_thermal", "package_thermal")
-"""Drivers of ARM boards, whose only sensor has no label."""
+_ONE_SENSOR = ("cpu_thermal", "soc_thermal", "package_thermal")  # Drivers of ARM boards, whose only sensor has no label
 _MOST_SENSORS = 64
 
 

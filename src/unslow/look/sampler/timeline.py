@@ -30,8 +30,7 @@ _FACTS: dict[str, tuple[str, Callable[[Stat], float]]] = {
 }
 
 MOST_REASONS = 120
-FLICKER_S = 0.5
-"""A reason that is set again within this was set all the while, if it was set in enough of the samples."""
+FLICKER_S = 0.5  # A reason that is set again within this was set all the while, if it was set in enough of the samples
 SHORTEST_S = 0.15  # Shorter than two samples, ten times a second: a limit that is touched once costs nothing
 
 MOST_COLUMNS, FEWEST_COLUMNS = 400, 60  # A picture is some hundred pixels wide; fewer than these show no course

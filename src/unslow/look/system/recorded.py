@@ -55,10 +55,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: Any = None
     error: str = ""
     absence: Absence = Absence.FAILED
-    kind: ExchangeFailure | None = None
-    """How an exchange with a server failed."""
-    again: bool = False
-    """Whether the answer is the one before."""
+    kind: ExchangeFailure | None = None  # How an exchange with a server failed
+    again: bool = False  # Whether the answer is the one before
 
     def failure(self) -> LookError:
         if self.kind:

@@ -70,13 +70,10 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What a run would do, shown before it starts."""
 
     kind: RunKind
-    subject: int | None = None
-    """Its number in the view; None if no server runs and the embedded engine is measured."""
+    subject: int | None = None  # Its number in the view; None if no server runs and the embedded engine is measured
     label: str
-    words: str
-    """What is sent, and to which server."""
-    refused: str = ""
-    """Why it can't start now; empty if it can."""
+    words: str  # What is sent, and to which server
+    refused: str = ""  # Why it can't start now; empty if it can
 
 
 def tag(name: str, /, *children: Child, **attributes: Attribute) -> Markup:

@@ -73,10 +73,8 @@ class CausePage(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     title: str
     phase: str
-    needs: tuple[str, ...]
-    """The facts that decide it."""
-    routes: tuple[PageRoute, ...]
-    """The ways by which it is found or ruled out, in the order in which they decide."""
+    needs: tuple[str, ...]  # The facts that decide it
+    routes: tuple[PageRoute, ...]  # The ways by which it is found or ruled out, in the order in which they decide
     explains: tuple[str, ...]
     text: str
 

@@ -26,8 +26,7 @@ class ProgressLine(Line, frozen=True, kw_only=True, tag="progress"):
     """The current step, and the share of the run that is done."""
 
     text: str
-    share: float | None = None
-    """None for a remark that stays, such as how much is sent and to which server."""
+    share: float | None = None  # None for a remark that stays, such as how much is sent and to which server
 
 
 class SampleLine(Line, frozen=True, kw_only=True, tag="sample"):
@@ -57,10 +56,8 @@ class DoneLine(Line, frozen=True, kw_only=True, tag="done"):
 
     text: str
     stopped: bool = False
-    reload: bool = False
-    """Whether the subjects of the page or their order changed."""
-    anyway: str = ""
-    """What measuring anyway, with `evict`, would do; empty if nothing prevented the measurement."""
+    reload: bool = False  # Whether the subjects of the page or their order changed
+    anyway: str = ""  # What measuring anyway, with `evict`, would do; empty if nothing prevented the measurement
 
 
 class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
@@ -68,8 +65,7 @@ class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
 
     message: str
     hint: str = ""
-    anyway: str = ""
-    """What measuring anyway, with `evict`, would do; empty if that would not help."""
+    anyway: str = ""  # What measuring anyway, with `evict`, would do; empty if that would not help
 
 
 RunLine = ProgressLine | SampleLine | PassLine | PanelLine | DoneLine | ErrorLine
@@ -81,8 +77,7 @@ class RunWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: RunKind
     subject: int | None = None
     quick: bool = False
-    evict: bool = False
-    """Measure even if a running chat then needs a new prefill."""
+    evict: bool = False  # Measure even if a running chat then needs a new prefill
 
 
 class RunShown(msgspec.Struct, frozen=True, kw_only=True):

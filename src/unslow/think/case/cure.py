@@ -14,31 +14,19 @@ class Cure(NamedTuple):
     """This much memory for the runtime, which places the model again: output, layers, experts."""
     only_own_memory: bool | None = None
     """The driver lends a GPU nothing of the host's: the runtime places what fits, and the CPU computes the rest."""
-    context: float | None = None
-    """A context of this many tokens."""
-    threads: float | None = None
-    """This many threads."""
-    flash_attention: bool | None = None
-    """Attention in one fused kernel."""
-    kv_on_gpu: bool | None = None
-    """The KV cache is beside its layers."""
+    context: float | None = None  # A context of this many tokens
+    threads: float | None = None  # This many threads
+    flash_attention: bool | None = None  # Attention in one fused kernel
+    kv_on_gpu: bool | None = None  # The KV cache is beside its layers
     output_on_gpu: bool | None = None
-    experts_on_gpu: bool | None = None
-    """As many experts as the GPU has room for."""
-    ubatch: float | None = None
-    """A micro-batch of this many tokens."""
-    plain_sampling: bool | None = None
-    """No sort of the whole vocabulary, no grammar, no logprobs."""
-    alone: bool | None = None
-    """No other process uses the CPUs or the GPU."""
-    best_split: bool | None = None
-    """Of several GPUs the fastest hold as much of the model as they can."""
-    one_gpu: bool | None = None
-    """The whole model on one of the GPUs."""
-    by_layers: bool | None = None
-    """Whole layers on each GPU, where each had a part of every layer."""
-    graphs: bool | None = None
-    """Launches are recorded and replayed, the model compiled."""
+    experts_on_gpu: bool | None = None  # As many experts as the GPU has room for
+    ubatch: float | None = None  # A micro-batch of this many tokens
+    plain_sampling: bool | None = None  # No sort of the whole vocabulary, no grammar, no logprobs
+    alone: bool | None = None  # No other process uses the CPUs or the GPU
+    best_split: bool | None = None  # Of several GPUs the fastest hold as much of the model as they can
+    one_gpu: bool | None = None  # The whole model on one of the GPUs
+    by_layers: bool | None = None  # Whole layers on each GPU, where each had a part of every layer
+    graphs: bool | None = None  # Launches are recorded and replayed, the model compiled
 
     def and_also(self, other: "Cure") -> "Cure":
         """Both cures at once, whichever is first: the larger memory and batch, the shorter context, fewer threads."""

@@ -13,8 +13,7 @@ from unslow.think.case.group import Group
 from unslow.think.report import Evidence
 from unslow.think.speed.question import is_numbered, year_of_build
 
-FITS_ITSELF_SINCE = 7407
-"""The build of llama.cpp from which it places by itself as many layers as fit (December 2025)."""
+FITS_ITSELF_SINCE = 7407  # The build of llama.cpp from which it places by itself as many layers as fit (December 2025)
 _PLACE_THEMSELVES = ("ollama", "lm studio", "jan", "gpt4all", "vllm", "sglang", "localai")
 RECENT_YEAR = 2026.5  # Where the version of a runtime says nothing: people diagnose what they run today
 _GGML = re.compile(

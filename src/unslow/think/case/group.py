@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Asked = ParamSpec("Asked")
 G = TypeVar("G", bound="Group")
-Citations = tuple[Evidence, ...]
-"""The facts that show something, as they are shown themselves."""
+Citations = tuple[Evidence, ...]  # The facts that show something, as they are shown themselves
 
 
 class Group:

@@ -69,8 +69,7 @@ class GpuQuestion(NamedTuple):
     off: float
 
 
-_FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
-"""Of memories, by which arithmetic of the CPUs beside them was learned."""
+_FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")  # Of memories, by which arithmetic of the CPUs beside them was learned
 _WIDE, _SERVER, _ARM = "avx512f", "amx_int8", "asimd"
 """AVX-512, and AMX: servers with both were measured no faster than CPUs with neither."""
 

@@ -13,8 +13,7 @@ from unslow.think.report import Evidence
 
 BUSY = 0.3  # A GPU that is less busy than this when somebody looks is as good as idle
 FULLY_BUSY = 0.9  # Of the time: a GPU that computes so much of it has no pauses that anything else could explain
-EXPLAINED_SHARE = 0.5
-"""Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
+EXPLAINED_SHARE = 0.5  # Part of a loss, in powers, that lower clocks must account for before they are called its cause
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 HOT_C = 87

@@ -29,8 +29,7 @@ from unslow.think.report import Cost, Evidence
 __all__ = ["Absent", "CannotTell", "Cause", "Citations", "Found", "Remedy", "Route", "Suspected", "all_of", "finding"]
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 Need = str | tuple[str, ...]
-Kind = Literal["measured", "log", "counted", "told"]
-"""What a route rests on, see above."""
+Kind = Literal["measured", "log", "counted", "told"]  # What a route rests on, see above
 
 
 class Found(NamedTuple):

@@ -35,8 +35,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Susp
 from unslow.think.report import Evidence
 
 LOW = 0.6  # Of the highest: with all cores busy a sound CPU holds two thirds of its boost and more
-LOW_WITHOUT_BOOST = 0.85
-"""The same of an ARM CPU with cores of one kind: all of them hold its highest clock."""
+LOW_WITHOUT_BOOST = 0.85  # The same of an ARM CPU with cores of one kind: all of them hold its highest clock
 HOT_C = 90  # Laptop and desktop CPUs throttle between 90 and 105 °C
 HOT_BOARD_C = 79
 """Boards with an ARM CPU throttle from 80 °C on (a Raspberry Pi: 80 and 85), and read a little less by then."""

@@ -33,8 +33,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_
 from unslow.think.physics.decode import READS
 
 SMALL_READ_S = 1.5e-3  # At most, to read the weights for one token: 1.5 GB on a GPU of 1 TB/s
-READ_SHARE = 0.15
-"""Of a token's expected time: for a model that is not small, reads take a larger part on any GPU."""
+READ_SHARE = 0.15  # Of a token's expected time: for a model that is not small, reads take a larger part on any GPU
 IDLE = 0.5  # Of the time: a GPU that is busy for longer has more to do than wait
 OWN_CORE = 0.5  # Of a core: a host that launches work token by token keeps about one busy
 SHOW = "while it generates: {gpu_busy}, and {own_threads}"

@@ -47,8 +47,7 @@ from unslow.think.report import Evidence
 LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
 """Bytes per token, and part of the weights: a healthy GPU receives some kilobytes, a token and its position."""
 LEAST_BYTES = GIB  # A desktop and pinned buffers take less
-ROOMY = 1 / 8
-"""Of a GPU's memory: with this much free no driver lends; Windows keeps up to a tenth back from programs."""
+ROOMY = 1 / 8  # Of a GPU's memory: with this much free no driver lends; Windows keeps up to a tenth back from programs
 BEYOND_FREE = GIB // 2
 """Bytes more than were free before: other processes seldom free more meanwhile, and a desktop varies by less."""
 _OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallback", re.IGNORECASE)

@@ -38,8 +38,7 @@ from unslow.think.case.telemetry import ENOUGH_SAMPLES, FULLY_BUSY, explains
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
-AT_WORK = 0.3
-"""Of the time in any look between requests: whatever a runtime leaves behind ends sooner than that."""
+AT_WORK = 0.3  # Of the time in any look between requests: whatever a runtime leaves behind ends sooner than that
 ALONE = Cure(alone=True)
 STOP = Remedy(Knob.OTHER_LOAD.to(None, "stop it, move it or run it later"), ALONE, "its work")
 """Without its priority: a nice process is not nice to a GPU."""

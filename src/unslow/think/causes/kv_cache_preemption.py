@@ -35,8 +35,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Susp
 from unslow.think.physics.chip import HALF, type_class
 
 FULL = 0.9  # Of the cache: the next request no longer finds its blocks
-SPARED, WORTH = 0.06, 0.05
-"""Of a GPU's memory: what stays free for buffers and the driver, and what is worth a restart."""
+SPARED, WORTH = 0.06, 0.05  # Of a GPU's memory: what stays free for buffers and the driver, and what is worth a restart
 MOST = {"vLLM": 0.92}  # The share that an engine takes at most by default; others do not count their buffers in it
 MOST_WITHOUT_BUFFERS = 0.88
 RARELY = 0.01  # Of the requests: fewer preemptions are not noticed

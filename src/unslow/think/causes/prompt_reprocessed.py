@@ -39,8 +39,7 @@ from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Cost, Evidence
 
-LEAST_AGAIN = 64
-"""Tokens: any chat template that closes a turn otherwise than it was generated computes fewer again."""
+LEAST_AGAIN = 64  # Tokens: any chat template that closes a turn otherwise than it was generated computes fewer again
 MOST_KEPT = 0.5  # Of the earlier turns: a runtime that computes more again has not kept the conversation
 HARDLY = 0.05  # Of the prompt tokens: fewer cached ones are the start of a template
 SEVERAL = 2  # Log lines without a complaint: one is a conversation that started over

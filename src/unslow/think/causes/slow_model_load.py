@@ -40,10 +40,8 @@ FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
 NVME_RATE = 2 * GB  # What loading from an ordinary NVMe disk reaches: reading, and copying to the GPU
 SLOW_RATE = 0.5 * GB  # Per second: SATA disks deliver half a gigabyte, and any NVMe disk several times that
-HARD_DISK_RATE = 0.12 * GB
-"""What a plain hard disk reads sequentially: no SSD is slower, unless something throttles it."""
-CRAWL_RATE = 0.25 * GB
-"""Below any disk that is worth keeping models on: whatever the disk, the load itself is slow."""
+HARD_DISK_RATE = 0.12 * GB  # What a plain hard disk reads sequentially: no SSD is slower, unless something throttles it
+CRAWL_RATE = 0.25 * GB  # Below any disk that is worth keeping models on: whatever the disk, the load itself is slow
 MOST_OF_IT = 0.5  # Of the weights: a load that read less than this from disk had the rest in the page cache
 _ANY_SPEED = {"nvme", "virtual", "other"}
 _KINDS = {"hdd": "a hard disk", "network": "a network share or volume", "ssd": "a SATA SSD"}

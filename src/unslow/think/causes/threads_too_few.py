@@ -31,8 +31,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, a
 
 ASK = "{try_threads}"
 WHY = "one thread per core"
-FEW = 4
-"""Cores per thread: so few threads read less than any common memory delivers, and compute slower than they read."""
+FEW = 4  # Cores per thread: so few threads read less than any common memory delivers, and compute slower than they read
 MANY_LEFT = 2  # Cores per thread: with this many idle, more threads still read memory faster
 
 

@@ -31,10 +31,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class JudgedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim with its verdict."""
 
-    claim: str
-    """The sentence that it stands in."""
-    what: str
-    """The part of it that is judged, such as `72 tok/s`."""
+    claim: str  # The sentence that it stands in
+    what: str  # The part of it that is judged, such as `72 tok/s`
     kind: Kind
     verdict: Verdict
     because: str
@@ -42,10 +40,8 @@ class JudgedClaim(msgspec.Struct, frozen=True, kw_only=True):
     subject: Subject = Subject()
     ceiling_tokens_per_s: float | None = None
     expected_tokens_per_s: Range | None = None
-    missing: tuple[str, ...] = ()
-    """What has to be said for a verdict."""
-    notes: tuple[str, ...] = ()
-    """What was assumed."""
+    missing: tuple[str, ...] = ()  # What has to be said for a verdict
+    notes: tuple[str, ...] = ()  # What was assumed
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +49,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     unslow_version: str
-    verdict: Verdict
-    """The worst of them."""
+    verdict: Verdict  # The worst of them
     claims: tuple[JudgedClaim, ...]
 
 
@@ -66,8 +61,7 @@ class Finding(NamedTuple):
     arithmetic: tuple[str, ...]
     subject: Subject = Subject()
     assumed: bool = False  # Whether the reading rests on something that the text does not say
-    nearness: float = 0.0
-    """How near the claim comes to holding; the reading that is nearest is shown where none holds."""
+    nearness: float = 0.0  # How near the claim comes to holding; the reading that is nearest is shown where none holds
     ceiling: float | None = None
     expected: Range | None = None
     notes: tuple[str, ...] = ()

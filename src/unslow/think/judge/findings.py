@@ -356,8 +356,7 @@ NOT_BORNE_OUT = 0.85
 SEEN_BY_PHYSICS = 1.15  # A cure that gains less by physics is about something that physics does not see
 CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
 """The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
-_WITHIN = re.compile(r":(?!//)")
-"""What stands after it is a place within a source: a line, a field, a path of a server."""
+_WITHIN = re.compile(r":(?!//)")  # What stands after it is a place within a source: a line, a field, a path of a server
 
 
 def confidence(

@@ -186,8 +186,7 @@ _EVERY = (
         about=("prompt_reprocessed",),
     ),
 )
-MEASUREMENTS = {one.name: one for one in _EVERY}
-"""All of them by name, in alphabetical order."""
+MEASUREMENTS = {one.name: one for one in _EVERY}  # All of them by name, in alphabetical order
 WORTH_PER_S = 2e-4  # Less is not worth waiting for: a minute of it would explain about a hundredth of the lost time
 MOST_S = 8.0  # What a trial beyond the usual speed is given, however slow the server is
 _LEAST_S, _LEAST_OF_IT = 1.0, 0.5  # A trial with less of its time than this would tell too little

@@ -22,11 +22,9 @@ from unslow.think.plan.report import QualityShown
 class Loss(msgspec.Struct, frozen=True):
     """Against 16 bits."""
 
-    increase: float | None
-    """Of the perplexity, as a share; None where none was published."""
+    increase: float | None  # Of the perplexity, as a share; None where none was published
     kl: float | None
-    at_least: bool = False
-    """Whether only a part of it, or something that loses less, was measured."""
+    at_least: bool = False  # Whether only a part of it, or something that loses less, was measured
     words: str = ""
     sources: tuple[str, ...] = ()
 
@@ -37,10 +35,8 @@ NO_LOSS = Loss(0.0, 0.0)
 class Cost(msgspec.Struct, frozen=True):
     """Against the model as it was published; None is not measured."""
 
-    perplexity_increase: float | None
-    """As a share: 0.01 is one percent."""
-    kl_divergence: float | None
-    """The mean over all tokens, in nats."""
+    perplexity_increase: float | None  # As a share: 0.01 is one percent
+    kl_divergence: float | None  # The mean over all tokens, in nats
     words: str
     sources: tuple[str, ...]
     quant: str

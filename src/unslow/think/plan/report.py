@@ -20,17 +20,12 @@ class GoalShown(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, and the work that every plan is judged at."""
 
     aim: Aim
-    context: int
-    """Tokens that one conversation must have room for."""
-    prompt_tokens: int
-    """New tokens that a request brings."""
-    kept_tokens: int
-    """Tokens that are in the cache already when it comes."""
+    context: int  # Tokens that one conversation must have room for
+    prompt_tokens: int  # New tokens that a request brings
+    kept_tokens: int  # Tokens that are in the cache already when it comes
     answer_tokens: int
-    users: int
-    """Conversations at a time."""
-    least_tokens_per_s: float | None = None
-    """The floor of speed where the aim is another."""
+    users: int  # Conversations at a time
+    least_tokens_per_s: float | None = None  # The floor of speed where the aim is another
     worst_perplexity_increase: float | None = None
     """The floor of quality, against the model's full precision, as a share: 0.01 is one percent."""
 
@@ -47,11 +42,9 @@ class ChangeShown(msgspec.Struct, frozen=True, kw_only=True):
 class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
     """What the work takes, by prediction."""
 
-    decode_tokens_per_s: RateShown
-    """Of one conversation, in the middle of the answer."""
+    decode_tokens_per_s: RateShown  # Of one conversation, in the middle of the answer
     prefill_tokens_per_s: RateShown
-    request_s: RateShown
-    """From a request to the end of its answer."""
+    request_s: RateShown  # From a request to the end of its answer
     together_tokens_per_s: float | None = None
     """Of all conversations that are answered at a time; None where that is one."""
 
@@ -59,8 +52,7 @@ class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
 class QualityShown(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs in answers, by published measurements of models like it."""
 
-    perplexity_increase: float | None
-    """Against full precision, as a share; None where none was published."""
+    perplexity_increase: float | None  # Against full precision, as a share; None where none was published
     kl_divergence: float | None = None
     words: str = ""
     sources: tuple[str, ...] = ()
@@ -69,28 +61,21 @@ class QualityShown(msgspec.Struct, frozen=True, kw_only=True):
 class OptionShown(msgspec.Struct, frozen=True, kw_only=True):
     """A whole set of settings: what to change, what that gives, and what it costs."""
 
-    name: str
-    """A few words that identify it."""
+    name: str  # A few words that identify it
     quant: str
-    context: int
-    """Of one conversation."""
-    changes: tuple[ChangeShown, ...]
-    """Against what runs now; where nothing runs, against the runtime's defaults."""
+    context: int  # Of one conversation
+    changes: tuple[ChangeShown, ...]  # Against what runs now; where nothing runs, against the runtime's defaults
     settings: tuple[ChangeShown, ...] = ()
     """Every setting that decides it, changed or not: what a new start must be told."""
     speed: SpeedShown | None
     quality: QualityShown
     devices: tuple[MemoryShown, ...] = ()
     host: MemoryShown | None = None
-    costs: tuple[str, ...] = ()
-    """What it gives up against what runs now, in words."""
+    costs: tuple[str, ...] = ()  # What it gives up against what runs now, in words
     risk: str = ""
-    speedup: float | None = None
-    """Of a request, against what runs now."""
-    measured_tokens_per_s: float | None = None
-    """Of what runs now, as it was measured; None where not measured."""
-    commands: tuple[str, ...] = ()
-    """Lines to type, each with the label of its place (facts.placed)."""
+    speedup: float | None = None  # Of a request, against what runs now
+    measured_tokens_per_s: float | None = None  # Of what runs now, as it was measured; None where not measured
+    commands: tuple[str, ...] = ()  # Lines to type, each with the label of its place (facts.placed)
 
 
 class RejectedShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +91,7 @@ class SearchedShown(msgspec.Struct, frozen=True, kw_only=True):
     combinations: int
     priced: int
     laid_out: int
-    exact: bool = True
-    """Whether nothing better can be among those that were not looked at."""
+    exact: bool = True  # Whether nothing better can be among those that were not looked at
 
 
 class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,21 +105,15 @@ class PlanReport(msgspec.Struct, frozen=True, kw_only=True):
     of_running: bool = False
     """Whether it is for something that runs or was started: changes are against that. Otherwise `current` is what the
     runtime does by itself, and changes are against its defaults."""
-    url: str = ""
-    """Where the server answers that it is for; empty where none runs, or where it has no address."""
+    url: str = ""  # Where the server answers that it is for; empty where none runs, or where it has no address
     goal: GoalShown
     verdict: Verdict
-    stands_for: str = ""
-    """The model that was named, where this one of the same shape was computed."""
-    reason: str = ""
-    """Where there is no recommendation: why."""
+    stands_for: str = ""  # The model that was named, where this one of the same shape was computed
+    reason: str = ""  # Where there is no recommendation: why
     hint: str = ""
-    current: OptionShown | None = None
-    """What runs now; None where nothing does."""
-    recommended: int | None = None
-    """The number of an option, from 0."""
-    options: tuple[OptionShown, ...] = ()
-    """The front: each is better than every other in something."""
+    current: OptionShown | None = None  # What runs now; None where nothing does
+    recommended: int | None = None  # The number of an option, from 0
+    options: tuple[OptionShown, ...] = ()  # The front: each is better than every other in something
     rejected: tuple[RejectedShown, ...] = ()
     searched: SearchedShown | None = None
     notes: tuple[str, ...] = ()

@@ -127,12 +127,10 @@ class Change(Facts, frozen=True, kw_only=True):
     """One thing that is not as it was."""
 
     fact: str
-    name: str
-    """In plain words."""
+    name: str  # In plain words
     before: str
     after: str
-    why: str = ""
-    """Why it may matter."""
+    why: str = ""  # Why it may matter
     kind: Kind
     worse: bool | None = None
     """Of a condition: whether it makes it slower, or faster; None where it only shows something, or can't be told."""
@@ -145,8 +143,7 @@ class BenchComparison(msgspec.Struct, frozen=True, kw_only=True):
     before: Bench
     comparison: Comparison
     changes: tuple[Change, ...]
-    suspect: str
-    """One sentence; empty where there is nothing to explain."""
+    suspect: str  # One sentence; empty where there is nothing to explain
 
     @property
     def verdict(self) -> Verdict:

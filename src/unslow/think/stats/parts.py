@@ -58,11 +58,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     seconds: float
     low_s: float
-    high_s: float
-    """What it is with 95 % confidence; a difference may come out below zero."""
+    high_s: float  # What it is with 95 % confidence; a difference may come out below zero
     told_apart: bool
-    how: str
-    """How it was measured."""
+    how: str  # How it was measured
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):

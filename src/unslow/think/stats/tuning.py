@@ -36,21 +36,16 @@ class TrialShown(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[ChangeShown, ...]
     command: str
     rounds: int
-    seconds: float
-    """That its servers ran, starts included."""
-    start_s: float | None = None
-    """Until a server answered."""
-    request_s: IntervalShown | None = None
-    """From a request to the end of its answer, over rounds."""
+    seconds: float  # That its servers ran, starts included
+    start_s: float | None = None  # Until a server answered
+    request_s: IntervalShown | None = None  # From a request to the end of its answer, over rounds
     decode_tokens_per_s: float | None = None
     prefill_tokens_per_s: float | None = None
     over_default: IntervalShown | None = None
     """How many times faster than llama.cpp's own choice, over the rounds that both have."""
     predicted: SpeedShown | None = None
-    measured_over_predicted: float | None = None
-    """Of the time of a request: more than 1 is slower than predicted."""
-    dropped: str = ""
-    """Why it was not measured to the end; empty where it was."""
+    measured_over_predicted: float | None = None  # Of the time of a request: more than 1 is slower than predicted
+    dropped: str = ""  # Why it was not measured to the end; empty where it was
     dropped_in_round: int | None = None
     samples: tuple[Sample, ...] = ()
 
@@ -62,30 +57,23 @@ class TuneReport(msgspec.Struct, frozen=True, kw_only=True):
     unslow_version: str
     model: str
     machine: str = ""
-    server: str = ""
-    """The program that was started."""
+    server: str = ""  # The program that was started
     work: Work
     context: int
     verdict: Verdict
     because: str
-    winner: int | None = None
-    """The number of a trial, from 0."""
-    plan: int | None = None
-    """Which of the trials the plan recommends."""
+    winner: int | None = None  # The number of a trial, from 0
+    plan: int | None = None  # Which of the trials the plan recommends
     over_default: IntervalShown | None = None
     """How many times faster the winner is than llama.cpp's own choice, with an interval that is wider the more were
     tried; None where that is the winner."""
-    over_plan: IntervalShown | None = None
-    """The same against the plan."""
-    command: str = ""
-    """The line to use."""
-    trials: tuple[TrialShown, ...] = ()
-    """llama.cpp's own choice first."""
+    over_plan: IntervalShown | None = None  # The same against the plan
+    command: str = ""  # The line to use
+    trials: tuple[TrialShown, ...] = ()  # llama.cpp's own choice first
     budget_s: float
     spent_s: float
     rounds: int
-    ended: str = ""
-    """Why it ended."""
+    ended: str = ""  # Why it ended
     interrupted: bool = False
     notes: tuple[str, ...] = ()
 

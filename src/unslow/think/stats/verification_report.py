@@ -26,18 +26,15 @@ class IntervalShown(msgspec.Struct, frozen=True, kw_only=True):
 class WorkShown(msgspec.Struct, frozen=True, kw_only=True):
     """The request that both were asked."""
 
-    prompt_tokens: int
-    """New ones, which have to be read."""
-    kept_tokens: int
-    """Those before them, which the cache has already."""
+    prompt_tokens: int  # New ones, which have to be read
+    kept_tokens: int  # Those before them, which the cache has already
     answer_tokens: int
 
 
 class FigureShown(msgspec.Struct, frozen=True, kw_only=True):
     """One figure of both, and whether they differ by more than noise."""
 
-    metric: str
-    """`request_s`, `decode_tokens_per_s` or `prefill_tokens_per_s`."""
+    metric: str  # `request_s`, `decode_tokens_per_s` or `prefill_tokens_per_s`
     before: IntervalShown
     after: IntervalShown
     speedup: IntervalShown
@@ -50,18 +47,15 @@ class FigureShown(msgspec.Struct, frozen=True, kw_only=True):
 class SideShown(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two."""
 
-    what: str
-    """Its address, or the command line that started it."""
+    what: str  # Its address, or the command line that started it
     runtime: str
     runtime_version: str
     model: str
     settings: dict[str, str]
     failures: tuple[str, ...] = ()
     taken_at: str = ""
-    starts_s: tuple[float, ...] = ()
-    """How long each start took, where it was started for this."""
-    failed_starts: tuple[str, ...] = ()
-    """Why it did not start, after it had started before."""
+    starts_s: tuple[float, ...] = ()  # How long each start took, where it was started for this
+    failed_starts: tuple[str, ...] = ()  # Why it did not start, after it had started before
 
 
 class ChangeShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +73,8 @@ class PredictedShown(msgspec.Struct, frozen=True, kw_only=True):
     decode_tokens_per_s: RateShown | None = None
     prefill_tokens_per_s: RateShown | None = None
     request_s: RateShown | None = None
-    speedup: float | None = None
-    """Of a request."""
-    measured_over_predicted: float | None = None
-    """Of that speed-up: more than 1 is better than the plan said."""
+    speedup: float | None = None  # Of a request
+    measured_over_predicted: float | None = None  # Of that speed-up: more than 1 is better than the plan said
     because: str = ""
 
 
@@ -94,8 +86,7 @@ class PerplexityShown(msgspec.Struct, frozen=True, kw_only=True):
     after: float
     increase: IntervalShown
     allowed: float
-    same_choice: float
-    """The share of the places at which both would choose the same token."""
+    same_choice: float  # The share of the places at which both would choose the same token
 
 
 class AnswersShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,19 +94,14 @@ class AnswersShown(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Kept
     because: str
-    wanted: bool = True
-    """Whether answers were to be compared at all."""
+    wanted: bool = True  # Whether answers were to be compared at all
     questions: int = 0
-    begin_alike: float | None = None
-    """The share of answers that begin with the same word as before."""
-    begin_alike_before: float | None = None
-    """The same of the old server asked twice."""
-    together: float | None = None
-    """The mean share of the words of an answer before it goes another way."""
+    begin_alike: float | None = None  # The share of answers that begin with the same word as before
+    begin_alike_before: float | None = None  # The same of the old server asked twice
+    together: float | None = None  # The mean share of the words of an answer before it goes another way
     together_before: float | None = None
     garbage_before: int = 0
-    garbage_after: int = 0
-    """Answers that are empty or repeat themselves without end."""
+    garbage_after: int = 0  # Answers that are empty or repeat themselves without end
     perplexity: PerplexityShown | None = None
 
 
@@ -137,7 +123,5 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     predicted: PredictedShown | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
-    asked_s: float | None = None
-    """How long it was to take."""
-    took_s: float | None = None
-    """How long it took, starts included."""
+    asked_s: float | None = None  # How long it was to take
+    took_s: float | None = None  # How long it took, starts included

@@ -48,10 +48,8 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
 
     runtime: Runtime = Runtime()
     model: Model = Model()
-    machine: Machine = Machine()
-    """As the program saw it."""
-    run: Run = Run()
-    """Its requests and the load; it does not say what else went on meanwhile."""
+    machine: Machine = Machine()  # As the program saw it
+    run: Run = Run()  # Its requests and the load; it does not say what else went on meanwhile
     recognised_lines: int = 0
 
 

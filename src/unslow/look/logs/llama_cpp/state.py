@@ -58,10 +58,8 @@ class ModelLoad:
     largest: Context = field(default_factory=Context)
     """Of those before: a side context (of multi-token prediction, say) must not hide the main one."""
     overridden: bool = False
-    repeating: int = 0
-    """Layers on the GPU without the output, as a line of its own counts them."""
-    dry: bool = False
-    """Only looked at by the fit, so nothing of it was allocated."""
+    repeating: int = 0  # Layers on the GPU without the output, as a line of its own counts them
+    dry: bool = False  # Only looked at by the fit, so nothing of it was allocated
 
     def main_context(self) -> Context:
         """The context with the largest cache, the last of equals."""

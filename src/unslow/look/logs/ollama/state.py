@@ -145,17 +145,13 @@ class Reading:
     load: Loading = field(default_factory=Loading)
     loads: deque[Loading] = field(default_factory=lambda: deque(maxlen=KEPT_LOADS))
     requests: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
-    context_cut: Contradiction | None = None
-    """Of the load that comes next."""
+    context_cut: Contradiction | None = None  # Of the load that comes next
     requests_where: str = ""
-    requests_skipped: bool = False
-    """Whether a log was too long to show every request."""
-    started: bool = False
-    """Whether a server started after the last load."""
+    requests_skipped: bool = False  # Whether a log was too long to show every request
+    started: bool = False  # Whether a server started after the last load
     warnings: dict[str, list[str]] = field(default_factory=dict)
     warnings_where: str = ""
-    surely: str = ""
-    """The first line that only Ollama writes."""
+    surely: str = ""  # The first line that only Ollama writes
     recognised: int = 0
 
     def load_with(self, kind: str, line: Line) -> Loading:
