@@ -191,15 +191,15 @@ class Changes:
                     for model in journal.models
                 )
                 self._finish(msgspec.structs.replace(journal, models=models))
-                return f"{name} was interrupted after everything was written: finished it"
+                return f"{name} was interrupted after everything was written; it is now complete"
             if journal.state == "undoing":
                 self._undo(journal)
-                return f"undoing {name} was interrupted: finished it, everything is as before"
+                return f"undoing {name} was interrupted; it is now complete, and everything is as before"
             self._take_back(journal, models=journal.state == "backed up")
             self._now(journal, "undone", "it was interrupted")
         except (OSError, ValueError, LookError, UserError) as error:
             return f"{name} was interrupted and cannot be undone yet: {_words(error)[0]}"
-        return f"{name} was interrupted: undid it, everything is as before"
+        return f"{name} was interrupted; it was undone, and everything is as before"
 
     def foreign(self, journal: Journal) -> list[tuple[str, int | None]]:
         """Files with their numbers, and models, that are no longer as left; LookError where a server does not say."""

@@ -131,7 +131,7 @@ def _list_command(text: str, rows: Sequence[Line]) -> Command:
     words = []
     for row in rows:
         if row.indent != rows[0].indent or not row.text[row.indent :].startswith("- "):
-            raise NotUnderstoodError("a list with more than plain words")
+            raise NotUnderstoodError("a list that contains more than plain words")
         value = row.text[row.indent + 2 :].lstrip(" ")
         words.append(element(text, *scalar_at(text, row.start + len(row.text) - len(value))))
     if not words:
@@ -155,7 +155,7 @@ def _flow(text: str, at: int) -> Command:
         if text[position] == "]":
             break
         if text[position] in "#,[{":
-            raise NotUnderstoodError("a list with more than plain words")
+            raise NotUnderstoodError("a list that contains more than plain words")
         start, end = scalar_at(text, position, ",]")
         words.append(element(text, start, end))
         position = _past_blanks(text, end)
@@ -212,7 +212,7 @@ def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
     stop = min([len(line), *(line.find(end) for end in ends if end in line)])
     value = _PLAIN_END.split(line[:stop], maxsplit=1)[0].rstrip(" ")
     if ": " in value or value.endswith(":"):
-        raise NotUnderstoodError("a list with more than plain words")
+        raise NotUnderstoodError("a list that contains more than plain words")
     return at, at + len(value)
 
 
@@ -225,7 +225,7 @@ def element(text: str, start: int, end: int) -> Word:
         try:
             value = json.loads(raw)
         except ValueError as error:
-            raise NotUnderstoodError(f"the quotes of {raw[:40]}") from error
+            raise NotUnderstoodError(f"the quoting of {raw[:40]}") from error
     else:
         value = raw
     return with_variables(value, start, end)

@@ -22,7 +22,7 @@ def edited_script(
     """The script with the new command line; NotUnderstoodError where the old one is not in it exactly once."""
     words = _command(text, old)
     if any(text[word.end : word.end + 1] in ("<", ">") for word in words):
-        raise NotUnderstoodError("a redirection without a space before it, which would consume a number")
+        raise NotUnderstoodError("a redirection directly after a word, where a number would be read as part of it")
     check_sure(words, old, new)
     after = rewritten(text, old, new, spaced_words(text, words, shlex.quote))
     if environment:

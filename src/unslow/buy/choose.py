@@ -107,7 +107,7 @@ def _prefill_rate(offer: OfferShown) -> RateShown:
 
 
 def assumptions(aim: Aim, host_price: float, currency: str, asked: AskedShown, have: str) -> tuple[str, ...]:
-    """What the answer rests on beside the catalogue."""
+    """What the answer rests on beside the catalog."""
     users = f" in each of {asked.users} concurrent requests" if asked.users > 1 else ""
     ends = "80 % of measurements fall within the interval, 10 % below it"
     said = [f"speed with {asked.context:,} tokens of context{users}; {ends}"]

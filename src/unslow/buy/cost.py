@@ -330,7 +330,7 @@ def assumptions(
     if not electricity_said:
         yield f"electricity assumed at {terms.electricity:g} {currency} per kWh (--electricity)"
     if terms.watts is not None:
-        yield f"power draw {terms.watts:,.0f} W under load, as measured by you; nothing else is counted"
+        yield f"power draw {terms.watts:,.0f} W under load, as you measured it; nothing else is counted"
     else:
         share = "its full TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
         yield f"the device draws {share} under load and nothing while idle; the rest is not counted (--watts)"

@@ -66,7 +66,7 @@ def _requested_rigs(request: DevicesRequest) -> list[Rig]:
     large = (rig for rig in rigs_of(all_gpus()) if rig.each_bytes >= request.min_memory)
     every = [rig for rig in large if vendor in ("", rig.device.vendor.casefold())]
     if not every:
-        raise UserError("no device in the catalogue matches", "try another --vendor or a smaller --min-memory")
+        raise UserError("no device in the catalog matches", "try another --vendor or a smaller --min-memory")
     return every
 
 
@@ -108,6 +108,6 @@ def price_notes(rigs: Sequence[RigShown], prices: BuyerPrices) -> Iterator[str]:
         old = f", more than {KEEPS_MONTHS} months ago" if price.old else ""
         yield f"{price.kind} price seen {price.date}{old}: {price.source}"
     if prices.currency != SHIPPED:
-        yield f"built-in shown are in {SHIPPED} and are not converted to {prices.currency}: only yours are shown"
+        yield f"built-in prices are in {SHIPPED} and are not converted to {prices.currency}: only yours are shown"
     elif any(rig.price is None for rig in rigs):
         yield "?: no known price"

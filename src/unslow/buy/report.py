@@ -47,7 +47,7 @@ class RigShown(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     count: int = 1
-    device: str  # As the catalogue names it
+    device: str  # As the catalog names it
     vendor: str
     kind: str
     year: int | None
@@ -88,7 +88,7 @@ class DevicesReport(msgspec.Struct, frozen=True, kw_only=True):
     asked: AskedShown | None = None
     sorted_by: str = ""
     currency: str = "USD"
-    catalogue_devices: int | None = None  # Devices in the catalogue, all listed with `--all`
+    catalogue_devices: int | None = None  # Devices in the catalog, all listed with `--all`
     devices: tuple[RigShown, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -306,7 +306,7 @@ def _speed_shown(report: PredictionReport) -> SpeedShown | None:
 
 
 def rig_here(system: System) -> Rig:
-    """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
+    """The GPUs of this machine, as the catalog has them; UserError where it has none."""
     hardware = find_hardware(system, HardwareRequest())
     if isinstance(hardware, Unknown):
         raise UserError(f"this machine: {hardware.why}", "name the device")
@@ -318,7 +318,7 @@ def rig_here(system: System) -> Rig:
 
 
 def read_prices(system: System, work: Work) -> tuple[BuyerPrices, PricesFile]:
-    """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalogue."""
+    """All prices that the buyer gave, the flags before the file; UserError where a name is none of the catalog."""
     told = read_prices_file(system, work.prices)
     given = [*told.prices, *(named_amount(text, "--price") for text in work.price)]
     own = {price_key(device_key(name)): amount for name, amount in given}

@@ -48,7 +48,7 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
     asked, count = report.asked, len(report.devices)
     if asked is None:
         every = report.catalogue_devices
-        of_all = f" of {every:,} in the catalogue (--all lists them)" if every and count < every else ""
+        of_all = f" of {every:,} in the catalog (--all lists them)" if every and count < every else ""
         title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
         rows = (
             (
@@ -216,12 +216,12 @@ def _tiers_answer(report: TiersReport, width: int) -> RenderableType:
         if tier.device and tier.bytes_per_s:
             typical = f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices} devices"
             text.append(typical, "dim not bold")
-        nothing = dim("no model in the catalogue fits")
+        nothing = dim("no model in the catalog fits")
         runs = table_of(_TIERS_COLUMNS, map(_tiers_row, tier.runs), width) if tier.runs else nothing
         parts += ["", text, runs]
         for missed in tier.misses:
             instead = f"; fits {missed.would_fit}" if missed.would_fit else ""
-            parts.append(dim(f"too large: {missed.model} {missed.quant}, {size(missed.lacks_bytes)} short{instead}"))
+            parts.append(dim(f"too large by {size(missed.lacks_bytes)}: {missed.model} {missed.quant}{instead}"))
     return Group(*parts, "", *(dim(note) for note in report.notes))
 
 

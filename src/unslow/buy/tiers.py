@@ -1,4 +1,4 @@
-"""Answers `unslow tiers`: what each size of memory runs, gone through for every model of the catalogue."""
+"""Answers `unslow tiers`: what each size of memory runs, gone through for every model of the catalog."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -66,7 +66,7 @@ class RunsShown(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: RateShown | None  # On the typical device of the tier
     prefill_tokens_per_s: RateShown | None = None
     backend: str = ""  # Backend of both predictions
-    alike: int = 0  # Other models in the catalogue with the same shape
+    alike: int = 0  # Other models in the catalog with the same shape
 
 
 class MissesShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ class TierShown(msgspec.Struct, frozen=True, kw_only=True):
     unified: bool
     device: str
     """The typical one: median bandwidth among devices of this size, of cards the cheaper half; empty if none."""
-    devices: int  # Devices in the catalogue with this much memory
+    devices: int  # Devices in the catalog with this much memory
     bytes_per_s: float | None
     runs: tuple[RunsShown, ...] = ()  # The largest first
     misses: tuple[MissesShown, ...] = ()
@@ -279,7 +279,7 @@ def models_by_shape(models: Iterable[WellKnown], context: int) -> list[list[Well
         if model.shape.context_trained >= context and not any(part in names for part in _ARE_NO_CHAT):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
-    return sorted(  # those of a time when few tokens were usual come last: the catalogue has no dates
+    return sorted(  # those of a time when few tokens were usual come last: the catalog has no dates
         ordered,
         key=lambda group: (
             group[0].shape.context_trained < _USUAL_TOKENS, -group[0].parameters, _newest_first(group[0]),

@@ -16,7 +16,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An architecture's habits; the tensors of a file say the rest."""
 
     source: str
-    is_known: bool = True  # Whether this catalogue describes how its layers are computed
+    is_known: bool = True  # Whether this catalog describes how its layers are computed
     heeds: tuple[str, ...] = ()
     """Keys of a file by which llama.cpp changes the computation of this architecture, and not of others."""
     block: str = "blk"  # What the names of a layer's tensors begin with

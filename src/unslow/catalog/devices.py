@@ -236,7 +236,7 @@ def _sizes_of(device: Device) -> tuple[int, ...]:
 
 @cache
 def all_devices() -> tuple[Device, ...]:
-    """Every device of the catalogue."""
+    """Every device of the catalog."""
     return tuple(device for vendor in subfolders("devices") for device in entries(vendor, Device).values())
 
 

@@ -99,7 +99,7 @@ def find_gpu_family(name: str) -> GpuFamily | None:
 
 
 def gpu_maker(gpu: Gpu) -> str:
-    """The maker by the name that the catalogue uses; empty where unknown."""
+    """The maker by the name that the catalog uses; empty where unknown."""
     name = gpu.name.value_or("")
     known = find_device(name) or find_gpu_family(name)
     named = known.vendor if known else vendor_of(name)

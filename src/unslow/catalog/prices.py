@@ -14,7 +14,7 @@ Kind = Literal["street", "used", "rent", "api"]
 class PriceRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One line of a list: of a device to buy or by the hour, or of a model by a million tokens."""
 
-    of: str  # The name of a device or of a model, as the catalogue has it
+    of: str  # The name of a device or of a model, as the catalog has it
     usd: float = 0.0  # Of a device, or of an hour with it
     input_usd: float = 0.0
     output_usd: float = 0.0

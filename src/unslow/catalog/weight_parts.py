@@ -223,7 +223,7 @@ def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
         offered = {word: p.name for word, p in _by_word().items() if not p.name.startswith(tuple(without))}
         near = get_close_matches(_plain(text), offered, n=3, cutoff=0.4)
         names = dict.fromkeys(offered[n] for n in near) or dict.fromkeys(offered.values())
-        raise UserError(f"there is no quant {words!r}", f"Did you mean {' or '.join(names)}?")
+        raise UserError(f"there is no quant {words!r}", f"did you mean {' or '.join(names)}?")
     bits, group = _BITS.search(text) or _INTEGER.search(text), _GROUP.search(text)
     return scheme(
         found.name, float(bits[1]) if bits else None, int(group[1] or group[2]) if group and found.groups else None

@@ -121,7 +121,7 @@ def find_hardware(system: System, asked: HardwareRequest, *, unlike: bool = Fals
 
 
 def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | Unknown:
-    """So many of a device that need not be here; UserError where the catalogue has none of that name."""
+    """So many of a device that need not be here; UserError where the catalog has none of that name."""
     device = (find_cpu(name) if asked.backend == "cpu" else None) or find_written(name)
     if device is None:
         if is_size_alone(name):
@@ -308,7 +308,7 @@ def is_size_alone(text: str) -> bool:
 
 
 def named_room(name: str, ram_bytes: int | None = None) -> Room:
-    """The memory of a device of the catalogue, or of a size; UserError where it can't be known."""
+    """The memory of a device of the catalog, or of a size; UserError where it can't be known."""
     if is_size_alone(name):
         size = _size(name)
         return Room(name, size, reserve_bytes=driver_reserve(size))
@@ -354,7 +354,7 @@ def _of_size(variants: list[Device], size: int) -> Room:
     name = _SIZE_IN_NAME.sub("", device.name)
     known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.is_unified})
     listed = " or ".join(map(_size_text, known))
-    note = f"Assuming {_size_text(size)}; the catalogue lists the {name} with {listed}" if known else ""
+    note = f"Assuming {_size_text(size)}; the catalog lists the {name} with {listed}" if known else ""
     return _room(device, f"{name} {size / GIB:.4g}GB", size, note)
 
 

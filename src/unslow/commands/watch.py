@@ -34,7 +34,7 @@ class WatchRequest(Request, frozen=True, kw_only=True):
     json: Annotated[bool, Option("one line of JSON per interval")] = False
     plain: Annotated[bool, Option("lines of text instead of a screen")] = False
     ascii: Annotated[bool, Option("draw with ASCII characters")] = False
-    no_color: Annotated[bool, Option("no colours (NO_COLOR does the same)")] = False
+    no_color: Annotated[bool, Option("no colors (NO_COLOR does the same)")] = False
     api_key: Annotated[str | None, Option("API key for the server (or UNSLOW_API_KEY)", metavar="KEY")] = None
 
 

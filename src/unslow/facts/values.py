@@ -89,7 +89,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is", t
 
 
 Fact: TypeAlias = Known[T] | Unknown
-NOT_LOOKED = Unknown("not looked at", absence=Absence.NOT_LOOKED)
+NOT_LOOKED = Unknown("not checked", absence=Absence.NOT_LOOKED)
 
 
 def measured_fact(value: T, source: str) -> Known[T]:
@@ -128,7 +128,7 @@ def failed_fact(why: str, how_to_get: str = "") -> Unknown:
 
 
 def first_known(*facts: Fact[T]) -> Fact[T]:
-    """The first fact with a value; with none, the first that says more than "not looked at"."""
+    """The first fact with a value; with none, the first that says more than "not checked"."""
     for fact in facts:
         if isinstance(fact, Known):
             return fact

@@ -115,7 +115,8 @@ def as_words(request: ExporterSettings, port: int) -> str:
     lines = [f"Metrics: {request.listen.url(port)}/metrics", manner]
     if not request.listen.is_loopback:
         lines.append(
-            "Anyone who can reach this port sees which servers and models run here, how fast and what slows them."
+            "Anyone who can reach this port sees which servers and models run here, how fast they are and what slows "
+            "them down."
         )
     return "\n".join([*lines, "Ctrl-C stops it."])
 

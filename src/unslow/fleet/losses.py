@@ -27,7 +27,7 @@ from unslow.think.report import Range, SubjectReport
 UNEXPLAINED = ""  # In place of a cause: what is lost and no finding has a price for
 NOBODY_ASKED = "no requests in the window"
 _ONLY_WAITING = "expected decode speed unknown, so only the queue is counted"
-_NOT_IN_TOKENS = "decode is as fast as expected; what is slow costs no countable tokens"
+_NOT_IN_TOKENS = "decode is as fast as expected; the loss elsewhere cannot be counted in tokens"
 _WAITS_INSIDE = ("load", "prefill")
 """Phases in which a request loses time inside the server; a queue is counted by those who wait in it."""
 _ALSO_SLOW_ANSWERS = frozenset({"kv_cache_preemption"})

@@ -43,7 +43,7 @@ PACKS: tuple[tuple[str, ExporterSubject, str, str], ...] = (
     ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "throughput"),
     ("cache", "engine", "cache_used preemptions", "KV cache usage"),
     ("token_gap", "engine", "token_gap_s_sum token_gap_s_count", "time per generated token"),
-    ("busy", "engine", "decode_tokens decode_busy_s", "the same, by decode time"),
+    ("busy", "engine", "decode_tokens decode_busy_s", "time per generated token, from decode time"),
     ("first_token", "engine", "first_token_s_sum first_token_s_count queue_s_sum queue_s_count", "time to first token"),
     ("requests", "engine", "request_s_sum request_s_count", "request duration"),
     ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "request sizes"),
@@ -218,7 +218,7 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
             falls = options.fill(f"resets({one.counter}{{}}[W]) > 0", engines=True)
             terms.append(mark_series(fold_series(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
     yield Query("starts", "engine", any_of(terms), "restarts within the window")
-    for of, why in (("engine", "engine settings"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
+    for of, why in (("engine", "engine settings"), ("gpu", "the names of GPUs"), ("host", "the names of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
     yield Query("before", "engine", _before(options, there), "the same engines at the comparison time")
     pods = ""

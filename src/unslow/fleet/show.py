@@ -45,7 +45,7 @@ def _parts(
     urgent = [_statement(Text("!", style="bold yellow"), one) for one in statement_lines(report, urgent=True)]
     yield from (*urgent, "") if urgent else ()
     normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
-    untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
+    untold = " IDLE " if report.idle and open_ones <= 0 else " CANNOT TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
     word, style = f" {slow:,} SLOW ", console.RED
     if not slow:

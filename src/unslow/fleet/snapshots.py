@@ -191,7 +191,7 @@ def earlier_of(member: Member, engine: Readings) -> Fact[Earlier]:
 
 @lru_cache(maxsize=4096)  # a fleet of thousands has few models
 def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
-    """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
+    """What the catalog has of it; the name alone where nobody knows it. A quant that was told goes first."""
     if not name:
         unnamed = not_found("no label names the model it serves", LABEL_IT)
         return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
@@ -202,7 +202,7 @@ def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
         quant = told_quant or split_quant(name.rpartition("/")[2])[1]
         numbers = _of_safetensors(known, quant) if runtime in IN_BATCHES else _of_gguf(known, quant, runtime)
     except UserError as error:
-        unknown = not_found(f"its model is not in the catalogue: {error.message[:200]}")
+        unknown = not_found(f"its model is not in the catalog: {error.message[:200]}")
         return msgspec.structs.replace(told, weights_bytes=unknown, parameters=unknown)
     return msgspec.structs.replace(told, **numbers)
 
@@ -244,4 +244,4 @@ def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how:
 
 
 def _source(known: WellKnown, quant: str, how: str) -> str:
-    return f"the catalogue: {known.name} in {quant}, {how}"
+    return f"the catalog: {known.name} in {quant}, {how}"

@@ -97,7 +97,7 @@ class Watcher:
             before = self._cpu_s()
             self._watched.judge()
             self._watched.lay_out(None if is_elsewhere(self._request) else self._system)
-            cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
+            cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalog
             self._warm = True
             self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
         self.rounds += 1

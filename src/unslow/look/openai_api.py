@@ -14,7 +14,7 @@ from unslow.look.system import Answer, ExchangeError, Line, LookError, System, t
 OK = 200
 LOCKED = (401, 403)
 _SHORT = 120
-WANTED = ("wants an API key", "give it with --api-key")
+WANTED = ("requires an API key", "give it with --api-key")
 _REASONS = {
     401: WANTED,
     403: ("refuses this key", "give the right one with --api-key"),

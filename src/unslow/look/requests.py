@@ -177,10 +177,10 @@ def scored_tokens(system: System, target: Target, text: ScoredText) -> list[int]
     """The text in tokens, as far as the context has room; LookError where the server has no tokenizer to ask."""
     tokens = read_tokens(system, target, text.text)
     if tokens is None:
-        raise LookError(f"{target.runtime} did not say how it reads the text", Absence.NOT_SUPPORTED)
+        raise LookError(f"{target.runtime} did not return the tokens of the text", Absence.NOT_SUPPORTED)
     room = MOST_SCORED_TOKENS if text.context is None else min(MOST_SCORED_TOKENS, text.context - _SPARE)
     if min(len(tokens), room) <= FIRST_PLACE + 1:
-        raise LookError("the context has no room for the text")
+        raise LookError("the text does not fit into the context")
     return tokens[:room]
 
 

@@ -85,7 +85,7 @@ class Pages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnose(Request, frozen=True, kw_only=True):
-    """Why inference with local language models is slow, proved, and what this hardware should give.
+    """Why inference with local language models is slow, with proof, and how fast this hardware should be.
 
     Looks at this machine and at the runtimes on it (llama.cpp, Ollama, vLLM, LM Studio and more), names the causes with
     evidence and the commands that fix them, or says that the speed is normal. Ask with measure=true if it can't tell,
@@ -109,7 +109,7 @@ class Diagnose(Request, frozen=True, kw_only=True):
 
 
 class Triage(Request, frozen=True, kw_only=True):
-    """What a text tells of slow inference: a log, a bug report, `nvidia-smi`, `ollama ps`, a command, in any mixture.
+    """What a text says about slow inference: a log, a bug report, `nvidia-smi`, `ollama ps`, a command, in any mixture.
 
     It is judged by the same causes as a live machine; `ask_next` has the commands whose output would settle what is
     open. Nothing is sent anywhere.
@@ -164,7 +164,7 @@ class Undo(Request, frozen=True, kw_only=True):
     """Take back a change that `apply` made: every file byte for byte as it was.
 
     The first call changes nothing: it shows what would be taken back and gives a code. The same call with that code as
-    `confirm` takes it back. What somebody else has changed since is left alone.
+    `confirm` takes it back. Files that were changed since are left unchanged.
     """
 
     change: Annotated[str | None, Option("change id or its prefix (default: the newest)")] = None

@@ -196,16 +196,16 @@ def _flops(case: CaseView, gpu: Gpu) -> tuple[float, str]:
     chip, _ = chip_of_gpu(gpu)
     matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
-    bandwidth = f"bandwidth from the catalogue ({device.source})" if device else "bandwidth as reported"
+    bandwidth = f"bandwidth from the catalog ({device.source})" if device else "bandwidth as reported"
     if gpu.memory_clock_max_hz.value_or(0) * gpu.memory_bus_bits.value_or(0) / 4 >= SLOWEST_BYTES_PER_S:
         bandwidth = "memory clock and bus width from the driver"
     if device is None:
         return matrix, f"{bandwidth}; compute estimated from the bandwidth"
     if case.physics.type_class != HALF and device.int8_ops_per_s > matrix:  # as quantised weights are multiplied
         source = device.sources.get("int8_ops_per_s", device.source)
-        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integer rate from the catalogue ({source})"
+        return device.int8_ops_per_s, f"{bandwidth}; 8-bit integer rate from the catalog ({source})"
     source = device.sources.get("fp16_flops_per_s", device.source)
-    return matrix, f"{bandwidth}; 16-bit float rate from the catalogue ({source})"
+    return matrix, f"{bandwidth}; 16-bit float rate from the catalog ({source})"
 
 
 def joined_roof(roof: Roof, gpus: float) -> Roof:
@@ -274,7 +274,7 @@ def roofline_summary(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> 
         alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest
         reached, share = point.measured_flops_per_s or point.predicted_flops_per_s, ""
         if reached and reached / point.roof_flops_per_s > _CLOSE:
-            share = "; it measured above its roof, so one of these numbers is wrong"
+            share = "; the measurement is above its roof, so one of these numbers is wrong"
         elif reached:
             verb = "reaches" if point.measured_flops_per_s else "should reach"
             share = f", and {verb} {reached / point.roof_flops_per_s:.0%} of its roof"

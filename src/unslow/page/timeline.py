@@ -111,7 +111,7 @@ def _number(fact: Fact[float] | Fact[int]) -> float | None:
 
 def timeline_summary(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
     """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
-    parts = [f"Watched for {times_s[-1] if times_s else 0.0:,.0f} s."]
+    parts = [f"Sampled for {times_s[-1] if times_s else 0.0:,.0f} s."]
     for device in dict.fromkeys(track.device for track in tracks):
         parts += _device(device, tracks)
     harmful = [mark for mark in marks if mark.harmful]

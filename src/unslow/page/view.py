@@ -86,7 +86,7 @@ class MemoryView(msgspec.Struct, frozen=True, kw_only=True):
     now: WhatIf
     sliders: tuple[Slider, ...] = ()
     ready: tuple[WhatIf, ...] = ()  # Precomputed answers for each slider moved alone: for a file without a server
-    source: str = ""  # Where the layout comes from: the log, the tensors or the catalogue
+    source: str = ""  # Where the layout comes from: the log, the tensors or the catalog
 
 
 class RooflinePoint(msgspec.Struct, frozen=True, kw_only=True):

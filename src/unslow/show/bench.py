@@ -29,6 +29,8 @@ _NAMES = {
     GAPS[0]: "Between tokens, p50",
     GAPS[1]: "Between tokens, p95",
     GAPS[2]: "Between tokens, p99",
+    TOGETHER: "Decode, all users together",
+    LOAD: "Load time",
 }
 _FAILED = {
     "refused": "connection refused",
@@ -141,8 +143,8 @@ def _figures(bench: Bench) -> Iterator[RenderableType]:
     yield console.noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
     for name, spread in bench.figures.items():
         if expected := bench.expected.get(name):
-            gives = f"it reaches {spread.median / expected:.0%}"
-            yield console.dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; {gives}")
+            reached = f"({spread.median / expected:.0%} reached)"
+            yield console.dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)} {reached}")
 
 
 def interval(name: str, spread: Spread) -> str:
@@ -207,15 +209,15 @@ def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[Rende
     sampled = [phase for phase in telemetry.phases if phase.seconds >= _SHORTEST_S and phase.samples]
     phases = [phase for name in _PHASES for phase in sampled if phase.phase == name]
     if phases:
-        table = console.plain_table("  WHILE IT RAN", *(phase.phase.upper() for phase in phases))
+        table = console.plain_table("  DURING THE RUN", *(phase.phase.upper() for phase in phases))
         for row in (*_gpu_rows(phases), *_rows("", _HOST, [phase.host for phase in phases])):
             table.add_row(*row)
         yield table
     cost = f"{telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, {telemetry.cost.cpus:.2%} of a processor"
-    yield console.dim(f"watched {telemetry.got_hz:.0f} times a second: {cost}")
+    yield console.dim(f"sampled {telemetry.got_hz:.0f} times per second: {cost}")
     for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
         if source in telemetry.unread:
-            yield console.dim(f"not watched: {source}: {telemetry.unread[source]}")
+            yield console.dim(f"not sampled: {source}: {telemetry.unread[source]}")
     yield ""
 
 

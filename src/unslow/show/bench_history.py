@@ -23,7 +23,7 @@ _NAMES = {
     "gap_p99_s": "between tokens, p99",
     "load_s": "load",
 }
-_WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
+_WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "cannot tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _SMALLEST_P = 0.001
 _STATES = {"interrupted": "interrupted", "running": "running now", "broke_off": "aborted", "whole": ""}

@@ -85,7 +85,7 @@ _WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.
 R = TypeVar("R")
 _GOOD = frozenset({"default_is_best", "faster", "fits", "normal", "possible", "same"})
 _BAD = frozenset({"answers_changed", "broken", "does_not_fit", "failed", "impossible", "slow", "slower"})
-_VERDICTS = {"cannot_tell": "CAN'T TELL", "partly": "FITS PARTLY"}  # Those whose words are not their name
+_VERDICTS = {"cannot_tell": "CANNOT TELL", "partly": "FITS PARTLY"}  # Those whose words are not their name
 KINDS: dict[str, "ReportKind[Any]"] = {}  # By the name of the type that is shown
 
 

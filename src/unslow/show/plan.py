@@ -15,7 +15,7 @@ _HEADS = {
     "better": ("PLAN", console.GREEN),
     "already_best": ("NOTHING TO GAIN", console.GREEN),
     "impossible": ("NO PLAN", console.RED),
-    "cannot_tell": ("CAN'T TELL", console.YELLOW),
+    "cannot_tell": ("CANNOT TELL", console.YELLOW),
 }
 _OF_DEFAULTS = ("DEFAULTS ARE BEST", console.GREEN)  # Where nothing runs that something could be gained of
 

@@ -16,7 +16,7 @@ from unslow.think.stats import verification_report
 from unslow.think.stats.verification_report import VerifyReport
 
 NAMES = {REQUEST: "Total request", DECODE: "Decode", PREFILL: "Prefill"}
-WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "can't tell"}
+WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "cannot tell"}
 WAYS = {
     "in_turns": "both measured in alternation",
     "one_after_the_other": "each restarted for every round, in alternation",

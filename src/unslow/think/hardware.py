@@ -84,7 +84,7 @@ class Hardware(NamedTuple):
     rooms: tuple[Room, ...] = ()  # The memory of each GPU; empty without one, or where its size is unknown
     host_room: Room | None = None  # None where the host's memory size is unknown, or where it is the GPUs' own
     devices: tuple[Device, ...] = ()
-    """What the catalogue knows of each GPU, the fastest first, or of the processors where they compute alone; empty
+    """What the catalog knows of each GPU, the fastest first, or of the processors where they compute alone; empty
     where speeds were not asked for."""
     chips: tuple[Chip, ...] = ()  # Each GPU as the physics takes it, one per room; empty where speeds are not asked
     setting: SpeedSetting = SpeedSetting("cpu")
@@ -98,12 +98,12 @@ class Hardware(NamedTuple):
     pinned: bool = False  # Whether weights on the host lie where a GPU copies from directly, not in a mapped file
     year: float = NEWEST_YEAR  # Of the build
     machine: Machine | None = None  # This machine, where the devices are its own
-    named: str = ""  # The devices as they were asked for: a platform of the catalogue has processors of many names
+    named: str = ""  # The devices as they were asked for: a platform of the catalog has processors of many names
     notes: tuple[str, ...] = ()  # What was assumed about its speed
 
     @property
     def device(self) -> Device:
-        """What the catalogue knows of the fastest device, or of all where they are alike."""
+        """What the catalog knows of the fastest device, or of all where they are alike."""
         return self.devices[0]
 
     @property
@@ -229,7 +229,7 @@ def room_of_gpu(gpu: Gpu, memory: Memory) -> Room | None:
     """A GPU's own memory, or the machine's where it has none of its own; None where neither was read."""
     name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
     if not isinstance(gpu.vram_total_bytes, Known):
-        # Drivers report no memory for a GPU that uses the host's; the catalogue knows which ones do
+        # Drivers report no memory for a GPU that uses the host's; the catalog knows which ones do
         device = next((d for d in devices_meant(parse_device_name(name).words) if d.is_unified), None)
         host = host_room_of(memory)
         if device is None or host is None:
@@ -257,7 +257,7 @@ def backend_note(device: Device) -> str:
     amd = {"rocm": "ROCm, the usual backend there,", "vulkan": "Vulkan, the usual backend there,"}
     usual = {"Apple": "Metal", "AMD": amd.get(question.usual_backend(device), ""), "Intel": "SYCL or Vulkan"}
     backend = usual.get(device.vendor, "")
-    return f"compute buffers are those of CUDA; {backend} was not compared" if backend else ""
+    return f"compute buffers are counted as for CUDA; {backend} was not measured" if backend else ""
 
 
 def usual_threads(cpu: Cpu) -> int:

@@ -193,7 +193,7 @@ def _find_change(journals: Journals, change: str | None) -> Journal | None:
         raise UserError(f"that change cannot be undone: {unread[0].why}", "restore it by hand from the files there")
     if len(found) != 1 or unread:
         count = len(found) + len(unread)
-        raise UserError(f"{count} changes have the id {change!r}", "`unslow undo --list` shows them")
+        raise UserError(f"{count or 'no'} changes match the id {change!r}", "`unslow undo --list` shows them")
     return found[0] if found[0].state != "undone" else None
 
 

@@ -1,7 +1,7 @@
 """Measure speed with a standard protocol; sweep, compare with earlier runs, gate CI.
 
 The standard protocol: two questions with answers of 512 tokens and a prompt that fills 4K of context, three rounds or
-more, medians with a 95 % interval. If nothing is running, the embedded engine is measured, on a made-up model or on
+more, medians with a 95 % interval. If nothing is running, the embedded engine is measured, on a synthetic model or on
 --model FILE. Every benchmark is stored, so that later ones can be compared with it. Ctrl-C keeps what was measured.
 
 sweeps (--sweep NAME or NAME=VALUES; each ends early when the answer is clear):

@@ -1,7 +1,7 @@
 """Measure this machine's real rates in under a minute; later predictions use them.
 
-Without TARGET, the embedded engine runs made-up models of several sizes and types, and learns the cost of each part of
-a token. With the URL or process id of a running llama-server, only its loaded model is measured, which gives one
+Without TARGET, the embedded engine runs synthetic models of several sizes and types, and learns the cost of each part
+of a token. With the URL or process id of a running llama-server, only its loaded model is measured, which gives one
 factor: this is how to calibrate a GPU. A busy server is not touched.
 
 examples:
@@ -44,7 +44,7 @@ class CalibrateRequest(LongRequest, frozen=True, kw_only=True):
             given = " and ".join(name for name, is_given in asked.items() if is_given)
             raise UserError(f"{given} are mutually exclusive", "give only one of them")
         if self.threads and self.target:
-            raise UserError("the threads of a running server are already set", "omit --threads")
+            raise UserError("a running server has its own number of threads", "omit --threads")
         if self.target is not None and not ("://" in self.target or self.target.isdecimal()):
             raise UserError(f"{self.target!r} is not a running server", "give a URL or a process id, or nothing")
 

@@ -1,7 +1,7 @@
 """Find the running runtimes, measure them and say why they are slow.
 
 TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine. With no runtime
-running, the embedded engine is measured on a made-up model. A busy server is only observed. It makes the measurement
+running, the embedded engine is measured on a synthetic model. A busy server is only observed. It makes the measurement
 that settles most, until none is worth its time; Ctrl-C ends that and prints the report so far.
 
 examples:

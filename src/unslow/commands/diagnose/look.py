@@ -266,7 +266,7 @@ def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
 
 
 def _look_afar(measuring: "Measuring", url: str) -> LookResult:
-    """A server elsewhere: its machine can't be seen from here."""
+    """A server elsewhere: its machine is not visible from here."""
     system, request = measuring.system, measuring.request
     measuring.progress.say(f"{url} is on another machine: only the server itself is visible from here")
     why = not_supported("the server runs on another machine", "run unslow there")

@@ -253,7 +253,7 @@ def chosen_subjects(
     if not process.name:
         raise UserError(f"process {pid} does not exist or is not visible from here", hint)
     told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
-    why = "is not a runtime that unslow knows, or has no model loaded"
+    why = "is not a runtime that unslow knows, or it has no model loaded"
     if told:
         why = f"could not be read: {told[0].removeprefix(start)}"
     raise UserError(f"process {pid} ({process.name}) {why}", hint)

@@ -154,7 +154,7 @@ def _notes(request: FitRequest, found: FoundModel, setup: Setup) -> Iterator[str
     if request.ubatch and request.batch is None and request.ubatch > BATCH:
         yield f"a micro-batch of {request.ubatch} needs a batch at least as large; assuming -b {request.ubatch}"
     if settings.slot_context > trained:
-        yield f"a slot has {settings.slot_context:,} tokens, more than the model's trained limit of {trained:,}"
+        yield f"the context of a slot is {settings.slot_context:,} tokens; the model was trained for {trained:,}"
     if request.n_cpu_moe and not experts:
         yield "--n-cpu-moe has no effect: the model has no experts"
     if request.gpu_layers and not gpus:

@@ -1,4 +1,4 @@
-"""The model that a user means: a file, a folder of safetensors, an address, or one that only the catalogue knows."""
+"""The model that a user means: a file, a folder of safetensors, an address, or one that only the catalog knows."""
 
 import math
 import re

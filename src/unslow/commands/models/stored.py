@@ -40,7 +40,7 @@ def resolve(system: System, word: str) -> StoredModel:
 
 
 def find_model(system: System, word: str) -> StoredModel | None:
-    """As `resolve`; None where nothing here is called so, such as a model that only the catalogue knows."""
+    """As `resolve`; None where nothing here is called so, such as a model that only the catalog knows."""
     if not word or "\0" in word:
         raise UserError("the model name is empty", "give a file, a folder or a name listed by `unslow models`")
     found = _found_at(system, word) or matching(find_everywhere(system).models, word)
@@ -92,7 +92,7 @@ def obstacle(system: System, path: str) -> str:
             real = system.read_link(path)
         # All there is, or what the kernel makes up
         is_wide = real in ("/", "/dev") or f"{real}/".startswith(("/proc/", "/sys/"))
-        return "is too large a folder to search for models" if is_wide else ""
+        return "is too large to search for models" if is_wide else ""
     try:
         head = system.read_head(path, len(_POINTER))
     except LookError as error:

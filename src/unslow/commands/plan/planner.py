@@ -110,10 +110,10 @@ def _of_runtime(request: PlanRequest, case: CaseView) -> PlanRequest:
         raise UserError(f"{known} runs there, not {request.runtime}", "omit --runtime, or name the model file")
     if request.devices != ("auto",) or "ram_bytes" in request.given:
         hint = "to plan for other devices, name the model: `unslow plan MODEL --device ...`"
-        raise UserError("a running server has fixed devices", hint)
+        raise UserError("--device cannot be changed for a running server", hint)
     if request.quant is not None:
         hint = "to plan for another quant, name the model: `unslow plan MODEL --quant Q4_K_M`"
-        raise UserError("a running model has a fixed quant", hint)
+        raise UserError("--quant cannot be changed for a running model", hint)
     return request._replace(runtime=known, model=None)
 
 

@@ -174,7 +174,7 @@ def seen_model(system: System | None, case: CaseView) -> FoundModel | Unknown:
     quant = case.model.quant.value_or("")
     known = _by_name(case.model) or _by_shape(case.model)
     if known is None:
-        return Unknown("its tensors are unknown, and the catalogue has no model with this name or shape", _HINT)
+        return Unknown("its tensors are unknown, and the catalog has no model with this name or shape", _HINT)
     try:
         mix = mix_named(quant).name
         plan = made_up(known, mix)

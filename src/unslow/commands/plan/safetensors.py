@@ -38,7 +38,7 @@ from unslow.think.plan.vllm.plan import vllm_options
 
 USUAL_CONTEXT = 8192
 MOST_USERS = 256
-NO_GPU = "no GPU found, or none with known memory and speed"
+NO_GPU = "no GPU found whose memory and speed are known"
 _OF_ANOTHER = "to plan for a GPU, name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
 """What runs has its own devices: another one is not asked for by its address."""
 MOST_SEEN, MOST_TAKEN = 300, 4

@@ -1,7 +1,7 @@
 """The speed that named hardware should give a named model: for a text that says no more than that.
 
 A report rarely holds what the exact prediction needs (tensors, placement, bandwidth measured). It often says "RTX
-3090" and "Llama 3 8B Q4_K_M", and the catalogue knows both.
+3090" and "Llama 3 8B Q4_K_M", and the catalog knows both.
 """
 
 from typing import TYPE_CHECKING, Literal
@@ -26,7 +26,7 @@ _USUAL_QUANTS = {"Ollama": "Q4_K_M", "LM Studio": "Q4_K_M"}
 
 
 def with_expectation(subject: SubjectReport, case: CaseView) -> SubjectReport:
-    """The report with the catalogue's expectation, and the verdict that follows where nothing else decided one.
+    """The report with the catalog's expectation, and the verdict that follows where nothing else decided one.
 
     A prediction that rests on more than names stands, unless it is of a model that all fits where it can't.
     """

@@ -155,7 +155,7 @@ def capacity_summary(report: CapacityReport) -> tuple[str, str]:
     """The whole fleet in a line: a label, and what it is about."""
     known = [row for row in report.rows if row.users_at_goal]
     if not known:
-        return "CAN'T TELL", "how many users this fleet can serve" if report.rows else "no instances found"
+        return "CANNOT TELL", "how many users this fleet can serve" if report.rows else "no instances found"
     mid = sum(row.users_at_goal.mid for row in known if row.users_at_goal)
     mark = SIMULATED if any(row.basis == "simulated" for row in known) else ""
     instances, left = sum(row.instances for row in known), len(report.rows) - len(known)

@@ -45,7 +45,7 @@ _ALONE = 1.5  # Requests at once: a bin below it is that of one request alone
 _FIRST_UNTOLD = "time to first token unknown: only the decode speed is checked against the goal"
 _FIRST_UNSEEN = "time to first token not measured: only the decode speed is checked against the goal"
 _DOUBT = 1.25
-"""Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalogue of speeds are."""
+"""Of what physics says that twice the GPUs gain: as the intervals of several GPUs in the catalog of speeds are."""
 _DOUBLINGS = 10  # Of one request: 512 at once are the most that physics is asked about
 _ROOM = 0.9  # Of a card that vLLM, SGLang and TGI fill with weights and cache unless they are told otherwise
 _MOST_GPUS = 8  # Cards that one machine joins; tensor parallel over more than one machine is another matter
@@ -159,7 +159,7 @@ def _notes(like: InstanceGroup, found: Capacity) -> Iterator[str]:
     if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
         more = math.ceil(like.load.peak / each.mid) - like.instances
         needed = "1 more instance" if more == 1 else f"{more} more instances"
-        yield f"the peak load exceeds the goal: it needs {needed}"
+        yield f"the peak load exceeds the capacity at the goal: {needed} needed"
     if (like.load.uneven or 0.0) >= UNEVEN and found.limit:
         yield (
             f"uneven load: at the busiest time the fullest 10 % of instances had {like.load.uneven:.1f} times the mean "

@@ -294,7 +294,7 @@ class ModelCache:
     def model(self, shape: str, quant: str = "", progress: Progress = lambda _done, _total: None) -> Path:
         """The file of a made-up model, written now unless it is there; UserError where it cannot be had."""
         if shape not in made_up_shapes():
-            raise UserError(f"there is no shape {shape}", f"there are {', '.join(made_up_shapes())}")
+            raise UserError(f"unknown shape {shape}", f"known shapes: {', '.join(made_up_shapes())}")
         form = made_up_shapes()[shape]
         quant = quant or form.quant
         path = self.folder / f"made-up-{shape}-{quant}-v{FORMAT}.gguf"
@@ -335,7 +335,7 @@ class ModelCache:
 
     def _make_room(self, wanted: int, keep: Path) -> None:
         if wanted > self.cap_bytes:
-            limit = f"made-up models may take {self.cap_bytes / GB:.1f} GB"
+            limit = f"synthetic models may take {self.cap_bytes / GB:.1f} GB"
             raise UserError(f"the model would take {wanted / GB:.1f} GB; {limit}", "choose a smaller one")
         # Let other models take no more than `allowed`, the most recently used ones
         allowed = self.cap_bytes - wanted

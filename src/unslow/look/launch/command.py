@@ -67,7 +67,9 @@ class Command(NamedTuple):
 def parse_command(text: str) -> Command:
     """The words of a command line and the variables before them; UserError where it cannot be started as it is."""
     if len(text) > LONGEST or "\0" in text:
-        raise UserError("that is not a command line", f"it is longer than {LONGEST} characters, or has zero bytes")
+        raise UserError(
+            "this is not a valid command line", f"it is longer than {LONGEST} characters, or has zero bytes"
+        )
     try:
         words = [_at_home(word) for word in shlex.split(text.replace("\\\n", " "))]
     except ValueError as error:
@@ -80,7 +82,7 @@ def parse_command(text: str) -> Command:
         raise UserError("the command is empty", 'give it in quotes: --command "llama-server -m model.gguf"')
     if shell := next((word for word in words if word in _SHELL_WORDS), ""):
         hint = "leave it out; the output goes to a log that unslow reads"
-        raise UserError(f"the command has {shell!r}, which needs a shell; unslow uses none", hint)
+        raise UserError(f"the command contains {shell!r}, which needs a shell; unslow does not use one", hint)
     if words[0].rpartition("/")[2] in _BOXES:
         hint = "give the program itself, not the tool that starts it"
         raise UserError(f"{words[0]} starts a server elsewhere, where unslow can't stop it", hint)
@@ -103,7 +105,7 @@ def found_file(command: Command) -> str:
     if found:
         return found
     if os.sep in program:
-        why = "can't be run" if os.path.exists(program) else "is not there"  # noqa: PTH110 (given as a word)
+        why = "cannot be run" if os.path.exists(program) else "does not exist"  # noqa: PTH110 (given as a word)
         raise UserError(f"{program} {why}", "give the path of the server's program")
     raise UserError(f"{program} is not on the PATH", "give its full path, or install it")
 

@@ -252,7 +252,7 @@ def _run(blocks: list[RunBlock]) -> Run:
         completions=reported_fact(completions, last) if completions else not_found(f"{last} has no counts"),
         decode_tokens_per_s=reported_fact(statistics.median(decode), last) if decode else no_decode,
         prefill_tokens_per_s=prefill,
-        load_s=reported_fact(max(loads), last) if loads else not_found(f"{last} times no load"),
+        load_s=reported_fact(max(loads), last) if loads else not_found(f"{last} has no load time"),
         request_s=reported_fact(totals, last) if totals else not_found(f"{first} has no totals"),
     )
 

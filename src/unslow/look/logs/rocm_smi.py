@@ -130,7 +130,7 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
             }
             facts["performance_state"] = parse_word(row["perf"], line.source)
             # The table has a percentage and no size: it gives no bytes.
-            why = f"{line.source} says {row['vram'][:10]} of an unnamed total"
+            why = f"{line.source} says {row['vram'][:10]} of a total that it does not name"
             facts["vram_used_bytes"] = not_supported(why, "rocm-smi --showmeminfo all")
             gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, facts)
     return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])

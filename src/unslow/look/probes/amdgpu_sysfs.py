@@ -222,8 +222,15 @@ def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fac
 def parse_steps(text: str, source: str) -> tuple[Fact[Any], Fact[Any]]:
     """The clock now and the highest one, from lines `1: 2482Mhz *`."""
     steps = [(int(mhz) * MHZ, bool(star)) for mhz, star in _STEP.findall(text)]
-    now = next((reported_fact(hertz, source) for hertz, star in steps if star), not_found(f"{source} marks no step"))
-    most = reported_fact(max(hertz for hertz, _ in steps), source) if steps else not_found(f"{source} lists no steps")
+    now = next(
+        (reported_fact(hertz, source) for hertz, star in steps if star),
+        not_found(f"{source} does not mark the current clock step"),
+    )
+    most = (
+        reported_fact(max(hertz for hertz, _ in steps), source)
+        if steps
+        else not_found(f"{source} lists no clock steps")
+    )
     return now, most
 
 

@@ -91,7 +91,7 @@ def _read_free(system: System, path: str) -> Fact[Bytes]:
             raise LookError(f"statvfs {path}: {error.strerror or error}") from error
         return answer.f_bavail * answer.f_frsize  # what a user who is not root may still write
 
-    free, failed = system.ask(f"statvfs {path}", ask), failed_fact("statvfs gave no number")
+    free, failed = system.ask(f"statvfs {path}", ask), failed_fact("statvfs returned no number")
     return reported_fact(free, "statvfs") if isinstance(free, int) and free >= 0 else failed
 
 

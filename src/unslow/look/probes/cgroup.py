@@ -84,7 +84,7 @@ def _folders(mount: Mount, path: str) -> tuple[str, ...]:
     """The folders from the group up to the mount point, which in a container shows only a part of the tree."""
     root = mount.root.rstrip("/")
     if ".." in path.split("/") or not f"{path}/".startswith(f"{root}/"):
-        raise LookError(f"the control group {path} can't be seen from here", Absence.NOT_SUPPORTED)
+        raise LookError(f"the control group {path} is not visible from here", Absence.NOT_SUPPORTED)
     parts = [part for part in path[len(root) :].split("/") if part][:MOST_LEVELS]
     point = mount.point.rstrip("/")
     return tuple("/".join([point, *parts[:depth]]) for depth in range(len(parts), -1, -1))

@@ -35,7 +35,7 @@ from unslow.look.system import LookError, System, unknown
 LOADING = failed_fact("the model is still loading", "ask again once it is loaded")
 KEY_REFUSED = failed_fact("the server refuses the key that was given", "give the right one with --api-key")
 _REASONS = {
-    401: failed_fact("the server wants an API key", "give the key"),
+    401: failed_fact("the server requires an API key", "give the key"),
     403: failed_fact("the server refuses this key", "give the right key"),
     404: not_found("the server does not know this address"),
     501: not_supported("switched off in this server", "start llama-server with --metrics and without --no-slots"),

@@ -173,7 +173,7 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
         elif words:
             heard.piece(seconds, words.text)
     if not heard.arrivals:
-        raise LookError("the server answered with nothing")
+        raise LookError("the server returned an empty answer")
     if not ended:
         raise ExchangeError("broke_off", "the response ended without an end marker: did it break off?")
     return usage, extras

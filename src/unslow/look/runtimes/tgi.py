@@ -101,7 +101,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "kv_capacity_tokens": given.number("batch_total"),
         "eager": eager,
         "tensor_parallel": given.number("shards"),
-        "attention": not_found("no variable sets the attention"),
+        "attention": not_found("no variable selects the attention kernel"),
         "prompt_cache": not_found("no variable sets prefix caching"),
     }
     if kernel := settings.get("attention"):

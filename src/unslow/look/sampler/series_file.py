@@ -29,7 +29,7 @@ def write_series(path: str, book: SampledRows, began_at: str, started_s: float) 
         elif path.endswith(".arrow"):
             write_arrow(path, book, began_at, started_s)
         else:
-            raise UserError(f"{path}: a series is written as .csv or .arrow", "name it so")
+            raise UserError(f"{path}: a series is written as .csv or .arrow", "use one of these file endings")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "choose another place for the series") from error
 

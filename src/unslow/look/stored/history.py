@@ -69,7 +69,7 @@ MOST = 10_000  # More are never read at once
 MOST_PIECES = 100_000
 _LAST = re.compile(r"(?i)last(?:~([0-9]{1,6}))?")
 _NEWEST = "ORDER BY taken_at DESC, number DESC"
-_STORE_HINT = "`unslow bench --list` shows what is kept"
+_STORE_HINT = "`unslow bench --list` lists the saved ones"
 _SHORTEST_PREFIX = 2
 _MEASURED = "(answered > 0 OR decode > 0 OR prefill > 0 OR EXISTS (SELECT 1 FROM pieces WHERE bench = benches.id))"
 
@@ -189,7 +189,7 @@ class History:
             of = f" of {like.model} with {like.runtime} on this machine" if like else ""
             several = len(found) > 1
             only = f"only {len(found)} {which}{'s' if several else ''}{of} {'are' if several else 'is'} kept"
-            raise UserError(only if found else f"no earlier {which}{of} is kept", _STORE_HINT)
+            raise UserError(only if found else f"no earlier {which}{of} was saved", _STORE_HINT)
         for condition in ("id = ?", "label = ? AND label != ''"):
             if found := self._entries(_Where(condition, (word,)), 1):
                 return found[0]
@@ -199,7 +199,7 @@ class History:
         if begins:
             named = ", ".join(entry.id for entry in begins[:4])
             raise UserError(f"several benchmarks begin with {word[:80]!r}: {named}", "give more of the id")
-        raise UserError(f"no benchmark {word[:80]!r} is kept", _STORE_HINT)
+        raise UserError(f"no saved benchmark {word[:80]!r}", _STORE_HINT)
 
     def _entries(self, where: _Where, limit: int) -> list[Entry]:
         query = f"SELECT {SELECTED} FROM benches WHERE {where.text} {_NEWEST} LIMIT ?"  # noqa: S608 (fixed texts)
@@ -223,7 +223,7 @@ class History:
             with suppress(UserError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 good.append(msgspec.json.decode(_inflate(body, "a piece"), type=Piece))
         lost = len(bodies) - len(good)
-        notes = ["it broke off; what had been answered by then was kept"]
+        notes = ["it was interrupted; the answers received by then were kept"]
         notes += [f"{lost} of {len(bodies)} pieces can't be read"] if lost else []
         return msgspec.structs.replace(
             bench,
@@ -369,7 +369,9 @@ def _user_errors(path: Path, what: str) -> Iterator[None]:
         reason = _REASONS.get(getattr(error, "sqlite_errorname", ""), reason)
         raise UserError(f"can't {what} the history {path}: {reason}", _DATABASE_HINT) from error
     except UnicodeEncodeError as error:
-        raise UserError(f"can't {what} the history {path}: a value is not text", "give it as UTF-8") from error
+        raise UserError(
+            f"can't {what} the history {path}: a value is not valid UTF-8 text", "give it as UTF-8"
+        ) from error
 
 
 def _open_database(path: Path, mode: str) -> sqlite3.Connection:
@@ -386,7 +388,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
     """The version of the file's tables; UserError where it is another program's, or of a newer version."""
     mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if mark != APPLICATION:
-        raise UserError(f"{path} is a database of something else, not the history of benchmarks", _DATABASE_HINT)
+        raise UserError(f"{path} is another program's database, not the history of benchmarks", _DATABASE_HINT)
     if version > len(MIGRATIONS):
         newer = f"a newer unslow (version {version} of the history)"
         raise UserError(f"{path} was written by {newer}", "use a newer unslow")

@@ -175,7 +175,7 @@ def _system_errors(what: str) -> Iterator[None]:
 
 def _look_error(what: str, error: OSError) -> LookError:
     if isinstance(error, FileNotFoundError | NotADirectoryError | ProcessLookupError):
-        return LookError(f"{what}: not there", Absence.NOT_FOUND)
+        return LookError(f"{what}: not found", Absence.NOT_FOUND)
     if isinstance(error, PermissionError):
         return LookError(f"{what}: permission denied", Absence.FAILED, "run as the user who owns it")
     return LookError(f"{what}: {error.strerror or error}")

@@ -93,7 +93,7 @@ def document(
             subjects[number] = shown._replace(view=msgspec.structs.replace(shown.view, memory=memory))
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
     if not subjects:
-        parts += [tag("p", "Nothing found to diagnose.", class_="empty"), markup.run_buttons(offers, 0)]
+        parts += [tag("p", "Nothing to diagnose.", class_="empty"), markup.run_buttons(offers, 0)]
     privacy = markup.MASKED if view.masked else _NOT_MASKED
     foot = tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {privacy}"))
     facts = [_fact(key, value) for key, value in (view.machine or view.report.machine).items()]
@@ -250,7 +250,7 @@ def _notes(shown: ShownSubject) -> Markup:
     if expected.achievable and expected.basis == "calibrated":
         notes.append("Expected speeds are based on rates measured on this machine")
     elif expected.achievable:
-        notes.append("Expected speeds are based on the device catalogue; `unslow calibrate` makes them more accurate")
+        notes.append("Expected speeds are based on the device catalog; `unslow calibrate` makes them more accurate")
     elif expected.because:
         notes.append(f"No prediction: {expected.because}")
     return tag("ul", *(tag("li", sentence(note)) for note in notes), class_="notes") if notes else NOTHING

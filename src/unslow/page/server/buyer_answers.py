@@ -65,7 +65,7 @@ def choose(report: ChoiceReport) -> Markup:
 
 
 def _nothing(report: ChoiceReport) -> Markup:
-    said = tag("strong", "Nothing in the catalogue meets this.")
+    said = tag("strong", "Nothing in the catalog meets this.")
     if not report.ways:
         return tag("p", said, " See the rejected options for why.")
     ways = tag("ul", *(tag("li", sentence(by_field(way.words))) for way in report.ways))
@@ -121,7 +121,7 @@ def _tier(tier: TierShown) -> Markup:
     return join_markup([
         tag("h3", title),
         tag("p", typical, class_="quiet") if typical else NOTHING,
-        table(f"What runs in {title}", _RUNS, rows) if rows else tag("p", "Nothing in the catalogue fits fully."),
+        table(f"What runs in {title}", _RUNS, rows) if rows else tag("p", "Nothing in the catalog fits fully."),
         tag("details", tag("summary", "What narrowly does not fit"), notes(misses)) if misses else NOTHING,
     ])  # fmt: skip
 

@@ -142,7 +142,7 @@ def check_offered(seen: SeenMachine, wanted: ServeOptions, asked: runs.RunWanted
     # None is whatever runs; where nothing runs, there is no subject to name
     mine = [one for one in found if asked.subject is None or one.subject in (asked.subject, None)]
     if not mine:
-        raise UserError("this can't be measured here", "GET /api/v1/offers lists what can")
+        raise UserError("this cannot be measured here", "GET /api/v1/offers lists what can")
     if all(one.refused for one in mine):
         raise UserError(mine[0].refused, "GET /api/v1/offers lists what can be measured")
 

@@ -17,7 +17,7 @@ BUY = "buy"
 WAIT_S = 0.8  # How long a browser waits for the first look; then a page says that it takes a moment, and waits on
 _MODEL = "qwen3-8b"
 _LEAD = (
-    "Speeds are predicted from the device catalogue with the same physics as the diagnosis. Prices are dated and may "
+    "Speeds are predicted from the device catalog with the same physics as the diagnosis. Prices are dated and may "
     "be old: those that you enter take precedence."
 )
 
@@ -57,7 +57,7 @@ BUYER_FORMS = (
     BuyerForm(
         "tiers",
         "What can I run",
-        "The largest well-known models for each memory size, computed for the whole catalogue.",
+        "The largest well-known models for each memory size, computed for the whole catalog.",
         TIERS,
         {"memory": "8,12,16,24,48", "context": "8192"},
     ),

@@ -75,7 +75,7 @@ def _model(system: System | None, case: CaseView, runtime: str) -> FoundShape | 
     except UserError as error:
         return Unknown(error.message, error.hint)
     told = by_name or told_model(case)
-    return told or Unknown("the catalogue has no model of this name", "run unslow where the model's files are")
+    return told or Unknown("the catalog has no model of this name", "run unslow where the model's files are")
 
 
 def _hf_subject(case: CaseView, found: FoundShape, cards: Hardware) -> HfSubject:

@@ -61,8 +61,8 @@ def seen_subject(system: System | None, case: CaseView) -> Subject | Unknown:
         subject = _subject(case, found, gpus, memory)
     except UserError as error:  # numbers that no model has
         return Unknown(error.message, error.hint)
-    if found.notes and "catalogue" in found.notes[-1]:
-        source = "the tensors of the catalogue model with its name or shape, laid out as llama.cpp does"
+    if found.notes and "catalog" in found.notes[-1]:
+        source = "the tensors of the catalog model with its name or shape, laid out as llama.cpp does"
         return subject._replace(source=source)
     return subject
 

@@ -1,4 +1,4 @@
-"""One GPU: what its driver, the runtime and the catalogue say of it, and which device of a runtime it is."""
+"""One GPU: what its driver, the runtime and the catalog say of it, and which device of a runtime it is."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import Known
 from unslow.think.case.group import missing
 
-UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
+UNVERIFIED_SPREAD = 1.3  # of a catalog entry that nobody has checked
 SLOWEST_BYTES_PER_S = 1e8  # No memory that runs a model is slower; a figure below it is a mistake
 _FAMILY_BY_CAPABILITY = {
     "6": "pascal",
@@ -32,7 +32,7 @@ _MOST_DIGITS = 4
 
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
-    """Bytes per second of a GPU's memory, by its bus or the catalogue, and how much more than usual it may be off."""
+    """Bytes per second of a GPU's memory, by its bus or the catalog, and how much more than usual it may be off."""
     # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
     by_bus = gpu.memory_clock_max_hz.value_or(0) * 2 * gpu.memory_bus_bits.value_or(0) / 8
     if by_bus >= SLOWEST_BYTES_PER_S:
@@ -44,7 +44,7 @@ def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
 
 
 def family_of(gpu: Gpu) -> str:
-    """The architecture of a GPU: by what its driver says of it, else by the catalogue."""
+    """The architecture of a GPU: by what its driver says of it, else by the catalog."""
     capability = gpu.compute_capability.value_or("")
     for prefix, family in _FAMILY_BY_CAPABILITY.items():
         if capability.startswith(prefix):
@@ -54,7 +54,7 @@ def family_of(gpu: Gpu) -> str:
 
 
 def device_of(gpu: Gpu) -> Device | None:
-    """The catalogue's entry of a GPU."""
+    """The catalog's entry of a GPU."""
     return find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
 
 
@@ -78,7 +78,7 @@ def is_integrated_name(name: str) -> bool:
 
 
 def gpu_capacity_bytes(gpu: Gpu) -> int:
-    """All memory of one GPU: as reported, else by the catalogue; 0 where neither tells."""
+    """All memory of one GPU: as reported, else by the catalog; 0 where neither tells."""
     known = device_of(gpu)
     return gpu.vram_total_bytes.value_or(0) or (known.capacity_bytes if known else 0)
 
@@ -124,7 +124,7 @@ def _words(name: str) -> str:
 
 
 def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
-    """Whether the catalogue takes both for the same; the size of the memory tells some that share a name."""
+    """Whether the catalog takes both for the same; the size of the memory tells some that share a name."""
     total = int(gpu.vram_total_bytes.value_or(0))
     known = find_device(gpu.name.value_or(""), total)
     return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
@@ -136,13 +136,13 @@ def is_gpu(device: SeenDevice) -> bool:
 
 
 def names_same_device(one: str, other: str) -> bool:
-    """Whether two names mean one device: one contains the other, or both are one entry of the catalogue."""
+    """Whether two names mean one device: one contains the other, or both are one entry of the catalog."""
     a, b, device = one.lower(), other.lower(), find_device(one)
     return a in b or b in a or (device is not None and device == find_device(other))
 
 
 def rank_by_bandwidth(name: str) -> float:
-    """The memory bandwidth of a device; a card that the catalogue lacks still ranks before an integrated GPU."""
+    """The memory bandwidth of a device; a card that the catalog lacks still ranks before an integrated GPU."""
     device = find_device(name)
     return (device.memory_bytes_per_s if device else 0.0) or (0.0 if is_integrated_name(name) else 1.0)
 

@@ -436,7 +436,7 @@ class GpuView(Group):
 
     @cached_property
     def have_fast_links(self) -> bool | None:
-        """Whether all GPUs in use are linked with each other (NVLink); None where driver and catalogue don't say."""
+        """Whether all GPUs in use are linked with each other (NVLink); None where driver and catalog don't say."""
         gpus, linked, bridged = self.in_use, True, False
         for gpu in gpus:
             links, known = gpu.nvlinks_active, device_of(gpu)

@@ -95,7 +95,7 @@ class MemoryView(Group):
 
     @cached_property
     def is_mixture(self) -> bool:
-        """Whether the model is a mixture of experts: by its file, by the catalogue, or by a name such as 30B-A3B."""
+        """Whether the model is a mixture of experts: by its file, by the catalog, or by a name such as 30B-A3B."""
         return self.model.experts.value_or(0) >= 1 or bool(ACTIVE_PART.search(self.model.name.value_or("")))
 
     @cached_property

@@ -59,7 +59,7 @@ PYTHON_SPREAD = 1.3
 _MAIN_TYPE = re.compile(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)")
 """The type that a quant is mostly made of: Q4_K of Q4_K_M."""
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
-_FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
+_FLOPS_PER_BYTE = 50.0  # of a GPU that the catalog does not have
 
 
 class GpuQuestion(NamedTuple):

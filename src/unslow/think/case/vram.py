@@ -36,7 +36,7 @@ class VramView(Group):
 
     @cached_property
     def total_bytes(self) -> float | None:
-        """What the GPUs in use have: as reported, else by the catalogue; None where it is not known of each."""
+        """What the GPUs in use have: as reported, else by the catalog; None where it is not known of each."""
         sizes = [gpu_capacity_bytes(g) for g in self.case.gpus.in_use]
         return float(sum(sizes)) if sizes and all(sizes) else None
 

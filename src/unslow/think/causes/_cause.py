@@ -36,7 +36,7 @@ class Found(NamedTuple):
     """The cause is there: why, the facts that show it, what is different without it, what to change.
 
     `explains` narrows or widens what the cause explains in general, where the facts of the case decide that.
-    `speedup` is how many times faster it was without the cause, where somebody tried: an experiment beats physics.
+    `speedup` is how many times faster it was without the cause, where a user tried: an experiment beats physics.
     `lost` is what the cause costs where that was measured itself, such as the seconds that a request waits.
     """
 

@@ -58,7 +58,7 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 
 
 def other_clocks_were_faster(case: CaseView) -> Found | Suspected | None:
-    """Somebody tried other clocks or more power, and it was faster, with layers on the CPU."""
+    """A user tried other clocks or more power, and it was faster, with layers on the CPU."""
     trial = case.narrative.experiment_on(Topic.CLOCKS, metrics=("decode", "prefill"))
     if trial is None or not is_clear(trial):
         return None
@@ -69,7 +69,7 @@ def other_clocks_were_faster(case: CaseView) -> Found | Suspected | None:
 
 
 def clock_seen_by_person(case: CaseView) -> Found | Suspected | None:
-    """Somebody saw a low clock, with its figure, during decode or prefill."""
+    """A user saw a low clock, with its figure, during decode or prefill."""
     said = case.narrative.remarks_on(Topic.CPU_CLOCK_LOW)
     if not said:
         return None

@@ -45,7 +45,7 @@ FEW_REQUESTS = 8  # At a time: with more, kernels take long enough to hide their
 
 
 def faster_with_graphs(case: CaseView) -> Found | Suspected | None:
-    """Somebody timed it with and without CUDA graphs."""
+    """A user timed it with and without CUDA graphs."""
     trial = case.narrative.trial_of(Topic.GRAPHS, Topic.KERNEL)
     if trial is None or case.runtime.compute.eager.get() is False:
         return None

@@ -41,7 +41,7 @@ ALONE = Remedy(Knob.SPLIT_MODE.to("none", "only the fastest GPU"), None, "less m
 
 
 def one_gpu_and_several(case: CaseView) -> Found | Absent | Suspected | None:
-    """Somebody compared one GPU with several: which is faster."""
+    """A user compared one GPU with several: which is faster."""
     tried = case.narrative.experiment_on(Topic.GPU_COUNT)
     if tried is None:
         return None

@@ -55,7 +55,7 @@ def setting(case: CaseView) -> Absent | None:
 
 
 def faster_with_it(case: CaseView) -> Found | Suspected | None:
-    """Somebody timed it with and without flash attention."""
+    """A user timed it with and without flash attention."""
     trial = case.narrative.trial_of(Topic.FLASH_ATTENTION)
     slow_with = slow_side_has(trial, Topic.FLASH_ATTENTION) if trial else None
     if trial is None or slow_with:
@@ -136,7 +136,7 @@ def depth_by_physics(case: CaseView) -> Found | None:
 
 
 def said_by_person(case: CaseView) -> Suspected | None:
-    """It is off, and somebody finds prefill or decode slow."""
+    """It is off, and a user finds prefill or decode slow."""
     is_slow = case.narrative.blames("prefill", "first_token", "decode")
     if not isinstance(case.runtime.compute.flash_attention, Known) or not is_slow:
         return None

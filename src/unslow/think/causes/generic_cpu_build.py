@@ -122,7 +122,7 @@ def build_features(case: CaseView) -> Found | Absent | None:
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
-    """Somebody names instructions that the build lacks, or has two speeds of two builds."""
+    """A user names instructions that the build lacks, or has two speeds of two builds."""
     lacking = case.narrative.remarks_on(Topic.MISSING_INSTRUCTIONS)
     said = [remark for remark in lacking if _OF_THE_BUILD.search(remark.text)]  # a CPU may lack them as well
     trial = case.narrative.experiment_on(Topic.BUILD)

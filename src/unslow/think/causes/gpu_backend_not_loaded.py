@@ -122,7 +122,7 @@ def refusal(case: CaseView) -> Found | Suspected | None:
 
 
 def loaded_backends(case: CaseView) -> Found | Suspected | None:
-    """The backends that were loaded: proof only with an idle GPU that somebody sees, since a log may be cut short."""
+    """The backends that were loaded: proof only with an idle GPU that a user sees, since a log may be cut short."""
     backends = case.runtime.build.backends.get()
     if backends is None or not case.gpus.usable or not set(backends) <= _HOST_BACKENDS:
         return None
@@ -173,7 +173,7 @@ def requested_layers(case: CaseView) -> Found | None:
 
 
 def said_by_person(case: CaseView) -> Found | Suspected:
-    """What somebody saw: output of a program is proof, an unused GPU or a missing library only a suspicion."""
+    """What a user saw: output of a program is proof, an unused GPU or a missing library only a suspicion."""
     said = case.narrative.remarks_on(*_COMPLAINTS)
     printed = [remark for remark in said if _PRINTED.search(remark.text)]
     if printed and case.gpus.usable:

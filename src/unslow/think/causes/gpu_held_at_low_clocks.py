@@ -79,7 +79,7 @@ def clocks_under_load(case: CaseView) -> Found | Absent:
 
 
 def low_clocks_seen(case: CaseView) -> Found | Suspected | None:
-    """Somebody saw clocks that fall or stay low under load, and no sign of an idle, hot or power-limited GPU."""
+    """A user saw clocks that fall or stay low under load, and no sign of an idle, hot or power-limited GPU."""
     said = case.narrative.remarks_on(Topic.GPU_CLOCK_LOW)
     if not said:
         return None

@@ -138,7 +138,7 @@ def few_layers_told(case: CaseView) -> Found | None:
     of_the_cpu = case.narrative.remarks_on(Topic.GPU_ABSENT, Topic.CPU_BUSY, Topic.CORES_IDLE)
     is_test = not cards or of_the_cpu or isinstance(case.runtime.compute.threads, Known)
     if number == 0 and case.narrative.tells_only_of_slowness and not is_test:
-        because = "a setting keeps all layers off the GPU: the CPU computes them"
+        because = "a setting keeps all layers on the CPU"
         return _left_out(case, because, "runtime.placement.gpu_layers_set")
     return None
 

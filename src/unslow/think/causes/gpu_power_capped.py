@@ -42,7 +42,7 @@ _LAPTOP_NAME = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORE
 
 
 def more_power_was_faster(case: CaseView) -> Found | None:
-    """Somebody tried more power, and it was faster."""
+    """A user tried more power, and it was faster."""
     trial = case.narrative.experiment_on(Topic.CLOCKS, metrics=("decode", "prefill"))
     if trial is None or not is_clear(trial) or not _POWER_WORDS.search(trial.text) or not case.gpus.usable:
         return None
@@ -85,7 +85,7 @@ def power_under_load(case: CaseView) -> Found | Absent:
 
 
 def power_limit_seen(case: CaseView) -> Found | Suspected | None:
-    """Somebody read out the driver's power reason, or runs on battery."""
+    """A user read out the driver's power reason, or runs on battery."""
     said = case.narrative.remarks_on(Topic.POWER_LIMITED)
     if not said:
         return None

@@ -118,7 +118,7 @@ def process_list(case: CaseView) -> Found | Absent | Suspected:
 
 
 def sharing_seen(case: CaseView) -> Found | Suspected | None:
-    """Somebody runs several programs on one GPU and sees each slower than alone."""
+    """A user runs several programs on one GPU and sees each slower than alone."""
     said = case.narrative.remarks_on(Topic.GPU_SHARED)
     if not said:
         return None

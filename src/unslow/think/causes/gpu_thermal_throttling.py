@@ -44,7 +44,7 @@ _CLOCK = re.compile(
     r"|after (?:a )?(?:few|some|several|\d+) (?:minutes|runs|seconds)"
 )
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
-"""Clocks or a temperature in figures beside the word: somebody read them off."""
+"""Clocks or a temperature in figures beside the word: a user read them off."""
 
 
 def thermal_pressure(case: CaseView) -> Found | None:
@@ -110,7 +110,7 @@ def heat_without_power(case: CaseView) -> Found | None:
 
 
 def throttling_seen(case: CaseView) -> Found | Suspected | None:
-    """Somebody read out the driver's thermal reason, clocks or a temperature; an opinion does not decide."""
+    """A user read out the driver's thermal reason, clocks or a temperature; an opinion does not decide."""
     said = case.narrative.remarks_on(Topic.THROTTLED)
     if not said:
         return None

@@ -110,7 +110,7 @@ def busy_core(case: CaseView) -> Found | Absent | None:
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
-    """Somebody sees one core busy all the time beside a GPU that is not."""
+    """A user sees one core busy all the time beside a GPU that is not."""
     core, idle = case.narrative.remarks_on(Topic.ONE_CORE_BUSY), case.narrative.remarks_on(Topic.GPU_IDLE)
     if core and idle:
         because = f"one core is busy launching kernels all the time: {core[0].text}"
@@ -127,8 +127,8 @@ def _launch_s(case: CaseView) -> float:
 def _found(case: CaseView, *shown_by: Evidence) -> Found:
     return finding(
         case,
-        f"{case.engine.label} takes about {_launch_s(case) * 1e6:.0f} microseconds to launch what the GPU finishes "
-        f"sooner: {case.speed.lost_against(GRAPHS):.1f} times slower than its bandwidth allows, with one core busy",
+        f"{case.engine.label} takes about {_launch_s(case) * 1e6:.0f} microseconds to launch a kernel that the GPU "
+        f"finishes sooner: {case.speed.lost_against(GRAPHS):.1f} times slower than its bandwidth allows, with one core busy",
         *shown_by,
         "run.decode_tokens_per_s",
         cure=GRAPHS,

@@ -93,7 +93,7 @@ def free_after_load(case: CaseView) -> Found | Absent:
     if total is None:
         raise missing("how much memory the GPU has", "{gpu_memory}")
     if free - max(0.0, total - before) < margin + layer:  # other processes may only have freed it since
-        return Absent(f"{free / GIB:.1f} GiB are free now, but were not at load")
+        return Absent(f"{free / GIB:.1f} GiB are free now, but were not free at load")
     left_out = split.words if split else "layers are on the CPU"
     because = f"{left_out}, yet {free / GIB:.1f} GiB of GPU memory are free after the load, and a layer takes "
     read = "vram_free_bytes" if isinstance(case.gpus.in_use[0].vram_free_bytes, Known) else "vram_used_bytes"

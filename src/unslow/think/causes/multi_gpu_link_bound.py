@@ -47,7 +47,7 @@ _MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 
 
 def two_splits(case: CaseView) -> Found | Absent | Suspected | None:
-    """Somebody compared two ways to split the model: which one is faster."""
+    """A user compared two ways to split the model: which one is faster."""
     tried = case.narrative.split_trial
     if tried is None:
         return None
@@ -81,7 +81,7 @@ def two_splits(case: CaseView) -> Found | Absent | Suspected | None:
 
 
 def fewer_gpus_were_faster(case: CaseView) -> Found | None:
-    """Somebody tried fewer GPUs, though more than one, and they were faster."""
+    """A user tried fewer GPUs, though more than one, and they were faster."""
     tried = None if case.narrative.split_trial else case.narrative.experiment_on(Topic.GPU_COUNT)
     if tried is None or not is_clear(tried):
         return None
@@ -143,7 +143,7 @@ def split_over_links(case: CaseView) -> Found | Absent | Suspected:
 
 
 def split_suspected_by_person(case: CaseView) -> Suspected | None:
-    """Somebody says that the GPUs take turns, are no faster than one, or suspects the split."""
+    """A user says that the GPUs take turns, are no faster than one, or suspects the split."""
     said = case.narrative.remarks_on(Topic.GPUS_TAKE_TURNS, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
     return Suspected(said[0].text, "the speed with another split", SHOW) if said else None
 

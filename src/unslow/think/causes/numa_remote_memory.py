@@ -54,7 +54,7 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 
 
 def other_placement_was_faster(case: CaseView) -> Found | None:
-    """Somebody placed the memory differently over the nodes, and it was faster."""
+    """A user placed the memory differently over the nodes, and it was faster."""
     trial = case.narrative.trial_of(Topic.NUMA, Topic.THREADS)
     if trial is None:
         return None
@@ -98,7 +98,7 @@ def pages_against_threads(case: CaseView) -> Found | Absent | None:
 
 
 def imbalance_seen(case: CaseView) -> Found | None:
-    """Somebody read off free memory or work by node, and it is uneven."""
+    """A user read off free memory or work by node, and it is uneven."""
     seen = [remark for remark in case.narrative.remarks_on(Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
     uneven = [remark for remark in seen if not _is_even(remark.text)]
     if not uneven:

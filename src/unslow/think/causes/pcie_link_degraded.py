@@ -46,7 +46,7 @@ def unified_memory(case: CaseView) -> Absent | None:
 
 
 def other_link_was_faster(case: CaseView) -> Found | None:
-    """Somebody tried another slot, riser or link setting, and it was faster."""
+    """A user tried another slot, riser or link setting, and it was faster."""
     tried = case.narrative.experiment_on(Topic.LINK)
     if tried is None or not is_clear(tried):
         return None
@@ -83,7 +83,7 @@ def link_under_load(case: CaseView) -> Found | Absent:
 
 
 def narrow_link_seen_by_person(case: CaseView) -> Found | Suspected | None:
-    """Somebody reports a narrow link, where several GPUs, a model load or prefill depend on it."""
+    """A user reports a narrow link, where several GPUs, a model load or prefill depend on it."""
     said = case.narrative.remarks_on(Topic.LINK_NARROW)
     if not said:
         return None

@@ -46,7 +46,7 @@ SHOW = "{try_ubatch}"
 
 
 def two_batch_sizes(case: CaseView) -> Found | Absent | Suspected | None:
-    """Somebody compared two batch sizes: which one is faster."""
+    """A user compared two batch sizes: which one is faster."""
     tried = case.narrative.experiment_on(Topic.BATCH, Topic.EXPERTS, metrics=("prefill", "first_token"))
     if tried is None or Topic.BATCH not in tried.differs:
         return None
@@ -78,7 +78,7 @@ def copies_of_experts(case: CaseView) -> Found | None:
 
 
 def batch_left_at_default(case: CaseView) -> Found | None:
-    """Somebody says that no batch size is set, where prefill is slow and experts in host memory are copied."""
+    """A user says that no batch size is set, where prefill is slow and experts in host memory are copied."""
     # Denied or not: of a setting, "no -ub" reads as a denial
     said = [remark for remark in case.account.remarks.get() or () if remark.topic is Topic.BATCH_UNSET]
     if not said or not _experts_slow_prefill(case):

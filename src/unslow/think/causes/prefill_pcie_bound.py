@@ -59,7 +59,7 @@ def copying_is_off(case: CaseView) -> Absent | None:
 
 
 def copies_seen_by_person(case: CaseView) -> Found | None:
-    """Somebody watched prefill wait for copies of weights."""
+    """A user watched prefill wait for copies of weights."""
     said = case.narrative.remarks_on(Topic.COPIES_TO_GPU)
     in_ram = case.placement.cpu_computes or case.narrative.remarks_on(Topic.EXPERTS_ON_CPU)
     if not said or not in_ram or not case.narrative.is_report:

@@ -45,7 +45,7 @@ _WITH_EITHER = (
 _BISECTED = re.compile(r"(?i)bisect\w{0,10} (?:to|points?|shows?|lands?|found)|first bad commit")
 _ONCE_MORE = re.compile(r"(?i)\bagain\b|\bback to\b|\bsame (?:machine|config|settings|model|flags)\b")
 _WENT_BACK = re.compile(r"(?i)downgrad|roll\w{0,8} ?back|revert|\bback\b|bisect|first bad|driver")
-"""Somebody tried; that an unnamed older version was fast may be a memory of other settings."""
+"""A user tried; that an unnamed older version was fast may be a memory of other settings."""
 USUAL_LOSS = 2.5  # Slower code rarely costs more; what does is more often a GPU that an update no longer uses
 _VERSIONS = ("version_since", "version_before")
 _ALONE = "change everything else back, and run `unslow bench --compare` with both versions"
@@ -90,7 +90,7 @@ def said_by_person(case: CaseView) -> Found | Absent | Suspected | None:
     loss, shown = _loss(case, trial)
     if (known and shown) or len(known) == len(_VERSIONS) or back:
         sides = [case.cite(f"account.{name}") for name in known]
-        # Somebody bisected it, or measured one version, the other, and the first again
+        # A user bisected it, or measured one version, the other, and the first again
         again = [c for c in case.narrative.comparisons if c.differs == (Topic.VERSION,)]
         sure = any(_BISECTED.search(r.text) for r in back) or any(_ONCE_MORE.search(c.text) for c in again)
         return _found(case, loss, (*sides, *shown, *case.narrative.cite_remarks(back[:1])), sure=sure)

@@ -114,7 +114,7 @@ def half_precision(case: CaseView) -> Found | Absent | Suspected | None:
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
-    """A format that somebody says has no fast kernel, and a speed that is a fraction of the expected one."""
+    """A format that a user says has no fast kernel, and a speed that is a fraction of the expected one."""
     said = case.narrative.remarks_on(Topic.NO_FAST_KERNEL)
     if not said:
         return None

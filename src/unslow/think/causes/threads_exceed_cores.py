@@ -41,7 +41,7 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 
 
 def fewer_were_faster(case: CaseView) -> Found | None:
-    """Somebody compared two thread counts, and the smaller one was faster."""
+    """A user compared two thread counts, and the smaller one was faster."""
     trial = case.narrative.thread_trial
     if not trial or not trial.slow_threads > trial.fast_threads > 0:
         return None

@@ -60,7 +60,7 @@ def all_on_gpu(case: CaseView) -> Absent | None:
 
 
 def threads_of_host_seen(case: CaseView) -> Found | None:
-    """Somebody saw as many threads as the host has CPUs, in a container that may use fewer."""
+    """A user saw as many threads as the host has CPUs, in a container that may use fewer."""
     said = case.narrative.remarks_on(Topic.THREADS_OF_HOST)
     limited = case.host.cpu_limits or case.narrative.remarks_on(Topic.CPU_QUOTA)
     if not said or not limited or not case.narrative.is_report:

@@ -43,7 +43,7 @@ TRIAL = "the speed with as many threads as performance cores"
 
 
 def slow_cores_seen_busy(case: CaseView) -> Found | None:
-    """Somebody saw efficiency cores do the work."""
+    """A user saw efficiency cores do the work."""
     said = case.narrative.remarks_on(Topic.EFFICIENCY_CORES_BUSY)
     if not said or not case.narrative.blames("decode", "prefill"):
         return None
@@ -52,7 +52,7 @@ def slow_cores_seen_busy(case: CaseView) -> Found | None:
 
 
 def all_cores_seen_busy(case: CaseView) -> Found | Suspected | None:
-    """Somebody saw all cores of a hybrid CPU busy, and a change of threads, version or system made it slower."""
+    """A user saw all cores of a hybrid CPU busy, and a change of threads, version or system made it slower."""
     fast, slow = case.machine.cpu.performance_cores.get(), case.machine.cpu.efficiency_cores.get()
     busy = case.narrative.remarks_on(Topic.CPU_BUSY)
     if not fast or not slow or not busy or isinstance(case.runtime.compute.threads, Known):

@@ -36,7 +36,7 @@ MANY_LEFT = 2  # Cores per thread: with this many idle, more threads still read 
 
 
 def more_were_faster(case: CaseView) -> Found | None:
-    """Somebody tried two numbers of threads, and the larger one was faster."""
+    """A user tried two numbers of threads, and the larger one was faster."""
     trial = case.narrative.thread_trial
     if not trial or fewer_are_faster(trial.speeds) or not 0 < trial.slow_threads < trial.fast_threads:
         return None
@@ -51,7 +51,7 @@ def more_were_faster(case: CaseView) -> Found | None:
 
 
 def idle_cores_seen(case: CaseView) -> Found | None:
-    """Somebody saw idle cores while the CPU computes everything, and finds it slow."""
+    """A user saw idle cores while the CPU computes everything, and finds it slow."""
     said, count = case.narrative.remarks_on(Topic.CORES_IDLE), case.narrative.thread_count
     if not said or case.narrative.remarks_on(Topic.SATURATED):
         return None

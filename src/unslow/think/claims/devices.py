@@ -210,7 +210,7 @@ class Host(NamedTuple):
 
     label: str
     bytes_per_s: float
-    device: Device | None = None  # The processors of the catalogue, where a text names them
+    device: Device | None = None  # The processors of the catalog, where a text names them
 
 
 DESKTOP = Host("a desktop's memory", 128 * GB)  # Two channels of DDR5-8000: quicker than what most desktops run

@@ -34,14 +34,14 @@ class ModelSaid(NamedTuple):
     """A model as a text has it; several where the words leave open which."""
 
     label: str
-    models: tuple[WellKnown, ...]  # Empty where the catalogue has none of that size
+    models: tuple[WellKnown, ...]  # Empty where the catalog has none of that size
     parameters: float
     active: float
     start: int
     end: int
     named: bool = False  # Whether the words name a model or a family, and not a size alone
     stranger: bool = False
-    """Whether it has a name that the catalogue does not know: then it may have unmentioned experts."""
+    """Whether it has a name that the catalog does not know: then it may have unmentioned experts."""
 
 
 def models_said(text: str) -> list[ModelSaid]:
@@ -76,7 +76,7 @@ def _model_named_at(text: str, words: list[re.Match[str]], at: int) -> ModelSaid
 
 
 def _model_of_size(text: str, word: re.Match[str], *, another: bool) -> ModelSaid | None:
-    """A size alone: what the catalogue has of it, else a model of so many parameters."""
+    """A size alone: what the catalog has of it, else a model of so many parameters."""
     match = _SIZE.fullmatch(word[0])
     if not match or (another and _COUNTED.match(text, word.end())) or _OF_TOKENS.match(text, word.end()):
         return None

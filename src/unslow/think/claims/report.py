@@ -94,7 +94,9 @@ def best_finding(findings: Sequence[Finding]) -> Finding:
     other = next((f for f in findings if f.verdict in {"possible", "unlikely"}), None)
     if other:
         guess = other.subject.quant or other.subject.device
-        because = f"only as {guess} or smaller, which the claim does not say; as {first.subject.quant}, {first.because}"
+        because = (
+            f"only in {guess} or smaller, which the claim does not name; in {first.subject.quant}, {first.because}"
+        )
         return other._replace(verdict="unlikely", because=because)
     nearest = max(stated, key=lambda f: f.nearness)
     several = len({f.subject for f in stated}) > 1

@@ -44,7 +44,7 @@ def _judge_weights(reading: Reading, claim: Amount, said: SentenceReading) -> Fi
         f"claimed {amount_in_gb(claim)}: {three_digits(claim.low / size * 100)} %",
     )
     subject = Subject(model=reading.model, quant=reading.quant)
-    found = Finding("possible", "its tensors add up to that", lines, subject, reading.assumed)
+    found = Finding("possible", "it matches the sum of its tensors", lines, subject, reading.assumed)
     if not unit:
         because = f"its tensors add up to {gb_and_gib(size)}"
         return found._replace(verdict="impossible", because=because, nearness=-abs(claim.low - size))
@@ -88,7 +88,7 @@ def judge_cache(said: SentenceReading, claim: Amount) -> JudgedClaim:
     each = product(kinds, models.values(), contexts)
     found = [_judge_cache_size(r, claim, at, kind)._replace(assumed=kind != kinds[0]) for kind, r, at in each]
     if not found:
-        return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalogue has none of this size"])
+        return cannot_tell(said, what, "kv_cache", [f"which {model.label} model: the catalog has none of this size"])
     return judged_claim(said, what, "kv_cache", best_finding(found))
 
 
@@ -100,7 +100,9 @@ def _judge_cache_size(reading: Reading, claim: Amount, context: int, kind: str) 
         f"claimed {amount_in_gb(claim)}: {three_digits(claim.low / size)} times as much",
     )
     subject = Subject(model=reading.model, quant=f"{kind} KV cache", context=context)
-    found = Finding("possible", "keys and values add up to that", lines, subject, nearness=-abs(claim.low / size - 1))
+    found = Finding(
+        "possible", "it matches the sum of keys and values", lines, subject, nearness=-abs(claim.low / size - 1)
+    )
     if right_unit(claim, size, _TOLERANCE):
         return found
     because = f"keys and values of {tokens(context)} tokens are {gb_and_gib(size)}"
@@ -202,7 +204,7 @@ def judge_layer_size(said: SentenceReading, claim: Amount) -> JudgedClaim:
         subject, nearness = Subject(model=reading.model, quant=reading.quant), -abs(claim.low - size)
         one = Finding("impossible", f"a layer has {gb(size)}", lines, subject, reading.assumed, nearness)
         right = right_unit(claim, size, _TOLERANCE)
-        findings.append(one._replace(verdict="possible", because="its tensors add up to that") if right else one)
+        findings.append(one._replace(verdict="possible", because="it matches the sum of its tensors") if right else one)
     return judged_claim(said, what, "layers", best_finding(findings))
 
 

@@ -95,9 +95,9 @@ def judge_speed(said: SentenceReading, claim: Amount, expected: Expected) -> Jud
         found = best_finding([judge_stream(question, claim, s, expected) for question in questions])
         found = deep_enough(found, questions, claim, s)
     if found.verdict == "impossible" and model.stranger:
-        # What the catalogue does not know may read less than all of itself
+        # What the catalog does not know may read less than all of itself
         because = f"{found.because}, if it has no experts"
-        notes = (f"{model.label} is not in the catalogue: judged by its size alone",)
+        notes = (f"{model.label} is not in the catalog: judged by its size alone",)
         found = found._replace(verdict="unlikely", because=because, notes=notes)
     return judged_claim(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
 
@@ -207,7 +207,7 @@ def _arithmetic(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, step
     if ceiling.cache_bytes:
         parts.append(f"of which {gb(ceiling.cache_bytes)} KV cache")
     if not place.bytes_per_s:
-        wired = f"{place.label} has its weights in the chip and reads none from memory"
+        wired = f"{place.label} holds its weights in the chip and reads none from memory"
         return ", ".join(parts), wired, "so bandwidth sets no limit"
     has, most = f"{place.label}: {bandwidth(place.bytes_per_s)}", f"ceiling {rate(ceiling.tokens_per_s * steps)}"
     if place.capacity_bytes:
@@ -230,7 +230,7 @@ def judge_prompt(question: CeilingQuestion, claim: Amount) -> Finding:
     reading, place = question.reading, question.place.for_model(question.reading.weights_bytes)
     most = prefill_ceiling(reading, question.place)
     if most is None:
-        because = f"the catalogue has no compute figure for {place.label}"
+        because = f"the catalog has no compute figure for {place.label}"
         return Finding("cannot_tell", because, (), subject_of(question))
     trillions = place.operations_per_s / 1e12
     lines = (
@@ -247,7 +247,7 @@ def judge_streams(question: CeilingQuestion, claim: Amount, users: int) -> Findi
     by_memory = one.tokens_per_s * users if users else None
     most = min((limit for limit in (arithmetic, by_memory) if limit is not None), default=None)
     if most is None:
-        return Finding("cannot_tell", "the number of streams is not given", (), subject_of(question))
+        return Finding("cannot_tell", "it does not say how many streams", (), subject_of(question))
     shared = f"{users} streams share each read: {rate(one.tokens_per_s * users)} by memory alone"
     single, place = f"{rate(one.tokens_per_s)} for one stream", subject_of(question).device
     lines = (
@@ -340,7 +340,7 @@ def judge_bandwidth(said: SentenceReading, claim: Amount) -> JudgedClaim:
 def _judge_rate(claim: Amount, label: str, truth: float, how: str) -> Finding:
     subject = Subject(device=label)
     if not truth:
-        return Finding("cannot_tell", f"the catalogue has no bandwidth for {label}", (), subject)
+        return Finding("cannot_tell", f"the catalog has no bandwidth for {label}", (), subject)
     part = claim.low / truth
     times = f"{percent(part)} of" if part < _TIMES_FROM else f"{three_digits(part)} times"
     lines = (f"{label}: {bandwidth(truth)} {how}", f"claimed {bandwidth(claim.low)}", f"the claim is {times} that")

@@ -110,7 +110,7 @@ def _gpu_build(case: CaseView) -> Answer:
     sees = case.gpus.visible_to_runtime
     if sees is None and _is_loaded_on_gpus(case):
         return True, "it is loaded, and its engine runs on GPUs only"
-    return sees, {True: "yes", False: "no", None: "unknown; restart it with -lv 4"}[sees]
+    return sees, {True: "yes", False: "no", None: "unknown; llama-server shows it with -lv 4"}[sees]
 
 
 def _is_loaded_on_gpus(case: CaseView) -> bool:

@@ -254,7 +254,7 @@ def _gives(fix: Fix, report: SubjectReport, said: str) -> str:
     if should and then and about_rate(should.mid) in said:
         if then >= should.low:
             return f" Expected: {about_rate(should.mid)} tok/s."
-        return f" Expected from this alone: {about_rate(then)} tok/s."
+        return f" Expected from this fix alone: {about_rate(then)} tok/s."
     if DECODE in fix.predicted:
         return f" Expected: {about_rate(fix.predicted[DECODE])} tok/s."
     if PREFILL in fix.predicted:

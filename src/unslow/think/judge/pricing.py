@@ -28,7 +28,7 @@ from unslow.think.physics.token_time import CROWD, QUOTA, SAMPLING, Part
 from unslow.think.report import BudgetPart, Cost, Per
 
 DEPTHS = "run.depths"  # The trial of which the speed is not that of the budget
-QUICKEST = 0.2  # Of its predicted time, the least that a part can have taken: no part of the catalogue is off by more
+QUICKEST = 0.2  # Of its predicted time, the least that a part can have taken: no part of the catalog is off by more
 LASTING = 0.5
 """Of what physics does not explain: at least half is taken to stay with its part, the rest may be of the moment."""
 OF_THE_MOMENT = 1.3  # By which factor a measurement may be off what the same machine does at another moment

@@ -34,7 +34,7 @@ class VllmSettings(NamedTuple):
     gpu_memory_utilization: float | None = None
     max_num_seqs: int = 0
     max_num_batched_tokens: int = 0
-    packing: str = ""  # How the weights are quantised, by the catalogue's name; empty where they are not
+    packing: str = ""  # How the weights are quantised, by the catalog's name; empty where they are not
     kv_cache_dtype: str = "auto"
     kv_cache_memory_bytes: int = 0  # A cache of this size on each device, whatever the profile says
     block_size: int = 16

@@ -29,7 +29,7 @@ class SpeedSetting(NamedTuple):
 
     backend: str  # cuda, rocm, metal, vulkan, sycl or cpu
     family: str = ""  # The architecture of the chip
-    device: str = ""  # The chip itself, by its name in the catalogue: it may deviate from its family
+    device: str = ""  # The chip itself, by its name in the catalog: it may deviate from its family
     types: str = "k"  # The class of the weights' types: f16, q8, q4, k or iq
     runtime: str = ""  # Empty for llama.cpp and what is built on it
     fused: bool = True  # Whether attention is one kernel (flash attention)

@@ -73,7 +73,7 @@ class Work(NamedTuple):
 def decode_parts(work: Work) -> list[Part]:
     """The parts of the time of one token; their sum is the prediction."""
     # What either side takes are the terms of `physics.decode`; a CPU's are with the bandwidth that was measured on the
-    # machine, which says more than a catalogue. Threads in each other's way and a quota come on top.
+    # machine, which says more than a catalog. Threads in each other's way and a quota come on top.
     parts: list[Part] = []
     for side in (work.device, work.host):
         parts += [Part(name, seconds, side.spread) for name, seconds in side.seconds.items()] if side else []

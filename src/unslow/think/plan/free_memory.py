@@ -40,7 +40,7 @@ STEP = 1024  # Tokens: advice is given in round numbers
 DESKTOP_BYTES = GIB  # Allowed for the screen and a browser where no list shows who holds GPU memory
 PROJECTOR_BYTES = GIB
 """Allowed for what turns pictures into tokens, which Ollama loads with the model: mmproj files in F16 are about this
-large, and the catalogue does not have their sizes."""
+large, and the catalog does not have their sizes."""
 USUAL_UBATCH = 512  # The default of llama.cpp
 MASK_BYTES = 2
 """For each token of the context and of a micro-batch: the mask of attention, in f16, most of a long context's compute
@@ -59,7 +59,7 @@ HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(Q8, "a KV cache of half the size"), No
 SMALLER_QUANT = Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, COARSER)
 AS_LONG_AS_USED = Remedy(Knob.CONTEXT_LENGTH.to(None, "a context no longer than the conversations"), None, CUT)
 PLACE_WHAT_FITS = Remedy(
-    Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit")
+    Knob.FIT.to(value=True, why="let the runtime decide what fits, without explicit layers, context or `--fit off`")
 )
 
 
@@ -293,7 +293,7 @@ def _shortfall_by_readings(case: CaseView, context: int, used: int) -> Shortfall
 
 
 def _shortfall_by_fit(case: CaseView, context: int, used: int) -> Shortfall | None:
-    """By the memory model of `fit`, for a model whose tensors are known, or that the catalogue has in this quant."""
+    """By the memory model of `fit`, for a model whose tensors are known, or that the catalog has in this quant."""
     name, gpus = case.model.name.get() or "", case.gpus.in_use
     model, in_name = named_model(name, stand_in=False), (q.label for q in quants_said(name.lower()) if not q.of_cache)
     quant = case.model.quant.value_or(next(in_name, ""))

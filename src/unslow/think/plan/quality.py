@@ -73,7 +73,7 @@ _CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they 
 def quality_cost(
     quant: str, key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
 ) -> Cost:
-    """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalogue)."""
+    """The cost of weights and cache together; `rotated` where llama.cpp is b8624 or newer (see the catalog)."""
     # It may be spelt as GGUF does, or as Hugging Face does
     spellings = {_SPELLING.sub("", name.casefold()): name for name in layouts()}
     architecture = spellings.get(_SPELLING.sub("", architecture.casefold()), architecture)

@@ -77,7 +77,7 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
 
 
 def core_count(device: Device, threads: float = 0.0) -> float:
-    """The cores of a CPU that compute: as asked for, as the catalogue has them, or as its memory can feed."""
+    """The cores of a CPU that compute: as asked for, as the catalog has them, or as its memory can feed."""
     fed = max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
     return threads or float(device.units) or fed
 
@@ -346,7 +346,7 @@ def trust_in(device: Device, setting: SpeedSetting) -> Trust:
     found = []
     if setting.backend != "cpu" and device.family not in learned_speed().chips.get(setting.backend, []):
         family = f"the {device.family} family" if device.family else f"devices like the {device.name}"
-        found.append(f"no measurements of {family} with {setting.backend} went into this")
+        found.append(f"no measurements of {family} with {setting.backend} are in the fitted data")
     factors = (f"{kind}/runtime/{setting.runtime}" for kind in ("launch", "waste"))
     if setting.runtime and not any(factor in learned_speed().factors for factor in factors):
         found.append(f"{setting.runtime} was measured on at most one machine")

@@ -50,7 +50,7 @@ class AskedRow(NamedTuple):
     device: Device
     gpus: int
     backend: str
-    model: WellKnown | None  # None for a file that the catalogue does not know
+    model: WellKnown | None  # None for a file that the catalog does not know
     load: ModelLoad
     setting: SpeedSetting
     year: float

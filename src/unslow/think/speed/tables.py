@@ -203,7 +203,7 @@ def base_of(names: Cells) -> Base | Unknown:
     if not row["model"].strip() or not row["hardware"].strip():
         return Unknown(f"no {'model' if not row['model'].strip() else 'hardware'} is named")
     if any(_TRICKS.search(row[column]) for column in ("test", "runtime", "kv_type")):
-        why = "speculative decoding and claims are not predicted: the speed depends on more than the hardware"
+        why = "rows with speculative decoding or claimed speeds are not predicted: more than the hardware decides"
         return Unknown(why)
     gpus = cells_number(row["n_gpus"])
     if gpus is None or gpus > _MOST_GPUS:

@@ -167,7 +167,9 @@ def _judge_points(
             why += f". {nothing}, so whether it is a spill is undetermined"
         return Curve("cliff", why + aside, before, beyond, repeated)
     if line.misfit > NOISY:
-        return Curve("cannot_tell", f"the times are {line.misfit:.0%} off any line or step: is the machine busy?")
+        return Curve(
+            "cannot_tell", f"the times fit neither a line nor a step ({line.misfit:.0%} off): is the machine busy?"
+        )
     if step and step.times > PERHAPS and line.left_over - step.line.left_over > PERHAPS_BETTER:
         between = f"between depth {step.last_before:.0f} and {step.first_beyond:.0f}"
         why = f"a step {between} fits better than a straight line, but not clearly: measure depths in between"

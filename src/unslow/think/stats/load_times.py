@@ -42,7 +42,7 @@ def judge_load(
     scatter = max(start.load_s for start in warm) - min(start.load_s for start in warm)
     if extra <= max(NOTHING_S, NOTHING_SHARE * usual, scatter):
         return SweepVerdict("same", "; ".join(filter(None, [f"{told}: no difference beyond noise", request])))
-    verdict, where = "not_disk", "most of a cold start is not the disk"
+    verdict, where = "not_disk", "most of a cold start is not spent on the disk"
     if extra >= MOST_SHARE * cold.load_s:
         verdict, where = "disk_bound", "most of a cold start is waiting for the disk"
     speed = _speed_words(cold, extra, file_bytes, disk_bytes_per_s)

@@ -333,7 +333,8 @@ def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:
         why = halving.dropped[DEFAULT].why if DEFAULT in halving.dropped else "not measured"
         return "faster", f"the llama.cpp defaults did not run: {why}"
     sure = verdict_of(gain)
-    words = f"the best of {count} (allowed for) compared with the llama.cpp defaults: {because_of(gain, sure)}"
+    chosen = f"(the interval allows for choosing the best of {count})"
+    words = f"compared with the llama.cpp defaults {chosen}: {because_of(gain, sure)}"
     return ("faster" if sure == "faster" else "cannot_tell"), words
 
 

@@ -207,7 +207,7 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     for line in ordered:
         if said := _devices_in(line):
             gpus = list(chain.from_iterable(_gpus_named(s, line) for s in said))[:MOST_GPUS]
-            # GPUs of processors that the catalogue does not name, or names as a part of one of these
+            # GPUs of processors that the catalog does not name, or names as a part of one of these
             known = " ".join(s.devices[0].name.lower() for s in said)
             found = [m for m in _INTEGRATED.finditer(line.text.partition(";")[0]) if m[0].strip() not in known]
             found = [m for m in found if not any(s.start < m.end() and m.start() < s.end for s in said)]
@@ -239,7 +239,7 @@ def _is_meant(text: str, said: DeviceSaid) -> bool:
 
 def _gpus_named(said: DeviceSaid, line: Line) -> list[Gpu]:
     device, where, text = said.devices[0], line.where, line.text
-    # The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40
+    # The catalog's name; as written where a letter follows that the catalog's name lacks: an L40S is no L40
     name, written = device.name, line.original[said.start : said.end]
     other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
     facts: dict[str, Any] = {

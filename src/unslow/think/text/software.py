@@ -60,7 +60,7 @@ def _facts(line: Line) -> dict[str, Any]:
         facts["parameters"] = told_fact(int(said[0].parameters), line.where)
     if said and len({m.shape.layers for m in said[0].models}) == 1:
         facts["layers"] = told_fact(int(said[0].models[0].shape.layers), line.where)
-    # How many experts, where the catalogue knows; 1 stands for "some", since the name only says that there are
+    # How many experts, where the catalog knows; 1 stands for "some", since the name only says that there are
     experts = said[0].models[0].shape.experts if said and len(said[0].models) == 1 else None
     if experts is None and (_ACTIVE.search(line.text) or _MOE.search(line.text)):
         experts = 1
@@ -68,7 +68,7 @@ def _facts(line: Line) -> dict[str, Any]:
 
 
 def _as_written(line: Line, said: ModelSaid) -> str:
-    """The catalogue's name where it is the same but for its spelling, else the name as it was written."""
+    """The catalog's name where it is the same but for its spelling, else the name as it was written."""
     written = line.original[said.start : said.end].strip(" ,;:()")
     known, words = _letters(said.label), _letters(_TUNED.sub("", written.lower()))
     return said.label if known.startswith(words) or known == _letters(written) else written

@@ -203,7 +203,7 @@ def _token_table(load: Load, main: ModelLoad) -> FactsByName:
 
 
 def _run(load: Load, source: str) -> Run:
-    load_s = load.facts.get("load_s", not_found(f"{source} does not time the load"))
+    load_s = load.facts.get("load_s", not_found(f"{source} has no load time"))
     if load.completions:
         done = reported_fact(tuple(load.completions), load.completions_where)
         return msgspec.structs.replace(run_of_completions(done, load_s), decode_decay=load.decay or NOT_LOOKED)

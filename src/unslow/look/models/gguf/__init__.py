@@ -160,7 +160,7 @@ def check_part(header: Header, number: int, count: int) -> None:
     of, says = header.metadata.get("split.count"), header.metadata.get("split.no")
     if isinstance(of, int) and of > 1 and of != count:
         unnamed = "its name does not say which, so the others can't be found"
-        raise LookError(f"is one of {of} parts, but {f'its name tells of {count}' if count > 1 else unnamed}")
+        raise LookError(f"is one of {of} parts, but {f'its name says {count}' if count > 1 else unnamed}")
     if count > 1 and isinstance(says, int) and says != number:
         raise LookError(f"is named as part {number + 1}, but says that it is part {says + 1}")
 

@@ -172,7 +172,7 @@ def _read_info(window: Window) -> TensorInfo:
 
 
 def sized_tensors(infos: Sequence[TensorInfo], data_bytes: int | None) -> list[PlacedTensor]:
-    """The tensors with their sizes; one of a type that the catalogue lacks ends where the next one starts."""
+    """The tensors with their sizes; one of a type that the catalog lacks ends where the next one starts."""
     starts = sorted({i.offset for i in infos})
     if starts and data_bytes is not None and data_bytes > starts[-1]:
         starts.append(data_bytes)

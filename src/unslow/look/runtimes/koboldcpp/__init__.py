@@ -124,7 +124,7 @@ def parse_name(data: Any, source: str) -> Fact[str]:
 def parse_speed(data: Any, source: str) -> Runtime:
     """The last request, the queue, and the luck of the draft; old versions tell milliseconds for each token only."""
     idle = value_at(data, "idle")
-    busy = reported_fact(int(idle == 0), source) if idle in (0, 1) else failed_fact(f"{source} holds no idle")
+    busy = reported_fact(int(idle == 0), source) if idle in (0, 1) else failed_fact(f"{source} does not report `idle`")
     if not count_fact(data, source, "total_gens").value_or(0):
         why = data if isinstance(data, Unknown) else not_found(f"{source}: nothing has been generated yet")
         return Runtime().with_facts(busy_slots=busy, decode_tokens_per_s=why, prefill_tokens_per_s=why)

@@ -166,7 +166,7 @@ def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Chan
     if words[-1] not in _QUANTISED or wanted.changes.get(Knob.FLASH_ATTENTION):
         return Words(names, words)
     if Knob.FLASH_ATTENTION in wanted.changes and wanted.changes[Knob.FLASH_ATTENTION] is False:
-        return "a quantized V cache needs flash attention, which is to be off"
+        return "a quantized V cache needs flash attention, which this change turns off"
     given = _given_flags(wanted).get("flash_attention", "")
     automatic = _options(wanted).takes("-fa", "on")
     if given not in ("off", "0", "false", "disabled") and (automatic or given):

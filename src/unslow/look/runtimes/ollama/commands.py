@@ -198,9 +198,9 @@ def _margin(value: Setting, wanted: ChangeRequest) -> _Answer:
 def _cache_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     """One type for keys and values of all models; before 0.30 flash attention, which it needs, is off by itself."""
     if value not in _CACHE_TYPES:
-        return f"Ollama has caches of {', '.join(_CACHE_TYPES)} only"
+        return f"Ollama supports only these KV cache types: {', '.join(_CACHE_TYPES)}"
     if value != "f16" and wanted.changes.get(Knob.FLASH_ATTENTION, True) is False:
-        return "a quantized KV cache needs flash attention, which is to be off"
+        return "a quantized KV cache needs flash attention, which this change turns off"
     told = re.match(r"v?\d", wanted.runtime.version.value_or(""))
     on = value == "f16" or (told and is_at_least(wanted.runtime, SINCE["LLAMA_ARG_"]))
     return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})

@@ -156,7 +156,7 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> Answer:
 
 def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
     if wanted.runtime.placement.device_used.value_or("") != "cpu":
-        return "threads compute only where vLLM runs on the CPU"
+        return "vLLM uses CPU threads only when it runs on the CPU"
     if value is None:
         return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
     if not writer.is_integer(value) or value < 1:

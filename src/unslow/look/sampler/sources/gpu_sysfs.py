@@ -38,7 +38,7 @@ def open_amdgpu(live: Live, _pids: Collection[int], closing: ExitStack) -> list[
     order = {bus_id: place for place, bus_id in enumerate(read_kfd_nodes(live))}
     cards = sorted(read_cards(live, AMD), key=lambda card: order.get(card.bus_id, len(order)))
     if not cards:
-        raise LookError("no AMD GPU is there")
+        raise LookError("there is no AMD GPU")
     return [r for index, card in enumerate(cards) for r in _readings(live, Device(index, card.bus_id), card, closing)]
 
 
@@ -63,7 +63,7 @@ def open_intel_gpu(live: Live, _pids: Collection[int], closing: ExitStack) -> li
     """The readings of every GPU, cards before what is built in; LookError where there is none."""
     cards = sorted(read_cards(live, INTEL), key=lambda card: card.bus_id == BUILT_IN)
     if not cards:
-        raise LookError("no Intel GPU is there")
+        raise LookError("there is no Intel GPU")
     return [reading for index, card in enumerate(cards) for reading in _intel_readings(live, index, card, closing)]
 
 

@@ -69,7 +69,7 @@ class OptionWords:
         """All that a start must be told."""
         variant, found, settings = point.variant, point.found, point.found.settings
         if not variant.given:
-            yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model as {variant.quant}")
+            yield Knob.MODEL_FILE.to(variant.file or variant.quant, f"the same model in {variant.quant}")
         yield Knob.CONTEXT_LENGTH.to(settings.context, "tokens for all conversations")
         if not settings.unified and settings.slots != self._usual_slots:
             yield Knob.PARALLEL.to(settings.slots, "conversations at a time")

@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
     quant: str
     parts: tuple[Part, ...]
     types: str  # The class of its weights' types: f16, q8, q4
-    packing: str = ""  # By the catalogue's name; empty where nothing is packed
+    packing: str = ""  # By the catalog's name; empty where nothing is packed
     path: str = ""  # Another folder than the one that was asked for
     packed_at_load: bool = False
     """Whether vLLM makes it of the plain weights (`--quantization fp8`), which lie in memory whole before."""

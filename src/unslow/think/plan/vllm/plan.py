@@ -144,12 +144,16 @@ def settings_of(question: VllmPlanQuestion, choice: Choice) -> list[tuple[str, S
 def _why(question: VllmPlanQuestion, point: Point, knob: str) -> str:
     choice = point.choice
     return {
-        Knob.MEMORY_SHARE.value: "as much as is free, or as the conversations need",
+        Knob.MEMORY_SHARE.value: "all that is free, or what the conversations need",
         Knob.CONTEXT_LENGTH.value: f"the KV cache has room for one request of {choice.context:,} tokens",
         Knob.PARALLEL.value: f"for {question.goal.users} at a time; fewer sequences need less memory for sampling",
         Knob.BATCH.value: "prompt tokens per step: more speed up prefill and need more memory",
-        Knob.KV_CACHE_TYPE.value: "half the bytes for the KV cache" if choice.kv.startswith("fp8") else "full bytes",
-        Knob.GRAPHS.value: "no CUDA graphs, which saves their memory" if choice.eager else "recorded launches",
+        Knob.KV_CACHE_TYPE.value: "half the bytes for the KV cache"
+        if choice.kv.startswith("fp8")
+        else "16 bits per element",
+        Knob.GRAPHS.value: "no CUDA graphs, which saves their memory"
+        if choice.eager
+        else "CUDA graphs: the launches of a step are recorded once",
         Knob.SPLIT_MODE.value: f"each token is computed by {choice.cards} cards",
         Knob.DEVICE.value: "other processes use less of these cards",
         Knob.GPU_LAYERS.value: "weights in host memory cross PCIe for every token",

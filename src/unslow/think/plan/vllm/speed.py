@@ -26,7 +26,7 @@ MULTIPLIES_FP8 = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
 """Chips whose matrix units take weights in FP8."""
 LINK_USED = 0.6  # of what a link carries in one direction, for messages of a few MiB
 USUAL_BRIDGE = 112.5e9
-"""Of an NVLink bridge between two cards, both directions together, where the catalogue does not tell (RTX 3090)."""
+"""Of an NVLink bridge between two cards, both directions together, where the catalog does not tell (RTX 3090)."""
 READS_FP8 = frozenset({"hopper", "blackwell"})
 """Chips whose attention multiplies FP8 itself; others unpack every key and value first (vLLM's page on quantised
 caches: with FlashAttention 3 queries, keys and values are all in FP8)."""
