@@ -239,7 +239,7 @@ class _NoSuchModelError(UserError):
         near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
         names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
         hint = f"did you mean {' or '.join(names)}?" if names else "give a file, or a name such as Qwen3-8B"
-        return UserError(f"no model {self.word[:_LONGEST]!r} in the catalogue", hint)
+        return UserError(f"no model {self.word[:_LONGEST]!r} in the catalog", hint)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:

@@ -45,7 +45,7 @@ class DevicesRequest(Work, frozen=True, kw_only=True):
     def check(self) -> None:
         """UserError where there are too many."""
         if len(self.names) > _MOST_NAMES:
-            raise UserError(f"{len(self.names)} devices are too many to compare", "--all shows the whole catalogue")
+            raise UserError(f"{len(self.names)} devices are too many to compare", "--all shows the whole catalog")
 
 
 def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":

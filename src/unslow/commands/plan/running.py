@@ -180,7 +180,7 @@ def seen_model(system: System | None, case: CaseView) -> FoundModel | Unknown:
         plan = made_up(known, mix)
     except UserError:
         return Unknown(f"its quant is unknown{f' ({quant})' if quant else ''}", _HINT)
-    note = f"Model file not read; using the tensors of {known.name} as {mix} from the catalogue"
+    note = f"Model file not read; using the tensors of {known.name} as {mix} from the catalog"
     return _found_model(case, plan)._replace(notes=(note,), parameters=known.parameters, quant=mix)
 
 

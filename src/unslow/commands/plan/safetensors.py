@@ -227,7 +227,7 @@ def cards_of_case(case: CaseView) -> Hardware | Unknown:
     rooms = [room for gpu in gpus if (room := _room(case, gpu))]
     if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
         names = ", ".join(dict.fromkeys(gpu.name.value_or("?") for gpu in gpus))
-        return Unknown(f"{names}: mixed, or not in the catalogue" if gpus else NO_GPU, other)
+        return Unknown(f"{names}: mixed, or not in the catalog" if gpus else NO_GPU, other)
     copies = case.gpus.model_copies
     notes: tuple[str, ...] = ()
     if copies > 1:

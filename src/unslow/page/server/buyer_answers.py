@@ -23,7 +23,7 @@ _FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
 def devices(report: DevicesReport) -> Markup:
     """Devices side by side."""
     asked = report.asked
-    lead = f"{asked.model} {asked.quant}, context {asked.context:,}, {users(asked.users)}" if asked else "The catalogue"
+    lead = f"{asked.model} {asked.quant}, context {asked.context:,}, {users(asked.users)}" if asked else "The catalog"
     rows: list[list[Child]] = []
     for rig in report.devices:
         each = money(rig.price_per_token_per_s, report.currency) if rig.price_per_token_per_s else "-"

@@ -39,7 +39,7 @@ def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
         return by_bus, 1.0
     device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
     if device is None:
-        raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
+        raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalog")
     return device.memory_bytes_per_s, 1.0 if device.is_verified else UNVERIFIED_SPREAD
 
 

@@ -128,7 +128,8 @@ def _found(case: CaseView, *shown_by: Evidence) -> Found:
     return finding(
         case,
         f"{case.engine.label} takes about {_launch_s(case) * 1e6:.0f} microseconds to launch a kernel that the GPU "
-        f"finishes sooner: {case.speed.lost_against(GRAPHS):.1f} times slower than its bandwidth allows, with one core busy",
+        f"finishes sooner: {case.speed.lost_against(GRAPHS):.1f} times slower than its bandwidth allows, with one core "
+        "busy",
         *shown_by,
         "run.decode_tokens_per_s",
         cure=GRAPHS,

@@ -53,10 +53,10 @@ def watched_traffic(case: CaseView) -> Found | Absent | None:
             return None
         return Absent(f"{traffic.running:.1f} requests ran at a time while it was watched, and almost none waited")
     running, waiting = (f"{n:.2g}" if n < MANY else f"{n:.0f}" for n in (traffic.running, traffic.waiting))
-    words, cost = f"on average {running} ran and {waiting} waited", case.waits.turn_cost
+    words, cost = f"on average {running} requests ran while {waiting} waited", case.waits.turn_cost
     return finding(
         case,
-        f"requests queue up: {words}{f', {cost.seconds:.0f} s each' if cost else ''}",
+        f"{words}{f', {cost.seconds:.0f} s each' if cost else ''}",
         case.waits.cite_traffic(traffic, words),
         fixes=[more_capacity(case)],
         lost=cost,
@@ -107,7 +107,7 @@ def deferred_requests(case: CaseView) -> Found | Absent | Suspected | None:
     if not waiting:
         return None if _waited_before(case) else Absent("no request is waiting")
     slots = first_known(case.runtime.scheduling.slots, case.runtime.scheduling.running_requests).get()
-    words = f"requests queue up: {waiting} waiting" + (f", {slots} running" if slots else "")
+    words = f"{waiting} requests are waiting" + (f" while {slots} run" if slots else "")
     if case.narrative.is_report or (slots and waiting >= slots):
         return finding(case, words, "runtime.scheduling.deferred_requests", fixes=[more_capacity(case)])
     return Suspected(words, "run.queue_s", SHOW)

@@ -83,7 +83,7 @@ def parse_row(row: Row) -> AskedRow | Unknown:
         return Unknown(f"it ran on a CPU, but only the GPU is named: {device.name}")
     model = named_model(row.get("model", ""), cell_number(row.get("params_b")) * _BILLION)
     if model is None:
-        return Unknown(f"the model {row.get('model')!r} is not in the catalogue")
+        return Unknown(f"the model {row.get('model')!r} is not in the catalog")
     return _parse_question(row, test, device, model)
 
 
@@ -93,7 +93,7 @@ def _device(text: str, *, is_cpu: bool) -> Device | Unknown:
     found = find_cpu(text) if is_cpu else None
     found = found or find_written(text)
     if found is None or not found.memory_bytes_per_s:
-        return Unknown(f"the device {text!r} is not in the catalogue", "`unslow fit --devices` lists them")
+        return Unknown(f"the device {text!r} is not in the catalog", "`unslow fit --devices` lists them")
     return found
 
 
