@@ -130,7 +130,7 @@ def test_a_change_with_an_unreachable_server_is_recovered_later(tmp_path):
         assert dies(lambda count: apply_in(tmp_path / "j", planned(url, tmp_path / "etc"), count), after_asking)
     assert "cannot be undone yet" in recover_in(tmp_path / "j")[0]
     with serve("ollama", port=port) as url:  # a new one, which has no such model
-        assert "undid it" in recover_in(tmp_path / "j")[0]
+        assert "it was undone" in recover_in(tmp_path / "j")[0]
     assert not (tmp_path / "etc").exists()
 
 

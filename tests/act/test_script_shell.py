@@ -79,7 +79,7 @@ def test_variables_are_set_and_unset_before_the_program():
         ("cat <<E\na -c 1\nE\n", "here-document"),
         ('a -c "1\n', "unclosed"),
         ("a " * 40_000, "too long"),
-        ("a -c '1'>log", "without a space"),
+        ("a -c '1'>log", "directly after a word"),
     ],
 )
 def test_an_uncertain_script_is_not_edited(script, why):

@@ -93,7 +93,7 @@ def test_a_long_choice_says_how_to_list_all():
         ("bge-m3:567m", "an encoder"),
         ("llama3.2-vision:11b", "inside the language model"),
         ("meta-llama/Llama-3.2-11B-Vision-Instruct", "inside the language model"),
-        ("llava:7b", "not in the catalogue"),
+        ("llava:7b", "not in the catalog"),
         ("gpt-4o", "no weights"),
     ],
 )

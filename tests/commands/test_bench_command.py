@@ -83,7 +83,7 @@ def test_terminal_shows_figures_notes_and_requirements(capsys):
     assert "MEASURED" in said.out
     assert "Between tokens, p99" in said.out
     assert "✓ ttft < 60 s" in said.out
-    assert "WHILE IT RAN" in said.out
+    assert "DURING THE RUN" in said.out
     assert "round 3 of 3" in said.err
     assert "left" in said.err
 
@@ -111,11 +111,11 @@ def test_series_is_written_as_csv(capsys, data):
         (["--repeats", "-1"], "must be between"),
         (["--repeats", "0"], "must be between"),
         (["--tokens", "0"], "must be between"),
-        (["--compare", "nobody"], "no benchmark 'nobody'"),
+        (["--compare", "nobody"], "no saved benchmark 'nobody'"),
         (["--hz", "1000"], "must be between"),
         (["--format", "xml"], "no format"),
         (["--list", "--sweep", "users"], "cannot be combined"),
-        (["--forget", "nobody"], "no benchmark"),
+        (["--forget", "nobody"], "no saved benchmark"),
         (["--series", "samples.txt"], "must end in .csv or .arrow"),
         (["--output", "/no/such/folder/b.json"], "not writable"),
         (["--export", "/"], "not writable"),

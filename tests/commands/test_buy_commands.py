@@ -62,7 +62,7 @@ def test_invalid_arguments_exit_2_with_a_hint(capsys: pytest.CaptureFixture[str]
 def test_devices_counts_the_catalog_and_notes_only_shown_columns(capsys, monkeypatch):
     assert main(["devices", "-q"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
-    assert re.search(r"7\s+devices of \d{3} in the catalogue \(--all lists them\)", first), first
+    assert re.search(r"7\s+devices of \d{3} in the catalog \(--all lists them\)", first), first
     for columns in ("60", "120"):
         monkeypatch.setenv("COLUMNS", columns)
         assert main(["devices", "RTX 3090", "--model", "qwen3-8b", "-q"]) == 0

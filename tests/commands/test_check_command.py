@@ -23,7 +23,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
         (CLAIM, 1, "IMPOSSIBLE"),
         ("Qwen3-8B Q6_K on an RTX 5090: 161 tok/s", 0, "POSSIBLE"),
         ("Llama 3.3 70B Q4_K_M runs on an RTX 4090", 1, "UNLIKELY"),
-        ("Llama 3.3 70B at 20 tok/s", 3, "CAN'T TELL"),
+        ("Llama 3.3 70B at 20 tok/s", 3, "CANNOT TELL"),
         ("-ngl 33 for a 70B puts everything on the GPU", 1, "IMPOSSIBLE"),
     ],
 )

@@ -64,7 +64,7 @@ def test_empty_device_names_are_refused(text: str) -> None:
 def test_size_chooses_the_variant(text: str, name: str, gib: int) -> None:
     (room,) = named(text)
     assert (room.name, room.capacity_bytes) == (name, gib * GIB)
-    assert "in the catalogue" not in room.note
+    assert "in the catalog" not in room.note
 
 
 def test_backends_without_measurements_are_noted() -> None:

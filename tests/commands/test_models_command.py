@@ -16,7 +16,7 @@ def test_empty_machine_names_the_searched_folders(capsys, tmp_path, monkeypatch)
     status, out, err = run(capsys)
     assert (status, err) == (0, "")
     assert "No models found." in out
-    assert f"{tmp_path}/.ollama/models:notthere" in "".join(out.split())
+    assert f"{tmp_path}/.ollama/models:notfound" in "".join(out.split())
 
 
 def test_models_of_every_folder_are_listed(capsys, tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def test_every_flag_is_accepted_at_once(capsys: pytest.CaptureFixture[str]) -> N
 def test_unpredictable_device_exits_3(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "qwen3-8b", "--device", "24GB")
     assert (status, err) == (3, "")
-    assert "CAN'T TELL" in out
+    assert "CANNOT TELL" in out
     status, out, _ = run(capsys, "qwen3-8b", "--device", "24GB", "--json")
     assert (status, json.loads(out)["decode"]) == (3, None)
 

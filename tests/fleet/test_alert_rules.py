@@ -1,4 +1,4 @@
-"""The rules are made from the catalogue and the causes: none is forgotten, and none says what its cause does not."""
+"""The rules are made from the catalog and the causes: none is forgotten, and none says what its cause does not."""
 
 import re
 

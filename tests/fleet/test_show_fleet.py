@@ -95,7 +95,7 @@ def test_a_healthy_fleet_is_short():
 
 def test_empty_fleet_is_stated():
     text = render_fleet(fleet_of([], HEAD), "terminal", width=80, color=False)
-    assert "CAN'T TELL" in text
+    assert "CANNOT TELL" in text
     assert "no instances" in text
 
 

@@ -51,7 +51,7 @@ def test_each_status_has_its_reason_and_absence(status, absence, wording):
     assert KEY not in caught.value.why
 
 
-@pytest.mark.parametrize(("status", "word"), [(401, "wants an API key"), (403, "refuses this key")])
+@pytest.mark.parametrize(("status", "word"), [(401, "requires an API key"), (403, "refuses this key")])
 def test_a_locked_server_asks_for_or_refuses_the_key(status, word):
     with pytest.raises(LookError, match=word):
         Server(FakeSystem(http={f"GET {URL}/x": Answer(status, b"")}), URL).json("/x")

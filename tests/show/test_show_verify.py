@@ -54,8 +54,8 @@ def test_changed_answers_come_before_the_speedup(wording):
 
 def test_one_round_has_no_interval_and_no_verdict():
     text = shown(side(10.0, "1", rounds=1), side(20.0, "2", rounds=1))
-    assert text.startswith(" CAN'T TELL ")
-    assert text.splitlines()[4].split()[-5:] == ["×2.000", "-", "1", "can't", "tell"]
+    assert text.startswith(" CANNOT TELL ")
+    assert text.splitlines()[4].split()[-5:] == ["×2.000", "-", "1", "cannot", "tell"]
 
 
 def test_markdown_shows_figures_as_a_table():

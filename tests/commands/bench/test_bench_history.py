@@ -154,7 +154,7 @@ def test_interrupted_benchmark_is_compared_by_its_passes(history):
 
 
 def test_name_with_a_null_byte_is_refused(history):
-    with pytest.raises(UserError, match="no benchmark"):
+    with pytest.raises(UserError, match="no saved benchmark"):
         compare_with(bench(1), "a\x00b", history)
 
 

@@ -85,7 +85,7 @@ def test_interrupt_ends_the_engine_and_keeps_its_passes(tiny):
     ("asked", "message"),
     [
         ({"command": "nonsense"}, "starts no known server"),
-        ({"command": "/nowhere/llama-server -m m"}, "is not there"),
+        ({"command": "/nowhere/llama-server -m m"}, "does not exist"),
         ({"command": ""}, "empty"),
         ({"model": "/nowhere/m.gguf"}, "m.gguf"),
     ],

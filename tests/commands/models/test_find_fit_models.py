@@ -113,7 +113,7 @@ def test_model_computed_with_another_models_shape_says_so(word, other):
         ("nomic-embed-text", "an encoder"),
         ("ftp://host/x.gguf", "cannot read models over ftp://"),
         ("http://localhost:1/x.gguf", "check the URL"),
-        ("/", "too large a folder"),
+        ("/", "too large to search"),
         ("", "name is empty"),
     ],
 )

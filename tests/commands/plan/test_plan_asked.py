@@ -28,8 +28,8 @@ def seen(name: str, **wishes: object) -> PlanReport:
 @pytest.mark.parametrize(
     ("machine", "wishes", "why"),
     [
-        ("lab_cpu_healthy_small", {"quant": "Q8_0"}, "fixed quant"),
-        ("lab_cpu_healthy_small", {"ram_bytes": 2**36}, "fixed devices"),
+        ("lab_cpu_healthy_small", {"quant": "Q8_0"}, "cannot be changed"),
+        ("lab_cpu_healthy_small", {"ram_bytes": 2**36}, "cannot be changed"),
         ("lab_cpu_healthy_small", {"draft": "no-such-model-9b"}, "no-such-model-9b"),
         ("built_ollama_leaves_layers_out", {"draft": SMALL}, "not plan draft models for ollama"),
         ("lab_gpu_stranger_leaves_4_gib", {"draft": "qwen3-0.6b"}, "its vocabulary differs"),

@@ -74,7 +74,7 @@ def test_ollama_gets_a_derived_model_with_supported_parameters() -> None:
     assert (report.runtime, report.verdict) == ("ollama", "better")
     assert changes(report) == {"gpu_layers": None}
     assert any("ollama create" in line for line in best(report).commands)
-    assert any("from the catalogue" in note for note in report.notes)
+    assert any("from the catalog" in note for note in report.notes)
 
 
 @pytest.mark.real

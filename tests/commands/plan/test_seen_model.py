@@ -30,7 +30,7 @@ def test_running_model_is_found_by_name_file_or_shape(facts: dict[str, Any]) -> 
     found = seen_model(None, CaseView(case(**facts)))
     assert isinstance(found, FoundModel)
     assert found.blueprint.count("block_count") == 32
-    assert "from the catalogue" in found.notes[0]
+    assert "from the catalog" in found.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,6 @@ def test_environment_settings_are_noted(monkeypatch):
 
 
 def test_missing_llama_server_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="is not there") as caught:
+    with pytest.raises(UserError, match="does not exist") as caught:
         tune(request("m.gguf", "--server", str(tmp_path / "llama-server")), Quiet())
     assert "--server" in caught.value.hint

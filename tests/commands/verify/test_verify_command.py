@@ -52,7 +52,7 @@ def test_two_running_servers_are_compared_in_turns():
     assert report.figures[1].before.mid == pytest.approx(70.0, rel=0.05)  # 7 steps in the time of 8
     assert report.answers.verdict == "cannot_tell"
     shown = render_verify(report, "terminal", width=100, color=False)
-    assert shown.startswith((" FASTER ", " CAN'T TELL "))
+    assert shown.startswith((" FASTER ", " CANNOT TELL "))
     assert "Total request" in shown
     assert "| Decode |" in render_verify(report, "markdown", width=100, color=False)
     assert '"schema": "unslow.verify/1"' in render_verify(report, "json", width=100, color=False)

@@ -23,7 +23,7 @@ def test_other_json_is_refused(tmp_path, text):
 
 
 def test_missing_or_too_large_file_is_refused(tmp_path):
-    with pytest.raises(UserError, match="not there"):
+    with pytest.raises(UserError, match="not found"):
         read_verified(str(tmp_path / "none.json"))
     with (tmp_path / "long.json").open("wb") as file:
         file.truncate(LARGEST_BYTES + 1)

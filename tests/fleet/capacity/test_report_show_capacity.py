@@ -83,7 +83,7 @@ def test_long_curve_is_thinned_keeping_both_ends():
 
 def test_undetermined_capacity_states_the_reason(wording):
     text = shown(UNTOLD)
-    assert text.startswith(" CAN'T TELL ")
+    assert text.startswith(" CANNOT TELL ")
     assert UNTOLD.because in text
     wording(shown().splitlines()[0])
     wording(shown(SIMULATED, UNTOLD, width=118).splitlines()[0], tells="1 group")

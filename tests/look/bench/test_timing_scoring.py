@@ -80,7 +80,7 @@ def test_scoring_stops_at_its_time_limit():
 
 def test_scoring_stops_at_the_context_length():
     assert max(score(Server(), Target(URL), ScoredText("some text", context=48)).at) < 32
-    with pytest.raises(LookError, match="no room"):
+    with pytest.raises(LookError, match="does not fit"):
         score(Server(), Target(URL), ScoredText("some text", context=24))
 
 
@@ -95,7 +95,7 @@ def test_scoring_refuses_runtimes_without_logprobs(wording):
     with pytest.raises(LookError) as refused:
         score(FakeSystem(), Target(URL, runtime="Ollama"), ScoredText("some text"))
     wording(refused.value.why, tells="Ollama")
-    with pytest.raises(LookError, match="how it reads"):
+    with pytest.raises(LookError, match="did not return the tokens"):
         score(FakeSystem(), Target(URL), ScoredText("some text"))
 
 

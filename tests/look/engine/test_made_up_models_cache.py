@@ -110,7 +110,7 @@ def test_an_unwritable_cache_folder_is_a_user_error(tmp_path):
 def test_an_unknown_shape_or_quant_is_a_user_error_that_lists_choices(tmp_path, shape, quant):
     with pytest.raises(UserError) as caught:
         cache(tmp_path).model(shape, quant)
-    assert "there are" in caught.value.hint
+    assert caught.value.hint.startswith("known ")
 
 
 @pytest.mark.parametrize(

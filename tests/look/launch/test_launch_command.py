@@ -45,10 +45,10 @@ def test_a_command_with_shell_syntax_is_a_user_error(text, told, wording):
 
 def test_a_missing_or_not_executable_program_is_a_user_error(tmp_path):
     program = tmp_path / "llama-server"
-    with pytest.raises(UserError, match="is not there"):
+    with pytest.raises(UserError, match="does not exist"):
         found_file(parse_command(f"{program} -m m"))
     program.write_text("#!/bin/sh\n")
-    with pytest.raises(UserError, match="can't be run"):
+    with pytest.raises(UserError, match="cannot be run"):
         found_file(parse_command(f"{program} -m m"))
     program.chmod(0o755)
     assert found_file(parse_command(f"{program} -m m")) == str(program)

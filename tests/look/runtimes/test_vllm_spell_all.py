@@ -123,7 +123,7 @@ def test_old_vllm_versions_get_their_own_flags():
         ("0.27.1", Knob.SPLIT_MODE.to("layer"), "the number of GPUs is unknown"),
         ("0.27.1", Knob.GPU_LAYERS.to(20), "vLLM computes no layers on the CPU beside a GPU"),
         ("0.27.1", Knob.MEMORY_SHARE.to(2), "2 is not between 0 and 1"),
-        ("0.27.1", Knob.THREADS.to(4), "threads compute only where vLLM runs on the CPU"),
+        ("0.27.1", Knob.THREADS.to(4), "vLLM uses CPU threads only when it runs on the CPU"),
         ("0.27.1", Knob.EXPERTS_ON_CPU.to(4), "vLLM has no setting for it"),
     ],
 )

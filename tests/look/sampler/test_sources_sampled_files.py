@@ -155,7 +155,7 @@ def test_a_followed_file_is_reread_and_a_missing_one_is_a_look_error(tmp_path):
     file.close()
     with pytest.raises(LookError):
         file()
-    with pytest.raises(LookError, match="not there"):
+    with pytest.raises(LookError, match="not found"):
         LiveSystem().follow(str(tmp_path / "none"))
 
 

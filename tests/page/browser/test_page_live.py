@@ -19,7 +19,7 @@ WATCH = """() => {
   new MutationObserver(note).observe(document.body, {childList: true, subtree: true, characterData: true});
 }"""
 """Notes the words and the bar whenever something changes."""
-LONG = "Number(document.querySelector('#timeline-0 figcaption')?.textContent.match(/Watched for (\\d+) s/)?.[1] ?? 0)"
+LONG = "Number(document.querySelector('#timeline-0 figcaption')?.textContent.match(/Sampled for (\\d+) s/)?.[1] ?? 0)"
 """The seconds that the timeline shows."""
 ENDED = "#run-close:not([hidden])"
 

@@ -41,9 +41,9 @@ def test_machine_without_a_gpu_is_ruled_out():
 
 
 def test_remark_about_queued_requests_needs_the_number_of_slots():
-    case = saying(Topic.QUEUED, "requests queue up", case=with_facts(Case(), {"runtime.scheduling.max_sequences": 1}))
+    case = saying(Topic.QUEUED, "requests ran while", case=with_facts(Case(), {"runtime.scheduling.max_sequences": 1}))
     assert isinstance(ask(NAME, case), Found)
-    assert isinstance(ask(NAME, saying(Topic.QUEUED, "requests queue up")), CannotTell)
+    assert isinstance(ask(NAME, saying(Topic.QUEUED, "requests ran while")), CannotTell)
 
 
 def test_watched_queue_is_priced_by_the_batching_curve(wording):

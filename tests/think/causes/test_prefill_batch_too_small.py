@@ -16,7 +16,7 @@ NAME = "prefill_batch_too_small"
 
 
 def fires(ubatch: int = 16, speed: float = 2000.0):
-    """An RTX 4090 reads these weights about 240 times a second."""
+    """An RTX 4090 reads these weights about 240 times per second."""
     case = with_facts(gpu_case(), {"runtime.compute.ubatch": ubatch, "run.prefill_tokens_per_s": speed})
     return without(case, "run.decode_tokens_per_s")
 

@@ -106,6 +106,6 @@ def test_last_resort_is_ruled_out_by_a_significant_loss():
 
 
 def test_prose_report_names_one_cause():
-    told = saying(Topic.QUEUED, "requests queue up", case=gpu_case())
+    told = saying(Topic.QUEUED, "requests ran while", case=gpu_case())
     assert CaseView(told).narrative.is_report
     assert not is_left(REGRESSED, "queueing", found(), told)

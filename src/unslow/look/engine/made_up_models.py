@@ -302,7 +302,7 @@ class ModelCache:
             model = planned_model(form, quant, f"made-up {shape}")
         except KeyError:
             can = ", ".join(f.name for f, _ in file_types().values() if f.output)
-            raise UserError(f"can't make a model in {quant}", f"there are {can}") from None
+            raise UserError(f"cannot make a model in {quant}", f"known quants: {can}") from None
         try:
             start = b""
             if path.is_file() and path.stat().st_size == model.file_bytes:

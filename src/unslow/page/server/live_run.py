@@ -302,9 +302,10 @@ def _ending(state: ServerState, entry: runs.StartedRun, live: LiveRun) -> runs.R
     speeds = [subject.run.decode_tokens_per_s for subject in live.seen.snapshot.subjects] if live.seen else []
     # Whether nothing was asked for the sake of a conversation
     only_observed = any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
-    # What came of it in a sentence: the rest stands in the verdict
-    first, stop, _ = live.text.partition(". ")
-    said = first + stop.strip()
+    # What came of it in a sentence, or a speed with what is expected: the rest stands in the verdict
+    sentences = live.text.split(". ")
+    shown = sentences[: 2 if sentences[0].endswith("tok/s") else 1]
+    said = ". ".join(shown) + "." * (len(shown) < len(sentences))
     ended = f"stopped: {said}" if live.was_stopped and "stopped" not in said else said
     anyway = EVICTED if only_observed else ""
     return runs.DoneLine(text=ended, stopped=live.was_stopped, reload=orders[0] != orders[1], anyway=anyway)

@@ -147,7 +147,7 @@ def test_a_folder_without_manifests_is_not_an_ollama_store(tmp_path):
     (tmp_path / "x").write_text("")
     with pytest.raises(LookError, match="has no manifests"):
         ollama.find(SYSTEM, str(tmp_path))
-    with pytest.raises(LookError, match="not there"):
+    with pytest.raises(LookError, match="not found"):
         ollama.find(SYSTEM, str(tmp_path / "nowhere"))
 
 

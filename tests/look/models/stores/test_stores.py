@@ -37,7 +37,7 @@ def test_all_stores_and_an_extra_folder_are_listed(tmp_path, monkeypatch):
     assert {m.tool for m in seen.models} == {"Hugging Face", "llama.cpp", "folder"}
     assert {"acme/tiny-llama", "acme/tiny-GGUF:BF16", "embed"} <= names(seen.models)
     assert (
-        Place("Ollama", f"{tmp_path}/home/.ollama/models", f"{tmp_path}/home/.ollama/models: not there") in seen.places
+        Place("Ollama", f"{tmp_path}/home/.ollama/models", f"{tmp_path}/home/.ollama/models: not found") in seen.places
     )
 
 
