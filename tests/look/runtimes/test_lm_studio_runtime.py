@@ -20,14 +20,7 @@ from unslow.look.processes import read_processes
 from unslow.look.runtimes import lm_studio
 from unslow.look.runtimes._gguf_server import with_file
 from unslow.look.runtimes.lm_studio import with_folder
-from unslow.look.runtimes.lm_studio.api import (
-    backends_of,
-    parse_engines,
-    parse_parameters,
-    parse_ps,
-    parse_v0,
-    parse_v1,
-)
+from unslow.look.runtimes.lm_studio.api import backends_of, parse_ps, parse_v0, parse_v1, read_lms
 from unslow.look.system import Answer, FinishedCommand, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -257,15 +250,16 @@ def test_malformed_lms_output_is_ignored():
     assert list(parse_ps('[{"identifier": 3}, 4, {"identifier": "a", "ttlMs": -5, "queued": "x"}]', "lms ps")) == ["a"]
     _, forever = parse_ps('[{"identifier": "a", "ttlMs": null}]', "lms ps")["a"]
     assert forever.scheduling.keep_alive_s.value == -1
-    assert parse_engines(ENGINES) == {"gguf": "llama.cpp-linux-x86_64-nvidia-cuda12-avx2@1.52.0"}
+    assert read_lms(a_system(), 1234, []).engines == {"gguf": "llama.cpp-linux-x86_64-nvidia-cuda12-avx2@1.52.0"}
     assert backends_of("llama.cpp-linux-x86_64-avx2@1.52.0", "s").value == ["CPU"]
     assert isinstance(backends_of("", "s"), Unknown)
 
 
 @pytest.mark.parametrize(("written", "value"), [("8B", 8e9), ("26B-A4B", 26e9), ("0.5B", 5e8), ("270M", 27e7)])
 def test_lm_studio_parameter_counts_are_parsed(written, value):
-    assert parse_parameters(written, "s").value == value
-    assert isinstance(parse_parameters("many", "s"), Unknown)
+    for words, count in ((written, value), ("many", None)):
+        (found,) = parse_v1({"models": [{"params_string": words, "loaded_instances": [{}]}]}, "s")
+        assert found.model.parameters.value_or(None) == count
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 
 def _answers(server: Server) -> Subject:
     try:
-        if answers_as_kobold(server):
-            return read_subject(server)
+        if subject := read_subject(server):
+            return subject
         why = not_found(f"something else answers at {server.url}")
     except LookError as error:
         why = not_found(error.why, "wait until the model is loaded")
@@ -88,16 +88,14 @@ def _answers(server: Server) -> Subject:
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
     """What answers at a URL, if it is KoboldCpp."""
     server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
-    return (read_subject(server),) if answers_as_kobold(server) else None
+    subject = read_subject(server)
+    return (subject,) if subject else None
 
 
-def answers_as_kobold(server: Server) -> bool:
-    """Whether KoboldCpp answers; LookError where nothing does."""
-    return word_at(json_if_ok(server.ask(VERSION)), "result") == NAME
-
-
-def read_subject(server: Server) -> Subject:
-    """Everything that it tells."""
+def read_subject(server: Server) -> Subject | None:
+    """Everything that it tells; None where something else answers, LookError where nothing does."""
+    if word_at(json_if_ok(server.ask(VERSION)), "result") != NAME:
+        return None
     version, source = try_fact(server.json, VERSION), f"{server.url}{VERSION}"
     model, of_model = try_fact(server.json, MODEL), f"{server.url}{MODEL}"
     empty = word_at(model, "result") in _NO_MODEL

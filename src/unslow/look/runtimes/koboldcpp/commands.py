@@ -25,18 +25,6 @@ def _value_of(*names: str) -> Turn:
     return turn
 
 
-def _cache_type(value: Setting, _wanted: ChangeRequest) -> Answer:
-    if value not in (None, *_CACHE_TYPES):
-        return f"KoboldCpp has no {value} KV cache"
-    return _value_of("quantkv")(None if value is None else _CACHE_TYPES[str(value)], _wanted)
-
-
-def _load_mode(value: Setting, _wanted: ChangeRequest) -> Answer:
-    if value not in (None, *_LOAD_MODES):
-        return f"{value!r} is not a valid value"
-    return Words(("usemmap", "nommap", "usemlock"), _LOAD_MODES.get(str(value), ()))
-
-
 def _drafting(value: Setting, _wanted: ChangeRequest) -> Answer:
     names = ("draftmodel", "usemtp")
     if not value or value == "none":
@@ -63,7 +51,11 @@ _TURNS: Mapping[Knob, Turn] = {
         ("--contextsize", writer.PLACE if value is None else str(value)),
         missing=writer.NO_NUMBER if value is None else "",
     ),
-    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.KV_CACHE_TYPE: lambda value, wanted: (
+        _value_of("quantkv")(_CACHE_TYPES.get(str(value)), wanted)
+        if value in (None, *_CACHE_TYPES)
+        else f"KoboldCpp has no {value} KV cache"
+    ),
     Knob.KV_OFFLOAD: switched_off_by("lowvram", "--lowvram"),
     # on by itself since 1.117; before, only where it is asked for
     Knob.FLASH_ATTENTION: lambda value, _wanted: Words(
@@ -78,7 +70,11 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.TENSOR_SPLIT: lambda value, _wanted: Words(
         ("tensor_split",), () if value is None else ("--tensor_split", *str(value).replace(",", " ").split())
     ),
-    Knob.LOAD_MODE: _load_mode,
+    Knob.LOAD_MODE: lambda value, _wanted: (
+        Words(("usemmap", "nommap", "usemlock"), _LOAD_MODES.get(str(value), ()))
+        if value in (None, *_LOAD_MODES)
+        else f"{value!r} is not a valid value"
+    ),
     Knob.SPECULATIVE: _drafting,
     Knob.PROMPT_CACHE: switched_off_by("nofastforward", "--nofastforward"),
     Knob.GPU_BACKEND: lambda value, _wanted: Advice(

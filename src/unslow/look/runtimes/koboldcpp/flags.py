@@ -120,7 +120,11 @@ def requested_settings(given: Mapping[str, Setting], version: str) -> Runtime:
     """Every setting that a command line or a file of settings decides."""
     read = GivenSettings("KoboldCpp", FLAGS, given, complete=True)
     flash = _by_version(read, version, on="flashattention", off="noflashattention", old=False, new=True)
-    kind = _cache_type(read)
+    kind = read.text("quantkv", default="f16")
+    if isinstance(kind, Known) and "quantkv" in given:
+        word = _CACHE_TYPES.get(kind.value, kind.value)
+        unknown = failed_fact(f"{kind.source}: unknown type")
+        kind = reported_fact(word, kind.source) if word in _NAMED_TYPES else unknown
     facts: dict[str, Any] = {
         **_placement(given, read),
         "flash_attention": flash,
@@ -191,15 +195,6 @@ def _device(given: Mapping[str, Setting], read: GivenSettings) -> Fact[str]:
         if ids := [word for word in setting.values if word.isdecimal()]:
             return reported_fact(",".join(f"{backend}{number}" for number in ids), setting.source)
     return read.text("device")
-
-
-def _cache_type(read: GivenSettings) -> Fact[str]:
-    kind = read.text("quantkv", default="f16")
-    if not isinstance(kind, Known) or "quantkv" not in read.settings:
-        return kind
-    word = _CACHE_TYPES.get(kind.value, kind.value)
-    known = word in _NAMED_TYPES
-    return reported_fact(word, kind.source) if known else failed_fact(f"{kind.source}: unknown type")
 
 
 def _load_mode(read: GivenSettings, version: str) -> Fact[str]:

@@ -29,7 +29,7 @@ from unslow.look.runtimes._gguf_server import read_server, requested_settings, s
 from unslow.look.runtimes.llama_cpp.bench import ask, score
 from unslow.look.runtimes.llama_cpp.flags import COMMANDS, read_options, read_own_options
 from unslow.look.server_answers import objects_at, value_at
-from unslow.look.system import Answer, LookError, System, try_look
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.http import is_local_url, is_port
 
 NAME = "llama.cpp"
@@ -58,16 +58,13 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     props = server.ask("/props")
     if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
         return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
-    return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
-
-
-def _is_llama_server(health: Answer, props: Answer) -> bool:
-    """By its settings; while they are locked or not there yet, by how it says so."""
     if props.status == OK:
-        return value_at(json_if_ok(props), "default_generation_settings") is not None
-    if props.status == _LOADING:
-        return health.status == _LOADING and b"Loading model" in health.body
-    return props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
+        own = value_at(json_if_ok(props), "default_generation_settings") is not None
+    elif props.status == _LOADING:  # while its settings are not there yet, or locked, by how it says so
+        own = health.status == _LOADING and b"Loading model" in health.body
+    else:
+        own = props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
+    return (read_server(system, server.url, api_key),) if own else None
 
 
 def read_swap(server: Server) -> tuple[Subject, ...] | None:

@@ -35,17 +35,11 @@ _CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
 
 
 def _options(wanted: ChangeRequest) -> Options:
-    return Options(wanted.runtime, wanted.at_hand.options)
+    return Options(wanted.runtime, wanted.at_hand.options, anew=wanted.at_hand.anew)
 
 
 def _given_flags(wanted: ChangeRequest) -> Mapping[str, str]:
     return {flag.name: flag.value for flag in find_flags(wanted.runtime.process.command.value_or([]))}
-
-
-def _fits_by_itself(wanted: ChangeRequest) -> bool:
-    """Whether a server without a number of layers takes as many as fit; one that does not run yet is a new build."""
-    options = _options(wanted)
-    return options.fits_by_itself or (wanted.at_hand.anew and options.has("--fit"))
 
 
 def _flag(wanted: ChangeRequest, names: tuple[str, ...], flag: str, *value: str) -> Answer:
@@ -84,17 +78,18 @@ def _switch(name: str, flag: str, *, on: bool) -> Turn:
 
 def _layers(value: Setting, wanted: ChangeRequest) -> Answer:
     """A number of layers, or all by -1; None leaves it to the fit, where the build has one: others would take none."""
-    if value is None and (wanted.changes.get(Knob.FIT) or _fits_by_itself(wanted)):
+    if value is None and (wanted.changes.get(Knob.FIT) or _options(wanted).fits_by_itself):
         return Words(("gpu_layers",))
     if value is None or value == -1:
-        named = _fits_by_itself(wanted) and _options(wanted).takes("-ngl", "all")  # a build of unknown age may not
+        options = _options(wanted)
+        named = options.fits_by_itself and options.takes("-ngl", "all")  # a build of unknown age may not
         return Words(("gpu_layers",), ("-ngl", "all" if named else _MOST_LAYERS))
     return _number("gpu_layers", "-ngl", least=0)(value, wanted)
 
 
 def _fit(value: Setting, wanted: ChangeRequest) -> Answer:
     """It places weights only where nothing else does: what stands in its way goes, unless it is asked for too."""
-    if value is not False and not _fits_by_itself(wanted):
+    if value is not False and not _options(wanted).fits_by_itself:
         return Advice([by_hand(_FEWER)], _options(wanted).without("--fit"))
     if not _options(wanted).has("--fit"):
         return Words()
@@ -105,13 +100,6 @@ def _fit(value: Setting, wanted: ChangeRequest) -> Answer:
     if value and Knob.CONTEXT_LENGTH not in wanted.changes:
         away.append("context")  # an explicit one is never made shorter
     return Words(("fit", *away), ("--fit", "off") if value is False else ())  # it is on unless something stops it
-
-
-def _margin(value: Setting, wanted: ChangeRequest) -> Answer:
-    """Bytes, which llama.cpp counts in MiB; no margin is of a few bytes, so that a small number is one of MiB."""
-    if writer.is_integer(value) and value >= MIB:
-        value //= MIB
-    return _number("fit_margin", "-fitt", least=0)(value, wanted)
 
 
 def _overrides(value: Setting, wanted: ChangeRequest) -> Answer:
@@ -255,7 +243,10 @@ _TURNS: Mapping[Knob, Turn] = {
     ),
     Knob.QUANT: writer.quant_by_file("-m"),
     Knob.FIT: _fit,
-    Knob.FIT_MARGIN: _margin,
+    # llama.cpp counts in MiB; no margin is of a few bytes, so that a small number is one of MiB already
+    Knob.FIT_MARGIN: lambda value, wanted: _number("fit_margin", "-fitt", least=0)(
+        value // MIB if writer.is_integer(value) and value >= MIB else value, wanted
+    ),
     Knob.GPU_LAYERS: _layers,
     Knob.TENSOR_OVERRIDE: _overrides,
     Knob.EXPERTS_ON_CPU: _experts,

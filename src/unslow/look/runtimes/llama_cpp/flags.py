@@ -101,15 +101,18 @@ def parse_help(text: str) -> dict[str, str]:
 class Options:
     """The flags of the build at hand, by its own help, else by its number; one without either is taken for new."""
 
-    def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
-        self._build, self._told = build_number(runtime.version), told
+    def __init__(self, runtime: Runtime, told: Mapping[str, str], *, anew: bool = False) -> None:
+        self._build, self._told, self._anew = build_number(runtime.version), told, anew
         signs = (runtime.version, runtime.process.pid, runtime.process.url)
         self._is_seen = any(isinstance(fact, Known) for fact in signs)
 
     @property
     def fits_by_itself(self) -> bool:
-        """Whether no number of layers means as many as fit: in older builds, of which a text may tell, none."""
-        if self._told or self._build:
+        """Whether no number of layers means as many as fit: in older builds, of which a text may tell, none.
+
+        One that does not run yet is a new build.
+        """
+        if self._told or self._build or self._anew:
             return self.has("--fit")
         return self._is_seen
 

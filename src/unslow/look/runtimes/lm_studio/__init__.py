@@ -26,7 +26,7 @@ from unslow.look.openai_api import OK, Server, json_if_ok
 from unslow.look.processes import Process, ProcessSigns, outermost, read_processes, started_by, words_of
 from unslow.look.runtimes._gguf_process import is_server, read_log
 from unslow.look.runtimes._gguf_server import read_server, settled_subject, with_file
-from unslow.look.runtimes.lm_studio.api import Instance, Lms, backends_of, greets, read_instances, read_lms
+from unslow.look.runtimes.lm_studio.api import V0, V1, Instance, Lms, backends_of, greets, parse_v0, parse_v1, read_lms
 from unslow.look.server_answers import value_at
 from unslow.look.system import Answer, LookError, System, try_look
 from unslow.look.system.http import is_local_url
@@ -103,7 +103,12 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 
 def _served_models(server: Server, homes: list[str]) -> tuple[Subject, ...]:
-    instances = read_instances(server)
+    for path, parse in ((V1, parse_v1), (V0, parse_v0)):
+        instances = parse(server.json(path), f"{server.url}{path}")
+        if instances is not None:
+            break
+    else:
+        raise LookError(f"{server.url}: neither {V1} nor {V0} lists models", how_to_get="update LM Studio")
     parts = urlsplit(server.url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     told = read_lms(server.system, port, homes) if homes and instances else Lms()

@@ -46,14 +46,6 @@ def greets(server: Server) -> bool:
     return value_at(json_if_ok(server.ask(GREETING)), "lmstudio") is True
 
 
-def read_instances(server: Server) -> list[Instance]:
-    """The loaded models; LookError where neither version of the API tells."""
-    for path, parse in ((V1, parse_v1), (V0, parse_v0)):
-        if (found := parse(server.json(path), f"{server.url}{path}")) is not None:
-            return found
-    raise LookError(f"{server.url}: neither {V1} nor {V0} lists models", how_to_get="update LM Studio")
-
-
 def parse_v1(data: Any, source: str) -> list[Instance] | None:
     """The loaded instances of language models; None where this is not such a list."""
     if not isinstance(value_at(data, "models"), list):
@@ -62,7 +54,12 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
     pairs = [(model, loaded) for model in models for loaded in objects_at(model, "loaded_instances", most=64)]
     found = []
     for model, loaded in pairs:
-        config = loaded.get("config")
+        config, counted = loaded.get("config"), word_at(model, "params_string")
+        amount = _PARAMETERS.search(counted)  # "7B" or "26B-A4B"
+        parameters: Fact[int] = not_found(f"{source} does not count the parameters")
+        if amount:
+            about = round(float(amount[1]) * _SCALES[amount[2]])
+            parameters = estimated_fact(about, f"{source}: {counted[:40]}")
         context = count_fact(config, source, "context_length")
         runtime = Runtime().with_facts(
             state=reported_fact("loaded", source),
@@ -77,7 +74,7 @@ def parse_v1(data: Any, source: str) -> list[Instance] | None:
             name=text_fact(model, source, "key"),
             architecture=text_fact(model, source, "architecture"),
             quant=text_fact(model, source, "quantization", "name"),
-            parameters=parse_parameters(word_at(model, "params_string"), source),
+            parameters=parameters,
             context_trained=count_fact(model, source, "max_context_length"),
             experts_used=count_fact(config, source, "num_experts"),
         )
@@ -108,14 +105,6 @@ def parse_v0(data: Any, source: str) -> list[Instance] | None:
     return found
 
 
-def parse_parameters(written: str, source: str) -> Fact[int]:
-    """How many weights "7B" or "26B-A4B" means, about."""
-    found = _PARAMETERS.search(written)
-    if not found:
-        return not_found(f"{source} does not count the parameters")
-    return estimated_fact(round(float(found[1]) * _SCALES[found[2]]), f"{source}: {written[:40]}")
-
-
 def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
     """What `lms`, its command line, tells of the server at a port; nothing where it is not installed.
 
@@ -131,7 +120,12 @@ def read_lms(system: System, port: int, homes: Sequence[str]) -> Lms:
             return Lms()
         engines = None
         with suppress(LookError):
-            engines = parse_engines(_run(system, program, "runtime", "ls", "--port", str(port)))
+            printed = _run(system, program, "runtime", "ls", "--port", str(port))
+            engines = {  # those with a tick, by the formats that they read
+                part.strip().casefold(): f"{engine}@{version}"
+                for engine, version, formats in _SELECTED.findall(printed)
+                for part in formats.split(",")
+            }
         return Lms(parse_ps(listed, f"{PROGRAM} ps"), engines)
     return Lms()
 
@@ -162,14 +156,6 @@ def parse_ps(printed: str, source: str) -> dict[str, tuple[str, Runtime]]:
             keep_alive_s=reported_fact(_FOR_EVER_S, source) if model.get("ttlMs", 0) is None else idle,
         )
         found.setdefault(name, (word_at(model, "path"), runtime))
-    return found
-
-
-def parse_engines(printed: str) -> dict[str, str]:
-    """The engines with a tick in `lms runtime ls`, by the formats that they read."""
-    found: dict[str, str] = {}
-    for engine, version, formats in _SELECTED.findall(printed):
-        found |= {part.strip().casefold(): f"{engine}@{version}" for part in formats.split(",")}
     return found
 
 

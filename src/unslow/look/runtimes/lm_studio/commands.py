@@ -162,13 +162,6 @@ def _number(flag: str) -> "Callable[[Setting, ChangeRequest], list[str]]":
     return lambda value, _wanted: [flag, writer.PLACE if value is None else str(value)]
 
 
-def _draft(value: Setting, _wanted: ChangeRequest) -> list[str]:
-    if not value or value == "none":
-        return []
-    simple = ["--speculative-draft-simple", "--speculative-draft-model", str(value)]
-    return ["--speculative-draft-mtp"] if value == "draft-mtp" else simple
-
-
 _FLAGS: Mapping[Knob, Callable[[Setting, ChangeRequest], list[str]]] = {
     Knob.GPU_LAYERS: lambda value, wanted: [
         "--gpu",
@@ -177,6 +170,12 @@ _FLAGS: Mapping[Knob, Callable[[Setting, ChangeRequest], list[str]]] = {
     Knob.CONTEXT_LENGTH: _number("--context-length"),
     Knob.PARALLEL: _number("--parallel"),
     Knob.KEEP_ALIVE: _number("--ttl"),
-    Knob.SPECULATIVE: _draft,
+    Knob.SPECULATIVE: lambda value, _wanted: (
+        []
+        if not value or value == "none"
+        else ["--speculative-draft-mtp"]
+        if value == "draft-mtp"
+        else ["--speculative-draft-simple", "--speculative-draft-model", str(value)]
+    ),
 }
 """What `lms load` takes."""
