@@ -1,16 +1,17 @@
-from unslow.look.command_line import with_secrets_hidden, without_words
+from unslow.look.command_line import Flag, Flags
 
 WORDS = ["server", "--key", "abc", "-c", "8", "--key=def", "--key"]
+FLAGS = Flags({"key": Flag(("--key",), secret=True)})
 
 
 def test_secrets_are_masked_and_other_words_stay():
-    assert with_secrets_hidden(WORDS, [(1, 3), (5, 6)]) == ["server", "--key", "KEY", "-c", "8", "--key=KEY", "--key"]
+    assert FLAGS.without_secrets(WORDS) == ["server", "--key", "KEY", "-c", "8", "--key=KEY", "--key"]
 
 
 def test_a_flag_without_its_secret_stays():
-    assert with_secrets_hidden(WORDS, [(6, 7)]) == WORDS
+    assert FLAGS.without_secrets(["server", "--key"]) == ["server", "--key"]
 
 
-def test_words_are_removed_in_any_order():
-    assert without_words(WORDS, [(1, 3), (6, 7), (5, 6)]) == ["server", "-c", "8"]
-    assert without_words(WORDS, []) == WORDS
+def test_all_flags_of_a_name_are_removed():
+    assert FLAGS.without(WORDS, ["key"]) == ["server", "-c", "8"]
+    assert FLAGS.without(WORDS, []) == WORDS

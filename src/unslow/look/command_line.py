@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -124,16 +124,23 @@ class Flags(dict[str, Flag]):
 
     def without(self, command: Sequence[str], names: Collection[str]) -> list[str]:
         """The command line without the flags of these names."""
-        given = [flag for flag in self.find_flags(command) if flag.name in names]
-        return without_words(command, ((flag.start, flag.end) for flag in given))
+        words = list(command)
+        for flag in reversed(self.find_flags(command)):
+            if flag.name in names:
+                del words[flag.start : flag.end]
+        return words
 
     def without_secrets(self, command: Sequence[str]) -> list[str]:
-        """The command line as anyone may see it."""
+        """The command line as anyone may see it: a word stands for the value of each secret."""
         secrets = [(flag.start, flag.end) for flag in self.find_flags(command) if self[flag.name].secret]
         if self._only_flags:
             flags = [at for at, word in enumerate(command) if word.startswith("-")]
             secrets = [(start, next((at for at in flags if at >= end), len(command))) for start, end in secrets]
-        return with_secrets_hidden(command, secrets)
+        words = list(command)
+        for start, end in reversed(secrets):
+            name, equals, _ = command[start].partition("=")
+            words[start:end] = [f"{name}={SHOWN_KEY}"] if equals else [name, SHOWN_KEY][: end - start]
+        return words
 
     def positional(self, command: Sequence[str]) -> Iterator[str]:
         """The words after the program that are neither a flag nor the value of a known one."""
@@ -142,23 +149,6 @@ class Flags(dict[str, Flag]):
             unknown_flag = at > 0 and command[at - 1].startswith("-") and at - 1 not in taken
             if at > 0 and at not in taken and not word.startswith("-") and not unknown_flag:
                 yield word
-
-
-def without_words(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
-    """The command line without the words between these starts and ends."""
-    words = list(command)
-    for start, end in sorted(places, reverse=True):
-        del words[start:end]
-    return words
-
-
-def with_secrets_hidden(command: Sequence[str], places: Iterable[tuple[int, int]]) -> list[str]:
-    """The command line as anyone may see it: where a flag with a secret starts and ends, a word stands for that."""
-    words = list(command)
-    for start, end in sorted(places, reverse=True):
-        flag, equals, _ = command[start].partition("=")
-        words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY][: end - start]
-    return words
 
 
 def is_absolute_path(path: str) -> bool:

@@ -46,8 +46,8 @@ def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine
     runtimes = [runtime for _, runtime in sources]
     found: list[Contradiction | None] = []
     for name, say, meaning in _SAME:  # what was asked for and came out differently
-        said = [(role, fact) for role, runtime in sources for fact in all_statements([runtime], name)]
-        said = [(role, fact) for role, fact in said if fact.value != "auto"]
+        stated = ((role, last_statement([runtime], name)) for role, runtime in sources)
+        said = [(role, fact) for role, fact in stated if fact and fact.value != "auto"]
         if any(first.value != second.value for (_, first), (_, second) in pairwise(said)):
             words = [(f"{role}: {say(fact.value)}" if role else say(fact.value), fact) for role, fact in said]
             found.append(contradiction(name, meaning, *words))
@@ -193,10 +193,5 @@ def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
 
 def last_statement(runtimes: Sequence[Runtime], name: str) -> Known[Any] | None:
     """What the last source that knows says of a fact; a default or an estimate states nothing."""
-    return next(iter(all_statements(reversed(list(runtimes)), name)), None)
-
-
-def all_statements(runtimes: Any, name: str) -> list[Known[Any]]:
-    """What each source states of a fact."""
-    facts = [runtime.fact(name) for runtime in runtimes]
-    return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
+    facts = (runtime.fact(name) for runtime in reversed(runtimes))
+    return next((fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED), None)

@@ -116,7 +116,7 @@ class PartialAnswer:
         self.last_s = seconds
         if not isinstance(text, str):
             return
-        self._keep(text)
+        self.keep_text(text)
         thought = self._thinks
         if thought or self._tail or "<" in text or "[" in text:
             # Whether any of the text is thought, tags and all; a tag may be spread over pieces
@@ -134,18 +134,15 @@ class PartialAnswer:
         self.last_s = seconds
         self.thoughts += 1
 
-    def set_text(self, text: Any) -> None:
-        """An answer in one piece: its text, and no arrivals."""
-        self._keep(text if isinstance(text, str) else "")
+    def keep_text(self, text: Any) -> None:
+        """Text as far as there is room for it, and no arrival; anything else shows nothing."""
+        if isinstance(text, str) and self._room > 0:
+            self._kept.append(text[: self._room])
+            self._room -= len(text)
 
     @property
     def text(self) -> str:
         return "".join(self._kept)
-
-    def _keep(self, text: str) -> None:
-        if self._room > 0:
-            self._kept.append(text[: self._room])
-            self._room -= len(text)
 
 
 def thinking_tokens(heard: PartialAnswer, generated: int, counted: int | None, *, shown: bool) -> int | None:

@@ -156,14 +156,6 @@ def answer_changes(
     return added, tuple(lines), tuple(left)
 
 
-def _removal(flags: Flags, names: Sequence[str], command: Sequence[str]) -> str:
-    return "" if command else f"remove {flags[names[0]].spellings[0]}"
-
-
-def _variables(flags: Flags, names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    return [variable for name in names for variable in flags[name].variables if variable in environment]
-
-
 class Program(NamedTuple):
     """How a program is told its settings."""
 
@@ -174,9 +166,13 @@ class Program(NamedTuple):
     no_model: str  # What to say where the model is unknown
     model_flags: tuple[str, ...] = ("model",)
     has_model: Callable[[Sequence[str]], bool] = lambda _command: False  # Whether it is there without a flag
-    removal: Callable[[Flags, Sequence[str], Sequence[str]], str] = _removal
+    removal: Callable[[Flags, Sequence[str], Sequence[str]], str] = lambda flags, names, command: (
+        "" if command else f"remove {flags[names[0]].spellings[0]}"
+    )
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""
-    variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = _variables
+    variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = lambda flags, names, environment: [
+        variable for name in names for variable in flags[name].variables if variable in environment
+    ]
     """Variables of an environment that give these settings."""
     ordered: bool = False  # Whether words stand on the command line in the order of `turns`, not in that of the changes
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -186,9 +187,9 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
     if container == "kubernetes":
-        texts = [f"args: [{', '.join(map(commands.yaml_quoted, shown[1:]))}]", pod_variables(environment)]
+        texts = [f"args: [{', '.join(map(commands.yaml_quoted, shown[1:]))}]", yaml_variables(environment, pod=True)]
         return (labelled_line(Place.MANIFEST, "\n".join(filter(None, texts))), "kubectl apply -f FILE")
-    texts = [f"command: [{', '.join(map(commands.compose_quoted, shown[1:]))}]", composed_variables(environment)]
+    texts = [f"command: [{', '.join(map(commands.compose_quoted, shown[1:]))}]", yaml_variables(environment)]
     composed = (labelled_line(Place.COMPOSE, "\n".join(filter(None, texts))), COMPOSE_UP)
     if container == COMPOSED or container not in ("docker", "podman"):
         return composed
@@ -199,17 +200,11 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
     return (*composed, by_hand(run))
 
 
-def composed_variables(environment: Environment) -> str:
-    """Variables for a compose file."""
-    return _variables(environment, "environment:", "  {}: {}", commands.compose_quoted)
-
-
-def pod_variables(environment: Environment) -> str:
-    """Variables for the manifest of a pod."""
-    return _variables(environment, "env:", "  - {{name: {}, value: {}}}", commands.yaml_quoted)
-
-
-def _variables(environment: Environment, head: str, entry: str, quoted: Callable[[str], str]) -> str:
+def yaml_variables(environment: Environment, *, pod: bool = False) -> str:
+    """Variables for a compose file, or for the manifest of a pod."""
+    head, entry, quoted = "environment:", "  {}: {}", commands.compose_quoted
+    if pod:
+        head, entry, quoted = "env:", "  - {{name: {}, value: {}}}", commands.yaml_quoted
     given = [entry.format(name, quoted(value)) for name, value in environment.items() if value is not None]
     away = [f"# without {name}" for name, value in environment.items() if value is None]
     return "\n".join([*([head, *given] if given else []), *away])
@@ -219,23 +214,19 @@ def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
     """The lines for the shells of a system; as they are where it is none of Windows."""
     if system != WINDOWS:
         return list(lines)
-    said = []
+    said: list[str] = []
     for line in lines:
-        # older PowerShells know no `&&`, so that each command gets a line of its own
-        shell = commands.parse_line(line).place is Place.SHELL
-        said += [written for part in line.split(" && ") for written in _command(part)] if shell else [line]
+        if commands.parse_line(line).place is not Place.SHELL:
+            said.append(line)
+            continue
+        for part in line.split(" && "):  # which older PowerShells do not know: each command gets a line of its own
+            forms = (write(found) for pattern, write in _FORMS if (found := pattern.fullmatch(part)))
+            said += next(forms, [_for_windows(part)] if "'" in part else [part])
     return said
 
 
-def _command(text: str) -> list[str]:
-    for pattern, said in _FORMS:
-        if found := pattern.fullmatch(text):
-            return said(found)
-    return [_again(text)] if "'" in text else [text]
-
-
 def _export(found: re.Match[str]) -> list[str]:
-    value = _plain(found[2])
+    value = _rejoined(found[2])
     in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if commands.is_plain_word(value) else []
     return [_powershell(_set(found[1], found[2])), *in_cmd]
 
@@ -243,9 +234,9 @@ def _export(found: re.Match[str]) -> list[str]:
 def _with_variables(command: str) -> str:
     found = _GIVEN.fullmatch(command)
     if not found:
-        return _again(command)
+        return _for_windows(command)
     pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
-    return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
+    return "; ".join([*(_set(name, value) for name, value in pairs), _for_windows(found[2])])
 
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...] = (
@@ -266,7 +257,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]
         lambda found: [
             _powershell(
                 f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
-                f"-Body {commands.powershell_word(_plain(found[2]))}"
+                f"-Body {commands.powershell_word(_rejoined(found[2]))}"
             )
         ],
     ),
@@ -284,22 +275,17 @@ def _remove_variables(names: Sequence[str]) -> str:
 
 
 def _set(name: str, value: str) -> str:
-    return f"$env:{name} = {commands.powershell_text(_plain(value))}"
+    return f"$env:{name} = {commands.powershell_text(_rejoined(value))}"
 
 
-def _plain(value: str) -> str:
-    words = _words(value)
-    return " ".join(words) if words else value
-
-
-def _again(command: str) -> str:
-    """A command line whose words are quoted as Windows reads them."""
-    words = _words(command)
-    return commands.shell_joined(words, WINDOWS) if words else command
-
-
-def _words(text: str) -> list[str]:
+def _rejoined(text: str, joined: Callable[[Sequence[str]], str] = " ".join) -> str:
+    """The words of a text, of which the quotes are those of Unix; the text itself where a quote is not closed."""
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError:
-        return []  # an unclosed quote
+        words = []
+    return joined(words) if words else text
+
+
+_for_windows = partial(_rejoined, joined=lambda words: commands.shell_joined(words, WINDOWS))
+"""A command line whose words are quoted as Windows reads them."""

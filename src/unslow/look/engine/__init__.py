@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
@@ -83,17 +84,12 @@ def start_engine(
     with (folder / "engine.log").open("wb") as log:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
     engine = Engine(child, folder)
-    try:
-        _wait(system, engine, timeout_s, waiting)
-    except BaseException:
-        engine.stop()
-        raise
+    with ExitStack() as on_failure:
+        on_failure.callback(engine.stop)
+        for seconds in silent_for(system, lambda: engine.url and f"{engine.url}/health"):
+            if engine.has_ended or seconds > timeout_s:
+                what = "ended while it loaded the model" if engine.has_ended else f"took more than {seconds:.0f} s"
+                raise UserError(f"the embedded engine {what}: {read_last_words(system, engine.log_path)}")
+            waiting(seconds)
+        on_failure.pop_all()
     return engine
-
-
-def _wait(system: System, engine: Engine, timeout_s: float, waiting: Waiting) -> None:
-    for seconds in silent_for(system, lambda: engine.url and f"{engine.url}/health"):
-        if engine.has_ended or seconds > timeout_s:
-            what = "ended while it loaded the model" if engine.has_ended else f"took more than {seconds:.0f} s"
-            raise UserError(f"the embedded engine {what}: {read_last_words(system, engine.log_path)}")
-        waiting(seconds)

@@ -195,15 +195,14 @@ def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Answer:
     return Words((name,), () if value is None else (FLAGS[name].spellings[0], str(value)))
 
 
-def _drafting(value: KnobSetting, _wanted: ChangeRequest) -> Answer:
-    words = ("--draft-model", str(value)) if value and value != "none" else ()
-    return Words(("draft_model",), words, missing=missing_draft(value))
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.PARALLEL: partial(_value_of, "sequences"),
     Knob.BATCH: partial(_value_of, "batched_tokens"),
-    Knob.SPECULATIVE: _drafting,
+    Knob.SPECULATIVE: lambda value, _wanted: Words(
+        ("draft_model",),
+        ("--draft-model", str(value)) if value and value != "none" else (),
+        missing=missing_draft(value),
+    ),
     Knob.PROMPT_CACHE: lambda value, wanted: _value_of(
         "prompts", (_USUAL_PROMPTS if value else 0) if isinstance(value, bool) else value, wanted
     ),

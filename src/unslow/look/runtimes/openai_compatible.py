@@ -132,7 +132,7 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
         return reply_of(usage, extras, question, heard, heard.last_s, shown=shown)
     answer, total_s = read_whole_answer(server, path, body, question)
     words = parse_words(answer)
-    heard.set_text(words.text if words and not words.is_thought else "")
+    heard.keep_text(words.text if words and not words.is_thought else "")
     usage, extras = parse_usage(answer) or Usage(), parse_server_times(answer) or ServerTimes()
     return reply_of(usage, extras, question, heard, total_s, shown=shown)
 

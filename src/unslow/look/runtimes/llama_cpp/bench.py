@@ -84,7 +84,7 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
         timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
         return reply_of(parse_timings(timings), question, heard, heard.last_s)
     answer, total_s = requests.read_whole_answer(server, _PATH, body, question)
-    heard.set_text(answer.get("content"))
+    heard.keep_text(answer.get("content"))
     return reply_of(parse_timings(answer.get("timings")), question, heard, total_s)
 
 

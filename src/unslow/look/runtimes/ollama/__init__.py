@@ -11,6 +11,7 @@ context that grows with VRAM 0.15.5; LLAMA_ARG_* of llama-server, drafting and O
 import re
 import shlex
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -163,14 +164,10 @@ def children_of(process: Process) -> list[Child]:
             kind = "mlx" if "--mlx-engine" in words else "runner"
         else:
             continue
-        if model := _after(words, "--model"):
-            found.append(Child(child, kind, model, _after(words, "--port")))
+        following = dict(reversed([*pairwise(words)]))  # the word after each; the first of several counts
+        if model := following.get("--model"):
+            found.append(Child(child, kind, model, following.get("--port", "")))
     return found
-
-
-def _after(words: list[str], flag: str) -> str:
-    at = words.index(flag) + 1 if flag in words else len(words)
-    return words[at] if at < len(words) else ""
 
 
 def read_child(child: Child, log: Log) -> SeenChild:

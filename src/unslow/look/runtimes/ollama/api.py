@@ -17,6 +17,7 @@ from unslow.look.system import try_fact, try_look
 
 GREETING = b"Ollama is running"
 MOST_MODELS = 32
+_LONGEST = 100_000
 _NAME = re.compile(r"[\w./:-]{1,120}")
 _FROM = re.compile(r"^FROM\s+(\S.{0,2000})$", re.MULTILINE)
 _PARAMETER = re.compile(r"^(\w{2,30})\s+\"?([\w.-]{1,40})\"?\s*$", re.MULTILINE)
@@ -111,8 +112,10 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     info = value_at(shown, "model_info")
     kind = word_at(info, "general.architecture")
     facts: dict[str, Any] = {name: count_fact(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
-    # The Modelfile; its comments name other files
-    base = _FROM.search("\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#")))
+    texts = (value_at(shown, name) for name in ("modelfile", "parameters"))
+    modelfile, parameters = (text[:_LONGEST] if isinstance(text, str) else "" for text in texts)
+    # comments of a Modelfile name other files
+    base = _FROM.search("\n".join(line for line in modelfile.splitlines() if not line.startswith("#")))
     path = base[1].strip() if base else ""
     model = Model(
         **facts,
@@ -124,13 +127,8 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
         ),
         path=reported_fact(path, source) if is_absolute_path(path) else failed_fact(f"{source} names no file"),
     )
-    options: dict[str, str] = dict(_PARAMETER.findall(_text(shown, "parameters")))
+    options: dict[str, str] = dict(_PARAMETER.findall(parameters))
     return model, Runtime().with_facts(**option_facts(options, f"{source}: parameters"))
-
-
-def _text(shown: Any, name: str) -> str:
-    value = value_at(shown, name)
-    return value[:100_000] if isinstance(value, str) else ""
 
 
 def _quant(data: Any, source: str) -> Fact[str]:

@@ -53,7 +53,7 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
             )
         return reply_of(parse_final(final), question, heard, heard.last_s)
     answer, total_s = read_whole_answer(server, _PATH, body, question)
-    heard.set_text(answer.get("response"))
+    heard.keep_text(answer.get("response"))
     return reply_of(parse_final(answer), question, heard, total_s)
 
 

@@ -177,14 +177,6 @@ def _context(value: Setting, wanted: ChangeRequest) -> _Answer:
     return Put({"num_ctx": tokens}, short=short, missing=writer.NO_NUMBER if value is None else "")
 
 
-def _fit(value: Setting, wanted: ChangeRequest) -> _Answer:
-    """On unless something stops it: a number of layers, or a variable of llama-server."""
-    if value is False:
-        return Put(variables={"LLAMA_ARG_FIT": "off"})
-    layers: Mapping[str, Setting] = {} if Knob.GPU_LAYERS in wanted.changes else {"num_gpu": -1}
-    return Put(layers, {"LLAMA_ARG_FIT": None})
-
-
 def _margin(value: Setting, wanted: ChangeRequest) -> _Answer:
     """What stays free on each GPU: MiB for llama-server, bytes for Ollama's own estimates before."""
     if not writer.is_integer(value):
@@ -264,7 +256,12 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.GPU_LAYERS: lambda value, wanted: _parameter("num_gpu")(
         -1 if value is None else ALL_LAYERS if value == -1 else value, wanted
     ),
-    Knob.FIT: _fit,
+    # on unless something stops it: a number of layers, or a variable of llama-server
+    Knob.FIT: lambda value, wanted: (
+        Put(variables={"LLAMA_ARG_FIT": "off"})
+        if value is False
+        else Put({} if Knob.GPU_LAYERS in wanted.changes else {"num_gpu": -1}, {"LLAMA_ARG_FIT": None})
+    ),
     Knob.FIT_MARGIN: _margin,
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: lambda value, wanted: (

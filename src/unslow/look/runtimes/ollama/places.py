@@ -92,9 +92,12 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
             lines = [(away if value is None else given).format(name, value) for name, value in variables.items()]
             lines.append(_APP_AGAIN)
         case "compose":
-            lines = [labelled_line(Place.COMPOSE, starters.composed_variables(variables)), COMPOSE_UP]
+            lines = [labelled_line(Place.COMPOSE, starters.yaml_variables(variables)), COMPOSE_UP]
         case "pod":
-            lines = [labelled_line(Place.MANIFEST, starters.pod_variables(variables)), "kubectl apply -f FILE"]
+            lines = [
+                labelled_line(Place.MANIFEST, starters.yaml_variables(variables, pod=True)),
+                "kubectl apply -f FILE",
+            ]
         case "container":
             given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
             away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)

@@ -123,13 +123,6 @@ def _attention(value: Setting, _wanted: ChangeRequest) -> _Answer:
     return Code({"attn_implementation": f'"{value}"'}, packages=packages)
 
 
-def _flash(value: Setting, wanted: ChangeRequest) -> _Answer:
-    """By itself attention is PyTorch's, which has a flash kernel of its own."""
-    if Knob.ATTENTION in wanted.changes:
-        return Code()
-    return _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
-
-
 def _cache_type(value: Setting, wanted: ChangeRequest) -> _Answer:
     if value in (None, "f16", "bf16"):
         return Code()
@@ -198,12 +191,6 @@ def _drafting(value: Setting, wanted: ChangeRequest) -> _Answer:
     return Code(generate={"assistant_model": "draft"}, after=(line,), packages=("accelerate",))
 
 
-def _threads(value: Setting, _wanted: ChangeRequest) -> _Answer:
-    if not writer.is_integer(value) or value < 1:
-        return f"{value!r} is not a number of threads"
-    return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
-
-
 _TURNS: Mapping[Knob, _Turn] = {
     Knob.MODEL_FILE: lambda value, wanted: (
         Code(model=str(value)) if _is_known_model(value, wanted) else _UNSEEN.format(value=value)
@@ -211,7 +198,12 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.QUANT: _quant,
     Knob.WEIGHTS_TYPE: _weights_type,
     Knob.ATTENTION: _attention,
-    Knob.FLASH_ATTENTION: _flash,
+    # by itself attention is PyTorch's, which has a flash kernel of its own
+    Knob.FLASH_ATTENTION: lambda value, wanted: (
+        Code()
+        if Knob.ATTENTION in wanted.changes
+        else _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
+    ),
     Knob.CACHE: lambda value, _wanted: (
         Code(generate={} if value == "dynamic" else {"cache_implementation": f'"{value}"'})
         if value in ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
@@ -223,7 +215,11 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.DEVICE: _device,
     Knob.GPU_LAYERS: _layers,
     Knob.SPECULATIVE: _drafting,
-    Knob.THREADS: _threads,
+    Knob.THREADS: lambda value, _wanted: (
+        Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
+        if writer.is_integer(value) and value > 0
+        else f"{value!r} is not a number of threads"
+    ),
     Knob.PROMPT_CACHE: lambda value, _wanted: Code(generate={"use_cache": str(value is not False)}),
     Knob.CONTEXT_LENGTH: lambda _value, _wanted: "the cache of Transformers is as long as each conversation",
     Knob.GPU_BACKEND: writer.advice(

