@@ -3,7 +3,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.processes import Listener, find_listening_pid, parse_netstat, read_listeners
+from unslow.look.processes import Listener, find_listening_pid, read_listeners
 from unslow.look.system import FinishedCommand
 
 MAC = """Active Internet connections (including servers)
@@ -50,7 +50,9 @@ def test_a_linux_without_socket_tables_has_no_listeners(asks: dict[str, str]):
 
 
 def test_text_that_is_not_netstat_has_no_rows():
-    assert parse_netstat("tcp\n" * 50 + "x" * 10**5) == []
+    system = machine("darwin")
+    system.commands["netstat -an -p tcp"] = FinishedCommand(0, "tcp\n" * 50 + "x" * 10**5, "")
+    assert read_listeners(system) == ()
 
 
 LISTENS = "  sl  local_address\n   0: 0100007F:1F9C 00000000:0000 0A 0:0 0:0 0 0 0 777 1\n"  # 127.0.0.1:8092

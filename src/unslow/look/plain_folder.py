@@ -257,9 +257,15 @@ def numbered_rows(rows: Sequence[Row], gpus: int) -> list[Row]:
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
     log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
-    asked = Runtime()
     if isinstance(run, RunFile):
         asked = requested_settings(parse_settings(["llama-server", *run.args], run.env), complete=True)
+        names = (SERIES, DESCRIPTION, "machine.txt")
+        series, description, machine = (folder.text(name).value_or("") for name in names)
+        gpus = parse_gpus(description) or parse_gpus(machine)
+        timed = run_of_file(run, series, log.run.load_s if isinstance(log, LlamaLog) else log, len(gpus))
+    else:
+        asked = Runtime()
+        timed = log.run if isinstance(log, LlamaLog) else Run(completions=run, decode_tokens_per_s=run)
     props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
     metrics: Any = folder.text(_ANSWERS["metrics"])
     metrics = metrics.value if isinstance(metrics, Known) else metrics
@@ -279,16 +285,7 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
         log_path=reported_fact("server.log", "server.log") if isinstance(log, LlamaLog) else log,
         state=state,
     )
-    return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))
-
-
-def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Run:
-    if isinstance(run, RunFile):
-        series = folder.text("nvidia_smi_query.csv").value_or("")
-        description, machine = (folder.text(name).value_or("") for name in (DESCRIPTION, "machine.txt"))
-        gpus = parse_gpus(description) or parse_gpus(machine)
-        return run_of_file(run, series, log if isinstance(log, Unknown) else log.run.load_s, len(gpus))
-    return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else log.run
+    return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=timed)
 
 
 def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int) -> Run:

@@ -218,7 +218,10 @@ def read_listeners(system: System) -> tuple[Listener, ...]:
     if not listed:  # only on systems that have no /proc: elsewhere it is hidden on purpose
         with suppress(LookError):
             command = _NETSTAT.get(str(system.ask("sys.platform", lambda: sys.platform)))
-            listed = [parse_netstat(system.run(command, _TIMEOUT_S).stdout)] if command else []
+            printed = system.run(command, _TIMEOUT_S).stdout if command else ""
+            rows = [found for line in printed.splitlines() if (found := _ROW.match(line))]
+            listening = [row for row in rows if row[1] in _LOCAL_NAMES and row[3] in _NOBODY]
+            listed = [[Listener(int(row[2]), "") for row in listening]]
     by_port = {listener.port: listener for table in reversed(listed) for listener in table}
     return tuple(by_port[port] for port in sorted(by_port))
 
@@ -234,9 +237,3 @@ def parse_listeners(text: str) -> list[Listener]:
         if _ANY_OR_LOOPBACK.fullmatch(address) and re.fullmatch(r"[0-9A-F]{4}", port):
             result.append(Listener(int(port, 16), columns[9]))
     return result
-
-
-def parse_netstat(text: str) -> list[Listener]:
-    """The listening sockets that netstat prints, as macOS or as Windows writes them."""
-    rows = (found for line in text.splitlines() if (found := _ROW.match(line)))
-    return [Listener(int(row[2]), "") for row in rows if row[1] in _LOCAL_NAMES and row[3] in _NOBODY]

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from unslow.facts.commands import Place, parse_line
-from unslow.look.command_writer.starters import Unit, drop_in, drop_in_text, in_unit, shell_line, starting_lines
+from unslow.look.command_writer.starters import Unit, drop_in, in_unit, shell_line, starting_lines
 
 WORDS = ["/usr/bin/llama-server", "-m", "/m/a b.gguf", "-ot", r"blk\.(1|2)\.ffn=CPU", "--api-key", "KEY"]
 VARIABLES = {"A": "1 2", "B": None}
@@ -64,7 +64,8 @@ def test_words_are_escaped_for_systemd_units(word, written):
 
 
 def test_a_drop_in_with_variables_keeps_the_units_command():
-    assert drop_in_text({"OLLAMA_X": "$1"}) == '[Service]\nEnvironment="OLLAMA_X=$1"'
+    written, _restart = drop_in(Unit("ollama.service"), {"OLLAMA_X": "$1"})
+    assert "printf '%s\\n' '[Service]' 'Environment=\"OLLAMA_X=$1\"' |" in written
 
 
 def test_a_container_gets_compose_and_docker_run_lines():

@@ -76,7 +76,7 @@ def test_sizes_from_a_config_are_close_to_those_of_the_files(name, tmp_path):
 def test_weights_from_a_log_win_over_the_config(tmp_path):
     root = folder_with(tmp_path / "m", LLAMA_8B)
     said = Model(weights_bytes=reported_fact(15_000_000_000, "vllm.log:7"))
-    assert with_files(SYSTEM, said, root, {}, [""]).weights_bytes.source == "vllm.log:7"
+    assert with_files(SYSTEM, said, root).weights_bytes.source == "vllm.log:7"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_weights_from_a_log_win_over_the_config(tmp_path):
     ],
 )
 def test_configs_that_cannot_be_counted_say_why(config, tmp_path, wording):
-    model = with_files(SYSTEM, Model(), folder_with(tmp_path / "m", config), {}, [""])
+    model = with_files(SYSTEM, Model(), folder_with(tmp_path / "m", config))
     assert isinstance(model.weights_bytes, Unknown)
     wording(model.weights_bytes.why)
 
@@ -96,4 +96,4 @@ def test_configs_that_cannot_be_counted_say_why(config, tmp_path, wording):
 def test_broken_weight_files_are_not_replaced_by_an_estimate(tmp_path):
     root = folder_with(tmp_path / "m", LLAMA_8B)
     (tmp_path / "m" / "model.safetensors").write_bytes(b"")
-    assert isinstance(with_files(SYSTEM, Model(), root, {}, [""]).weights_bytes, Unknown)
+    assert isinstance(with_files(SYSTEM, Model(), root).weights_bytes, Unknown)

@@ -4,14 +4,16 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.values import Absence, Origin, Unknown
+from unslow.facts.values import Absence, Origin, Unknown, reported_fact
 from unslow.look.runtimes._gguf_answers import (
-    parse_health,
+    Answers,
+    http_subject,
     parse_metrics,
     parse_models,
     parse_props,
     parse_slots,
     read_answers,
+    subject_of,
 )
 from unslow.look.system import Answer, LookError
 
@@ -82,7 +84,7 @@ def test_metrics_of_an_idle_server_have_no_rate():
 def test_garbage_answers_give_unknown_facts(answer):
     assert isinstance(parse_props(answer, "x").runtime.scheduling.slots, Unknown)
     assert isinstance(parse_models(answer, "x").weights_bytes, Unknown)
-    assert isinstance(parse_health(answer, "x"), Unknown)
+    assert isinstance(subject_of(Answers(*[answer] * 5), dict.fromkeys(Answers._fields, "x")).runtime.state, Unknown)
     assert parse_slots(answer, "x").scheduling.busy_slots.value_or(0) == 0
     assert isinstance(parse_metrics(answer, "x").history.decode_tokens_per_s, Unknown)
 
@@ -119,7 +121,7 @@ def test_each_http_status_has_its_absence(status, absence):
 
 def test_a_loading_server_is_still_asked_for_the_rest():
     answers = read_answers(server(**{"/health": Answer(503, b'{"error":{"message":"Loading model"}}')}), URL)
-    assert parse_health(answers.health, "health").need() == "loading"
+    assert http_subject(answers, reported_fact(URL, "given")).runtime.state.need() == "loading"
     assert answers.slots == []
 
 

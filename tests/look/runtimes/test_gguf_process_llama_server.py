@@ -3,15 +3,10 @@ from doubles import FakeSystem
 
 from unslow.facts.model import Model
 from unslow.facts.values import Absence, Unknown, reported_fact
+from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.processes import read_process, read_processes
 from unslow.look.running_server import parse_status, resident_bytes
-from unslow.look.runtimes._gguf_process import (
-    absolute_path,
-    find_servers,
-    is_llama_server,
-    server_settings,
-    takes_command,
-)
+from unslow.look.runtimes._gguf_process import absolute_path, find_servers, is_llama_server, takes_command
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"
@@ -41,7 +36,8 @@ def test_a_llama_server_process_gives_settings_and_relevant_variables():
     assert found.environment().need() == {"LLAMA_ARG_CTX_SIZE": "4096", "CUDA_VISIBLE_DEVICES": ""}
     assert resident_bytes(found).need() == 3248856 * 1024
     assert found.folder().need() == "/srv"
-    assert server_settings(found)["gpu_layers"].value == "20"
+    settings = parse_settings(found.command().need(), found.environment().need())
+    assert (settings["gpu_layers"].value, settings["context"].value) == ("20", "4096")
 
 
 def test_another_users_process_is_found_with_partial_facts():

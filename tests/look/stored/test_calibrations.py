@@ -8,7 +8,7 @@ import pytest
 from unslow.facts.calibration import LARGEST_BYTES, Calibration, MachineMark, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
-from unslow.look.stored import CalibrationStore, calibration_file_name, own_folder, read_calibrations
+from unslow.look.stored import CalibrationStore, own_folder, read_calibrations
 from unslow.look.system.live import LiveSystem
 
 SYSTEM = LiveSystem()
@@ -101,7 +101,7 @@ def test_data_folder_per_platform_and_variable():
     assert own_folder("DATA", {}, "win32", home) == home / "AppData/Local/unslow"
 
 
-def test_calibration_file_names_differ_by_machine_device_engine_and_threads():
+def test_calibration_file_names_differ_by_machine_device_engine_and_threads(tmp_path):
     others = ({"threads": 4}, {"device": "RTX 4090"}, {"machine": MachineMark(cpu="Xeon")}, {"engine": "llama.cpp"})
-    names = {calibration_file_name(msgspec.structs.replace(ONE, **change)) for change in ({}, *others)}
-    assert len(names) == 5
+    store = CalibrationStore(tmp_path)
+    assert len({store.save(msgspec.structs.replace(ONE, **change)) for change in ({}, *others)}) == 5

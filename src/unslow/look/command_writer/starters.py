@@ -157,25 +157,19 @@ def shell_line(words: Sequence[str], environment: Environment) -> str:
 
 def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
     """Lines that write drop-ins of the service and restart it; a file for each variable, so that other fixes stay."""
-    texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
-    if command:
-        texts["command"] = drop_in_text({}, command)
+    texts = {
+        name: f"UnsetEnvironment={name}" if value is None else f"Environment={in_unit(f'{name}={value}', always=True)}"
+        for name, value in environment.items()
+    }
+    if command:  # an empty ExecStart takes away the command that the unit has
+        texts["command"] = f"ExecStart=\nExecStart={' '.join(in_unit(word, dollars='$$') for word in command)}"
     root, sudo = ("systemctl --user", "") if unit.of_user else ("sudo systemctl", "sudo ")
     folder = f"{'~/.config/systemd/user' if unit.of_user else '/etc/systemd/system'}/{unit.name}.d"
-    made = f"{sudo}mkdir -p {folder}"
-    written = (
-        f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
-        for name, text in texts.items()
-    )
+    written = []
+    for name, text in texts.items():
+        lines = shlex.join(["[Service]", *text.splitlines()])
+        written.append(f"{sudo}mkdir -p {folder} && printf '%s\\n' {lines} | {sudo}tee {folder}/{_LAST}{name}.conf")
     return (*written, f"{root} daemon-reload && {root} restart {unit.service}")
-
-
-def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
-    """The text of a drop-in; an empty ExecStart takes away the command that the unit has."""
-    given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
-    away = [f"UnsetEnvironment={name}" for name, value in environment.items() if value is None]
-    words = " ".join(in_unit(word, dollars="$$") for word in command)
-    return "\n".join(["[Service]", *given, *away, *(["ExecStart=", f"ExecStart={words}"] if command else [])])
 
 
 def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
@@ -242,13 +236,13 @@ def _with_variables(command: str) -> str:
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...] = (
     (
         re.compile(rf"unset ({_NAME})"),
-        lambda found: [_powershell(_remove_variables([found[1]])), labelled_line(Place.CMD, f"set {found[1]}=")],
+        lambda found: [_powershell(f"Remove-Item Env:{found[1]}"), labelled_line(Place.CMD, f"set {found[1]}=")],
     ),
     (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
     (
         re.compile(rf"env((?: -u {_NAME})+) (\S.*)"),
         lambda found: [
-            _powershell(f"{_remove_variables(re.findall(rf'-u ({_NAME})', found[1]))}; {_with_variables(found[2])}")
+            _powershell(f"Remove-Item {found[1].replace(' -u ', ', Env:')[2:]}; {_with_variables(found[2])}")
         ],
     ),
     (
@@ -268,10 +262,6 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]
 
 def _powershell(text: str) -> str:
     return labelled_line(Place.POWERSHELL, text)
-
-
-def _remove_variables(names: Sequence[str]) -> str:
-    return f"Remove-Item {', '.join(f'Env:{name}' for name in names)}"
 
 
 def _set(name: str, value: str) -> str:

@@ -113,7 +113,7 @@ class Engine(NamedTuple):
             return None
         model = subject.model
         if is_local_url(url):
-            model = with_files(system, model, model.path.value_or("") or model.name.value_or(""), {}, [""])
+            model = with_files(system, model, model.path.value_or("") or model.name.value_or(""))
         return (msgspec.structs.replace(subject, model=model),)
 
     def read(self, process: Process, api_key: str) -> tuple[Subject, ...]:
@@ -135,7 +135,7 @@ class Engine(NamedTuple):
         runtime = overlaid(overlaid(runtime, http.runtime), shown)
         written = settings.get("model", UNSET).value
         model = overlaid(model_of_name(written, COMMAND), overlaid(log.model, http.model))
-        model = with_files(process.system, model, written, places_of(process), process.roots())
+        model = with_files(process.system, model, written, process)
         return (Subject(runtime=runtime, model=model, run=http.run),)
 
 
@@ -201,12 +201,14 @@ def model_of_name(written: str, source: str) -> Model:
     return Model(name=reported_fact(name, source), path=reported_fact(written, source) if folder else Model().path)
 
 
-def with_files(
-    system: System, model: Model, written: str, environment: Mapping[str, str], roots: Sequence[str]
-) -> Model:
+def with_files(system: System, model: Model, written: str, process: Process | None = None) -> Model:
     """The headers of its files have the last word on the model; a container has a root of its own."""
     why = not_found("the server does not say where its model is")
-    for root in roots:
+    environment: dict[str, str] = {}  # says where it keeps models; its home is used here and kept nowhere
+    if process:
+        home = re.search(r"(?:^|\0)HOME=(/[^\0]{1,400})", process.text("environ"))
+        environment = {**process.environment().value_or({}), **({"HOME": home[1]} if home else {})}
+    for root in process.roots() if process else ("",):
         for folder in _folders(system, written, environment, root):
             try:
                 if config := read_config_alone(system, f"{root}{folder}"):
@@ -236,9 +238,3 @@ def _folders(system: System, written: str, environment: Mapping[str, str], root:
         revision = try_look("", read_text, system, f"{root}{repository}/refs/main", _REVISION_BYTES).strip()
         if re.fullmatch(r"[0-9a-f]{7,64}", revision):
             yield f"{repository}/snapshots/{revision}"
-
-
-def places_of(process: Process) -> dict[str, str]:
-    """The variables of a process that say where it keeps models; its home is used here and kept nowhere."""
-    home = re.search(r"(?:^|\0)HOME=(/[^\0]{1,400})", process.text("environ"))
-    return {**process.environment().value_or({}), **({"HOME": home[1]} if home else {})}

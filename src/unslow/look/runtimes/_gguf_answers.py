@@ -111,11 +111,19 @@ def subject_of(answers: Answers, source: Mapping[str, str], url: Fact[str] = NOT
     metrics = parse_metrics(answers.metrics, source["metrics"])
     lengths = (metrics.history.longest_sequence, slots.history.longest_sequence)
     longest = [fact for fact in lengths if isinstance(fact, Known)]
+    # an answer of /health of another kind tells nothing of the model
+    state: Fact[Any] = answers.health
+    if state == LOADING:
+        state = reported_fact("loading", source["health"])
+    elif not isinstance(state, Unknown):
+        is_ok = text_fact(state, source["health"], "status").value_or("") == "ok"
+        unwell = failed_fact(f"{source['health']} did not report ok")
+        state = reported_fact("loaded", source["health"]) if is_ok else unwell
     runtime = metrics.with_facts(
         url=url,
         name=props.name,
         version=props.version,
-        state=first_known(props.state, parse_health(answers.health, source["health"])),
+        state=first_known(props.state, state),
         slots=first_known(props.scheduling.slots, slots.scheduling.slots),
         context_per_slot=first_known(props.context.per_slot, slots.context.per_slot),
         busy_slots=first_known(slots.scheduling.busy_slots, metrics.scheduling.busy_slots),
@@ -128,14 +136,6 @@ def subject_of(answers: Answers, source: Mapping[str, str], url: Fact[str] = NOT
         quant=first_known(told.model.quant, listed.quant),
     )
     return Subject(runtime=runtime, model=model)
-
-
-def parse_health(health: Any, source: str) -> Fact[Any]:
-    """Loaded or loading; an answer of another kind tells nothing of the model."""
-    if isinstance(health, Unknown):
-        return reported_fact("loading", source) if health == LOADING else health
-    is_ok = text_fact(health, source, "status").value_or("") == "ok"
-    return reported_fact("loaded", source) if is_ok else failed_fact(f"{source} did not report ok")
 
 
 def parse_props(props: Any, source: str) -> Subject:

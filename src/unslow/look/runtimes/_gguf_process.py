@@ -84,11 +84,6 @@ def takes_command(command: Sequence[str], model: Model) -> bool:
     return bool(path) and name_of_path(given) == path and not program.startswith(_INTERPRETERS)
 
 
-def server_settings(process: Process) -> dict[str, Setting]:
-    """What its command line and environment say; keys that only the environment holds are not among them."""
-    return parse_settings(words_of(process.command()), process.environment().value_or({}))
-
-
 def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
     """Where the server listens, seen from this machine."""
     hosts = settings.get("host", Setting("127.0.0.1", "")).value.split(",")
@@ -115,7 +110,8 @@ def front_of(process: Process, environment: Fact[dict[str, str]]) -> Fact[str]:
             host, _, port = listen.rpartition(":")
             return reported_fact(f"{SWAP} at http://{reachable_host(host)}:{port}", f"/proc/{parent.pid}")
         if is_server(parent):
-            url = url_of(server_settings(parent)).value_or("an unknown address")
+            settings = parse_settings(words_of(parent.command()), parent.environment().value_or({}))
+            url = url_of(settings).value_or("an unknown address")
             return reported_fact(f"router at {url}", f"/proc/{parent.pid}")
     port = environment.value_or({}).get(ROUTER_PORT, "")
     if re.fullmatch(r"\d{1,5}", port):
@@ -173,13 +169,6 @@ def _read_file(path: str) -> str:
         raise LookError(f"{path}: {error.strerror or error}") from error
 
 
-def read_server_log(process: Process, settings: dict[str, Setting], folder: Fact[str]) -> tuple[Fact[str], LlamaLog]:
-    """The log of a server that works in a folder: its own, else what its router wrote down of it."""
-    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
-    own = read_own_log(process, told)
-    return own if isinstance(own[0], Known) else read_router_log(process, settings) or own
-
-
 def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
     """The first log that can be read: the file it was told to write, else where its output goes."""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
@@ -208,7 +197,8 @@ def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fac
     port = settings.get("port", UNSET).value
     if router is None or not port.isdecimal():
         return None
-    told = server_settings(router).get("log_file", UNSET).value
+    of_router = parse_settings(words_of(router.command()), router.environment().value_or({}))
+    told = of_router.get("log_file", UNSET).value
     for path in dict.fromkeys([*([told] if is_file_path(told) else []), *router.outputs()]):
         try:
             text = process.system.read_head(path, ROUTER_HEAD_BYTES).decode("utf-8", "replace")

@@ -118,11 +118,9 @@ class GivenSettings(NamedTuple):
 
     def gibibytes(self, name: str, default: int | None = None) -> Fact[int]:
         """A size given in GiB, in bytes."""
-
-        def parse(text: str) -> int | None:
-            return min(round(float(text) * GIB), _MOST_BYTES) if _SIZE.fullmatch(text) else None
-
-        return self._parse_setting(name, parse, "a size", default)
+        return self._parse_setting(
+            name, lambda t: min(round(float(t) * GIB), _MOST_BYTES) if _SIZE.fullmatch(t) else None, "a size", default
+        )
 
     def mebibytes(self, name: str) -> Fact[int]:
         """A size given in MiB, in bytes: the largest where each device has its own; a negative one means no limit."""

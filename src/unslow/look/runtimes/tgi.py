@@ -80,12 +80,10 @@ _CACHE_TYPES = {
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every launcher; the router and the shards are its children."""
-    return serving.find_servers(processes, ("text-generation", "python"), is_server)
-
-
-def is_server(words: Sequence[str]) -> bool:
-    """Whether a command line starts a server."""
-    return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
+    names, launcher = ("text-generation", "python"), "text-generation-launcher"
+    return serving.find_servers(
+        processes, names, lambda words: any(word.rpartition("/")[2] == launcher for word in words[:3])
+    )
 
 
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:

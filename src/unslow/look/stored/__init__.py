@@ -68,8 +68,12 @@ class CalibrationStore:
 
     def save(self, calibration: Calibration) -> Path:
         """Write it in the place of an older one of the same kind, whole or not at all."""
-        path = self.folder / calibration_file_name(calibration)
-        part = ""
+        # One name for each machine, engine, device and number of threads; not for each version of an engine
+        mark, model = calibration.machine, calibration.scale.model if calibration.scale else ""
+        key = [mark.cpu, mark.cores, mark.memory_bytes, mark.gpus, calibration.device, calibration.threads, model]
+        engine = re.sub(r"[^a-z0-9]+", "_", calibration.engine.lower())[:40].strip("_") or "engine"
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+        path, part = self.folder / f"calibration-{engine}-{digest}.json", ""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=self.folder)
@@ -98,12 +102,3 @@ def read_calibrations(system: System, store: CalibrationStore | None = None) -> 
 def default_store() -> CalibrationStore:
     """The user's own, where the platform keeps data."""
     return CalibrationStore(own_folder("DATA") / "calibrations")
-
-
-def calibration_file_name(calibration: Calibration) -> str:
-    """One name for each machine, engine, device and number of threads; a newer version of an engine takes its place."""
-    mark = calibration.machine
-    key = [mark.cpu, mark.cores, mark.memory_bytes, mark.gpus, calibration.device, calibration.threads]
-    model = calibration.scale.model if calibration.scale else ""
-    engine = re.sub(r"[^a-z0-9]+", "_", calibration.engine.lower())[:40].strip("_") or "engine"
-    return f"calibration-{engine}-{hashlib.sha256(repr([*key, model]).encode()).hexdigest()[:12]}.json"

@@ -57,7 +57,9 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
         return read_swap(server)
     props = server.ask("/props")
     if is_router(json_if_ok(props)):  # one subject for each model that it has loaded; nothing is loaded by asking
-        return tuple(_router_child(server, model) for model in loaded_models(server.json("/models")))
+        named = [model for model in objects_at(server.json("/models"), "data") if isinstance(model.get("id"), str)]
+        loaded = [model for model in named if value_at(model, "status", "value") in ("loaded", "sleeping")]
+        return tuple(_router_child(server, model) for model in loaded[:MOST_MODELS])
     if props.status == OK:
         own = value_at(json_if_ok(props), "default_generation_settings") is not None
     elif props.status == _LOADING:  # while its settings are not there yet, or locked, by how it says so
@@ -104,12 +106,6 @@ def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Su
     known = Model(name=reported_fact(name, source)) if isinstance(subject.model.name, Unknown) else Model()
     whole = overlaid(subject.model, known)
     return msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own), model=whole)
-
-
-def loaded_models(answer: Any) -> list[dict[str, Any]]:
-    """The models of /models that run now."""
-    named = [model for model in objects_at(answer, "data") if isinstance(model.get("id"), str)]
-    return [m for m in named if value_at(m, "status", "value") in ("loaded", "sleeping")][:MOST_MODELS]
 
 
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:

@@ -235,12 +235,7 @@ def read_written_turns(system: System, target: Target) -> str:
     answer = target.server(system).ask(_TEMPLATE_PATH, "POST", {"messages": _TURNS, **named}, 30.0)
     if answer.status != OK:
         raise LookError(f"{target.url}{_TEMPLATE_PATH} answered {answer.status}", Absence.NOT_SUPPORTED)
-    return parse_written_turns(answer.json())
-
-
-def parse_written_turns(answer: Any) -> str:
-    """The sign of an answer; LookError where it holds no text."""
-    prompt = value_at(answer, "prompt")
+    prompt = value_at(answer.json(), "prompt")
     if not isinstance(prompt, str) or not prompt:
         raise LookError(f"{_TEMPLATE_PATH} returned no text", Absence.FAILED)
     return hashlib.sha256(_LATER.sub("", prompt).encode()).hexdigest()[:16]

@@ -38,12 +38,12 @@ from unslow.look.command_writer.starters import unit_fact
 from unslow.look.contradictions import added_contradictions, contradiction, contradictions
 from unslow.look.logs.ollama.load_lines import command_facts
 from unslow.look.logs.ollama_options import asked_facts
-from unslow.look.openai_api import Server
+from unslow.look.openai_api import OK, Server
 from unslow.look.processes import Process, ProcessSigns, read_processes, started_by, words_of
 from unslow.look.running_server import resident_bytes
 from unslow.look.runtimes._gguf_process import is_server
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
-from unslow.look.runtimes.ollama.api import LoadedModel, is_ollama, read_loaded, read_names, read_version, with_doubt
+from unslow.look.runtimes.ollama.api import GREETING, LoadedModel, read_loaded, read_names, read_version, with_doubt
 from unslow.look.runtimes.ollama.bench import ask
 from unslow.look.runtimes.ollama.log import HOW_TO_GET, Log, last_load, parse_load, read_app_log, read_log, server_facts
 from unslow.look.system import LookError, System, unknown
@@ -128,7 +128,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
     """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
     server = Server(system, url.rstrip("/"), api_key)
-    if not is_ollama(server):
+    greeting = server.ask("/")  # others imitate parts of its API, not this
+    if greeting.status != OK or not greeting.body.strip().startswith(GREETING):
         return None
     here = is_local_url(server.url)
     why = not_supported("Ollama's API does not report it", HOW_TO_GET) if here else _ELSEWHERE

@@ -11,7 +11,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import MIB, Fact, Known, estimated_fact, failed_fact, first_known, reported_fact
 from unslow.look.command_line import is_absolute_path
 from unslow.look.logs.ollama_options import option_facts
-from unslow.look.openai_api import OK, Server
+from unslow.look.openai_api import Server
 from unslow.look.server_answers import count_fact, objects_at, text_fact, value_at, word_at
 from unslow.look.system import try_fact, try_look
 
@@ -39,12 +39,6 @@ class LoadedModel(NamedTuple):
     name: str
     subject: Subject
     asked: Runtime  # What its Modelfile sets
-
-
-def is_ollama(server: Server) -> bool:
-    """Whether Ollama answers there; others imitate parts of its API, not its greeting."""
-    answer = server.ask("/")
-    return answer.status == OK and answer.body.strip().startswith(GREETING)
 
 
 def read_version(server: Server) -> Fact[str]:
@@ -85,11 +79,12 @@ def parse_loaded(model: Any, source: str) -> Subject:
         vram_share=share,
         context_per_slot=context if context.value_or(0) else failed_fact(f"{source} has no context: older than 0.9.6"),
     )
+    quant, parameters = _details(model, source)
     described = Model(
         name=first_known(text_fact(model, source, "name"), text_fact(model, source, "model")),
         architecture=text_fact(model, source, "details", "family"),
-        quant=_quant(model, source),
-        parameters=_parameters(word_at(model, "details", "parameter_size"), source),
+        quant=quant,
+        parameters=parameters,
     )
     return Subject(runtime=runtime, model=described)
 
@@ -117,27 +112,24 @@ def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
     # comments of a Modelfile name other files
     base = _FROM.search("\n".join(line for line in modelfile.splitlines() if not line.startswith("#")))
     path = base[1].strip() if base else ""
+    quant, about = _details(shown, source)
     model = Model(
         **facts,
         architecture=text_fact(info, source, "general.architecture"),
-        quant=_quant(shown, source),
-        parameters=first_known(
-            count_fact(info, source, "general.parameter_count"),
-            _parameters(word_at(shown, "details", "parameter_size"), source),
-        ),
+        quant=quant,
+        parameters=first_known(count_fact(info, source, "general.parameter_count"), about),
         path=reported_fact(path, source) if is_absolute_path(path) else failed_fact(f"{source} names no file"),
     )
     options: dict[str, str] = dict(_PARAMETER.findall(parameters))
     return model, Runtime().with_facts(**option_facts(options, f"{source}: parameters"))
 
 
-def _quant(data: Any, source: str) -> Fact[str]:
-    kind = text_fact(data, source, "details", "quantization_level")
-    return failed_fact(f"{source} does not know it") if kind.value_or("") == "unknown" else kind
-
-
-def _parameters(size: str, source: str) -> Fact[int]:
-    found = _SIZE.fullmatch(size)
-    if not found:
-        return failed_fact(f"{source} does not count them")
-    return estimated_fact(round(float(found[1]) * _POWERS[found[2]]), source)
+def _details(data: Any, source: str) -> tuple[Fact[str], Fact[int]]:
+    """The quant of a model, and about how many parameters it has."""
+    quant = text_fact(data, source, "details", "quantization_level")
+    if quant.value_or("") == "unknown":
+        quant = failed_fact(f"{source} does not know it")
+    size = _SIZE.fullmatch(word_at(data, "details", "parameter_size"))
+    if not size:
+        return quant, failed_fact(f"{source} does not count them")
+    return quant, estimated_fact(round(float(size[1]) * _POWERS[size[2]]), source)

@@ -94,10 +94,8 @@ def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list
         case "compose":
             lines = [labelled_line(Place.COMPOSE, starters.yaml_variables(variables)), COMPOSE_UP]
         case "pod":
-            lines = [
-                labelled_line(Place.MANIFEST, starters.yaml_variables(variables, pod=True)),
-                "kubectl apply -f FILE",
-            ]
+            text = starters.yaml_variables(variables, pod=True)
+            lines = [labelled_line(Place.MANIFEST, text), "kubectl apply -f FILE"]
         case "container":
             given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
             away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)

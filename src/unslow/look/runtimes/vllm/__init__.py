@@ -132,7 +132,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
     model = overlaid(serving.model_of_name(written, "command line"), overlaid(log.model, http.model))
-    files = serving.with_files(process.system, model, written, serving.places_of(process), process.roots())
+    files = serving.with_files(process.system, model, written, process)
     runtime = _with_reasons(flags.with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
@@ -164,7 +164,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if is_local_url(url):
         models = answers.models
         root = models[0].root.value_or("") if isinstance(models, list) and models else ""
-        model = serving.with_files(system, model, root, {}, [""])
+        model = serving.with_files(system, model, root)
     return (msgspec.structs.replace(subject, runtime=flags.with_defaults(runtime), model=model),)
 
 
