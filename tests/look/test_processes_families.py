@@ -3,7 +3,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.processes import is_file_path, not_started_by, outermost, read_process, read_processes, started_by
+from unslow.look.processes import is_file_path, outermost, read_process, read_processes, started_by
 
 PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 31, 31: 30}
 
@@ -27,7 +27,7 @@ def test_the_outermost_of_nested_processes_are_found():
     everything = read_processes(family())
     these = [p for p in everything if p.pid in (10, 12, 20)]
     assert pids(outermost(these, everything)) == [10, 20]
-    assert pids(not_started_by(these, [p for p in everything if p.pid == 11], everything)) == [10, 20]
+    assert pids(outermost(these, everything, [p for p in everything if p.pid == 11])) == [10, 20]
 
 
 def test_a_cycle_of_parents_terminates():

@@ -165,14 +165,11 @@ def ancestors(process: Process, processes: Sequence[Process]) -> Iterator[Proces
         yield process
 
 
-def outermost(these: Sequence[Process], processes: Sequence[Process]) -> list[Process]:
-    """Those that none of the others started, directly or not."""
-    return not_started_by(these, these, processes)
-
-
-def not_started_by(these: Sequence[Process], parents: Sequence[Process], processes: Sequence[Process]) -> list[Process]:
-    """Those of `these` that none of the parents started, directly or not."""
-    pids = {parent.pid for parent in parents}
+def outermost(
+    these: Sequence[Process], processes: Sequence[Process], parents: Sequence[Process] | None = None
+) -> list[Process]:
+    """Those that none of the parents started, directly or not; none of the others, where no parents are given."""
+    pids = {parent.pid for parent in (these if parents is None else parents)}
     return [p for p in these if not any(a.pid in pids for a in ancestors(p, processes))]
 
 

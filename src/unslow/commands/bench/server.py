@@ -221,7 +221,7 @@ class CommandStarter(NamedTuple):
         """The server and its key, for as long as the block lasts; UserError where it does not start."""
         with launch(system, self.command, settings, timeout_s=timeout_s, waiting=waiting) as server:
             program, at = program_of(server.words)
-            key = program.key(server.words[at:])
+            key = program.flags.settings(server.words[at:], {}).get(program.key_flag, UNSET).value
             yield with_load(read_launched(system, server, key), server.load_s), key
 
 

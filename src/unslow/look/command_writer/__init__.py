@@ -156,6 +156,10 @@ def answer_changes(
     return added, tuple(lines), tuple(left)
 
 
+def _variables(flags: Flags, names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    return [variable for name in names for variable in flags[name].variables if variable in environment]
+
+
 class Program(NamedTuple):
     """How a program is told its settings."""
 
@@ -170,9 +174,7 @@ class Program(NamedTuple):
         "" if command else f"remove {flags[names[0]].spellings[0]}"
     )
     """How to say that settings shall go which the command line does not show; empty where there is nothing to do."""
-    variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = lambda flags, names, environment: [
-        variable for name in names for variable in flags[name].variables if variable in environment
-    ]
+    variables: Callable[[Flags, Sequence[str], Mapping[str, str]], list[str]] = _variables
     """Variables of an environment that give these settings."""
     ordered: bool = False  # Whether words stand on the command line in the order of `turns`, not in that of the changes
 

@@ -324,7 +324,7 @@ class ModelCache:
             with os.fdopen(handle, "wb") as file:
                 # What a killed run has left; one that is being written is about as new as this one
                 for other in self._own_files(_PART):
-                    if _used_at(Path(part)) - _used_at(other) > STALE_S:
+                    if Path(part).stat().st_mtime - other.stat().st_mtime > STALE_S:
                         other.unlink(missing_ok=True)
                 self._make_room(model.file_bytes, path)
                 write_model(model, file, progress)
@@ -339,7 +339,7 @@ class ModelCache:
             raise UserError(f"the model would take {wanted / GB:.1f} GB; {limit}", "choose a smaller one")
         # Let other models take no more than `allowed`, the most recently used ones
         allowed = self.cap_bytes - wanted
-        models = sorted(self._own_files(_MODEL), key=_used_at, reverse=True)
+        models = sorted(self._own_files(_MODEL), key=lambda path: path.stat().st_mtime, reverse=True)
         for path in (p for p in models if p != keep):
             allowed -= path.stat().st_size
             if allowed < 0:
@@ -356,7 +356,3 @@ class ModelCache:
 def default_cache() -> ModelCache:
     """The user's own cache: below UNSLOW_CACHE_DIR, or in the platform's place for it."""
     return ModelCache(own_folder("CACHE") / "models")
-
-
-def _used_at(path: Path) -> float:
-    return path.stat().st_mtime

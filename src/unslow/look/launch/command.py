@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import keyless_command
-from unslow.look.command_line import UNSET, Flags
+from unslow.look.command_line import Flags
 from unslow.look.gguf_server_flags import FLAGS as LLAMA
 from unslow.look.runtimes.koboldcpp.flags import FLAGS as KOBOLD
 from unslow.look.runtimes.mlx_lm import FLAGS as MLX
@@ -51,10 +51,6 @@ class Program(NamedTuple):
     in_the_way: tuple[str, ...] = ()  # Flags that would have it listen elsewhere
     key_flag: str = "api_key"
     """The flag with the key that it wants of those who ask; llama.cpp may have several keys, which its module reads."""
-
-    def key(self, words: Words) -> str:
-        """The key that it wants of those who ask, as far as its command line tells."""
-        return self.flags.settings(words, {}).get(self.key_flag, UNSET).value
 
 
 class Command(NamedTuple):

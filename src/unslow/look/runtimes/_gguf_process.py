@@ -8,7 +8,7 @@ import msgspec
 
 from unslow.facts.model import Model
 from unslow.facts.runtime import PastLoad
-from unslow.facts.values import Fact, Known, Unknown, failed_fact, not_found, reported_fact
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, failed_fact, not_found, reported_fact
 from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.gguf_server_flags import parse_settings
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
@@ -169,8 +169,14 @@ def _read_file(path: str) -> str:
         raise LookError(f"{path}: {error.strerror or error}") from error
 
 
-def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]:
-    """The first log that can be read: the file it was told to write, else where its output goes."""
+def read_server_log(
+    process: Process, settings: Mapping[str, Setting], folder: Fact[str] = NOT_LOOKED
+) -> tuple[Fact[str], LlamaLog]:
+    """The first log of a server that works in this folder: the file it was told to write, where its output goes.
+
+    Where neither can be read, what its router wrote down of it.
+    """
+    told = absolute_path(settings["log_file"].value, folder).value_or("") if "log_file" in settings else ""
     why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
     for path in dict.fromkeys([*([told] if is_file_path(told) else []), *process.outputs()]):
         for root in process.roots():
@@ -178,7 +184,7 @@ def read_own_log(process: Process, told: str = "") -> tuple[Fact[str], LlamaLog]
                 return reported_fact(path, f"/proc/{process.pid}"), read_log(process.system, root + path)
             except LookError as error:
                 why = unknown(error, why.how_to_get)
-    return why, LlamaLog()
+    return read_router_log(process, settings) or (why, LlamaLog())
 
 
 def read_log(system: System, path: str) -> LlamaLog:
@@ -191,11 +197,12 @@ def read_log(system: System, path: str) -> LlamaLog:
     return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
 
 
-def read_router_log(process: Process, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
+def read_router_log(process: Process, settings: Mapping[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
     """What the router of a server wrote down of it; None where it has no router, or none that writes to a file."""
-    router = next((parent for parent in parents_of(process) if is_server(parent)), None)
     port = settings.get("port", UNSET).value
-    if router is None or not port.isdecimal():
+    parents = parents_of(process) if port.isdecimal() else ()
+    router = next((parent for parent in parents if is_server(parent)), None)
+    if router is None:
         return None
     of_router = parse_settings(words_of(router.command()), router.environment().value_or({}))
     told = of_router.get("log_file", UNSET).value

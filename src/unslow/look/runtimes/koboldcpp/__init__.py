@@ -18,7 +18,7 @@ from unslow.look.command_line import COMMAND, UNSET
 from unslow.look.openai_api import Server, json_if_ok
 from unslow.look.processes import Process, ProcessSigns, outermost, read_processes, started_by, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
-from unslow.look.runtimes._gguf_process import absolute_path, read_own_log
+from unslow.look.runtimes._gguf_process import absolute_path, read_server_log
 from unslow.look.runtimes._gguf_server import with_file
 from unslow.look.runtimes._given_settings import address_of
 from unslow.look.runtimes.koboldcpp.flags import parse_command, parse_config, requested_settings, without_secrets
@@ -62,7 +62,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     http = _answers(Server(process.system, url, password))
     family = [process, *started_by(process, read_processes(process.system))]
     worker = max(family, key=lambda p: resident_bytes(p).value_or(0))  # which holds the model
-    log_path, log = read_own_log(process)
+    log_path, log = read_server_log(process, {})
     asked = requested_settings(given, http.runtime.version.value_or(""))
     decided = overlaid(overlaid(asked, log.runtime), http.runtime)
     name = reported_fact(NAME, f"/proc/{process.pid}/comm")

@@ -43,7 +43,7 @@ from unslow.look.processes import Process, ProcessSigns, read_processes, started
 from unslow.look.running_server import resident_bytes
 from unslow.look.runtimes._gguf_process import is_server
 from unslow.look.runtimes._gguf_server import exact_model, read_server, with_file
-from unslow.look.runtimes.ollama.api import GREETING, LoadedModel, read_loaded, read_names, read_version, with_doubt
+from unslow.look.runtimes.ollama.api import LoadedModel, read_loaded, read_names, read_version, with_doubt
 from unslow.look.runtimes.ollama.bench import ask
 from unslow.look.runtimes.ollama.log import HOW_TO_GET, Log, last_load, parse_load, read_app_log, read_log, server_facts
 from unslow.look.system import LookError, System, unknown
@@ -129,7 +129,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
     server = Server(system, url.rstrip("/"), api_key)
     greeting = server.ask("/")  # others imitate parts of its API, not this
-    if greeting.status != OK or not greeting.body.strip().startswith(GREETING):
+    if greeting.status != OK or not greeting.body.strip().startswith(b"Ollama is running"):
         return None
     here = is_local_url(server.url)
     why = not_supported("Ollama's API does not report it", HOW_TO_GET) if here else _ELSEWHERE

@@ -15,7 +15,6 @@ from unslow.look.openai_api import Server
 from unslow.look.server_answers import count_fact, objects_at, text_fact, value_at, word_at
 from unslow.look.system import try_fact, try_look
 
-GREETING = b"Ollama is running"
 MOST_MODELS = 32
 _LONGEST = 100_000
 _NAME = re.compile(r"[\w./:-]{1,120}")

@@ -25,7 +25,7 @@ from unslow.facts.verification import LogProbability, TokenScores
 from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.logs.vllm import DIALECT
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
-from unslow.look.processes import Process, ProcessSigns, ancestors, not_started_by, outermost, words_of
+from unslow.look.processes import Process, ProcessSigns, ancestors, outermost, words_of
 from unslow.look.requests import ScoredText, Target, scored_places, scored_tokens
 from unslow.look.running_server import process_facts
 from unslow.look.runtimes import _engine_server as serving
@@ -87,12 +87,12 @@ def find(processes: Sequence[Process]) -> list[Process]:
     """Every server, and every engine that some program runs without one."""
     servers = serving.find_servers(processes, ("vllm", "python", "pt_main_thread", "uv", "ray"), is_server)
     engines = [p for p in processes if p.name.startswith(_ENGINE)]
-    alone = not_started_by(engines, servers, processes)
+    alone = outermost(engines, processes, servers)
     by_engine = {
         p.pid: p for engine in alone for p in ancestors(engine, processes) if takes_command(words_of(p.command()))
     }
     servers += outermost(list(by_engine.values()), processes)
-    return [*servers, *not_started_by(engines, servers, processes)]
+    return [*servers, *outermost(engines, processes, servers)]
 
 
 def is_server(words: Sequence[str]) -> bool:
