@@ -114,12 +114,7 @@ class Hardware(NamedTuple):
     @property
     def usable_bytes(self) -> int:
         """What all memories together have left for a process."""
-        return sum(room.usable_bytes for room in self.every_room)
-
-    @property
-    def every_room(self) -> tuple[Room, ...]:
-        """The GPUs' memories and the host's, where that is known and one of its own."""
-        return (*self.rooms, self.host_room) if self.host_room else self.rooms
+        return sum(room.usable_bytes for room in (*self.rooms, self.host_room) if room)
 
     @property
     def is_unified(self) -> bool:
@@ -129,7 +124,7 @@ class Hardware(NamedTuple):
     @property
     def memory_notes(self) -> tuple[str, ...]:
         """What was assumed about the memories, each thing once."""
-        return tuple(dict.fromkeys(room.note for room in self.every_room if room.note))
+        return tuple(dict.fromkeys(room.note for room in (*self.rooms, self.host_room) if room and room.note))
 
     @property
     def free_bytes(self) -> tuple[int, ...]:
@@ -172,20 +167,17 @@ class Hardware(NamedTuple):
         if len(self.chips) == 1:
             return self.chips[0], 1.0
         counts = [float(sum(1 for layers in split if layers)) for split in splits]
-        chips = [self._chip(split) for split in splits]
+        chips = []
+        for split in splits:  # each has its share of the layers: their times add up
+            whole = sum(split)
+            parts = [(layers / whole, chip) for layers, chip in zip(split, self.chips, strict=True) if layers]
+            rates = {name: 1 / sum(part / float(getattr(chip, name)) for part, chip in parts) for name in _RATES}
+            chips.append(self.chips[0]._replace(**rates))
         if len(splits) == 1:
             return chips[0], counts[0]
-        from unslow.think.speed.arrays import everyone, stack_values  # noqa: PLC0415 (numpy takes long to load)
+        from unslow.think.speed.arrays import stack_values  # noqa: PLC0415 (numpy takes long to load)
 
-        index = everyone(len(splits))
-        return stack_values(chips, index), stack_values(counts, index)
-
-    def _chip(self, shares: Sequence[float]) -> Chip:
-        """GPUs that take turns, each with its share of the layers: their times add up."""
-        whole = sum(shares)
-        parts = [(share / whole, chip) for share, chip in zip(shares, self.chips, strict=True) if share]
-        rates = {name: 1 / sum(part / float(getattr(chip, name)) for part, chip in parts) for name in _RATES}
-        return self.chips[0]._replace(**rates)
+        return stack_values(chips), stack_values(counts)
 
 
 def may_pin(backend: str, host: Room | None, weights_bytes: float) -> bool:

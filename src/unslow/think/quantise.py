@@ -85,11 +85,12 @@ def types_of(
 
 
 def _model(architecture: str, metadata: Mapping[str, MetadataValue], names: list[str], *, matrix: bool) -> _Model:
-    layers, heads, experts, loops = (
-        _of_first_layer(metadata.get(f"{architecture}.{key}"))
-        for key in ("block_count", "attention.head_count", "expert_count", "num_loops")
-    )
-    kv_heads = _of_first_layer(metadata.get(f"{architecture}.attention.head_count_kv", heads))
+    keys = ("block_count", "expert_count", "num_loops", "attention.head_count")
+    values = [metadata.get(f"{architecture}.{key}") for key in keys]
+    values.append(metadata.get(f"{architecture}.attention.head_count_kv", values[-1]))
+    # Of numbers that are given for each layer, that of the first
+    firsts = [(value[0] if value else 0) if isinstance(value, list) else value for value in values]
+    layers, experts, loops, heads, kv_heads = (first if isinstance(first, int) else 0 for first in firsts)
     grouped = heads != kv_heads or architecture != "llama"  # an old Llama of 80 layers without groups is the 65B
     return _Model(
         architecture,
@@ -101,11 +102,6 @@ def _model(architecture: str, metadata: Mapping[str, MetadataValue], names: list
         value_matrices=sum(role_of(name) == "attn_v" for name in names),
         matrix=matrix,
     )
-
-
-def _of_first_layer(value: MetadataValue | None) -> int:
-    first = (value[0] if value else 0) if isinstance(value, list) else value
-    return first if isinstance(first, int) else 0
 
 
 @lru_cache(maxsize=8192)  # the same tensors come back for each mix that is tried

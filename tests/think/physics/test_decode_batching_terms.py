@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
 from unslow.think.physics.chip import Chip
-from unslow.think.physics.decode import FEW, batched_product_terms, ridge_tokens
+from unslow.think.physics.decode import FEW, batched_product_terms
 from unslow.think.physics.terms import Factor, at_most, total_of_terms
 
 CHIP = Chip(1e12, 4e13, 1.6e14)
@@ -49,9 +49,3 @@ def test_array_is_priced_like_its_numbers():
     tokens = np.array([1.0, 4.0, FEW, FEW + 1.0, 64.0])
     assert seconds(tokens) == pytest.approx([seconds(float(n)) for n in tokens])
     assert at_most(tokens, FEW).tolist() == [1, 1, 1, 0, 0]
-
-
-def test_arithmetic_takes_as_long_as_reading_at_the_ridge():
-    ridge = ridge_tokens(0.6, CHIP)
-    assert WEIGHTS * 0.6 / CHIP.bytes_per_s == pytest.approx(2 * WEIGHTS * ridge / CHIP.matrix_flops_per_s)
-    assert ridge_tokens(2.0, CHIP) > ridge

@@ -12,7 +12,6 @@ from unslow.think.physics.placement import (
     layer_split_terms,
     offload_terms,
     tensor_split_terms,
-    ways_between,
 )
 from unslow.think.physics.terms import total_of_terms
 
@@ -25,9 +24,7 @@ def by_layers(count, weights_s=0.01):
 
 
 def by_tensors(count, split=SPLIT_BY_TENSOR, layers=32.0, width=4096.0, *, peers=True, linked=False):
-    return total_of_terms(
-        tensor_split_terms(float(count), layers, width, split, ways_between(peers=peers, linked=linked)), FACTORS
-    )
+    return total_of_terms(tensor_split_terms(float(count), layers, width, split, peers=peers, linked=linked), FACTORS)
 
 
 def test_one_gpu_has_no_link_time():
@@ -65,5 +62,7 @@ def test_host_crossings_cost_the_same_each():
 
 
 def test_every_split_term_is_link_time():
-    terms = [*layer_split_terms(2.0, "cuda", 1.0), *tensor_split_terms(2.0, 32.0, 4096.0, SPLIT_BY_ROW, ())]
-    assert {term.part for term in (*terms, *offload_terms(1.0, "cuda"))} == {LINK}
+    by_row = tensor_split_terms(2.0, 32.0, 4096.0, SPLIT_BY_ROW, peers=True, linked=False)
+    assert {term.part for term in (*layer_split_terms(2.0, "cuda", 1.0), *by_row, *offload_terms(1.0, "cuda"))} == {
+        LINK
+    }

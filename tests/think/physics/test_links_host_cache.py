@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.placement import BLOCK_TOKENS, copied_cache_s, looked_at_tokens, prompt_copies_s
+from unslow.think.physics.placement import BLOCK_TOKENS, UNPINNED_BYTES_PER_S, copied_cache_s, prompt_copies_s
 
 KV_8B = 131_072
 FAST_LINK = 50e9
@@ -12,8 +12,9 @@ FAST_LINK = 50e9
 
 @given(st.floats(0, 1e6))
 def test_copied_tokens_are_whole_blocks(depth):
-    looked = looked_at_tokens(depth)
-    assert looked % BLOCK_TOKENS == 0
+    looked = copied_cache_s(1.0, depth, FAST_LINK) * UNPINNED_BYTES_PER_S
+    assert looked / BLOCK_TOKENS == pytest.approx(round(looked / BLOCK_TOKENS))
+    looked = round(looked)
     assert depth <= looked < depth + BLOCK_TOKENS + 1 or looked == BLOCK_TOKENS
 
 

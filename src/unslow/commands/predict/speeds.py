@@ -20,7 +20,7 @@ from unslow.look.stored import read_calibrations
 from unslow.look.system import System
 from unslow.think.hardware import Hardware
 from unslow.think.physics.placement import SPLIT_BY_LAYER, SPLIT_BY_TENSOR
-from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
+from unslow.think.physics.speculative import accepted_tokens, break_even
 from unslow.think.physics.terms import Interval, inverse_interval
 from unslow.think.speed import report
 from unslow.think.speed.calibration import Match, match_calibration
@@ -194,14 +194,14 @@ def _speculative_speed(case: Case, draft: FoundModel, hardware: Hardware) -> rep
     tokens = count + 1.0
     question = case.question._replace(tokens=tokens, depth=case.question.depth / tokens)
     check_s, draft_s = decode_outcome(question, case.group).seconds, decode_outcome(small.question, small.group).seconds
-    rate = speculative_rate(count, acceptance, check_s, draft_s)
-    ratio = rate / plain.rate.mid
+    accepted = accepted_tokens(count, acceptance)
+    ratio = accepted / (check_s + count * draft_s) / plain.rate.mid
     interval = widen_interval(Interval(*(end * ratio for end in plain.rate)), WIDER * case.trust.wider)
     return report.SpeculativeShown(
         draft=f"{draft.name} {draft.quant}",
         draft_tokens=count,
         acceptance=acceptance,
-        accepted_per_step=accepted_tokens(count, acceptance),
+        accepted_per_step=accepted,
         tokens_per_s=shown_rate(interval),
         speedup=ratio,
         break_even_acceptance=break_even(count, check_s, draft_s, plain.seconds),

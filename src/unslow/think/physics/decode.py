@@ -254,11 +254,6 @@ def device_factors(kind: str, setting: SpeedSetting) -> Factors:
     return (Factor(f"own {kind}/{setting.backend}/{setting.family}/{setting.device}"),)
 
 
-def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:
-    """How many conversations keep the matrix units as busy as the memory."""
-    return bytes_per_weight / chip.bytes_per_s * chip.matrix_flops_per_s / 2
-
-
 def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:
     """Seconds that the processor needs for the launches of a step."""
     return how.layer_s * layers + how.expert_layer_s * expert_layers + how.step_s

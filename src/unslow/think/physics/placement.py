@@ -9,7 +9,7 @@ from typing import NamedTuple
 from unslow.catalog.quants import quants
 from unslow.facts.values import GIB, MIB
 from unslow.think.physics.decode import REFERENCE_WIDTH
-from unslow.think.physics.terms import Factor, Factors, Number, Term
+from unslow.think.physics.terms import Factor, Number, Term
 
 FIT_MARGIN_BYTES = GIB  # llama.cpp's own fit leaves this much free on each device by default
 COMPUTE_BUFFER_BYTES = 300 * MIB  # a usual compute buffer, where the runtime did not say
@@ -136,17 +136,16 @@ def layer_split_terms(gpus: Number, backend: str, weights_s: Number) -> Iterator
     yield Term(LINK, (gpus - 1) / gpus * weights_s, (Factor("crossing waste"),))
 
 
-def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, ways: Factors) -> Iterator[Term]:
-    """A part of each layer on each GPU: all wait for all, twice a layer, by the ways that they have."""
+def tensor_split_terms(
+    gpus: Number, layers: Number, width: Number, split: str, *, peers: bool, linked: bool
+) -> Iterator[Term]:
+    """A part of each layer on each GPU: all wait for all, twice a layer."""
     others = layers * (gpus - 1)
+    # GPUs that can't talk directly gather more slowly, those that have links of their own faster
+    ways = (Factor("linked"),) if linked else () if peers else (Factor("no peers"),)
     yield Term(LINK, layers, (Factor(f"gather/{split}"), *ways))
     yield Term(LINK, others, (Factor(f"gather each/{split}"), *ways))
     yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *ways))
-
-
-def ways_between(*, peers: bool, linked: bool) -> Factors:
-    """What makes gathering slower or faster: GPUs that can't talk directly, or that have links of their own."""
-    return (Factor("linked"),) if linked else () if peers else (Factor("no peers"),)
 
 
 def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:
@@ -158,16 +157,12 @@ def copied_cache_s(cache_bytes_per_token: float, depth: float, link_bytes_per_s:
     """Seconds of one step, of a token or a micro-batch, for copies of keys and values in the host's memory to a GPU."""
     # llama.cpp computes attention where the weights are: what is asked of the cache is copied to the GPU layer by
     # layer, for every token again. The copies are not from pinned memory, so a core of the host moves them first, and
-    # that is slower than the link. Each layer goes to the host and back.
-    return cache_bytes_per_token * looked_at_tokens(depth) / min(UNPINNED_BYTES_PER_S, max(1.0, link_bytes_per_s))
+    # that is slower than the link. Each layer goes to the host and back. Keys and values are read in whole blocks.
+    tokens = BLOCK_TOKENS * max(1, math.ceil(depth / BLOCK_TOKENS))
+    return cache_bytes_per_token * tokens / min(UNPINNED_BYTES_PER_S, max(1.0, link_bytes_per_s))
 
 
 def prompt_copies_s(cache_bytes_per_token: float, tokens: float, each: float, link_bytes_per_s: float) -> float:
     """Seconds for each token of a prompt: a micro-batch needs all before it, and its own go back as 32-bit floats."""
     there = copied_cache_s(cache_bytes_per_token, (tokens + each) / 2, link_bytes_per_s) / each
     return there + _F32_OVER_F16 * cache_bytes_per_token / min(UNPINNED_BYTES_PER_S, max(1.0, link_bytes_per_s))
-
-
-def looked_at_tokens(depth: float) -> float:
-    """The tokens whose keys and values are read at this depth: whole blocks."""
-    return BLOCK_TOKENS * max(1, math.ceil(depth / BLOCK_TOKENS))

@@ -16,11 +16,6 @@ def accepted_tokens(drafted: int, acceptance: float) -> float:
     return (1 - acceptance ** (drafted + 1)) / (1 - acceptance)
 
 
-def speculative_rate(drafted: int, acceptance: float, check_s: float, draft_s: float) -> float:
-    """Tokens per second."""
-    return accepted_tokens(drafted, acceptance) / (check_s + drafted * draft_s)
-
-
 def break_even(drafted: int, check_s: float, draft_s: float, plain_s: float) -> float | None:
     """The acceptance from which on drafting is not slower than plain decoding; None where it always is."""
     needed = (check_s + drafted * draft_s) / plain_s

@@ -10,8 +10,8 @@ Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 
-def stack_values(values: Sequence[Any], index: Indices) -> Any:
-    """Values of one shape, each taken as often as the index says; a number that all share stays a number."""
+def stack_values(values: Sequence[Any], index: Indices | slice = slice(None)) -> Any:
+    """Values of one shape, each taken as often as the index says, or once; a number that all share stays a number."""
     first = values[0]
     if isinstance(first, bool | str) or first is None:
         return first
@@ -26,11 +26,6 @@ def stack_values(values: Sequence[Any], index: Indices) -> Any:
     raise TypeError(f"neither a number nor a sequence of numbers: {type(first).__name__}")
 
 
-def everyone(count: int) -> Indices:
-    """The index that takes each of so many values once."""
-    return np.arange(count)
-
-
 def outline(value: Any) -> Any:
     """What must be the same of values that are stacked: where something is missing or empty."""
     if isinstance(value, Mapping):
@@ -38,7 +33,7 @@ def outline(value: Any) -> Any:
     return tuple(outline(part) for part in value) if isinstance(value, tuple) else value is None
 
 
-def _numbers(values: Sequence[float], index: Indices) -> float | Floats:
+def _numbers(values: Sequence[float], index: Indices | slice) -> float | Floats:
     first = values[0]
     if all(value == first for value in values):
         return float(first)

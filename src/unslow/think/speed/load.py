@@ -266,7 +266,11 @@ def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
     """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
     counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
     table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
-    by_layer = zip(_by_layer(shape, parts), _by_layer(shape, counted), strict=True)
+    by_layer: list[tuple[list[Part], list[Part]]] = [([], []) for _ in range(shape.layers)]
+    for side, held in enumerate((parts, counted)):
+        for part in held:
+            if 0 <= part.layer < shape.layers:
+                by_layer[part.layer][side].append(part)
     after = sum(p.bytes for p in parts if p.layer >= shape.layers and p.role not in _BESIDE)
     return ModelLoad(
         layers=tuple(_layer(shape, n, sizes, weights, types) for n, (sizes, weights) in enumerate(by_layer)),
@@ -278,14 +282,6 @@ def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
         experts=shape.experts,
         experts_used=shape.experts_used,
     )
-
-
-def _by_layer(shape: HfShape, parts: Sequence[Part]) -> list[list[Part]]:
-    layers: list[list[Part]] = [[] for _ in range(shape.layers)]
-    for part in parts:
-        if 0 <= part.layer < shape.layers:
-            layers[part.layer].append(part)
-    return layers
 
 
 def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:

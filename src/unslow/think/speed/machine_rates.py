@@ -44,9 +44,15 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
     layers = [read for read in reads if read.in_layer]
     hyper = Hyper(plan)
     elements, kv_bytes = _attention(hyper, depth, kv_types)
+    by_type: dict[str, float] = defaultdict(float)
+    by_type_in_layers: dict[str, float] = defaultdict(float)
+    for read in reads:
+        by_type[read.tensor.type] += read.bytes
+        if read.in_layer:
+            by_type_in_layers[read.tensor.type] += read.bytes
     return Demand(
-        bytes_by_type=_by_type(reads),
-        layer_bytes_by_type=_by_type(layers),
+        bytes_by_type=dict(by_type),
+        layer_bytes_by_type=dict(by_type_in_layers),
         expert_bytes=sum(read.bytes for read in layers if _EXPERTS in read.tensor.name),
         layers=len(plan.layer_tensors),
         operations=len(layers),
@@ -90,13 +96,6 @@ def _reads(plan: Blueprint) -> Iterator[_Read]:
         yield _Read(tensor, used if _EXPERTS in tensor.name else 1.0, layer >= 0)
 
 
-def _by_type(reads: list[_Read]) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for read in reads:
-        found[read.tensor.type] += read.bytes
-    return dict(found)
-
-
 def _attention(hyper: Hyper, depth: int, kv_types: tuple[str, str]) -> tuple[float, float]:
     """Elements of keys and values for each query head, and bytes of keys and values, at this depth."""
     elements, count = 0.0, 0.0
@@ -119,7 +118,12 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
     # Types that decide the time of at least one point
     sums = [point.demand.bytes_by_type for point in points]
     types = sorted({kind for by in sums for kind, count in by.items() if count >= LEAST_SHARE * sum(by.values())})
-    decode = _solve([_decode_row(point.demand, types) for point in points], [p.decode_s for p in points])
+    rows = []
+    for d in (point.demand for point in points):
+        fixed = (1.0, d.operations, d.rows, d.vocabulary, d.attention_elements, d.kv_bytes)
+        rows.append([*fixed, *(d.bytes_by_type.get(kind, 0.0) for kind in types)])
+    measured = [point.decode_s for point in points]
+    decode = _solve(rows, measured)
     step, operation, row, entry, element, kv_byte, *seconds = decode
     prefill_operation, prefill_element, prefill_expert, *prefill = _prefill(points, types, step, entry)
     rates = [
@@ -127,8 +131,8 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
         for t, s, p in zip(types, seconds, prefill, strict=True)
         if s > LEAST_BYTE_S
     ]
-    rows = ((_decode_row(p.demand, types), p.decode_s) for p in points)
-    error = statistics.median(abs(sum(a * b for a, b in zip(row, decode, strict=True)) / s - 1) for row, s in rows)
+    expected = (sum(a * b for a, b in zip(row, decode, strict=True)) for row in rows)
+    error = statistics.median(abs(e / s - 1) for e, s in zip(expected, measured, strict=True))
     return Rates(
         types=tuple(rates),
         step_s=step,
@@ -142,11 +146,6 @@ def fit_rates(points: Sequence[Point]) -> Rates | None:
         prefill_expert_byte_s=prefill_expert,
         error=min(1.0, error),
     )
-
-
-def _decode_row(demand: Demand, types: Sequence[str]) -> list[float]:
-    fixed = (1.0, demand.operations, demand.rows, demand.vocabulary, demand.attention_elements, demand.kv_bytes)
-    return [*fixed, *(demand.bytes_by_type.get(kind, 0.0) for kind in types)]
 
 
 def _prefill(points: Sequence[Point], types: Sequence[str], step: float, entry: float) -> list[float]:

@@ -263,9 +263,10 @@ def step_terms(q: SpeedQuestion) -> Iterator[Term]:
             shared = amounts.share(q.gpus)
             if q.split == SPLIT_BY_ROW:  # attention is not split by rows
                 shared = shared._replace(cache_bytes=amounts.cache_bytes)
-            ways = placement.ways_between(peers=q.peers, linked=q.setting.linked)
             yield from decode.decode_terms(shared, q.chip, q.setting, q.year)
-            yield from placement.tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
+            yield from placement.tensor_split_terms(
+                q.gpus, amounts.layers, amounts.width, q.split, peers=q.peers, linked=q.setting.linked
+            )
     if q.host is not None:
         amounts = q.host.totals.step(q.depth, q.element_bytes, q.tokens)
         yield from decode.host_decode_terms(amounts, q.host.chip, q.host.setting)
@@ -338,7 +339,8 @@ def ridge(question: SpeedQuestion) -> float | None:
     if step is None or not step.dense_weights + step.expert_weights:
         return None
     bytes_per_weight = (step.dense_bytes + step.expert_bytes) / (step.dense_weights + step.expert_weights)
-    return float(decode.ridge_tokens(bytes_per_weight, question.chip))
+    # As many as keep the matrix units as busy as the memory
+    return float(bytes_per_weight / question.chip.bytes_per_s * question.chip.matrix_flops_per_s / 2)
 
 
 def trust_in(device: Device, setting: SpeedSetting) -> Trust:

@@ -187,13 +187,15 @@ def cell_number(text: str | None, default: float = 0.0) -> float:
 
 def placed_row(asked: AskedRow) -> AskedRow:
     """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
-    if not is_open(asked) or not spills(asked):
+    on_gpu_bytes = asked.load.file_bytes - asked.load.table_bytes
+    # What was measured is taken to have fitted if it can: only weights that are larger than the memory leave some behind
+    if not is_open(asked) or on_gpu_bytes <= asked.device.capacity_bytes * asked.gpus:
         return asked
     elements = float(totals(asked.load).cache_elements(block_of(asked.start)))
     cache = elements * asked.element_bytes * asked.conversations
     room = asked.gpus * (USABLE * asked.device.capacity_bytes - BESIDE_BYTES) - cache
     # The experts of how many layers stay on the host so that the rest fits; None where that does not help
-    left = room - (asked.load.file_bytes - asked.load.table_bytes)
+    left = room - on_gpu_bytes
     lefts = accumulate((layer.expert_bytes for layer in asked.load.layers), initial=left)
     experts = next((n for n, left in enumerate(lefts) if left >= 0), None)
     if experts is not None:
@@ -208,11 +210,6 @@ def is_open(asked: AskedRow) -> bool:
     all_on_gpu = asked.gpu_layers is None or asked.gpu_layers >= len(asked.load.layers)
     memory = asked.device.capacity_bytes if asked.device.kind == "gpu" and asked.backend != "cpu" else 0
     return bool(memory) and all_on_gpu and not asked.experts_on_cpu
-
-
-def spills(asked: AskedRow) -> bool:
-    """Whether the weights alone are larger than the memory; what was measured is taken to have fitted if it can."""
-    return asked.load.file_bytes - asked.load.table_bytes > asked.device.capacity_bytes * asked.gpus
 
 
 def block_of(depth: Any) -> Any:

@@ -102,28 +102,16 @@ def predict_many(columns: Mapping[str, Any]) -> Predictions:
     rows = lengths.pop() if lengths else 1
     known = tuple(name for name in NAMES if name in columns)
     cells = zip(*(_cells(columns[name], rows) for name in known), strict=True)
-    return _predict_columns(known, cells, *(_numbers(columns.get(name, ""), rows) for name in (DEPTH, SIZE)))
-
-
-def predict_cells(columns: Cells, rows: Iterable[Cells], depths: Iterable[str], gibs: Iterable[str]) -> Predictions:
-    """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
-    return _predict_columns(columns, rows, _parse_numbers(depths), _parse_numbers(gibs))
+    numbers = [columns.get(name, "") for name in (DEPTH, SIZE)]
+    are_numbers = [isinstance(column, np.ndarray) and column.dtype.kind in "iuf" for column in numbers]
+    depths, gibs = (c if is_array else _cells(c, rows) for c, is_array in zip(numbers, are_numbers, strict=True))
+    return predict_cells(known, cells, depths, gibs)
 
 
 def _cells(column: Any, rows: int) -> Iterable[str]:
     if isinstance(column, str | int | float):
         return repeat(str(column), rows)
     return (str(cell) for cell in column)
-
-
-def _numbers(column: Any, rows: int) -> Floats:
-    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        return column.astype(np.float64)
-    return _parse_numbers(_cells(column, rows))
-
-
-def _parse_numbers(cells: Iterable[str]) -> Floats:
-    return np.array([math.nan if (value := cells_number(cell)) is None else value for cell in cells], dtype=np.float64)
 
 
 @lru_cache(maxsize=100_000)
@@ -139,10 +127,19 @@ def cells_number(cell: str) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def _predict_columns(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Floats) -> Predictions:
-    count = len(depths)
+def predict_cells(
+    columns: Cells, names: Iterable[Cells], depths: Iterable[str] | Floats, gibs: Iterable[str] | Floats
+) -> Predictions:
+    """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
+    numbers = [
+        cells.astype(np.float64)
+        if isinstance(cells, np.ndarray)
+        else np.array([cells_number(cell) for cell in cells], dtype=np.float64)  # None becomes NaN
+        for cells in (depths, gibs)
+    ]
+    count = len(numbers[0])
     empty = np.full(count, "", dtype=object)
-    table = _Table(depths, gibs, empty, empty.copy())
+    table = _Table(*numbers, empty, empty.copy())
     buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
     by_names: dict[Cells, list[int]] = defaultdict(list)
     for n, cells in enumerate(names):
@@ -154,7 +151,7 @@ def _predict_columns(columns: Cells, names: Iterable[Cells], depths: Floats, gib
             buckets[part.base.lookup].append(part)
     speeds = np.full((3, count), np.nan)
     for parts in buckets.values():
-        speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, depths)
+        speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, table.depths)
     low, mid, high = speeds
     return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
 

@@ -137,14 +137,14 @@ class Pricing:
     def _stack_placings(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
         """What is on the host and on GPUs, and how often a step crosses; each is stacked once."""
         if placings not in self.pieces.stacked:
-            from unslow.think.speed.arrays import everyone, stack_values  # noqa: PLC0415 (numpy takes long to load)
+            from unslow.think.speed.arrays import stack_values  # noqa: PLC0415 (numpy takes long to load)
 
-            parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
-            away, held = (stack_values([part[side] for part in parts], index) for side in (0, 1))
+            parts = [self._parts(placing) for placing in placings]
+            away, held = (stack_values([part[side] for part in parts]) for side in (0, 1))
             # How often a step goes from one side to the other: once for whole layers, there and back for parts of one
             counts = ((self._count_split_layers(placing), bool(placing.whole)) for placing in placings)
             crossings = [float(CROSSINGS_PER_LAYER * parted + whole) for parted, whole in counts]
-            self.pieces.stacked[placings] = away, held, stack_values(crossings, index)
+            self.pieces.stacked[placings] = away, held, stack_values(crossings)
         return self.pieces.stacked[placings]
 
     def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> SpeedQuestion:
