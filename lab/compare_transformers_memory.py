@@ -21,7 +21,6 @@ from unslow.think.memory.transformers import (
     cache_bytes,
     modules_of,
     place_modules,
-    prompt_cache_bytes,
     prompt_peak,
     token_peak,
 )
@@ -81,7 +80,8 @@ def measured() -> Iterator[Compared]:
             yield from of_run(row, weights)
         if row["kind"] == "all_logits":
             shape, settings = shape_of(row["config"], row["settings"]), settings_of(row)._replace(all_logits=True)
-            peak = prompt_cache_bytes(shape, settings, range(shape.layers)) + prompt_peak(shape, settings)
+            kept = cache_bytes(shape, settings, range(shape.layers), after_prompt=True)
+            peak = kept + prompt_peak(shape, settings)
             yield Compared(
                 "logits", f"{row['model']} {row['dtype']} batch {row['batch']}", peak, row["forward_peak_bytes"]
             )
@@ -94,7 +94,7 @@ def of_run(row: dict[str, Any], weights: int) -> Iterator[Compared]:
     name = " ".join(str(row[k]) for k in ("model", "dtype", "attention", "cache", "batch", "prompt"))
     name += " padded" if row["padded"] else ""
     yield Compared("cache", name, cache_bytes(shape, settings, layers), row["cache_bytes"])
-    prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
+    prompt = cache_bytes(shape, settings, layers, after_prompt=True) + prompt_peak(shape, settings)
     yield Compared("prompt", name, prompt, row["prefill_peak_bytes"])
     if row["cache"] == "dynamic":
         # A static cache stays with the model from call to call, as long as the longest call: such rows are not alone.
@@ -110,7 +110,7 @@ def recorded_caches() -> Iterator[Compared]:
             continue
         shape, settings = shape_of(row["config"], row["settings"]), settings_of({**row, "dtype": "fp32"})
         name = f"{row['config']} {row['cache']} batch {row['batch']}"
-        after = prompt_cache_bytes(shape, settings, range(shape.layers))
+        after = cache_bytes(shape, settings, range(shape.layers), after_prompt=True)
         yield Compared("layouts", name, after, sum(row["after_prefill_bytes"]))
         yield Compared("layouts", name, cache_bytes(shape, settings, range(shape.layers)), sum(row["bytes"]))
 

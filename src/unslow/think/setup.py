@@ -44,11 +44,6 @@ class Setup(NamedTuple):
         return _SMALL_WORKSPACE if plain and self.settings.flash_attention is not False else _LARGE_WORKSPACE
 
     @property
-    def least_free_bytes(self) -> int:
-        """The margin, or what the first prompt takes, where that is more."""
-        return max(self.margin_bytes, self.workspace_bytes)
-
-    @property
     def weights_and_cache_bytes(self) -> float:
         """What it asks of all memories together at least, wherever it lies."""
         weights = self.blueprint.weights_bytes
@@ -88,7 +83,8 @@ class Setup(NamedTuple):
     def _left_by(self, needs: Sequence[Need]) -> float:
         *devices, host = needs
         pairs = zip(devices, self.hardware.rooms, strict=True)
-        spare = [room.free_bytes - need.total - self.least_free_bytes for need, room in pairs if need.total]
+        margin = max(self.margin_bytes, self.workspace_bytes)  # or what the first prompt takes, where that is more
+        spare = [room.free_bytes - need.total - margin for need, room in pairs if need.total]
         room = self.host_room(devices)
         if room is not None:
             spare.append(room.usable_bytes - host.total)

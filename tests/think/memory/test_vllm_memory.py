@@ -14,7 +14,7 @@ import compare_vllm_memory as lab
 from unslow.catalog.weight_parts import parts_of_shape, plain_storage
 from unslow.facts.model import HfShape, LayerKind
 from unslow.facts.values import GIB
-from unslow.think.memory.vllm import VllmSettings, block_bytes, cache_groups, capture_sizes, stage_layers, vllm_memory
+from unslow.think.memory.vllm import VllmSettings, block_bytes, cache_groups, captured_graphs, stage_layers, vllm_memory
 
 BF16 = plain_storage(2)
 LLAMA_8B = HfShape(
@@ -147,8 +147,8 @@ def test_defaults_follow_the_gpu_memory():
 
 
 def test_number_of_captured_batch_sizes_follows_max_num_seqs():
-    assert capture_sizes(VllmSettings(1).on_card(80 * GIB)) == 51
-    assert capture_sizes(VllmSettings(1, max_num_seqs=8).on_card(80 * GIB)) == 5
+    usual, few = (captured_graphs(LLAMA_8B, VllmSettings(1, max_num_seqs=n).on_card(80 * GIB)).mid for n in (0, 8))
+    assert few / usual == pytest.approx(5 / 51)
 
 
 def test_model_that_is_too_large_does_not_fit():

@@ -127,13 +127,8 @@ def parse_config(data: bytes, source: str) -> Config:
         raise LookError(f"{source}: is not JSON: {str(error)[:80]}") from error
     if not isinstance(value, dict):
         raise LookError(f"{source}: is not a JSON object")
-    return _trimmed_object(value, DEEPEST)
-
-
-def _trimmed_object(value: dict[str, Any], depth: int) -> Config:
-    kept = [(key, v) for key, v in value.items() if key not in _LISTS_OF_NAMES and len(key) <= LONGEST_TEXT]
-    trimmed = ((key, _trim(v, depth - 1)) for key, v in kept[:MOST_KEYS])
-    return {key: v for key, v in trimmed if v is not ...}
+    trimmed: Config = _trim(value, DEEPEST)
+    return trimmed
 
 
 def _trim(value: Any, depth: int) -> Any:
@@ -146,7 +141,9 @@ def _trim(value: Any, depth: int) -> Any:
         case str():
             return value if len(value) <= LONGEST_TEXT else ...
         case dict() if depth > 0:
-            return _trimmed_object(value, depth)
+            kept = [(key, v) for key, v in value.items() if key not in _LISTS_OF_NAMES and len(key) <= LONGEST_TEXT]
+            trimmed = ((key, _trim(v, depth - 1)) for key, v in kept[:MOST_KEYS])
+            return {key: v for key, v in trimmed if v is not ...}
         case list() if depth > 0 and len(value) <= LONGEST_LIST:
             items = [_trim(v, depth - 1) for v in value]
             return ... if ... in items else items
@@ -168,7 +165,8 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
         key = next((k for k in keys if text.get(k) is not None), "")
         _put(shape, name, key, text.get(key))
     lists = (text.get(key) for key in ("layer_types", "layers_block_type", "hybrid_override_pattern"))
-    if "layers" not in shape and (words := next((words for words in lists if words and _is_words(words)), None)):
+    named = (words for words in lists if isinstance(words, str | list) and all(isinstance(word, str) for word in words))
+    if "layers" not in shape and (words := next(filter(None, named), None)):
         shape["layers"] = len(words)
     _complete(shape, text)
     shape["tied"] = text.get("tie_word_embeddings") is not False  # Transformers 4 leaves out what is true
@@ -209,15 +207,11 @@ def _put(shape: Shape, name: str, key: str, value: Any) -> None:
         check_count(key, value, CONFIG_BOUNDS.get(name, MOST_OF_ANYTHING))
     except ValueError as error:
         raise LookError(f"config.json {error}") from error
-    if isinstance(value, list) and value and all(_is_count(v) for v in value):
-        shape[f"{name}_per_layer"] = value
-        value = max(value)
-    if _is_count(value):
-        shape[name] = int(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    numbers = value if isinstance(value, list) else [value]
+    if numbers and all(isinstance(n, int | float) and not isinstance(n, bool) and n >= 0 for n in numbers):
+        if isinstance(value, list):
+            shape[f"{name}_per_layer"] = value
+        shape[name] = int(max(numbers))
 
 
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
@@ -252,17 +246,13 @@ def _listed_kinds(text: _Config, layers: int) -> list[str]:
     names = {**_WORDS, "attention": SLIDING} if _count(text, "attention_window_size") else _WORDS  # RecurrentGemma
     for key in ("layer_types", "layers_block_type", "block_types"):
         words = text.get(key)
-        if isinstance(words, list) and words and _is_words(words):
+        if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
             return list(islice(cycle(names.get(str(word), str(word)) for word in words), layers))
     for key in ("hybrid_override_pattern", "sliding_window_pattern"):
         letters = text.get(key)
         if isinstance(letters, str) and letters and not set(letters) - set(_LETTERS):
             return list(islice(cycle(_LETTERS[letter] for letter in letters), layers))
     return []
-
-
-def _is_words(value: object) -> bool:
-    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(word, str) for word in value))
 
 
 def _by_number(text: _Config, layers: int) -> list[str]:

@@ -388,20 +388,19 @@ def _sizes(checkpoint: Checkpoint, source: str) -> dict[str, Any]:
         names = ("parameters", "weights_bytes", "expert_bytes", "token_table_bytes", "output_bytes", "output_tied")
         return dict.fromkeys(names, not_found(f"{source}: none"))
     count = checkpoint.parameters
-    table, output = _bytes_of(checkpoint, _TOKEN_TABLE), _bytes_of(checkpoint, _OUTPUT)
+    table, output, experts = (
+        sum(t.bytes for t in checkpoint.tensors if pattern.search(t.name))
+        for pattern in (_TOKEN_TABLE, _OUTPUT, _EXPERT)
+    )
     unknown = not_found(f"{source}: packed in an unknown way")
     return {
         "parameters": unknown if count is None else reported_fact(count, source),
         "weights_bytes": reported_fact(checkpoint.weights_bytes, source),
-        "expert_bytes": reported_fact(_bytes_of(checkpoint, _EXPERT), source),
+        "expert_bytes": reported_fact(experts, source),
         "token_table_bytes": reported_fact(table, source),
         "output_bytes": reported_fact(output or table, source),
         "output_tied": reported_fact(not output, source),
     }
-
-
-def _bytes_of(checkpoint: Checkpoint, pattern: re.Pattern[str]) -> int:
-    return sum(t.bytes for t in checkpoint.tensors if pattern.search(t.name))
 
 
 def parameters_in(tensor: Tensor, quantization: hf_config.Quantization | None, names: Container[str]) -> int | None:

@@ -243,7 +243,8 @@ class SpeedView(Group):
         except MissingFactError as error:
             return error.unknown
         plan, usable = self.case.memory.blueprint, self.calibration if self.case.calibrations else None
-        if usable and plan and load.device is None and not load.is_hindered:
+        is_hindered = load.crowding_s > 0 or load.throttling > 1  # threads outnumber processors, or use up a quota
+        if usable and plan and load.device is None and not is_hindered:
             # The CPU does all the work, undisturbed by its own threads
             known = calibrated_decode(demand_of(plan, max(1, int(self.depth)), self.case.memory.cache_types), usable)
             if known:

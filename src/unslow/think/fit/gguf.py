@@ -17,7 +17,8 @@ _STEP = 1024
 def shown_needs(setup: Setup) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The needs beside the memory there is."""
     *devices, host = setup.memory().needs
-    later, margin = setup.workspace_bytes, setup.least_free_bytes
+    later = setup.workspace_bytes
+    margin = max(setup.margin_bytes, later)
     shown = tuple(
         shown_memory(need, room, room.context_bytes, later if need.total else 0, margin)
         for need, room in zip(devices, setup.hardware.rooms, strict=True)

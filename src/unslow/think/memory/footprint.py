@@ -17,11 +17,6 @@ class Spread(NamedTuple):
 NOTHING_HELD = Spread(0, 0, 0)
 
 
-def exact_bytes(size: int) -> Spread:
-    """Bytes that are known."""
-    return Spread(size, size, size)
-
-
 class DeviceBytes(NamedTuple):
     """Bytes on one device, or on the host."""
 
@@ -37,4 +32,5 @@ class DeviceBytes(NamedTuple):
 
     @property
     def total(self) -> Spread:
-        return exact_bytes(self.weights_bytes + self.kv_bytes).plus(self.compute).plus(self.other)
+        exact = self.weights_bytes + self.kv_bytes
+        return Spread(exact, exact, exact).plus(self.compute).plus(self.other)

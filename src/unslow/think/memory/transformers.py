@@ -156,7 +156,7 @@ def _device_memory(
 ) -> DeviceBytes:
     layers = [module.layer for module in (*own, *offloaded) if 0 <= module.layer < shape.layers]
     kept = cache_bytes(shape, settings, layers)
-    prompt = prompt_cache_bytes(shape, settings, layers) + prompt_peak(shape, settings)
+    prompt = cache_bytes(shape, settings, layers, after_prompt=True) + prompt_peak(shape, settings)
     visiting = max((module.bytes for module in offloaded), default=0)
     peak = max(prompt, kept + token_peak(shape, settings)) - kept + visiting
     high = UNMEASURED_HIGH if shape.kv_rank or shape.state else PEAK_HIGH
@@ -167,20 +167,17 @@ def _size(modules: Sequence[Module]) -> int:
     return sum(module.bytes for module in modules)
 
 
-def cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
-    """The cache of these layers when the last token has been made."""
+def cache_bytes(
+    shape: HfShape, settings: TransformersSettings, layers: Iterable[int], *, after_prompt: bool = False
+) -> int:
+    """The cache of these layers when the last token has been made, or right after the prompt."""
+    if after_prompt and settings.cache != "static":  # a growing window is a slice that keeps all of the prompt alive
+        return sum(_layer(shape, settings, layer, settings.prompt_tokens) for layer in layers)
     # The last token made is not put into a growing cache any more
     tokens = settings.tokens if settings.cache == "static" else max(settings.prompt_tokens, settings.tokens - 1)
     short = {LayerKind.WINDOW, LayerKind.CHUNK}
     lengths = ((n, min(tokens, shape.window) if shape.kind(n) in short else tokens) for n in layers)
     return sum(_layer(shape, settings, n, length) for n, length in lengths)
-
-
-def prompt_cache_bytes(shape: HfShape, settings: TransformersSettings, layers: Iterable[int]) -> int:
-    """The cache right after the prompt, when a growing window is a slice that keeps all of the prompt alive."""
-    if settings.cache == "static":
-        return cache_bytes(shape, settings, layers)
-    return sum(_layer(shape, settings, layer, settings.prompt_tokens) for layer in layers)
 
 
 def _layer(shape: HfShape, settings: TransformersSettings, layer: int, tokens: int) -> int:

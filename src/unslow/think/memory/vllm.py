@@ -8,7 +8,7 @@ from unslow.catalog.runtimes import Release, vllm_kernel, vllm_profile, vllm_rel
 from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.model import HfShape, LayerKind
 from unslow.facts.values import GIB, pad_to
-from unslow.think.memory.footprint import NOTHING_HELD, DeviceBytes, Spread, exact_bytes
+from unslow.think.memory.footprint import NOTHING_HELD, DeviceBytes, Spread
 
 LARGE_CARD_BYTES = 70 * GIB
 LARGEST_CARD_BYTES = 160 * GIB  # Cards this large get larger batches by default (arg_utils.py get_batch_defaults)
@@ -162,8 +162,8 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: VllmSettings, t
 
 
 def _room(shape: HfShape, settings: VllmSettings, total_bytes: int, weights: int, peak: Spread) -> Spread:
-    if settings.kv_cache_memory_bytes:
-        return exact_bytes(settings.kv_cache_memory_bytes)
+    if stated := settings.kv_cache_memory_bytes:
+        return Spread(stated, stated, stated)
     budget = round(total_bytes * settings.utilization) - weights
     taken = peak.plus(beside_torch(settings))
     if settings.release.graphs_in_budget:
@@ -256,15 +256,12 @@ def captured_graphs(shape: HfShape, settings: VllmSettings) -> Spread:
         return NOTHING_HELD
     known = vllm_profile()
     layers = shape.layers // settings.pipeline_parallel
-    mid = capture_sizes(settings) / CAPTURE_SIZES_USUAL * (known.graphs + known.graphs_layer * layers)
-    return Spread(round(mid / known.graphs_factor), round(mid), round(mid * known.graphs_factor))
-
-
-def capture_sizes(settings: VllmSettings) -> int:
-    """How many batch sizes graphs are captured for: 1, 2, 4, then every 8th, from 256 on every 16th."""
+    # They are captured for batches of 1, 2, 4, then of every 8th size, from 256 on of every 16th
     largest = min(settings.max_num_seqs * 2, 512, settings.max_num_batched_tokens)
     small = sum(size <= largest for size in (1, 2, 4))
-    return small + len(range(8, min(largest + 1, 256), 8)) + len(range(256, largest + 1, 16))
+    sizes = small + len(range(8, min(largest + 1, 256), 8)) + len(range(256, largest + 1, 16))
+    mid = sizes / CAPTURE_SIZES_USUAL * (known.graphs + known.graphs_layer * layers)
+    return Spread(round(mid / known.graphs_factor), round(mid), round(mid * known.graphs_factor))
 
 
 def beside_torch(settings: VllmSettings) -> Spread:

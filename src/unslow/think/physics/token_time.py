@@ -64,11 +64,6 @@ class Work(NamedTuple):
     throttling: float = 1.0  # How many times longer the host takes under its quota
     beside: tuple[Part, ...] = ()  # What settings cost however much is read: copies, crossings, sorting
 
-    @property
-    def is_hindered(self) -> bool:
-        """Whether threads outnumber processors, or use up a quota."""
-        return self.crowding_s > 0 or self.throttling > 1
-
 
 def decode_parts(work: Work) -> list[Part]:
     """The parts of the time of one token; their sum is the prediction."""

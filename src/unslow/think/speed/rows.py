@@ -188,7 +188,7 @@ def cell_number(text: str | None, default: float = 0.0) -> float:
 def placed_row(asked: AskedRow) -> AskedRow:
     """The same with what fits on the GPUs, where not all of it does: experts stay behind first, then whole layers."""
     on_gpu_bytes = asked.load.file_bytes - asked.load.table_bytes
-    # What was measured is taken to have fitted if it can: only weights that are larger than the memory leave some behind
+    # What was measured is taken to have fitted if it can: only weights that are larger than the memory are divided
     if not is_open(asked) or on_gpu_bytes <= asked.device.capacity_bytes * asked.gpus:
         return asked
     elements = float(totals(asked.load).cache_elements(block_of(asked.start)))

@@ -7,7 +7,7 @@ from stored import OllamaStore, checkpoint, extracted, home, safetensors, tensor
 
 from unslow.facts.stored_model import Kind, Place
 from unslow.look.models.stores import all_stores, find_at, find_everywhere, with_header
-from unslow.look.models.stores._folders import quant_tag
+from unslow.look.models.stores._folders import names_in
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
@@ -147,7 +147,7 @@ def test_a_missing_gguf_part_makes_the_model_broken(tmp_path):
     ],
 )
 def test_the_quant_is_parsed_from_a_file_name(stem, quant):
-    assert quant_tag(stem) == quant
+    assert names_in("org/repo")("", stem).short == (f"org/repo:{quant}" if quant else f"org/repo/{stem}")
 
 
 def test_the_model_list_replays_identically(tmp_path, monkeypatch):

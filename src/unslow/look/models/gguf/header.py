@@ -20,6 +20,7 @@ from unslow.look.system import LookError
 LONGEST_KEY_BYTES = 65_535  # the limit that the format's specification sets
 LONGEST_VALUE_BYTES = 4096
 LONGEST_KEPT_ARRAY = 1024  # one number for each layer, with room to spare
+_INTEGER_BYTES = 32  # what Python takes for one
 _ALIGNMENT, _DEFAULT_ALIGNMENT = "general.alignment", 32
 _UINT32, _STRING, _ARRAY = 4, 8, 9
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -91,7 +92,11 @@ def read_header(source: Source) -> Header:
     data_start = window.place + -window.place % alignment
     data_bytes = None if window.size is None else window.size - data_start
     placed = checked_places(sized_tensors(list(infos.values()), data_bytes), alignment)
-    return Header(version, values, lengths, [p.tensor for p in placed], cut_short(placed, data_start, window.size))
+    cut = None
+    if window.size is not None:
+        beyond = [p for p in _in_order(placed) if data_start + p.end > window.size]
+        cut = Cut(data_start + beyond[-1].end - window.size, beyond[0].tensor.name) if beyond else None
+    return Header(version, values, lengths, [p.tensor for p in placed], cut)
 
 
 def read_metadata(window: Window, count: int) -> tuple[dict[str, MetadataValue], dict[str, int], int]:
@@ -121,7 +126,8 @@ def read_name(window: Window, longest: int, what: str) -> str:
     length = window.length()
     if length > longest:
         raise LookError(f"has a {what} with a name of {length} bytes; this program reads up to {longest}")
-    name = window.keep_bytes(length)
+    window.check_kept(length)
+    name = window.take(length)
     try:
         text = name.decode()
     except UnicodeDecodeError as error:
@@ -139,7 +145,8 @@ def _read_scalar(window: Window, kind: int) -> tuple[str | float | None, int]:
         raise LookError(f"has a value of the unknown type {kind}")
     length = window.length()
     if length <= LONGEST_VALUE_BYTES:
-        return window.keep_bytes(length).decode("utf-8", "replace"), length
+        window.check_kept(length)
+        return window.take(length).decode("utf-8", "replace"), length
     window.skip(length)
     return None, length
 
@@ -151,7 +158,8 @@ def _read_array(window: Window) -> tuple[list[int] | None, int]:
     elif kind not in _NUMBERS:  # llama.cpp reads no arrays within arrays either
         raise LookError(f"has an array of the type {kind}" + " (arrays within an array)" * (kind == _ARRAY))
     elif count <= LONGEST_KEPT_ARRAY and _NUMBERS[kind] not in "fd":
-        return window.kept_integers(_NUMBERS[kind], count), count
+        window.check_kept(count * _INTEGER_BYTES)
+        return [int(n) for n in window.numbers(_NUMBERS[kind], count)], count
     else:
         window.skip(count * struct.calcsize("<" + _NUMBERS[kind]))
     return None, count
@@ -207,11 +215,3 @@ def checked_places(placed: list[PlacedTensor], alignment: int) -> list[PlacedTen
 
 def _in_order(placed: Sequence[PlacedTensor]) -> list[PlacedTensor]:
     return sorted((p for p in placed if p.tensor.bytes), key=lambda p: p.offset)
-
-
-def cut_short(placed: Sequence[PlacedTensor], data_start: int, size: int | None) -> Cut | None:
-    """What lies beyond the end of a file of `size` bytes; nothing where the size is not known."""
-    if size is None:
-        return None
-    beyond = [p for p in _in_order(placed) if data_start + p.end > size]
-    return Cut(data_start + beyond[-1].end - size, beyond[0].tensor.name) if beyond else None

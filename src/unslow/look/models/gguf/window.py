@@ -18,7 +18,7 @@ WINDOW_BYTES = 128 * 1024
 MOST_HEADER_BYTES = 256 * 1024**2
 MOST_KEPT_BYTES = 4 * 1024**2
 MOST_STRINGS = 2_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
-_INTEGER_BYTES = 32  # what Python takes for one
+_TOO_LONG = f"has a header of more than {MOST_HEADER_BYTES >> 20} MiB"
 
 
 class Source(Protocol):
@@ -58,7 +58,7 @@ class Window:
         """LookError where the file can't have that many more header bytes."""
         size = self.size
         if size is None and count > MOST_HEADER_BYTES - self.place:
-            raise _too_long()
+            raise LookError(_TOO_LONG)
         if size is not None and count > size - self.place:
             left = max(0, size - self.place)
             raise LookError(f"is truncated: its header needs {count} more bytes, and {left} are left")
@@ -86,7 +86,7 @@ class Window:
             raise LookError("is truncated: it ends within its header")
         self._bytes_left -= len(data)
         if self._bytes_left < 0:
-            raise _too_long()
+            raise LookError(_TOO_LONG)
         self._data, self._start, self._at = kept + data, place, 0
 
     def numbers(self, code: str, count: int = 1) -> tuple[Any, ...]:
@@ -103,16 +103,8 @@ class Window:
     def lengths(self, count: int) -> tuple[int, ...]:
         return self.numbers(self._length.format[1:], count)
 
-    def keep_bytes(self, count: int) -> bytes:
-        """The bytes of a text that will be kept."""
-        self._keep(count)
-        return self.take(count)
-
-    def kept_integers(self, code: str, count: int) -> list[int]:
-        self._keep(count * _INTEGER_BYTES)
-        return [int(n) for n in self.numbers(code, count)]
-
-    def _keep(self, count: int) -> None:
+    def check_kept(self, count: int) -> None:
+        """LookError where that many bytes are more than are kept of all names and values together."""
         self._keep_left -= count
         if self._keep_left < 0:
             raise LookError(f"has more than {MOST_KEPT_BYTES >> 20} MiB of names, short texts and short arrays")
@@ -134,10 +126,6 @@ class Window:
             if count and not done:  # the next length is not in the window yet
                 self.check_room(self._length.size)
                 self._move(self._length.size)
-
-
-def _too_long() -> LookError:
-    return LookError(f"has a header of more than {MOST_HEADER_BYTES >> 20} MiB")
 
 
 class FileSource:

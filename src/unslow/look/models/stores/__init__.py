@@ -132,18 +132,21 @@ def with_header(system: System, model: StoredModel) -> StoredModel:
     if model.broken or model.kind is Kind.REMOTE:
         return model
     try:
-        if model.format != "gguf":
-            return _safetensors(system, model)
-        header = gguf.read_gguf(system, model.path)
-        facts = gguf.model_facts(header)
-        kind = gguf_kind(header.metadata, model.kind, tensors=facts.weights_bytes.value_or(0) > 0)
-        short = gguf.shortfall(header).removeprefix(f"{header.path} ")
-        return msgspec.structs.replace(_with_facts(model, facts), kind=kind, broken=short)
+        if model.format == "gguf":
+            header = gguf.read_gguf(system, model.path)
+            facts = gguf.model_facts(header)
+            kind = gguf_kind(header.metadata, model.kind, tensors=facts.weights_bytes.value_or(0) > 0)
+            short = gguf.shortfall(header).removeprefix(f"{header.path} ")
+            told = msgspec.structs.replace(model, kind=kind, broken=short)
+        else:
+            told, facts = _read_safetensors(system, model)
     except LookError as error:
         return msgspec.structs.replace(model, broken=_reason(system, model, error))
+    known = {name: getattr(facts, name).value_or(None) for name in ("architecture", "quant", "parameters")}
+    return msgspec.structs.replace(told, **known)
 
 
-def _safetensors(system: System, model: StoredModel) -> StoredModel:
+def _read_safetensors(system: System, model: StoredModel) -> tuple[StoredModel, Model]:
     if model.config:  # in a store of blobs, a manifest names its files
         config = parse_config(system.read_bytes(model.config, MOST_CONFIG_BYTES), model.config)
         checkpoint = safetensors.read_parts(system, model.path, [file.path for file in model.files], config)
@@ -159,12 +162,7 @@ def _safetensors(system: System, model: StoredModel) -> StoredModel:
         files=tuple(StoredFile(part.path, part.bytes, inodes.get(part.path, "")) for part in checkpoint.parts),
         size_bytes=checkpoint.file_bytes,
     )
-    return _with_facts(told, safetensors.model_facts(checkpoint))
-
-
-def _with_facts(model: StoredModel, facts: Model) -> StoredModel:
-    known = {name: getattr(facts, name).value_or(None) for name in ("architecture", "quant", "parameters")}
-    return msgspec.structs.replace(model, **known)
+    return told, safetensors.model_facts(checkpoint)
 
 
 def _reason(system: System, model: StoredModel, error: LookError) -> str:

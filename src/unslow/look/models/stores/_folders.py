@@ -107,7 +107,8 @@ class _Walk:
 
     def below(self, root: str, path: str, depth: int) -> Iterator[Leaf]:
         folder = f"{root}/{path}" if path else root
-        inode = _inode(Path(folder).stat())
+        status = Path(folder).stat()
+        inode = f"{status.st_dev}:{status.st_ino}"
         if inode in self._seen:
             return
         self._seen.add(inode)
@@ -146,23 +147,13 @@ def _leaf(entry: os.DirEntry[str], path: str) -> Leaf | None:
     modified_at = ""
     with suppress(OverflowError, ValueError, OSError):  # a clock that was off by an age
         modified_at = datetime.fromtimestamp(status.st_mtime, UTC).isoformat(timespec="seconds")
-    return Leaf(path, status.st_size, _inode(status), modified_at)
-
-
-def _inode(status: os.stat_result) -> str:
-    return f"{status.st_dev}:{status.st_ino}"
+    return Leaf(path, status.st_size, f"{status.st_dev}:{status.st_ino}", modified_at)
 
 
 def tree_notices(place: str, tree: Tree) -> list[str]:
     """What could not be seen below a place."""
     cut = [f"{place} has more than {MOST_ENTRIES} files; the rest was skipped"] if tree.cut else []
     return cut + [f"skipped: {path}" for path in tree.unreadable]
-
-
-def quant_tag(stem: str) -> str:
-    """The quant that a file's name ends with, as llama.cpp names it: Q4_K_M; empty where it ends with none."""
-    match = _TAG.search(stem)
-    return match[1].upper() if match else ""
 
 
 def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming) -> list[StoredModel]:
@@ -183,15 +174,17 @@ def grouped_models(root: str, leaves: Sequence[Leaf], tool: str, naming: Naming)
         for names, folder, model in found
     ]
     companions = [(folder, model) for folder, model in named if model.kind in (Kind.PROJECTOR, Kind.DRAFT)]
-    return [_with_companions(model, folder, companions) for folder, model in named]
-
-
-def _with_companions(model: StoredModel, folder: str, companions: list[tuple[str, StoredModel]]) -> StoredModel:
-    if model.kind is not Kind.MODEL or model.format != "gguf" or not companions:
-        return model
-    near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
-    projectors, drafts = (tuple(m.path for m in near if m.kind is kind) for kind in (Kind.PROJECTOR, Kind.DRAFT))
-    return msgspec.structs.replace(model, projectors=projectors, drafts=drafts)
+    models = []
+    for folder, model in named:
+        if model.kind is Kind.MODEL and model.format == "gguf" and companions:
+            near = [m for f, m in companions if not f or folder == f or folder.startswith(f"{f}/")]
+            projectors, drafts = (
+                tuple(m.path for m in near if m.kind is kind) for kind in (Kind.PROJECTOR, Kind.DRAFT)
+            )
+            models.append(msgspec.structs.replace(model, projectors=projectors, drafts=drafts))
+        else:
+            models.append(model)
+    return models
 
 
 class _Folder:
@@ -256,8 +249,8 @@ def names_in(repository: str) -> Naming:
         long = "/".join(part for part in (repository, folder, stem) if part)
         if not stem:
             return Names(long, long)
-        quant = quant_tag(stem)
-        return Names(f"{repository}:{quant}" if quant else long, long)
+        quant = _TAG.search(stem)  # that its name ends with, as llama.cpp names it
+        return Names(f"{repository}:{quant[1].upper()}" if quant else long, long)
 
     return naming
 

@@ -333,16 +333,13 @@ class HyperConnections:
             return self._fuse(layer, graph.special("hc_comb", (count, count, tokens, 1), scores, scale, base))
         weights = graph.reshape(self._part(scores, name, count * count), count, count, tokens)
         epsilon = graph.unary(graph.empty("F32", 1), "fill")
-        weights = self._by_columns(graph.add(graph.soft_max(weights), epsilon), epsilon)
-        for _ in range(1, self._rounds):
-            totals = graph.add(graph.sum_rows(weights), epsilon)
-            weights = self._by_columns(graph.binary("div", weights, totals), epsilon)
+        weights = graph.add(graph.soft_max(weights), epsilon)
+        for turn in range(max(1, self._rounds)):
+            if turn:  # by rows; those of the first turn add up to one already
+                weights = graph.binary("div", weights, graph.add(graph.sum_rows(weights), epsilon))
+            totals = graph.add(graph.sum_rows(graph.cont(graph.permute(weights, 1, 0, 2, 3))), epsilon)
+            weights = graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
         return weights
-
-    def _by_columns(self, weights: Node, epsilon: Node) -> Node:
-        graph = self._build.graph
-        totals = graph.add(graph.sum_rows(graph.cont(graph.permute(weights, 1, 0, 2, 3))), epsilon)
-        return graph.binary("div", weights, graph.permute(totals, 1, 0, 2, 3))
 
     def _summed_by_hand(self, x: Node, weights: Node) -> Node:
         graph = self._build.graph

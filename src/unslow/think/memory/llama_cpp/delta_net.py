@@ -96,15 +96,17 @@ def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tup
 
 
 def _heads(build: Build, layer: int, channels: Node, sizes: _Sizes) -> tuple[Node, Node, Node]:
-    graph = build.graph
-    row = channels.strides[1]
-
-    def part(length: int, count: int) -> Node:
-        strides = row_bytes("F32", length), row, row * sizes.tokens
-        return graph.view(channels, (length, count, sizes.tokens, sizes.sequences), strides)
-
-    query, key = (graph.norm(part(sizes.key_length, sizes.key_heads), "l2_norm") for _ in range(2))
-    value = part(sizes.value_length, sizes.value_heads)
+    graph, row = build.graph, channels.strides[1]
+    keys, values = (sizes.key_length, sizes.key_heads), (sizes.value_length, sizes.value_heads)
+    query, key, value = (
+        graph.view(
+            channels,
+            (length, count, sizes.tokens, sizes.sequences),
+            (row_bytes("F32", length), row, row * sizes.tokens),
+        )
+        for length, count in (keys, keys, values)
+    )
+    query, key = (graph.norm(n, "l2_norm") for n in (query, key))
     if sizes.values_per_key > 1:
         query, key = (_repeat_key_heads(build, layer, n, sizes) for n in (query, key))
     return query, key, value

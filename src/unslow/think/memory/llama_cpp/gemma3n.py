@@ -66,13 +66,9 @@ class AltUp:
 
     def _as_long_as(self, x: Node, name: str, others: Node) -> Node:
         graph = self._build.graph
-
-        def length(of: Node) -> Node:
-            return graph.unary(graph.sum_rows(graph.unary(of, "sqr")), "sqrt")
-
-        wanted = length(x)
         projected = graph.mul_mat(self._build.weight(name), others)
-        return graph.binary("div", graph.mul(projected, wanted), length(projected))
+        wanted, length = (graph.unary(graph.sum_rows(graph.unary(n, "sqr")), "sqrt") for n in (x, projected))
+        return graph.binary("div", graph.mul(projected, wanted), length)
 
     def _route(self, layer: int, x: Node) -> Node:
         build, name = self._build, self._build.block(layer)

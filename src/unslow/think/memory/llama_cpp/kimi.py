@@ -101,12 +101,9 @@ class ResidualAttention:
         if kept is None:
             return x
         width, count, tokens = kept.shape[:3]
-        scores = graph.concat(graph.reshape(self._scores(kept, name), count, tokens), self._scores(x, name), 0)
-        shares = graph.soft_max(scores)
+        weight = self._build.weight(f"{name}.weight")
+        of_kept, of_x = (graph.sum_rows(graph.mul(graph.norm(n), weight)) for n in (kept, x))
+        shares = graph.soft_max(graph.concat(graph.reshape(of_kept, count, tokens), of_x, 0))
         of_kept, of_x = (graph.cont(graph.view(shares, (n, tokens), (shares.strides[1],))) for n in (count, 1))
         mixed = graph.special("dsv4_hc_pre", (width, tokens, 1, 1), kept, of_kept)
         return graph.add(mixed, graph.mul(x, of_x))
-
-    def _scores(self, x: Node, name: str) -> Node:
-        graph = self._build.graph
-        return graph.sum_rows(graph.mul(graph.norm(x), self._build.weight(f"{name}.weight")))

@@ -3,7 +3,7 @@
 from unslow.facts.values import pad_to
 from unslow.think.memory.llama_cpp.attention import Heads, hadamard, rotated_for_cache, turned_by_rope
 from unslow.think.memory.llama_cpp.cache import Build, CacheInputs, cells_of, store_in_cache, store_single_head
-from unslow.think.memory.llama_cpp.graph import Graph, Node
+from unslow.think.memory.llama_cpp.graph import Node
 from unslow.think.memory.llama_cpp.recurrent import StateRows, convolution_cache, load_state, memory_cache, store_state
 
 _RESERVED_POSITIONS = 256  # so many positions llama.cpp reserves memory for, however long the context is
@@ -102,7 +102,7 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     graph, name = build.graph, build.block(layer)
     load_state(build, convolution_cache(build, layer), rows)  # of no bytes: a layer here has no convolution
     x = graph.reshape(x, x.shape[0], build.sequence_tokens, 1, build.settings.slots)
-    # Queries, keys and values by one product, those of a head side by side
+    # Queries, keys and values, (length, heads, tokens, sequences), by one product, those of a head side by side
     joined = graph.unary(build.linear(x, f"{name}.attn_qkv"))
     length = build.hyper.key_length(layer)
     joined = graph.reshape(joined, 3 * length, build.hyper.heads[layer], x.shape[1], x.shape[3])
@@ -112,8 +112,10 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     memory = graph.reshape(load_state(build, cache, rows), length, length, count, sequences)
     rates = graph.scale(graph.scale(build.shared_input("F32", count, name="fading of each head")))
     faded = graph.mul(memory, graph.reshape(graph.unary(rates), 1, 1, count))  # what is left of each head's memory
-    if tokens == 1:
-        output, memory = _step(graph, query, key, value, faded)
+    if tokens == 1:  # for each sequence
+        value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
+        memory = graph.add(faded, graph.mul_mat(key, value))
+        output = graph.mul_mat(memory, graph.permute(query, 0, 2, 1, 3))
     else:
         output, memory = _chunk(build, query, key, value, memory, faded)
     store_state(build, cache, memory)
@@ -122,14 +124,6 @@ def lightning_attention(build: Build, layer: int, x: Node, rows: StateRows) -> N
     output = graph.mul(graph.unary(build.linear(x, f"{name}.attn_gate")), output)
     output = build.linear(output, f"{name}.attn_output")
     return graph.reshape(output, output.shape[0], build.tokens)
-
-
-def _step(graph: Graph, query: Node, key: Node, value: Node, faded: Node) -> tuple[Node, Node]:
-    """One token for each sequence: what it reads, and the memory after it."""
-    # Queries, keys and values are (length, heads, tokens, sequences).
-    value, key = (graph.cont(graph.permute(n, 1, 2, 0, 3)) for n in (value, key))
-    memory = graph.add(faded, graph.mul_mat(key, value))
-    return graph.mul_mat(memory, graph.permute(query, 0, 2, 1, 3)), memory
 
 
 def _chunk(build: Build, query: Node, key: Node, value: Node, memory: Node, faded: Node) -> tuple[Node, Node]:

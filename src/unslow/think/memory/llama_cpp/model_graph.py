@@ -95,7 +95,7 @@ class Settling:
     """
 
     def __init__(self, kinds: Sequence[Hashable]) -> None:
-        self._kinds, self._different = kinds, _last_ones(kinds)
+        self._kinds, self._last_ones = kinds, {kind: layer for layer, kind in enumerate(kinds)}
         self.kept = fewest_layers(kinds)
 
     @property
@@ -108,7 +108,9 @@ class Settling:
         # Only steps of this very layout count: its size is that of the largest of them.
         steps: _Steps = {}
         for n, layer in enumerate(self.kept):
-            if n and layer not in self._different:  # the last of a kind gives back what only that kind reads
+            if (
+                n and layer != self._last_ones[self._kinds[layer]]
+            ):  # the last of a kind gives back what only that kind reads
                 steps.setdefault((states[n - 1], self._kinds[layer]), states[n])
         gaps = zip(pairwise(self.kept), states, strict=False)
         missing = {layer for (before, after), state in gaps for layer in self._missing(before, after, state, steps)}
@@ -133,7 +135,8 @@ def fewest_layers(kinds: Sequence[Hashable]) -> list[int]:
     """Both ends, the first and the last of each kind, and each kind once after every other that it comes after."""
     # What layers share is so made by the same layer and given back after the same one as if all of them were there. An
     # even number is left out at a time, for gaps may alternate.
-    kept = {*range(min(_FIRST, len(kinds))), *range(max(0, len(kinds) - _LAST), len(kinds)), *_last_ones(kinds)}
+    last_ones = {kind: layer for layer, kind in enumerate(kinds)}
+    kept = {*range(min(_FIRST, len(kinds))), *range(max(0, len(kinds) - _LAST), len(kinds)), *last_ones.values()}
     seen: set[Hashable] = set()
     for layer, pair in enumerate(pairwise(kinds)):
         if pair not in seen:
@@ -141,10 +144,6 @@ def fewest_layers(kinds: Sequence[Hashable]) -> list[int]:
             kept.update((layer, layer + 1))
     kept.update(before + 1 for before, after in pairwise(sorted(kept)) if (after - before) % 2 == 0)
     return sorted(kept)
-
-
-def _last_ones(kinds: Sequence[Hashable]) -> set[int]:
-    return set({kind: layer for layer, kind in enumerate(kinds)}.values())
 
 
 def alike_layers(hyper: Hyper) -> list[int]:
@@ -160,11 +159,8 @@ def alike_layers(hyper: Hyper) -> list[int]:
         )  # fmt: skip
         return tuple((t.name, t.shape) for t in _tensors(hyper, layer)), numbers, habits
 
-    def find() -> list[int]:
-        first: dict[Hashable, int] = {}
-        return [first.setdefault(kind(layer), layer) for layer in range(hyper.layers)]
-
-    return remember_once(hyper, "layers alike", find)
+    first: dict[Hashable, int] = {}
+    return remember_once(hyper, "layers alike", lambda: [first.setdefault(kind(n), n) for n in range(hyper.layers)])
 
 
 def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:

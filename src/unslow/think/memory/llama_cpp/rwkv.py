@@ -79,9 +79,11 @@ def time_mixed_6(build: Build, layer: int, token: Node, before: Node, rows: recu
     graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
     mixes = dict(zip(_MIXES, _mixes(build, layer, token, before), strict=True))
     receptance = build.linear(mixes["r"], f"{name}_receptance")
-    key, value = (
-        _repeat_heads(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value")
-    )
+    key, value = (build.linear(mixes[part[0]], f"{name}_{part}") for part in ("key", "value"))
+    (size, heads, tokens), kv_heads = shape, build.hyper.kv_heads[layer]
+    if kv_heads not in (0, heads):
+        apart = (graph.reshape(n, size, 1, kv_heads, tokens) for n in (key, value))
+        key, value = (graph.repeat(n, size, heads // kv_heads, kv_heads, tokens) for n in apart)
     gate = graph.unary(build.linear(mixes["g"], f"{name}_gate"))
     key, value, receptance = (graph.reshape(n, *shape) for n in (key, value, receptance))
     decay = graph.unary(build.linear(mixes["w"], f"{name}_decay_w1"))
@@ -125,15 +127,6 @@ def _mixes(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
 def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:
     graph = build.graph
     return graph.add(graph.mul(graph.add(shares, build.weight(f"{name}.weight")), change), token)
-
-
-def _repeat_heads(build: Build, layer: int, x: Node) -> Node:
-    size, heads, tokens = head_shape(build)
-    kv_heads = build.hyper.kv_heads[layer]
-    if kv_heads in (0, heads):
-        return x
-    apart = build.graph.reshape(x, size, 1, kv_heads, tokens)
-    return build.graph.repeat(apart, size, heads // kv_heads, kv_heads, tokens)
 
 
 def time_mixed_7(

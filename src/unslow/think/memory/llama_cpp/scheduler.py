@@ -350,12 +350,9 @@ class Scheduler:
         """Whether a split with copies ends here: so that borrowed weights share memory, or at a limit."""
         if not inputs:
             return False
-        foreign = [s for s in node.sources if self._is_foreign(s, node.backend)]
+        foreign = [s for s in node.sources if s.backend != node.backend and not self._has(node.backend, s)]
         full = len(inputs) // 2 >= _MOST_INPUTS and any((id(s), node.backend) not in copies for s in foreign)
         return full or any(s.is_weight for s in foreign)
-
-    def _is_foreign(self, source: Node, backend: int) -> bool:
-        return source.backend != backend and not self._has(backend, source)
 
     def _redirect(self, node: Node, copies: dict[tuple[int, int], Node], inputs: list[Node]) -> None:
         """Let a node read copies of the operands that lie elsewhere."""
@@ -363,7 +360,7 @@ class Scheduler:
         for n, source in enumerate(sources):
             if source.is_input:
                 self._keep_for_others(source)
-            if not self._is_foreign(source, node.backend):
+            if source.backend == node.backend or self._has(node.backend, source):
                 continue
             key = id(source), node.backend
             if key not in copies:
