@@ -149,7 +149,7 @@ def _type(mix: Mix, model: _Model, place: _Place) -> str:
 
 
 def _holds(rule: Rule, model: _Model, place: _Place) -> bool:
-    return (
+    if not (
         (not rule.tensors or place.role in rule.tensors)
         and rule.architecture in ("", model.architecture)
         and rule.experts in (0, model.experts)
@@ -157,16 +157,13 @@ def _holds(rule: Rule, model: _Model, place: _Place) -> bool:
         and model.heads_sharing >= rule.heads_sharing
         and rule.matrix in (None, model.matrix)
         and (not rule.stacked or dimensions(place.shape) >= _STACKED)
-        and is_among(rule.layers, *_position(rule, model, place))
-    )
-
-
-def _position(rule: Rule, model: _Model, place: _Place) -> tuple[int, int]:
-    """Where the tensor stands among how many: by layer where experts make several of a layer."""
+    ):
+        return False
     if place.role == "attn_v":
-        return place.before, model.value_matrices
+        return is_among(rule.layers, place.before, model.value_matrices)
+    # It stands among others by layer where experts make several of a layer
     by_layer = model.experts > 1 and not rule.by_count and layer_of(place.name) >= 0
-    return layer_of(place.name) if by_layer else place.before, model.layers
+    return is_among(rule.layers, layer_of(place.name) if by_layer else place.before, model.layers)
 
 
 def is_among(layers: Layers, position: int, total: int) -> bool:

@@ -172,7 +172,7 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
     shape["tied"] = text.get("tie_word_embeddings") is not False  # Transformers 4 leaves out what is true
     if isinstance(text.get("model_type"), str):
         shape["model_type"] = text["model_type"]
-    types = layer_types(text, _count_of(shape, "layers"))
+    types = layer_types(text, _count(shape, "layers"))
     if types:
         shape["layer_types"] = types
     if not any(kind.startswith("sliding") for kind in types):
@@ -190,16 +190,11 @@ def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
         outer = {k: v for k, v in text.items() if not isinstance(v, dict) and k != "model_type"}
         if "model_type" in inner:  # the sizes of the outer one may be those of something else
             outer = {k: v for k, v in outer.items() if k in _OF_THE_WHOLE}
-            inner = {**_defaults(inner), **inner}
+            inner = {**config_defaults(str(inner["model_type"])), **inner}
         text = {**outer, **inner}
     parts = [text[k] for k in _INNER_PARTS if isinstance(text.get(k), dict)]
     flat = {k: v for part in parts for k, v in part.items()}
-    return {**flat, **_defaults(text), **text}
-
-
-def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    model_type = config.get("model_type")
-    return dict(config_defaults(model_type)) if isinstance(model_type, str) else {}
+    return {**flat, **config_defaults(str(text.get("model_type"))), **text}
 
 
 def _put(shape: Shape, name: str, key: str, value: Any) -> None:
@@ -215,19 +210,19 @@ def _put(shape: Shape, name: str, key: str, value: Any) -> None:
 
 
 def _complete(shape: Shape, text: Mapping[str, Any]) -> None:
-    heads, width = _count_of(shape, "heads"), _count_of(shape, "width")
+    heads, width = _count(shape, "heads"), _count(shape, "width")
     if heads:
         shape.setdefault("kv_heads", heads)
         if text.get("multi_query") is True and not text.get("new_decoder_architecture"):
             shape["kv_heads"] = 1  # Falcon and StarCoder, whatever number stands beside it
-    nope, rope = _count_of(shape, "qk_nope_head_dim"), _count_of(shape, "qk_rope_head_dim")
+    nope, rope = _count(shape, "qk_nope_head_dim"), _count(shape, "qk_rope_head_dim")
     if "kv_lora_rank" in shape and nope + rope:
         shape["head_dim"] = nope + rope
     elif heads and width and not shape.get("head_dim"):
         shape["head_dim"] = width // heads
     if "intermediate" not in shape and text.get("model_type") in _FOUR_WIDTHS and width:
         shape["intermediate"] = 4 * width
-    if _count_of(shape, "experts") and not shape.get("expert_intermediate") and "intermediate" in shape:
+    if _count(shape, "experts") and not shape.get("expert_intermediate") and "intermediate" in shape:
         shape["expert_intermediate"] = shape["intermediate"]
 
 
@@ -312,7 +307,7 @@ def _count(text: _Config, key: str) -> int:
 
 def shape_of_config(numbers: Numbers) -> HfShape:
     """The shape; what the config is silent about is taken to be absent."""
-    of = partial(_count_of, numbers)
+    of = partial(_count, numbers)
     family = str(numbers.get("model_type", ""))
     latent = of("kv_lora_rank")
     expert = of("expert_intermediate") if of("experts") else 0
@@ -354,11 +349,6 @@ def _recurrent_sizes(of: Callable[[str], int]) -> dict[str, Any]:
         mixer = inner + channels + of("mamba_heads") + inner
     weights = of("width") * mixer + channels * kernel
     return {"state": state, "convolution": channels, "convolution_length": kernel, "recurrent_parameters": weights}
-
-
-def _count_of(numbers: Numbers, name: str) -> int:
-    value = numbers.get(name, 0)
-    return value if isinstance(value, int) else 0
 
 
 def named_quant(config: Mapping[str, Any]) -> str:

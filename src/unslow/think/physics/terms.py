@@ -93,7 +93,8 @@ def term_shares(terms: Iterable[Term], learned: Mapping[str, float]) -> Iterator
         exponent: Number = 0.0
         for factor in term.factors:  # one that nothing was learned of is one
             exponent = exponent + factor.power * learned.get(factor.name, 0.0)
-        seconds = term.seconds * exponential(exponent)
+        times: Number = math.exp(exponent) if isinstance(exponent, (int, float)) else _numpy().exp(exponent)
+        seconds = term.seconds * times
         alone.append((term, seconds))
         if term.side:
             sides[term.side] = sides.get(term.side, 0.0) + seconds
@@ -118,14 +119,6 @@ def interval_around(value: float, factor: float) -> Interval:
 def inverse_interval(interval: Interval) -> Interval:
     """Seconds per token as tokens per second, or back."""
     return Interval(1 / interval.high, 1 / interval.mid, 1 / interval.low)
-
-
-def exponential(x: Number) -> Number:
-    """The exponential, element by element."""
-    if isinstance(x, (int, float)):
-        return math.exp(x)
-    found: Number = _numpy().exp(x)
-    return found
 
 
 def logarithm(x: Number) -> Number:

@@ -81,14 +81,10 @@ def stale_because(calibration: Calibration, machine: Machine, runtime: Runtime, 
     before, after = calibration.ram_read_bytes_per_s, machine.memory.read_bytes_per_s.value_or(0.0)
     if before and after and not 1 / MEMORY_SPEED_OFF < after / before < MEMORY_SPEED_OFF:
         yield f"memory bandwidth is now {after / GB:.0f} GB/s (was {before / GB:.0f})"
-    taken, today = _day(calibration.taken_at), _day(now)
+    # The days on one scale, right to a day or two
+    dates = (_DATE.match(time) for time in (calibration.taken_at, now))
+    taken, today = (_YEAR * int(d[1]) + _YEAR / 12 * int(d[2]) + int(d[3]) if d else None for d in dates)
     if taken is None:  # a file that was edited by hand
         yield f"its time {calibration.taken_at[:40]!r} is not a valid time"
     elif today is not None and today - taken > OLD_DAYS:
         yield f"it is {today - taken:.0f} days old"
-
-
-def _day(time: str) -> float | None:
-    """The day of an ISO 8601 time on one scale, right to a day or two."""
-    found = _DATE.match(time)
-    return _YEAR * int(found[1]) + _YEAR / 12 * int(found[2]) + int(found[3]) if found else None

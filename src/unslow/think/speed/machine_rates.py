@@ -65,21 +65,12 @@ def demand_of(plan: Blueprint, depth: int = 1, kv_types: tuple[str, str] = ("f16
 
 
 class _Read(NamedTuple):
-    """A tensor, and the share of it that a token reads."""
+    """A tensor, and what a token reads of it."""
 
     tensor: Tensor
-    share: float
     in_layer: bool
-
-    @property
-    def bytes(self) -> float:
-        return self.tensor.bytes * self.share
-
-    @property
-    def rows(self) -> float:
-        """Dot products: one for each row of a matrix, none for the elements of a vector."""
-        _, *others = self.tensor.shape
-        return math.prod(others) * self.share if others else 0.0
+    bytes: float
+    rows: float  # Dot products: one for each row of a matrix, none for the elements of a vector
 
 
 def _reads(plan: Blueprint) -> Iterator[_Read]:
@@ -93,7 +84,8 @@ def _reads(plan: Blueprint) -> Iterator[_Read]:
             continue
         if layer < 0 and tensor.name.endswith(_LOOKED_UP) and not (tied and tensor.name == _LOOKED_UP[0]):
             continue
-        yield _Read(tensor, used if _EXPERTS in tensor.name else 1.0, layer >= 0)
+        share, others = used if _EXPERTS in tensor.name else 1.0, tensor.shape[1:]
+        yield _Read(tensor, layer >= 0, tensor.bytes * share, math.prod(others) * share if others else 0.0)
 
 
 def _attention(hyper: Hyper, depth: int, kv_types: tuple[str, str]) -> tuple[float, float]:
@@ -184,7 +176,7 @@ def calibrated_decode(demand: Demand, calibration: Calibration) -> CalibratedTim
     rates = calibration.rates
     if rates is None or not rates.types:
         return None
-    spread = _least_spread(calibration)
+    spread = max(LEAST_SPREAD, 1 + 2 * rates.error, DISTURBED if calibration.disturbed else 1.0)
     attention = demand.attention_elements * rates.attention_element_s + demand.kv_bytes * rates.kv_byte_s
     parts = [
         Part("weights", *_weights(demand.bytes_by_type, rates, spread)),
@@ -205,7 +197,7 @@ def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: 
     rates = calibration.rates
     if rates is None or not any(rate.prefill_bytes_per_s for rate in rates.types):
         return None
-    spread = max(_least_spread(calibration), SPREAD_OF_PREFILL)
+    spread = max(SPREAD_OF_PREFILL, 1 + 2 * rates.error, DISTURBED if calibration.disturbed else 1.0)
     weights_s, weights_spread = _weights(demand.layer_bytes_by_type, rates, spread, prefill=True)
     # a token attends to half of the prompt on average, and `demand` has what it attends to in one token
     attended = demand.attention_elements / max(1, demand.depth_tokens) * prompt_tokens * prompt_tokens / 2
@@ -218,11 +210,6 @@ def calibrated_prefill(demand: Demand, calibration: Calibration, prompt_tokens: 
         Part("step", rates.step_s, spread),
     ]
     return _sum_parts(parts, calibration)
-
-
-def _least_spread(calibration: Calibration) -> float:
-    error = calibration.rates.error if calibration.rates else 0.0
-    return max(LEAST_SPREAD, 1 + 2 * error, DISTURBED if calibration.disturbed else 1.0)
 
 
 def _weights(

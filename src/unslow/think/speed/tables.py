@@ -131,15 +131,15 @@ def predict_cells(
     columns: Cells, names: Iterable[Cells], depths: Iterable[str] | Floats, gibs: Iterable[str] | Floats
 ) -> Predictions:
     """Predictions for rows of text: the cells of these columns, which are some of NAMES, and the two numbers."""
-    numbers = [
+    tokens, sizes = (
         cells.astype(np.float64)
         if isinstance(cells, np.ndarray)
         else np.array([cells_number(cell) for cell in cells], dtype=np.float64)  # None becomes NaN
         for cells in (depths, gibs)
-    ]
-    count = len(numbers[0])
+    )
+    count = len(tokens)
     empty = np.full(count, "", dtype=object)
-    table = _Table(*numbers, empty, empty.copy())
+    table = _Table(tokens, sizes, empty, empty.copy())
     buckets: dict[Hashable, list[TablePart]] = defaultdict(list)
     by_names: dict[Cells, list[int]] = defaultdict(list)
     for n, cells in enumerate(names):

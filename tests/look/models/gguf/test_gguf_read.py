@@ -15,16 +15,7 @@ from unslow.catalog.architectures import made_up_shapes
 from unslow.facts.model import Tensor
 from unslow.facts.values import Absence
 from unslow.look.engine.made_up_models import TensorPlan, encoded_header, planned_model, write_model
-from unslow.look.models.gguf import (
-    Gguf,
-    blueprint,
-    model_facts,
-    part_paths,
-    part_urls,
-    read_gguf,
-    read_gguf_pipe,
-    shortfall,
-)
+from unslow.look.models.gguf import Gguf, blueprint, model_facts, part_paths, read_gguf, read_gguf_pipe, shortfall
 from unslow.look.models.gguf.window import PipeSource
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
@@ -161,15 +152,6 @@ def test_a_tensor_in_two_parts_is_refused(tmp_path, wording):
 def test_impossible_part_numbers_are_refused(name):
     with pytest.raises(LookError, match="out of range"):
         part_paths(name)
-
-
-def test_part_urls_keep_the_query():
-    assert part_urls("https://x.org/a/m-00002-of-00002.gguf?download=true") == [
-        "https://x.org/a/m-00001-of-00002.gguf?download=true",
-        "https://x.org/a/m-00002-of-00002.gguf?download=true",
-    ]
-    with pytest.raises(LookError, match="not a URL"):
-        part_urls("http://[::1/m.gguf")
 
 
 def test_pipes_folders_and_devices_are_not_opened(tmp_path, wording):

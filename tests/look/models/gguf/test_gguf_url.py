@@ -38,9 +38,14 @@ def test_only_the_header_of_a_remote_model_is_fetched(behaviour):
 def test_all_parts_of_a_remote_model_are_read():
     parts = {f"/m-0000{n}-of-00002.gguf": header(1, 0, info(b"t%d" % n, (4,))) for n in (1, 2)}
     with web_server(parts) as server:
-        found = read_gguf_url(LIVE, f"{server.url}/m-00002-of-00002.gguf")
+        found = read_gguf_url(LIVE, f"{server.url}/m-00002-of-00002.gguf?download=true")
     assert [t.name for t in blueprint(found).tensors] == ["t1", "t2"]
-    assert [a.split()[0] for a in server.asked] == list(parts)
+    assert [a.split()[0] for a in server.asked] == [f"{part}?download=true" for part in parts]
+
+
+def test_an_address_that_is_not_one_is_refused():
+    with pytest.raises(LookError, match="not a URL"):
+        read_gguf_url(LIVE, "http://[::1/m.gguf")
 
 
 def test_a_missing_remote_part_is_named():

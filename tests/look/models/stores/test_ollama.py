@@ -2,13 +2,14 @@
 
 import json
 
+import msgspec
 import pytest
 from doubles import FakeSystem
 from stored import OllamaStore, checkpoint, extracted
 
 from unslow.facts.stored_model import Kind
 from unslow.look.models.stores import Surroundings, ollama, with_header
-from unslow.look.models.stores.ollama import parse_manifest, parse_name, parse_ollama_unit, served_places
+from unslow.look.models.stores.ollama import Manifest, parse_name, parse_ollama_unit, served_places
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
@@ -191,4 +192,6 @@ def test_ollama_model_folders_come_from_processes_and_units():
 
 def test_an_ollama_manifest_keeps_the_order_of_its_layers():
     data = b'{"layers": [{"digest": "a", "mediaType": "application/vnd.ollama.image.model"}, {"digest": "b"}], "x": 1}'
-    assert [layer.role for layer in parse_manifest(data).layers] == ["model", ""]
+    manifest = msgspec.json.decode(data, type=Manifest)
+    assert [layer.digest for layer in manifest.layers] == ["a", "b"]
+    assert [layer.digest for layer in manifest.of("model")] == ["a"]

@@ -70,9 +70,12 @@ def read_gguf_url(system: System, url: str) -> Gguf:
     """The header of the model at a URL that the user gave, with all of its parts; only their headers are fetched."""
     from unslow.look.system.web_file import WebFile  # noqa: PLC0415 (as heavy as all the rest: sockets, TLS)
 
-    return _ask_gguf(
-        system, url, lambda: _read_parts(url, part_urls(url), lambda part: closing(WebFile(part, WEB_TIMEOUT_S)))
-    )
+    try:
+        address = urlsplit(url)
+    except ValueError as error:
+        raise LookError(f"{url!r} is not a URL: {error}") from error
+    parts = [urlunsplit(address._replace(path=path)) for path in part_paths(address.path)]
+    return _ask_gguf(system, url, lambda: _read_parts(url, parts, lambda part: closing(WebFile(part, WEB_TIMEOUT_S))))
 
 
 def _ask_gguf(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
@@ -174,15 +177,6 @@ def part_paths(path: str) -> list[str]:
     if not 0 < int(match[2]) <= count <= MOST_PARTS:
         raise LookError(f"{path}: part {int(match[2])} of {count} is out of range (at most {MOST_PARTS} parts)")
     return [f"{stem}-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
-
-
-def part_urls(url: str) -> list[str]:
-    """The addresses of a model's files, from that of any of them."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise LookError(f"{url!r} is not a URL: {error}") from error
-    return [urlunsplit(parts._replace(path=path)) for path in part_paths(parts.path)]
 
 
 @contextmanager

@@ -38,11 +38,6 @@ class Layer(msgspec.Struct, frozen=True):
     name: str = ""
 
     @property
-    def role(self) -> str:
-        """model, projector, adapter, draft, tensor, params, template, system, json ..."""
-        return self.media_type.removeprefix(_MEDIA)
-
-    @property
     def blob(self) -> str:
         """The name of its file; empty where the digest is none."""
         match = _DIGEST.fullmatch(self.digest)
@@ -56,7 +51,8 @@ class Manifest(msgspec.Struct, frozen=True):
     config: Layer | None = None
 
     def of(self, *roles: str) -> list[Layer]:
-        return [layer for layer in self.layers if layer.role in roles]
+        """The blobs with these roles: model, projector, adapter, draft, tensor, params, template, system, json ..."""
+        return [layer for layer in self.layers if layer.media_type.removeprefix(_MEDIA) in roles]
 
 
 def places(system: System, around: Surroundings) -> list[str]:
@@ -93,9 +89,10 @@ class _Store:
     def model(self, leaf: Leaf) -> StoredModel:
         name, path = parse_name(leaf.path), f"{self._place}/manifests/{leaf.path}"
         try:
-            manifest = parse_manifest(self._system.read_bytes(path, MOST_MANIFEST_BYTES))
-        except LookError as error:
-            return StoredModel(name=name, tool=TOOL, path=path, place=self._place, broken=error.why)
+            manifest = msgspec.json.decode(self._system.read_bytes(path, MOST_MANIFEST_BYTES), type=Manifest)
+        except (LookError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            why = error.why if isinstance(error, LookError) else f"its manifest can't be read: {str(error)[:80]}"
+            return StoredModel(name=name, tool=TOOL, path=path, place=self._place, broken=why)
         self._used |= {layer.blob for layer in (*manifest.layers, *filter(None, [manifest.config]))}
         weights, main = manifest.of(*_WEIGHTS), manifest.of("model", "tensor")
         config = self._json([manifest.config] if manifest.config else [])
@@ -161,14 +158,6 @@ def parse_name(path: str) -> str:
     if host != _HOST:
         return f"{host}/{namespace}/{model}:{tag}"
     return f"{model}:{tag}" if namespace == _NAMESPACE else f"{namespace}/{model}:{tag}"
-
-
-def parse_manifest(data: bytes) -> Manifest:
-    """The manifest in `data`; LookError where it is none."""
-    try:
-        return msgspec.json.decode(data, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LookError(f"its manifest can't be read: {str(error)[:80]}") from error
 
 
 def served_places(system: System) -> list[str]:
