@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from unslow.catalog.architectures import Group, Layout, layouts
+from unslow.catalog.architectures import Layout, layouts
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quants import find_mix, quants
 from unslow.facts.model import Blueprint, HfShape, LayerKind, MetadataValue, Model, Tensor
@@ -113,24 +113,20 @@ def made_up_metadata(architecture: str, layout: Layout, stated: Stated) -> dict[
 
 def made_up_tensors(layout: Layout, stated: Stated) -> Iterator[UntypedTensor]:
     """The tensors of the model as a whole, then those of each layer."""
-    whole = Numbers(stated, layout.numbers)
-    yield from _of_groups(layout.groups, whole, None)
-    for layer in range(int(whole.number("layers") or 0)):
-        yield from _of_groups(layout.groups, Numbers(stated, layout.numbers, layer), layer)
-
-
-def _of_groups(groups: tuple[Group, ...], numbers: Numbers, layer: int | None) -> Iterator[UntypedTensor]:
-    for group in groups:
-        wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
-        if not wanted or (group.when and not expression(group.when)(numbers)):
-            continue
-        for name in wanted:
-            text = group.tensors[name]
-            sizes = [expression(part)(numbers) for part in text.split(",")]
-            shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
-            if len(shape) < len(sizes):
-                raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
-            yield UntypedTensor(name.format(layer), shape)
+    layers = range(int(Numbers(stated, layout.numbers).number("layers") or 0))
+    for layer in (None, *layers):
+        numbers = Numbers(stated, layout.numbers, layer)
+        for group in layout.groups:
+            wanted = [name for name in group.tensors if ("{}" in name) is (layer is not None)]
+            if not wanted or (group.when and not expression(group.when)(numbers)):
+                continue
+            for name in wanted:
+                text = group.tensors[name]
+                sizes = [expression(part)(numbers) for part in text.split(",")]
+                shape = tuple(size for size in sizes if isinstance(size, int) and size > 0)
+                if len(shape) < len(sizes):
+                    raise ValueError(f"{name} is {text}, which makes {sizes}: the shape lacks a number")
+                yield UntypedTensor(name.format(layer), shape)
 
 
 @cache

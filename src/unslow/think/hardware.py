@@ -132,11 +132,6 @@ class Hardware(NamedTuple):
         return tuple(room.free_bytes for room in self.rooms)
 
     @property
-    def lending_bytes_per_s(self) -> float:
-        """At which weights on the host reach a GPU that computes a prompt."""
-        return self.link_bytes_per_s if self.pinned else min(self.link_bytes_per_s, question.MAPPED_BYTES_PER_S)
-
-    @property
     def speeds(self) -> tuple[float, ...]:
         """What each GPU reads in a second; empty where all are alike."""
         every = tuple(float(chip.bytes_per_s) for chip in self.chips)

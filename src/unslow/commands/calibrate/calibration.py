@@ -29,7 +29,7 @@ from unslow.look.stored import CalibrationStore, StoredCalibration, default_stor
 from unslow.look.system import LookError, System
 from unslow.think.case.view import views_of
 from unslow.think.judge.next_measurement import SPEED
-from unslow.think.speed.calibration import mark_of, same_machine, stale_because
+from unslow.think.speed.calibration import calibrations_of_machine, mark_of, stale_because
 from unslow.think.speed.machine_rates import demand_of, drift_of, fit_rates
 
 ENGINE = "embedded llama.cpp"  # As the runtime is named in a snapshot
@@ -242,7 +242,7 @@ def list_calibrations(system: System, progress: Progress, store: CalibrationStor
 def _kept_calibration(one: StoredCalibration, machine: Machine, now: str) -> KeptCalibration:
     if one.calibration is None:
         return KeptCalibration(path=one.path, problem=one.problem)
-    if not same_machine(one.calibration.machine, mark_of(machine)):
+    if not calibrations_of_machine([one.calibration], machine):
         stale = ("it was measured on another machine",)
         return KeptCalibration(path=one.path, calibration=one.calibration, stale=stale)
     # The engine as it is now; a server that is not asked is taken to be what it was

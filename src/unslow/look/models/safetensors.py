@@ -325,11 +325,16 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
     families = (checkpoint.config.get("model_type"), shape.get("model_type"))  # of the whole, else of its language part
     family = next((word for word in families if isinstance(word, str) and word), "")
     nameless = not_found(f"{config} has no model_type")
+    quant: Fact[str] = not_found(f"{source} has no tensors")
+    if checkpoint.quantization:
+        quant = reported_fact(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
+    elif checkpoint.tensors:
+        quant = estimated_fact(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
     return Model(
         name=reported_fact(name, f"{config}: _name_or_path") if name else not_found(f"{config} has no name"),
         path=reported_fact(checkpoint.path, source),
         architecture=reported_fact(family, f"{config}: model_type") if family else nameless,
-        quant=_quant(checkpoint, source),
+        quant=quant,
         value_length=_count(shape, "v_head_dim" if "kv_lora_rank" in shape else "head_dim", config),
         **{fact: _count(shape, name, config) for fact, name in _NUMBERS.items()},
         **{fact: _count(shape, name, config, absent=0) for fact, name in _OF_EXPERTS.items()},
@@ -364,14 +369,6 @@ def config_facts(config: hf_config.Config, source: str) -> Model:
         "output_tied": shape.tied,
     }
     return overlaid(told, Model(**{name: estimated_fact(n, f"{source}: config.json") for name, n in numbers.items()}))
-
-
-def _quant(checkpoint: Checkpoint, source: str) -> Fact[str]:
-    if checkpoint.quantization:
-        return reported_fact(checkpoint.quantization.name, f"{source}: {checkpoint.quantization.method}")
-    if not checkpoint.tensors:
-        return not_found(f"{source} has no tensors")
-    return estimated_fact(next(iter(checkpoint.type_bytes)), f"{source}: the type of most bytes")
 
 
 def _count(shape: hf_config.Shape, name: str, source: str, absent: int | None = None) -> Fact[Any]:

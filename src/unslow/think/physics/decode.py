@@ -102,7 +102,7 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Numb
     recorded = serves_many(setting) and setting.graphs and setting.types == HALF
     software = () if recorded else _runtime("launch", setting)
     overhead = (Factor(f"launch progress/{setting.backend}", progress(year)), *host, *software)
-    per_layer = (*deviations("launch", setting), *overhead)
+    per_layer = (*deviating("launch", setting)[1:], *overhead)
     wide = amounts.layers * amounts.width / REFERENCE_WIDTH
     counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
     many = 0.0 if serves_many(setting) else amounts.layers * (1 - at_most(amounts.tokens, FEW))
@@ -235,15 +235,9 @@ def kind_factors(kind: str, backend: str) -> Factors:
 @lru_cache(maxsize=KEPT)
 def deviating(kind: str, setting: SpeedSetting) -> Factors:
     """A backend's factor, how a family deviates from it, and how a device does from its family."""
-    return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
-
-
-@lru_cache(maxsize=KEPT)
-def deviations(kind: str, setting: SpeedSetting) -> Factors:
-    """How a family deviates from its backend, and a device from its family."""
     family = f"{kind}/{setting.backend}/{setting.family}"
     own = (Factor(f"{family}/{setting.device}"),) if setting.device else ()
-    return Factor(family), *own
+    return Factor(f"{kind}/{setting.backend}"), Factor(family), *own
 
 
 @lru_cache(maxsize=KEPT)

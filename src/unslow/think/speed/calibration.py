@@ -43,14 +43,13 @@ def match_calibration(calibrations: Iterable[Calibration], machine: Machine, run
 
 def calibrations_of_machine(calibrations: Iterable[Calibration], machine: Machine) -> tuple[Calibration, ...]:
     """Those that were made on this machine."""
-    mark = mark_of(machine)
-    return tuple(c for c in calibrations if same_machine(c.machine, mark))
-
-
-def same_machine(then: MachineMark, mark: MachineMark) -> bool:
-    """Whether two marks are of one machine."""
-    same_memory = abs(then.memory_bytes - mark.memory_bytes) <= max(MEMORY_SIZE_OFF * then.memory_bytes, GIB / 4)
-    return (then.cpu, then.cores, then.gpus) == (mark.cpu, mark.cores, mark.gpus) and same_memory
+    now, found = mark_of(machine), []
+    for calibration in calibrations:
+        then = calibration.machine
+        same_memory = abs(then.memory_bytes - now.memory_bytes) <= max(MEMORY_SIZE_OFF * then.memory_bytes, GIB / 4)
+        if (then.cpu, then.cores, then.gpus) == (now.cpu, now.cores, now.gpus) and same_memory:
+            found.append(calibration)
+    return tuple(found)
 
 
 def mark_of(machine: Machine) -> MachineMark:

@@ -265,7 +265,7 @@ def _by_kind(tensors: list[Tensor]) -> dict[str, float]:
 def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
     """The load of a model whose matrices are of one class of types; a tower for images is read by no token of text."""
     counted = parts_of_shape(shape, plain_storage(1))  # a byte for each weight
-    table, output = (_sum(parts, role) for role in (Role.EMBEDDING, Role.OUTPUT))
+    table, output = (sum(p.bytes for p in parts if p.role is role) for role in (Role.EMBEDDING, Role.OUTPUT))
     by_layer: list[tuple[list[Part], list[Part]]] = [([], []) for _ in range(shape.layers)]
     for side, held in enumerate((parts, counted)):
         for part in held:
@@ -286,8 +286,9 @@ def hf_load(shape: HfShape, parts: Sequence[Part], types: str) -> ModelLoad:
 
 def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], types: str) -> LayerLoad:
     kind = _KINDS.get(types, _KINDS[NIBBLES])
-    dense = float(sum(p.bytes for p in weights if p.role not in _BESIDE))
-    experts = float(_sum(weights, Role.EXPERTS))
+    both = (parts, weights)
+    dense_bytes, dense = (float(sum(p.bytes for p in held if p.role not in _BESIDE)) for held in both)
+    expert_bytes, experts = (float(sum(p.bytes for p in held if p.role is Role.EXPERTS)) for held in both)
     keys = values = scores = 0
     attends = shape.kind(layer) not in {LayerKind.RECURRENT, LayerKind.BARE}
     if attends and shape.kv_rank:  # a latent is read once for both, and all heads look at it
@@ -297,9 +298,9 @@ def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], t
         keys, values = shape.kv_heads_of(layer) * key, shape.kv_heads_of(layer) * value
         scores = shape.heads * (key + value)
     return LayerLoad(
-        dense_bytes=float(sum(p.bytes for p in parts if p.role not in _BESIDE)),
+        dense_bytes=dense_bytes,
         dense_weights=dense,
-        expert_bytes=float(_sum(parts, Role.EXPERTS)),
+        expert_bytes=expert_bytes,
         expert_weights=experts,
         kinds={kind: dense},
         expert_kinds={kind: experts} if experts else {},
@@ -309,10 +310,6 @@ def _layer(shape: HfShape, layer: int, parts: list[Part], weights: list[Part], t
         score_products=float(scores),
         state_bytes=float(_STATE_BYTES * shape.state) if shape.kind(layer) is LayerKind.RECURRENT else 0.0,
     )
-
-
-def _sum(parts: Iterable[Part], role: Role) -> int:
-    return sum(part.bytes for part in parts if part.role is role)
 
 
 def totals(load: ModelLoad) -> Totals:

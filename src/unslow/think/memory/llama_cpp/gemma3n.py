@@ -50,19 +50,18 @@ class AltUp:
         # With the layer's own embeddings added to all versions but the first
         scale = build.weight(f"{name}.altup_correct_scale.weight")
         own = embedding_for_layer(build, layer, graph.mul(_first(build, corrected), scale), self._for_layers)
-        return graph.concat(_first(build, corrected), graph.add(self._rest(corrected), own), 2)
+        others = graph.view(corrected, (*corrected.shape[:2], self._others), corrected.strides[1:3])
+        return graph.concat(_first(build, corrected), graph.add(others, own), 2)
 
     def end(self, x: Node) -> Node:
         """The mean of all versions, of the wanted tokens."""
         build, graph = self._build, self._build.graph
-        others = self._as_long_as(_first(build, x), "altup_unembd_proj.weight", self._rest(x))
+        others = graph.view(x, (*x.shape[:2], self._others), x.strides[1:3])
+        others = self._as_long_as(_first(build, x), "altup_unembd_proj.weight", others)
         total = _first(build, x)
         for _ in range(self._others):
             total = graph.add(total, _first(build, others))
         return graph.get_rows(graph.scale(total), build.wanted)
-
-    def _rest(self, x: Node) -> Node:
-        return self._build.graph.view(x, (*x.shape[:2], self._others), x.strides[1:3])
 
     def _as_long_as(self, x: Node, name: str, others: Node) -> Node:
         graph = self._build.graph

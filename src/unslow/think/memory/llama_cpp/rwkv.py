@@ -115,18 +115,14 @@ def _mixes(build: Build, layer: int, token: Node, before: Node) -> list[Node]:
     fused = build.has(f"{name}_lerp_fused.weight")
     if fused:
         change, token = (graph.reshape(n, width, 1, tokens) for n in (change, token))
-        shares = _mix(build, f"{name}_lerp_fused", shares, change, token)
+        shares = graph.add(graph.mul(graph.add(shares, build.weight(f"{name}_lerp_fused.weight")), change), token)
     parts = [graph.view(shares, (width, tokens), (row_bytes("F32", width),)) for _ in _MIXES]
     if fused:
         return parts
     return [
-        _mix(build, f"{name}_lerp_{letter}", part, change, token) for letter, part in zip(_MIXES, parts, strict=True)
+        graph.add(graph.mul(graph.add(part, build.weight(f"{name}_lerp_{letter}.weight")), change), token)
+        for letter, part in zip(_MIXES, parts, strict=True)
     ]
-
-
-def _mix(build: Build, name: str, shares: Node, change: Node, token: Node) -> Node:
-    graph = build.graph
-    return graph.add(graph.mul(graph.add(shares, build.weight(f"{name}.weight")), change), token)
 
 
 def time_mixed_7(

@@ -124,22 +124,20 @@ class Buffer:
         for n, gap in enumerate(gaps):
             if gap[0] + gap[1] == offset:
                 gap[1] += size
-                self._join(n)
-                return
+                first = n
+                break
             if offset + size == gap[0]:
                 gap[0] = offset
                 gap[1] += size
-                self._join(n - 1)
-                return
-        place = next((n for n, gap in enumerate(gaps) if gap[0] >= offset), len(gaps))
-        gaps.insert(place, [offset, size])
-
-    def _join(self, n: int) -> None:
-        """Make one gap of the n-th and the next where nothing lies between them."""
-        gaps = self.gaps
-        if 0 <= n < len(gaps) - 1 and gaps[n][0] + gaps[n][1] == gaps[n + 1][0]:
-            gaps[n][1] += gaps[n + 1][1]
-            del gaps[n + 1]
+                first = n - 1
+                break
+        else:
+            place = next((n for n, gap in enumerate(gaps) if gap[0] >= offset), len(gaps))
+            gaps.insert(place, [offset, size])
+            return
+        if 0 <= first < len(gaps) - 1 and gaps[first][0] + gaps[first][1] == gaps[first + 1][0]:
+            gaps[first][1] += gaps[first + 1][1]
+            del gaps[first + 1]
 
 
 def watched_sizes(

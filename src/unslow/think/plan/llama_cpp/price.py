@@ -20,7 +20,7 @@ from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.question import LlamaPlanQuestion, Variant
 from unslow.think.speed.load import Totals
-from unslow.think.speed.question import Host, SpeedQuestion, prompt_token_seconds, step_seconds
+from unslow.think.speed.question import MAPPED_BYTES_PER_S, Host, SpeedQuestion, prompt_token_seconds, step_seconds
 
 if TYPE_CHECKING:
     from unslow.think.physics.terms import Number
@@ -131,7 +131,9 @@ class Pricing:
         setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
         chip = self.hardware.processors.chip(threads)
         setting = setting._replace(packed_cache=cache_element_bytes(settings) < F16_BYTES)
-        host = Host(away, chip, setting, crossings, self.hardware.lending_bytes_per_s)
+        link = self.hardware.link_bytes_per_s  # by which weights on the host reach a GPU that computes a prompt
+        lending = link if self.hardware.pinned else min(link, MAPPED_BYTES_PER_S)
+        host = Host(away, chip, setting, crossings, lending)
         return self._question(settings, held, [split for _, split in placings])._replace(host=host), away
 
     def _stack_placings(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
