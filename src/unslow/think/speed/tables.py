@@ -149,6 +149,9 @@ def predict_cells(
         whole = tuple([known.get(name, "") for name in NAMES])
         for part in _parts(whole, np.asarray(rows, dtype=np.intp), table):
             buckets[part.base.lookup].append(part)
+            shallow, deep = part.base.basis
+            is_deep = table.depths[part.rows] >= DEEP_FROM
+            table.basis[part.rows[is_deep]], table.basis[part.rows[~is_deep]] = deep, shallow
     speeds = np.full((3, count), np.nan)
     for parts in buckets.values():
         speeds[:, np.concatenate([part.rows for part in parts])] = table_rates(parts, table.depths)
@@ -175,20 +178,13 @@ def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[TablePart]:
     table.reasons[rows[scales == 0]] = usual
     rows, scales = rows[scales > 0], scales[scales > 0]
     spills = base.on_gpu_bytes * scales > base.room_bytes
-    yield _part(base, rows[~spills], scales[~spills], table)
+    yield TablePart(base, rows[~spills], scales[~spills])
     for scale in np.unique(scales[spills]):
         same = rows[spills & (scales == scale)]
         blocks = block_of(table.depths[same])
         for block in np.unique(blocks):
             some = same[blocks == block]
-            yield _part(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)), table)
-
-
-def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> TablePart:
-    shallow, deep = base.basis
-    is_deep = table.depths[rows] >= DEEP_FROM
-    table.basis[rows[is_deep]], table.basis[rows[~is_deep]] = deep, shallow
-    return TablePart(base, rows, scales)
+            yield TablePart(spilled_base(cells, float(scale), float(block)), some, np.ones(len(some)))
 
 
 @lru_cache(maxsize=MOST_KEPT)

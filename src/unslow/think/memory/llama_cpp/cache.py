@@ -91,16 +91,13 @@ class Build:
             product = self.graph.mul(product, self.weight(f"{name}.scale"))
         return self.graph.add(product, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else product
 
-    def has_norm(self, name: str) -> bool:
-        """Whether there is a weight for a norm; some files leave out what its name ends with elsewhere."""
-        return self.has(f"{name}.weight") or self.has(name)
-
     def norm(self, x: Node, name: str, op: str = "") -> Node:
         """A norm with its weight and bias; without a weight of that name, the norm alone."""
         normed = self.graph.norm(x, op or self.hyper.norm)
-        if self.has_norm(name):
-            full = f"{name}.weight"
-            normed = self.graph.mul(normed, self.weight(full if self.has(full) else name))
+        full = f"{name}.weight"
+        weight = full if self.has(full) else name  # some files leave out what the name ends with elsewhere
+        if self.has(weight):
+            normed = self.graph.mul(normed, self.weight(weight))
         return self.graph.add(normed, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else normed
 
     def cache_tensor(self, kind: str, layer: int, *shape: int) -> Node:

@@ -100,7 +100,8 @@ def _norms(build: Build, layer: int) -> _Norms:
     name = build.block(layer)
 
     def known_norm(*parts: str) -> str:
-        return next((f"{name}.{p}" for p in parts if build.has_norm(f"{name}.{p}")), "")
+        norms = (f"{name}.{part}" for part in parts)
+        return next((norm for norm in norms if build.has(f"{norm}.weight") or build.has(norm)), "")
 
     if build.hyper.habits.norms_without_weights:
         return _Norms(f"{name}.attn_norm", "", f"{name}.ffn_norm", "")
