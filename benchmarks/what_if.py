@@ -112,7 +112,7 @@ def _row(model: str, times: int, chance: random.Random) -> str:
 
 def _settings(memory: Memory, times: int, chance: random.Random) -> list[dict[str, str]]:
     """Random places of all sliders, each combination once."""
-    sliders = memory.view().sliders
+    sliders = memory.view.sliders
     asked: dict[tuple[str, ...], dict[str, str]] = {}
     for _ in range(20 * times):
         places = {str(slider.knob): chance.choice(slider.choices).value for slider in sliders}

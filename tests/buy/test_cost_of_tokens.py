@@ -7,6 +7,7 @@ from unslow.buy.cost import (
     MONTH_DAYS,
     BreakEvenShown,
     Terms,
+    UseShown,
     alternatives,
     api_way,
     assumptions,
@@ -17,7 +18,6 @@ from unslow.buy.cost import (
     own_way,
     rent_way,
     seconds_per_token,
-    use_of,
 )
 from unslow.buy.report import BuyerPrices, Fits, PriceShown, RigShown, SpeedShown
 from unslow.think.speed.report import RateShown
@@ -38,6 +38,11 @@ def rig(decode: float | None = 10.0, fits: Fits = "whole", watts: float | None =
         name="card", device="card", vendor="", kind=kind, year=2025, memory_bytes=1, bytes_per_s=1.0, tdp_w=watts,
         fits=fits, speed=speed or None,
     )  # fmt: skip
+
+
+def use_of(tokens: float, ratio: float) -> UseShown:
+    prompts = tokens * ratio
+    return UseShown(tokens_per_day=tokens, prompt_tokens_per_day=prompts, prompt_ratio=ratio, said="tokens_per_day")
 
 
 def price(amount: float, kind: str = "yours") -> PriceShown:

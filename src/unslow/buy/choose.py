@@ -199,16 +199,13 @@ def _cheapest_reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> Of
     # The most memory and bandwidth
     by_memory = sorted(rigs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
     by_speed = sorted(rigs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
-    first = list(dict.fromkeys((*by_memory, *by_speed)))
-    if not _acceptable_offers(market, first, aim, quant):
-        return None
-    fine = _acceptable_offers(market, rigs, aim, quant)
-    return min(fine, key=lambda offer: offers.offer_rank(offer, aim), default=None)
-
-
-def _acceptable_offers(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
-    tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
-    return [offer for offer in tried if offers.refusal(offer, aim) is None]
+    fine: list[OfferShown] = []
+    for tried in (dict.fromkeys((*by_memory, *by_speed)), rigs):
+        asked = (market.offer(rig, beside, aim, (quant,)) for rig, beside in tried)
+        fine = [offer for offer in asked if offers.refusal(offer, aim) is None]
+        if not fine:
+            return None
+    return min(fine, key=lambda offer: offers.offer_rank(offer, aim))
 
 
 def _offer_words(offer: OfferShown) -> str:

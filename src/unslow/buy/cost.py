@@ -164,14 +164,8 @@ def _requested_use(request: CostRequest, devices: Sequence[RigShown]) -> UseShow
             hint = 'name one, such as --device "RTX 3090", or --tokens-per-day'
             raise UserError("no --device can run the model", hint)
         tokens = hours * _HOUR_S / seconds_per_token(speed, request.prompt_ratio)
-    return use_of(tokens, request.prompt_ratio, said)
-
-
-def use_of(tokens: float, prompt_ratio: float, said: UseSaid = "tokens_per_day") -> UseShown:
-    """So many generated tokens a day with the prompts that go with them."""
-    return UseShown(
-        tokens_per_day=tokens, prompt_tokens_per_day=tokens * prompt_ratio, prompt_ratio=prompt_ratio, said=said
-    )
+    ratio = request.prompt_ratio
+    return UseShown(tokens_per_day=tokens, prompt_tokens_per_day=tokens * ratio, prompt_ratio=ratio, said=said)
 
 
 def own_way(rig: RigShown, price: PriceShown | None, use: UseShown, terms: Terms) -> WayShown:

@@ -276,16 +276,15 @@ def rig_shown_here(hardware: Hardware, prices: BuyerPrices, report: PredictionRe
     )
     if report is None:
         return shown
-    return msgspec.structs.replace(shown, quant=report.model.quant, fits=_fits_here(report), reason=report.reason)
-
-
-def _fits_here(report: PredictionReport) -> Fits:
-    if report.decode is None:
-        return "no" if "fit" in report.reason else "unknown"
     placement = report.placement
-    if placement is None or placement.fits is None:
-        return "whole" if placement is None else "unknown"
-    return "whole" if placement.gpu_layers >= placement.all_gpu_layers and not placement.experts_on_cpu else "partly"
+    fits: Fits = "whole"
+    if report.decode is None:
+        fits = "no" if "fit" in report.reason else "unknown"
+    elif placement and placement.fits is None:
+        fits = "unknown"
+    elif placement and (placement.gpu_layers < placement.all_gpu_layers or placement.experts_on_cpu):
+        fits = "partly"
+    return msgspec.structs.replace(shown, quant=report.model.quant, fits=fits, reason=report.reason)
 
 
 def _speed_shown(report: PredictionReport) -> SpeedShown | None:

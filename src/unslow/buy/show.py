@@ -5,7 +5,7 @@ from rich.text import Text
 
 from unslow.buy.cost import CostReport, WayShown, break_even_words
 from unslow.buy.devices import NOTE_ON_JOULES
-from unslow.buy.offers import ChoiceReport, OfferShown, RefusedShown
+from unslow.buy.offers import ChoiceReport, OfferShown
 from unslow.buy.report import AskedShown, DevicesReport, PriceShown, RigShown
 from unslow.buy.tiers import RunsShown, TiersReport
 from unslow.show.console import YELLOW, Column, ReportKind, dim, head, indent_text, item, table_of, verdict_head
@@ -52,8 +52,8 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
         title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
         rows = (
             (
-                rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), _watts(rig), str(rig.year or "?"),
-                price_words(rig.price), rig.vendor, rig.kind,
+                rig.name, memory_words(rig.memory_bytes), _whole(rig.bytes_per_s, GB), _whole(rig.tdp_w),
+                str(rig.year or "?"), price_words(rig.price), rig.vendor, rig.kind,
             )
             for rig in report.devices
         )  # fmt: skip
@@ -86,19 +86,16 @@ def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
     middle, ends = speed_words(each)
     prompt, prompt_ends = speed_words(found.prefill_tokens_per_s if found else None)
     return (
-        rig.name, memory_words(rig.memory_bytes), _bandwidth(rig), fits, middle, ends,
-        prompt, prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
+        rig.name, memory_words(rig.memory_bytes), _whole(rig.bytes_per_s, GB), fits, middle, ends, prompt,
+        prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
         price_words(rig.price), money_words(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-",
-        _watts(rig), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-", str(rig.year or "?"),
+        _whole(rig.tdp_w), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-",
+        str(rig.year or "?"),
     )  # fmt: skip
 
 
-def _bandwidth(rig: RigShown) -> str:
-    return f"{rig.bytes_per_s / GB:,.0f}" if rig.bytes_per_s else "?"
-
-
-def _watts(rig: RigShown) -> str:
-    return f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?"
+def _whole(number: float | None, unit: int = 1) -> str:
+    return f"{number / unit:,.0f}" if number else "?"
 
 
 render_devices = ReportKind(DevicesReport, _devices_answer)
@@ -126,8 +123,13 @@ def _answer(report: ChoiceReport, width: int) -> RenderableType:
     if report.refused:
         parts += ["", Text("Ruled out", style="bold")]
     for heap in report.refused:
-        near = "; ".join(_near(offer, heap) for offer in heap.nearest)
-        parts += [item(f"{heap.count}: {heap.words}"), indent_text(f"closest: {near}", "dim", 4)]
+        near = []
+        for offer in heap.nearest:
+            cost = "" if offer.total is None else f" ({money_words(offer.total)})"
+            speed = offer.rig.speed.each_tokens_per_s if offer.rig.speed and heap.why != "does_not_fit" else None
+            told = f" {rate(speed.mid)} tok/s, low end {rate(speed.low)}" if speed else ""
+            near.append(f"{offer.rig.name}{cost}{told}")
+        parts += [item(f"{heap.count}: {heap.words}"), indent_text(f"closest: {'; '.join(near)}", "dim", 4)]
     parts += ["", *(dim(text) for text in (*report.assumptions, *report.notes))]
     return Group(*parts)
 
@@ -151,16 +153,8 @@ def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     return (
         "→" if chosen else "", rig.name, memory_words(rig.memory_bytes), rig.quant, middle, ends,
         prompt, prompt_ends, rig.speed.backend if rig.speed else "", money_words(offer.total), price_words(rig.price),
-        _watts(rig),
+        _whole(rig.tdp_w),
     )  # fmt: skip
-
-
-def _near(offer: OfferShown, heap: RefusedShown) -> str:
-    cost = "" if offer.total is None else f" ({money_words(offer.total)})"
-    if heap.why == "does_not_fit" or offer.rig.speed is None:
-        return f"{offer.rig.name}{cost}"
-    each = offer.rig.speed.each_tokens_per_s
-    return f"{offer.rig.name}{cost} {rate(each.mid)} tok/s, low end {rate(each.low)}"
 
 
 render_choose = ReportKind(ChoiceReport, _answer)

@@ -34,6 +34,7 @@ CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
 UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
 _MOST_TIERS = 24
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
+_SHIPPED, _SHIPPED_MIX = "MXFP4", "MXFP4_MOE"  # What a publisher ships itself, which is not made finer, and its mix
 _SHIPPED_BITS = 4.25  # Of MXFP4: 4 bits, and 8 for each block of 32
 _NEAR = 1.4  # How many times the memory a model may need and still be named among those that just do not fit
 _ROUGHLY = 1.1  # By so much the growth of a quant may be off by its bits alone
@@ -214,8 +215,9 @@ class _TierModels:
     def _finest(self, model: WellKnown) -> tuple[str, Setup] | int:
         """The finest quant that fits, and the question about its memory; what the coarsest lacks where none does."""
         names = self._names(model)
-        if surely_too_large(model, _bits(model, names[-1]), self._room):
-            return int(model.parameters * _bits(model, names[-1]) / 8) - self._room
+        weights = model.parameters * _bits(model, names[-1]) / 8
+        if _AT_LEAST * weights > self._room:  # alone larger than the memory, whatever is rounded
+            return int(weights) - self._room
         question = self._setup_for(model, names[-1])
         if (left := question.left()) < 0:
             return int(-left)
@@ -227,9 +229,8 @@ class _TierModels:
         return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
 
     def _names(self, model: WellKnown) -> list[str]:
-        """The quants that there are of a model: where its publisher ships one, that one."""
-        shipped = shipped_mix(model)
-        return [shipped] if shipped else self._quants
+        """The quants that there are of a model: where its publisher ships one of 4 bits, that one."""
+        return [_SHIPPED_MIX] if model.published == _SHIPPED else self._quants
 
     def _setup_for(self, model: WellKnown, quant: str) -> Setup:
         hardware, question = self._tier.hardware, self._question
@@ -274,17 +275,15 @@ class _TierModels:
 def models_by_shape(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
     """Models that chat and were trained for such a context, those of one shape together, the largest first."""
     groups: dict[tuple[str, int, str], list[WellKnown]] = {}
-    for model in models:
+    # The newest first, what was made of another model after it
+    ordered = sorted(models, key=lambda m: (bool(_MADE_OF.search(m.name.lower())), -_version(m), m.name))
+    for model in ordered:
         names = f"{model.name} {model.architecture}".lower()
         if model.shape.context_trained >= context and not any(part in names for part in _ARE_NO_CHAT):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
-    ordered = [sorted(group, key=_newest_first) for group in groups.values()]
     return sorted(  # those of a time when few tokens were usual come last: the catalog has no dates
-        ordered,
-        key=lambda group: (
-            group[0].shape.context_trained < _USUAL_TOKENS, -group[0].parameters, _newest_first(group[0]),
-        ),
-    )  # fmt: skip
+        groups.values(), key=lambda group: (group[0].shape.context_trained < _USUAL_TOKENS, -group[0].parameters)
+    )
 
 
 def newer_versions(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
@@ -303,26 +302,12 @@ def model_family(model: WellKnown) -> str:
     return found[0] if found else model.name
 
 
-def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
-    """What was made of another model comes after it."""
-    return bool(_MADE_OF.search(model.name.lower())), -_version(model), model.name
-
-
 def _version(model: WellKnown) -> float:
     found = _VERSION.search(model.name)
     return float(found[1]) if found else 0.0
 
 
-def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) -> bool:
-    """Whether its weights alone are larger than the memory, whatever is rounded."""
-    return _AT_LEAST * model.parameters * bits_per_weight / 8 > room_bytes
-
-
-def shipped_mix(model: WellKnown) -> str:
-    """The mix of 4 bits that a publisher ships itself, which is not made finer; empty for all others."""
-    return "MXFP4_MOE" if model.published == "MXFP4" else ""
-
-
 def _bits(model: WellKnown, quant: str) -> float:
     """For each weight; what only spares experts has as many as its experts, about."""
-    return _SHIPPED_BITS if quant == shipped_mix(model) else find_mix(quant).bits_per_weight
+    is_shipped = model.published == _SHIPPED and quant == _SHIPPED_MIX
+    return _SHIPPED_BITS if is_shipped else find_mix(quant).bits_per_weight

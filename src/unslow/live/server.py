@@ -166,7 +166,7 @@ class ServerWatch:
 
         with suppress(UserError, MissingFactError, ValueError, ArithmeticError):  # what a server claims may be anything
             memory = memory_of(system, self.case)
-            self.laid = () if isinstance(memory, Unknown) else memory.view().now.bars
+            self.laid = () if isinstance(memory, Unknown) else memory.view.now.bars
 
     def is_there(self) -> bool:
         """Whether the process that was found still lives; taken for granted where none is known."""

@@ -157,7 +157,7 @@ class Panels:
         memory = memory_of(self._sources.system if is_here else None, self._case)
         if isinstance(memory, Unknown):
             return memory
-        view = memory.view()
+        view = memory.view
         return msgspec.structs.replace(view, ready=memory.ready()) if self._sources.ready else view
 
     def _timeline(self) -> TimelineView | Unknown:

@@ -46,11 +46,6 @@ class Load(NamedTuple):
     lent: bool = False
     """Whether weights come over a link first: no roof, as how fast it is depends on how they are copied."""
 
-    @property
-    def least_s(self) -> float:
-        """The shortest time in which it can be had."""
-        return max(self.flops / self.roof.flops_per_s, self.read_bytes / self.roof.bytes_per_s)
-
 
 class CpuPeak(NamedTuple):
     """Operations a cycle in 32-bit floats and in 8-bit integers."""
@@ -153,7 +148,8 @@ def _point(
     measured = rate.value if isinstance(rate, Known) else None
     flops, read = sum(load.flops for load in loads), sum(load.read_bytes for load in loads)
     # A model in two memories has one point: each side takes what its own roof allows, one after the other
-    least_s = sum(load.least_s for load in loads)
+    times = [(load.read_bytes / load.roof.bytes_per_s, load.flops / load.roof.flops_per_s) for load in loads]
+    least_s = sum(map(max, times))
     if not flops or not read or not least_s:
         return None
     # By the largest share of the predicted time; by the roof alone where nothing is predicted
@@ -163,8 +159,7 @@ def _point(
         is_memory = lent or part.name in _MEMORY
         shares["memory" if is_memory else "compute" if part.name in _COMPUTE else "overhead"] += part.seconds
     if found is None:
-        shares["memory"] = sum(load.read_bytes / load.roof.bytes_per_s for load in loads)
-        shares["compute"] = sum(load.flops / load.roof.flops_per_s for load in loads)
+        shares["memory"], shares["compute"] = map(sum, zip(*times, strict=True))
     return RooflinePoint(
         phase=phase,
         label=label,

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Spread, Sweep
+from unslow.facts.bench import LOWER_IS_BETTER, TOGETHER, Bench, Comparison, Sweep
 from unslow.facts.snapshot import Wish
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated_fact
 from unslow.page.view import ChangeRow, ChangeView, CurvePoint, CurveView, RooflineView, SpeedRow
@@ -126,7 +126,7 @@ def depth_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Un
     rate, depth = case.speed.measured_rate, float(case.speed.depth)
     if not tried and isinstance(rate, Known) and depth:
         tried = {depth: rate.value}
-    seen, basis = _sweep_curve("depth", benches) or _measured_curve(tried, case), basis_of(case)
+    seen, basis = _measured_curve("depth", benches, tried, case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("depth", _with_predictions(seen.points), seen) if seen.points else basis
     # As far as one conversation may go
@@ -142,7 +142,7 @@ def depth_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Un
 def users_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Unknown:
     """Tokens per second of all users together by their number, or why there is neither."""
     tried = {one.requests: one.tokens_per_s for one in case.run.at_once.value_or(())}
-    seen, basis = _sweep_curve("users", benches) or _measured_curve(tried, case), basis_of(case)
+    seen, basis = _measured_curve("users", benches, tried, case), basis_of(case)
     if isinstance(basis, Unknown):
         return _view("users", _with_predictions(seen.points), seen) if seen.points else basis
     # How many conversations are answered at once; None where that is not known
@@ -154,8 +154,10 @@ def users_curve(case: CaseView, benches: Sequence[Bench] = ()) -> CurveView | Un
     return _view("users", points, seen, users_words(points, slots, basis.words))
 
 
-def _sweep_curve(axis: _Axis, benches: Sequence[Bench]) -> _MeasuredCurve | None:
-    """The newest sweep over this axis with a result; the benches are newest first."""
+def _measured_curve(
+    axis: _Axis, benches: Sequence[Bench], tried: Mapping[float, float], case: CaseView
+) -> _MeasuredCurve:
+    """The newest sweep over this axis with a result, the benches being newest first; else what the case tried."""
     for bench in benches:
         for sweep in bench.sweeps:
             points = {}
@@ -167,12 +169,8 @@ def _sweep_curve(axis: _Axis, benches: Sequence[Bench]) -> _MeasuredCurve | None
                 points[one.at] = point
             if any(point.measured is not None for point in points.values()):
                 return _MeasuredCurve(points, bench.taken_at, sweep)
-    return None
-
-
-def _measured_curve(speeds: Mapping[float, float], case: CaseView) -> _MeasuredCurve:
-    points = {at: CurvePoint(at=at, measured=speed) for at, speed in speeds.items()}
-    return _MeasuredCurve(points, case.taken_at) if points else _MeasuredCurve({})
+    points = {at: CurvePoint(at=at, measured=speed) for at, speed in tried.items()}
+    return _MeasuredCurve(points, case.taken_at if points else "")
 
 
 def _grid(first: float, last: float) -> list[float]:
@@ -279,9 +277,13 @@ def change_of_benches(before: Bench, after: Bench, comparison: Comparison, chang
         low, mid, high = one.low, one.ratio, one.high
         if one.metric in LOWER_IS_BETTER:
             low, mid, high = (1 / value if value else 0.0 for value in (high, mid, low))
-        first, last = (_figure(v, b.figures.get(one.metric)) for v, b in ((one.before, before), (one.after, after)))
+        sides = []
+        for level, bench in ((one.before, before), (one.after, after)):
+            spread = bench.figures.get(one.metric)
+            ends = (level, spread.low, spread.high) if spread else (level,)
+            sides.append(Range(low=min(ends), mid=level, high=max(ends)))
         speedup = Range(low=low, mid=mid, high=high)
-        rows.append(ChangeRow(metric=one.metric, before=first, after=last, speedup=speedup, verdict=one.verdict))
+        rows.append(ChangeRow(metric=one.metric, before=sides[0], after=sides[1], speedup=speedup, verdict=one.verdict))
     moments = (bench.taken_at[:16].replace("T", " ") or bench.id for bench in (before, after))
     return ChangeView(
         verdict=comparison.verdict,
@@ -294,8 +296,3 @@ def change_of_benches(before: Bench, after: Bench, comparison: Comparison, chang
 
 def _change_words(name: str, before: str, after: str) -> str:
     return f"{name}: {before or 'unset'} → {after or 'unset'}"
-
-
-def _figure(level: float, spread: Spread | None) -> Range:
-    low, high = (spread.low, spread.high) if spread else (level, level)
-    return Range(low=min(level, low), mid=level, high=max(level, high))

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, Entry, HistoryReport
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Comparison, HistoryReport
 from unslow.show import console
 from unslow.show.console import safe_text
 from unslow.show.units import amount, rate
@@ -26,7 +26,7 @@ _NAMES = {
 _WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "cannot tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _SMALLEST_P = 0.001
-_STATES = {"interrupted": "interrupted", "running": "running now", "broke_off": "aborted", "whole": ""}
+_STATES = {"interrupted": "interrupted", "running": "running now", "whole": ""}
 _DONE = {"imported": "imported", "forgotten": "removed"}
 _WIDE = 100
 
@@ -52,24 +52,21 @@ def _history_parts(report: HistoryReport, width: int) -> Iterator[RenderableType
         subject = ", ".join(word for word in (entry.model, f"{entry.runtime} {entry.runtime_version}".strip()) if word)
         speeds = (entry.decode_tokens_per_s, entry.prefill_tokens_per_s)
         decode, prefill = ("-" if speed is None else rate(speed) for speed in speeds)
+        aborted = f"aborted after {entry.answered} responses"
+        state = aborted if entry.state == "broke_off" else _STATES.get(entry.state, entry.state)
+        failed = f"{entry.failed} failed" if entry.failed else ""
+        protocol = entry.protocol if entry.protocol != "standard" else ""
+        note = ", ".join(word for word in (entry.label, state, failed, protocol) if word)
         if wide:
             moment = safe_text(entry.taken_at[:16].replace("T", " "))
-            table.add_row(safe_text(entry.id), moment, decode, prefill, safe_text(subject), safe_text(_note(entry)))
+            table.add_row(safe_text(entry.id), moment, decode, prefill, safe_text(subject), safe_text(note))
         else:
-            about = safe_text("; ".join(word for word in (subject, _note(entry)) if word))
+            about = safe_text("; ".join(word for word in (subject, note) if word))
             table.add_row(safe_text(entry.id), decode, about)
     yield table
     rest = report.total - len(report.benchmarks)
     if rest > 0:
         yield console.dim(f"and {rest} more in {safe_text(report.path)}")
-
-
-def _note(line: Entry) -> str:
-    state = _STATES.get(line.state, line.state)
-    words = [line.label, state if state != "aborted" else f"aborted after {line.answered} responses"]
-    words += [f"{line.failed} failed"] if line.failed else []
-    words += [line.protocol] if line.protocol != "standard" else []
-    return ", ".join(word for word in words if word)
 
 
 def _json(report: HistoryReport) -> str:

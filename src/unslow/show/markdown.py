@@ -58,15 +58,15 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
             why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
             lines += [f"- {prose(why)}:", *commands([question.command], indent="  ")]
         lines.append("")
-    if subject.known:
-        lines += _details_block("Read from the text", [f"- {_evidence_text(item)}" for item in subject.known])
-    if everything and subject.ruled_out:
-        # Those with one reason on one line: of a model that was never loaded they are many
-        reasons: dict[str, list[str]] = {}
-        for item in subject.ruled_out:
-            reasons.setdefault(item.because, []).append(f"`{item.cause}`")
-        ruled_out = [f"- {', '.join(causes)}: {escape_markdown(because)}" for because, causes in reasons.items()]
-        lines += _details_block("Ruled out", ruled_out)
+    # Those with one reason on one line: of a model that was never loaded they are many
+    reasons: dict[str, list[str]] = {}
+    for item in subject.ruled_out if everything else ():
+        reasons.setdefault(item.because, []).append(f"`{item.cause}`")
+    ruled_out = [f"- {', '.join(causes)}: {escape_markdown(because)}" for because, causes in reasons.items()]
+    known = [f"- {_evidence_text(item)}" for item in subject.known]
+    for title, items in (("Read from the text", known), ("Ruled out", ruled_out)):
+        if items:
+            lines += ["<details>", f"<summary>{title}</summary>", "", *items, "", "</details>", ""]
     return "\n".join(lines).rstrip()
 
 
@@ -102,10 +102,6 @@ def _evidence_text(evidence: Evidence) -> str:
     value = escape_markdown(value_text(evidence.fact, evidence.value))
     told = ", as written" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
     return f"{label(evidence.fact)}: {value}{escape_markdown(against)} ({escape_markdown(evidence.source)}{told})"
-
-
-def _details_block(title: str, lines: list[str]) -> list[str]:
-    return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
 def prose(text: str) -> str:

@@ -164,16 +164,12 @@ def label(fact: str) -> str:
     short = short_path(fact)
     if short in _LABELS:
         return _LABELS[short]
-    device = _OF_A_DEVICE.fullmatch(fact)
-    if device:
-        return f"{_WORDS.get(device[2]) or _words(device[2])} of GPU {device[1]}"
     if _PROCESS.fullmatch(fact):
         return "process on the GPU"
-    return _words(short.rpartition(".")[2])
-
-
-def _words(name: str) -> str:
-    return _UNITS.sub("", name).replace("vram", "GPU memory").replace("_", " ").replace("kv ", "KV ")
+    device = _OF_A_DEVICE.fullmatch(fact)
+    name = device[2] if device else short.rpartition(".")[2]
+    words = _UNITS.sub("", name).replace("vram", "GPU memory").replace("_", " ").replace("kv ", "KV ")
+    return f"{_WORDS.get(name, words)} of GPU {device[1]}" if device else words
 
 
 def value_text(fact: str, value: str | float) -> str:

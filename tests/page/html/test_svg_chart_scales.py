@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unslow.page.html.figure import Quantity, quantity, round_ticks, short_number, si_number, token_count
-from unslow.page.html.svg import MOST, Linear, Log, clamp, clock_ticks, powers, round_top, ticks
+from unslow.page.html.curves import place_words
+from unslow.page.html.figure import Quantity, quantity, round_ticks, short_number, si_number
+from unslow.page.html.svg import MOST, Linear, Log, clamp, powers, round_top, ticks
 
 finite = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -40,11 +41,11 @@ def test_ticks_never_exceed_the_requested_number(high, most):
 
 
 def test_time_ticks_use_clock_steps():
-    assert clock_ticks(60, 6) == (0, 10, 20, 30, 40, 50, 60)
-    assert clock_ticks(90, 6) == (0, 15, 30, 45, 60, 75, 90)
-    assert clock_ticks(3600, 6) == (0, 600, 1200, 1800, 2400, 3000, 3600)
-    assert clock_ticks(0.5, 5) == pytest.approx((0, 0.1, 0.2, 0.3, 0.4, 0.5))
-    assert len(clock_ticks(1e9, 6)) <= 7
+    assert ticks(0, 60, 6, of_a_clock=True) == (0, 10, 20, 30, 40, 50, 60)
+    assert ticks(0, 90, 6, of_a_clock=True) == (0, 15, 30, 45, 60, 75, 90)
+    assert ticks(0, 3600, 6, of_a_clock=True) == (0, 600, 1200, 1800, 2400, 3000, 3600)
+    assert ticks(0, 0.5, 5, of_a_clock=True) == pytest.approx((0, 0.1, 0.2, 0.3, 0.4, 0.5))
+    assert len(ticks(0, 1e9, 6, of_a_clock=True)) <= 7
 
 
 def test_doublings_and_decades_are_powers_of_2_and_10():
@@ -80,7 +81,7 @@ def test_ticks_are_round_in_the_shown_unit():
 
 
 def test_numbers_are_shortened_for_reading():
-    assert [token_count(value) for value in (0, 500, 512, 1024, 4101, 131072)] == [
+    assert [place_words("depth", value) for value in (0, 500, 512, 1024, 4101, 131072)] == [
         "0",
         "500",
         "512",

@@ -47,15 +47,15 @@ def test_layout_is_calculated_without_a_log() -> None:
     blind = memory_of(None, CaseView(with_buffers()))
     assert isinstance(told, Memory)
     assert isinstance(blind, Memory)
-    assert told.view().source != blind.view().source
+    assert told.view.source != blind.view.source
     for kind in ("weights", "kv", "compute"):
-        measured, laid = (whole(memory.view().now.bars[0], kind) for memory in (told, blind))
+        measured, laid = (whole(memory.view.now.bars[0], kind) for memory in (told, blind))
         assert laid == pytest.approx(measured, rel=0.002)
 
 
 def test_nearby_slider_setting_keeps_the_current_speed() -> None:
     memory = seen(HEALTHY)
-    now = memory.view().now.decode_tokens_per_s
+    now = memory.view.now.decode_tokens_per_s
     near = memory.what_if({"context": "2048"}).decode_tokens_per_s
     assert now
     assert near
@@ -63,7 +63,7 @@ def test_nearby_slider_setting_keeps_the_current_speed() -> None:
 
 
 def test_running_model_that_should_not_fit_is_said_to_run(wording) -> None:
-    now = seen("lab_gpu_driver_spills_weights").view().now
+    now = seen("lab_gpu_driver_spills_weights").view.now
     check_sums(now)
     assert now.verdict == "does_not_fit"
     wording(now.summary, tells=("H200", "4.8 GiB"))
@@ -71,7 +71,7 @@ def test_running_model_that_should_not_fit_is_said_to_run(wording) -> None:
 
 
 def test_running_vllm_that_fits_lacks_nothing(wording) -> None:
-    now = seen("built_vllm_small_model_over_four_risers").view().now
+    now = seen("built_vllm_small_model_over_four_risers").view.now
     check_sums(now)
     assert now.verdict == "fits"
     assert all(bar.fits and not whole(bar, "lacking") for bar in now.bars)
@@ -79,14 +79,14 @@ def test_running_vllm_that_fits_lacks_nothing(wording) -> None:
 
 
 def test_failed_load_shows_the_requested_memory() -> None:
-    now = seen("h200_llama_server_kv_cache_allocation_fails").view().now
+    now = seen("h200_llama_server_kv_cache_allocation_fails").view.now
     check_sums(now)
     assert now.verdict == "does_not_fit"
     assert whole(now.bars[0], "lacking") > 0
 
 
 def test_unified_memory_has_a_single_bar() -> None:
-    now = seen("built_m2_max_healthy").view().now
+    now = seen("built_m2_max_healthy").view.now
     check_sums(now)
     (bar,) = now.bars
     assert bar.capacity_bytes == 64 * 2**30
@@ -95,7 +95,7 @@ def test_unified_memory_has_a_single_bar() -> None:
 
 def test_offloaded_experts_stay_on_the_host_when_sliders_move(wording) -> None:
     memory = seen("lab_gpu_some_experts_on_cpu")
-    now, half = memory.view().now, memory.what_if({"gpu_layers": "10"})
+    now, half = memory.view.now, memory.what_if({"gpu_layers": "10"})
     wording(now.summary, tells="20")
     wording(half.summary, tells=("10 of 49", "H200"))
     assert "-ngl 10" in half.command

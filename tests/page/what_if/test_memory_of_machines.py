@@ -25,7 +25,7 @@ def check(case: Case) -> None:
         assert memory.why
         assert memory.how_to_get
         return
-    view = memory.view()
+    view = memory.view
     check_sums(view.now)
     assert view.now.settings == {slider.knob: slider.value for slider in view.sliders}
     assert all(slider.value in [choice.value for choice in slider.choices] for slider in view.sliders)

@@ -23,7 +23,7 @@ def without_its_log(name: str, **changed: object) -> Case:
 def now(case: Case) -> WhatIf:
     memory = memory_of(None, CaseView(case))
     assert isinstance(memory, Memory)
-    what = memory.view().now
+    what = memory.view.now
     check_sums(what)
     return what
 

@@ -55,7 +55,7 @@ def check_bytes(bar: MemoryBar, shown: MemoryShown) -> None:
 )
 def test_random_slider_settings_agree_with_fit(model: str, devices: tuple[str, ...]) -> None:
     chance, memory = random.Random(model), of(model, *devices)
-    view = memory.view()
+    view = memory.view
     for _ in range(3):
         places = {slider.knob: chance.choice(slider.choices).value for slider in view.sliders}
         answer = memory.what_if(places)
@@ -83,7 +83,7 @@ def _request(model: str, devices: tuple[str, ...], now: dict[str, str], places: 
 
 def test_large_model_fits_a_small_card_with_fewer_layers_or_a_smaller_quant(wording) -> None:
     memory = of("llama-3.3-70b", "RTX 4090", quant="Q4_K_M")
-    view = memory.view()
+    view = memory.view
     assert view.now.verdict == "does_not_fit"
     wording(view.now.summary, tells=("RTX 4090", "18.7 GiB"))
     assert view.now.decode_tokens_per_s is None
@@ -101,7 +101,7 @@ def test_large_model_fits_a_small_card_with_fewer_layers_or_a_smaller_quant(word
 
 def test_ready_answers_cover_every_single_slider_move(wording) -> None:
     memory = of("smollm2-135m", "RTX 4090")
-    view, ready = memory.view(), memory.ready()
+    view, ready = memory.view, memory.ready()
     assert len(ready) == sum(len(slider.choices) - 1 for slider in view.sliders)
     for answer in ready:
         assert sum(answer.settings[knob] != view.now.settings[knob] for knob in answer.settings) == 1
@@ -115,7 +115,7 @@ def test_ready_answers_cover_every_single_slider_move(wording) -> None:
 def test_more_context_layers_or_slots_never_need_less_memory() -> None:
     memory = of("qwen3-0.6b", "RTX 4090")
     for knob in ("context", "slots", "quant", "kv_type"):
-        slider = next(slider for slider in memory.view().sliders if slider.knob == knob)
+        slider = next(slider for slider in memory.view.sliders if slider.knob == knob)
         taken = [_taken(memory.what_if({knob: choice.value})) for choice in slider.choices]
         if knob in ("context", "kv_type"):
             assert taken == sorted(taken), knob
@@ -131,7 +131,7 @@ def _taken(answer: WhatIf) -> int:
 
 def test_running_server_shows_its_buffers_and_other_programs(wording) -> None:
     memory = seen("h200_live_stranger_holds_vram")
-    view = memory.view()
+    view = memory.view
     check_sums(view.now)
     card, host = view.now.bars
     wording(view.source)
@@ -148,7 +148,7 @@ def test_running_server_shows_its_buffers_and_other_programs(wording) -> None:
 def test_calculated_layout_matches_the_reported_buffers() -> None:
     """The laid-out bytes of a healthy server are those of its log: only rounding to whole MiB lies between them."""
     memory = seen("h200_llama_server_healthy_full_gpu")
-    now = memory.view().now
+    now = memory.view.now
     near = memory.what_if({"context": str(int(now.settings["context"]) + 256)})
     for kind in ("weights", "compute"):
         assert whole(near.bars[0], kind) == pytest.approx(whole(now.bars[0], kind), rel=0.002)
@@ -163,7 +163,7 @@ def test_runtime_with_unknown_layout_says_so() -> None:
 
 def test_vllm_takes_its_share_of_a_card() -> None:
     memory = seen("built_vllm_preemptions")
-    view = memory.view()
+    view = memory.view
     check_sums(view.now)
     assert {slider.knob for slider in view.sliders} >= {"context", "kv_type"}
     assert view.now.verdict == "fits"
@@ -176,17 +176,17 @@ def test_vllm_and_transformers_on_a_named_card() -> None:
     served = of("qwen3-0.6b", "RTX 4090", runtime="vllm", kv_type="auto")
     loaded = of("qwen3-0.6b", "RTX 4090", runtime="transformers")
     for memory in (served, loaded):
-        check_sums(memory.view().now)
-        assert memory.view().now.verdict == "fits"
+        check_sums(memory.view.now)
+        assert memory.view.now.verdict == "fits"
     assert "--max-model-len 4096" in served.what_if({"context": "4096"}).command
     memory = of("llama-3.1-8b", "RTX 4090", runtime="vllm", kv_type="auto")
-    assert memory.view().now.verdict == "fits"
+    assert memory.view.now.verdict == "fits"
     long = memory.what_if({"context": "131072"})
     check_sums(long)
     assert long.verdict == "does_not_fit"
     assert whole(long.bars[0], "lacking") / GIB == pytest.approx(10.9, abs=0.2)
     many = loaded.what_if({"slots": "16"})
-    assert _taken(many) > _taken(loaded.view().now)
+    assert _taken(many) > _taken(loaded.view.now)
 
 
 def test_unknown_model_or_memory_is_stated(wording) -> None:
@@ -211,7 +211,7 @@ def test_missing_model_is_a_user_error() -> None:
 def test_same_kind_of_placement_has_the_interval_of_the_report() -> None:
     """What the report expects of a spilled model says little of the same model whole on the GPU."""
     memory = seen("h200_llama_server_gpu_layers_set_too_low")
-    now = memory.view().now
+    now = memory.view.now
     fewer = memory.what_if({**now.settings, "gpu_layers": "16"}).decode_tokens_per_s
     all_of_it = memory.what_if({**now.settings, "gpu_layers": "33"}).decode_tokens_per_s
     assert now.decode_tokens_per_s

@@ -21,6 +21,7 @@ _METRICS = {
 }
 MOST_POINTS = 200  # More are too close to tell apart
 _SMALLEST = 1e-6  # What is less is as good as nothing, and has no place on a scale of doublings
+_K = 1024
 _STEP = 9.0  # Units between two spots of a line that words keep off
 
 
@@ -47,21 +48,17 @@ def render_curve(part: CurveView, number: int) -> Markup:
         predicted = _ends(part.metric, point.predicted), interval
         rows.append((f"{svg.clamp(point.at):,.0f}", *measured, *predicted, point.note))
     keys = []
-    if any(p.measured is not None for p in points):
-        whiskers = any(p.low is not None for p in points)
-        keys.append(figure.Key(_line_sign("measured", "round"), "measured, with interval" if whiskers else "measured"))
-    if any(p.predicted is not None for p in points):
-        keys.append(figure.Key(_line_sign("predicted", "diamond"), "predicted"))
+    whiskers = ", with interval" if any(p.low is not None for p in points) else ""
+    for name, shape, more in (("measured", "round", whiskers), ("predicted", "diamond", "")):
+        if any(getattr(p, name) is not None for p in points):
+            mark = f'<path d="{svg.marker(12, 6, shape, 4)}" class="mark {name}"/>'
+            sign = Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
+            keys.append(figure.Key(sign, f"{name}{more}"))
     if any(p.predicted_low is not None for p in points):
         sign = Markup('<rect x="0" y="0" width="24" height="12" class="band"/>')
         keys.append(figure.Key(sign, "prediction interval"))
     tables, draw = [figure.Table(f"{title}{when}", columns, rows)], partial(draw_curve, part=part, points=points)
     return figure.render_figure(f"{part.axis}-{number}", title, said, draw, keys, tables, svg.FORMATS[1:])
-
-
-def _line_sign(name: str, shape: str) -> Markup:
-    mark = f'<path d="{svg.marker(12, 6, shape, 4)}" class="mark {name}"/>'
-    return Markup(f'<path d="M0,6L24,6" class="line {name}"/>{mark}')
 
 
 def _ends(metric: str, *ends: float | None) -> str:
@@ -80,7 +77,7 @@ def draw_curve(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoin
         x = plot.across(svg.clamp(part.knee))
         drawing.line(x, plot.area.top - 4, x, plot.area.bottom, "knee")
         plot.room.take(svg.Box(x - 1, plot.area.top, x + 1, plot.area.bottom))
-        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis)(svg.clamp(part.knee))}", "middle", "strong")
+        drawing.words(x, plot.area.top - 7, f"knee: {place_words(part.axis, svg.clamp(part.knee))}", "middle", "strong")
     _line(drawing, plot, "predicted", [(p.at, p.predicted) for p in points])
     _line(drawing, plot, "measured", [(p.at, p.measured) for p in points])
     for point in points:
@@ -131,14 +128,18 @@ def _plot(drawing: svg.Drawing, part: CurveView, points: Sequence[CurvePoint]) -
         return scale.at(value) if value > 0 else area.left + 12
 
     places = (0.0, *places) if has_nothing else places
-    drawing.height = figure.foot_axis(drawing, area, across, places, place_words(part.axis), FEET[part.axis])
+    words = partial(place_words, part.axis)
+    drawing.height = figure.foot_axis(drawing, area, across, places, words, FEET[part.axis])
     room = svg.LabelSpace(svg.Box(area.left + 1, svg.LINE, drawing.format.width, area.bottom - 2))
     return _Plot(area, across, up, unit, room)
 
 
-def place_words(axis: str) -> Callable[[float], str]:
-    """How a place on the axis is written."""
-    return figure.token_count if axis == "depth" else lambda value: f"{value:,.0f}" if value >= 1 else f"{value:g}"
+def place_words(axis: str, value: float) -> str:
+    """A place on the axis as it is written: a depth of context as 512, 4k or 128k, and so many users."""
+    thousands = value / _K
+    if axis == "depth" and thousands >= 1 and thousands == int(thousands):
+        return f"{thousands:g}k"
+    return f"{value:,.0f}" if axis == "depth" or value >= 1 else f"{value:g}"
 
 
 def _band(drawing: svg.Drawing, plot: _Plot, points: Sequence[CurvePoint]) -> None:

@@ -143,17 +143,16 @@ def text_facts(items: Sequence[report.Evidence]) -> Markup:
 def checklist(items: Sequence[report.ChecklistItem]) -> Markup:
     """Every question with its answer; a mark says it to the eye, a word to the ear."""
     without_gpu = [item for item in items if item.because in _NO_GPU]
-    rows = [_row(*_MARKS[i.state], i.item, i.because, i.state) for i in items if i not in without_gpu]
+    shown = [(*_MARKS[i.state], i.item, i.because, str(i.state)) for i in items if i not in without_gpu]
     if without_gpu:
         many = f"{len(without_gpu)} GPU questions" if len(without_gpu) > 1 else "1 GPU question"
-        rows.append(_row("–", "", many, "not applicable: no GPU", "plain"))
+        shown.append(("–", "", many, "not applicable: no GPU", "plain"))
+    rows = []
+    for mark, word, item, because, state in shown:
+        sign = tag("span", mark, class_="mark", aria_hidden="true")
+        said = tag("span", tag("span", word, class_="for-ears") if word else NOTHING, text(because), class_="because")
+        rows.append(tag("li", sign, tag("span", tag("span", item, class_="item"), " ", said), class_=state))
     return tag("ul", *rows, class_="checklist")
-
-
-def _row(mark: str, word: str, item: str, because: str, state: str) -> Markup:
-    sign = tag("span", mark, class_="mark", aria_hidden="true")
-    said = tag("span", tag("span", word, class_="for-ears") if word else NOTHING, text(because), class_="because")
-    return tag("li", sign, tag("span", tag("span", item, class_="item"), " ", said), class_=state)
 
 
 def _causes(items: Sequence[report.Untold], buttons: Mapping[str, str]) -> Markup:

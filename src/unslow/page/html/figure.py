@@ -11,7 +11,6 @@ from unslow.show.units import GB, GIB, MIB
 MOST_ROWS = 200  # Of a table: more are too many to read, and the JSON has them all
 _APART = 8.0  # Between two numbers of an axis
 _PREFIXES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_K = 1024
 Place = Callable[[float], float]  # Where a value is drawn, such as the `at` of a scale
 _ENDINGS: tuple[tuple[tuple[str, ...], tuple[tuple[float, float, str], ...]], ...] = (
     (("_hz",), ((0, 1e6, "MHz"),)),
@@ -188,9 +187,3 @@ def si_number(value: float) -> str:
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}"
     return f"{value:.3g} "
-
-
-def token_count(value: float) -> str:
-    """A depth of context: 512, 4k, 128k."""
-    thousands = value / _K
-    return f"{thousands:g}k" if thousands >= 1 and thousands == int(thousands) else f"{value:,.0f}"

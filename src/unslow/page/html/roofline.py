@@ -1,7 +1,7 @@
 """The picture of a roofline: the slope of the memory, the flat roof of computing, and this model's phases below."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import atan2, cos, degrees, hypot, sin
@@ -9,7 +9,7 @@ from math import atan2, cos, degrees, hypot, sin
 from unslow.page.html import svg
 from unslow.page.html.figure import Key, Table, foot_axis, margin, render_figure, short_number, si_number, side_axis
 from unslow.page.html.markup import Markup, join_markup
-from unslow.page.view import Roof, RooflinePoint, RooflineView
+from unslow.page.view import RooflinePoint, RooflineView
 
 SHAPES = {"decode": "round", "prefill": "square"}
 MOST_ROOFS, MOST_POINTS = 6, 12
@@ -48,11 +48,14 @@ class _Plot:
 def render_roofline(part: RooflineView, number: int) -> Markup:
     """The sentence, the picture, and its numbers."""
     # Roofs that differ, each with its name; eight of a kind are one
-    groups: dict[tuple[float, float], list[Roof]] = {}
+    groups: dict[tuple[float, float], list[DrawnRoof]] = {}
     for roof in part.roofs:
-        if svg.clamp(roof.bytes_per_s) > 0 and svg.clamp(roof.flops_per_s) > 0 and _drawn_roof([roof]).ridge > 0:
-            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(roof)
-    roofs = [_drawn_roof(alike) for alike in groups.values()][:MOST_ROOFS]
+        drawn = DrawnRoof(roof.device, svg.clamp(roof.bytes_per_s), svg.clamp(roof.flops_per_s))
+        if drawn.bytes_per_s > 0 and drawn.flops_per_s > 0 and drawn.ridge > 0:
+            groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(drawn)
+    roofs = []
+    for roof, *alike in list(groups.values())[:MOST_ROOFS]:
+        roofs.append(replace(roof, name=f"{len(alike) + 1} × {roof.name}") if alike else roof)
     points = [point for point in part.points if svg.clamp(point.flops_per_byte) > 0][:MOST_POINTS]
     limits = []
     for roof in part.roofs:
@@ -77,12 +80,6 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
     return render_figure(f"roofline-{number}", "Roofline", part.summary, draw, keys, tables, svg.FORMATS[1:])
 
 
-def _drawn_roof(alike: Sequence[Roof]) -> DrawnRoof:
-    roof = alike[0]
-    name = f"{len(alike)} × {roof.device}" if alike[1:] else roof.device
-    return DrawnRoof(name, svg.clamp(roof.bytes_per_s), svg.clamp(roof.flops_per_s))
-
-
 def draw_roofline(drawing: svg.Drawing, roofs: Sequence[DrawnRoof], points: Sequence[RooflinePoint]) -> None:
     """Roofs, then points, then the words where nothing else is."""
     if not roofs:
@@ -92,12 +89,11 @@ def draw_roofline(drawing: svg.Drawing, roofs: Sequence[DrawnRoof], points: Sequ
     plot = _plot(drawing, roofs, points)
     for place, roof in enumerate(roofs):
         _roof(drawing, plot, roof, place)
-    for point in points:
-        _point(drawing, plot, point)
+    reaches = [_point(drawing, plot, point) for point in points]
     for roof in roofs:
         is_named = _flat_words(drawing, plot, roof)
         _slope_words(drawing, plot, roof, "memory" if is_named else roof.name)
-    plot.room.taken += [_reach_of(plot, point) for point in points]
+    plot.room.taken += reaches
     for point in points:
         _point_words(drawing, plot, point)
     for ridge in dict.fromkeys(float(f"{roof.ridge:.3g}") for roof in roofs):
@@ -144,8 +140,10 @@ def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> Non
     plot.room.take(svg.Box(ridge[0], ridge[1] - 2, plot.area.right, ridge[1] + 2))
 
 
-def _point(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> None:
-    x, reach = plot.across.at(point.flops_per_byte), _reach_of(plot, point)
+def _point(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> svg.Box:
+    """Returns what it reaches over, from the lowest of its marks to its roof."""
+    x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
+    reach = svg.Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
     if reach.bottom > reach.top:
         drawing.line(x, reach.top, x, reach.bottom, "reach")
     pairs = ((point.measured_flops_per_s, "measured", 5), (point.predicted_flops_per_s, "predicted", 7.5))
@@ -155,11 +153,7 @@ def _point(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> None:
             said = f"{point.label or point.phase}, {name}: {_per_s(value)}, {_share(value, point)}"
             drawing.path(svg.marker(x, y, SHAPES[point.phase], size), f"mark {name} {point.phase}", said)
             plot.room.take(svg.Box(x - 8, y - 8, x + 8, y + 8))
-
-
-def _reach_of(plot: _Plot, point: RooflinePoint) -> svg.Box:
-    x, ends = plot.across.at(point.flops_per_byte), [plot.up.at(value) for value in _heights(point)]
-    return svg.Box(x - 2, min(ends, default=0.0), x + 2, max(ends, default=0.0))
+    return reach
 
 
 def _flat_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof) -> bool:

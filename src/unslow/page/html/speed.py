@@ -50,10 +50,13 @@ def _top(row: SpeedRow) -> float:
 
 def _speed_bar(row: SpeedRow, top: float) -> Markup:
     parts = [tag("rect", x="0", y="4", width="100%", height="22", class_="track")]
-    if row.as_configured:
-        parts.append(_band(row.as_configured, top, "now"))
+    for reach, name in ((row.as_configured, "now"), (row.achievable, "best")):
+        if reach:
+            low, high = _percent(reach.low, top), _percent(reach.high, top)
+            box = {"x": f"{low:.3f}%", "y": "4", "width": f"{max(high - low, _THINNEST):.3f}%", "height": "22"}
+            parts.append(tag("rect", **box, class_=f"band-{name}"))
     if row.achievable:
-        parts += [_band(row.achievable, top, "best"), _line(row.achievable.mid, top, "mid", 4, 26)]
+        parts.append(_line(row.achievable.mid, top, "mid", 4, 26))
     if row.measured is not None:
         width = max(_percent(row.measured, top), _THINNEST)
         parts.append(tag("rect", x="0", y="11", width=f"{width:.3f}%", height="8", class_="bar-measured"))
@@ -68,12 +71,6 @@ def _speed_bar(row: SpeedRow, top: float) -> Markup:
     ceiling = f", ceiling {amount(row.metric, row.ceiling)}" if row.ceiling is not None else ""
     said = f"{metric_name(row.metric)}: {measured}{best}{ceiling}"
     return tag("svg", *parts, class_="bar", width="100%", height=str(_BAR + 16), role="img", aria_label=said)
-
-
-def _band(reach: Range, top: float, name: str) -> Markup:
-    low, high = _percent(reach.low, top), _percent(reach.high, top)
-    width = max(high - low, _THINNEST)
-    return tag("rect", x=f"{low:.3f}%", y="4", width=f"{width:.3f}%", height="22", class_=f"band-{name}")
 
 
 def _line(value: float, top: float, name: str, start: int, end: int) -> Markup:

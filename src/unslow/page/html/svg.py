@@ -272,20 +272,11 @@ def round_step(span: float, most: int) -> float:
     return next(power * nice for nice in (1, 2, 5, 10) if power * nice >= rough * (1 - 1e-9))
 
 
-def ticks(low: float, high: float, most: int) -> tuple[float, ...]:
-    """Round numbers from low to high."""
-    return _multiples(low, high, round_step(high - low, most))
-
-
-def clock_ticks(high: float, most: int) -> tuple[float, ...]:
-    """Seconds from 0: in steps of a clock from a second on."""
-    rough = high / max(1, most)
-    if rough <= 1:
-        return ticks(0, high, most)
-    return _multiples(0, high, next((s for s in _SECONDS if s >= rough), None) or round_step(high, most))
-
-
-def _multiples(low: float, high: float, by: float) -> tuple[float, ...]:
+def ticks(low: float, high: float, most: int, *, of_a_clock: bool = False) -> tuple[float, ...]:
+    """Round numbers from low to high; seconds in steps of a clock, from a second on."""
+    by, rough = round_step(high - low, most), (high - low) / max(1, most)
+    if of_a_clock and rough > 1:
+        by = next((step for step in _SECONDS if step >= rough), by)
     first, last = ceil(low / by - 1e-9), floor(high / by + 1e-9)
     return tuple(number * by for number in range(first, last + 1))
 

@@ -121,7 +121,8 @@ def _draw(drawing: svg.Drawing, part: TimelineView, rows: Sequence[Row]) -> None
     draw_rows(drawing, time, part, rows)
     # The axis at the foot; its lines run through all rows, behind what is drawn already
     by, unit = (3600, "h") if end_s > _HOUR_S else (60, "min") if end_s > _MINUTE_S else (1, "s")
-    area, marks = svg.Box(time.start, 0, time.end, drawing.height), svg.clock_ticks(end_s, drawing.format.ticks)
+    area = svg.Box(time.start, 0, time.end, drawing.height)
+    marks = svg.ticks(0, end_s, drawing.format.ticks, of_a_clock=True)
     drawn, drawing.parts = drawing.parts[behind:], drawing.parts[:behind]
     drawing.height = figure.foot_axis(
         drawing, area, time.at, marks, lambda tick: figure.short_number(tick / by), f"time, {unit}"
@@ -187,11 +188,7 @@ def draw_lanes(drawing: svg.Drawing, time: svg.Linear, part: TimelineView) -> No
     for phase, found in list(joined_spans(part.spans[:MOST_SPANS], close_s).items())[:MOST_LANES]:
         top = drawing.height
         drawing.words(time.start - 8, top + _HIGH - 2, svg.fit_text(phase, time.start - 8), "end")
-        drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
-        class_ = f"phase phase-{phase}" if phase in PHASES else "phase"
-        for start, end in found:
-            drawing.box(_stretch(time, start, end, top), class_, f"{phase}: {_when(start, end)}")
-        drawing.height = top + _HIGH + _GAP
+        _lane(drawing, time, top, found, f"phase phase-{phase}" if phase in PHASES else "phase", phase)
     reasons: dict[tuple[bool, str], list[ThrottleMark]] = {}
     for mark in part.marks:
         reasons.setdefault((not mark.harmful, mark.reason), []).append(mark)
@@ -200,9 +197,22 @@ def draw_lanes(drawing: svg.Drawing, time: svg.Linear, part: TimelineView) -> No
     drawing.height += _GAP
 
 
-def _stretch(time: svg.Linear, start: float, end: float, top: float) -> svg.Box:
-    left = min(time.at(start), time.end - _THINNEST)
-    return svg.Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
+def _lane(
+    drawing: svg.Drawing,
+    time: svg.Linear,
+    top: float,
+    stretches: Sequence[tuple[float, float]],
+    class_: str,
+    said: str,
+    fill: str = "",
+) -> None:
+    drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
+    for start, end in stretches:
+        left = min(time.at(start), time.end - _THINNEST)
+        area = svg.Box(left, top, max(time.at(end), left + _THINNEST), top + _HIGH)
+        when = f"{span(max(0.0, end - start))} starting at {span(max(0.0, start))}"
+        drawing.box(area, class_, f"{said}: {when}", fill)
+    drawing.height = top + _HIGH + _GAP
 
 
 def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[tuple[float, float]]]:
@@ -230,14 +240,7 @@ def _reason(drawing: svg.Drawing, time: svg.Linear, marks: Sequence[ThrottleMark
     top = drawing.height + (svg.LINE + 2 if beside is None else 2)
     words = svg.fit_text(said, drawing.format.width, bold=bold)
     drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
-    drawing.line(time.start, top + _HIGH, time.end, top + _HIGH, "grid")
-    for start, end in stretches:
-        drawing.box(_stretch(time, start, end, top), f"throttle {name}", f"{said}: {_when(start, end)}", name)
-    drawing.height = top + _HIGH + _GAP
-
-
-def _when(start: float, end: float) -> str:
-    return f"{span(max(0.0, end - start))} starting at {span(max(0.0, start))}"
+    _lane(drawing, time, top, stretches, f"throttle {name}", said, name)
 
 
 def short_device(device: str) -> str:

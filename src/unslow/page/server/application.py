@@ -52,6 +52,8 @@ _SCHEMA_NAMES = {
     "unslow.buy.report.SpeedShown": "unslow.think.buy.report.SpeedShown",
 }
 """Of types that moved or got another name, as clients know them: a module may move, the name of a schema may not."""
+_OWN = Endpoint("/openapi.json", "This description", "builtins:dict", lambda *_: openapi().rstrip("\n").encode())
+ALL_ENDPOINTS = (*ENDPOINTS, _OWN)
 _SECURITY = {"token": {"type": "apiKey", "in": "header", "name": "X-Unslow-Token"}}
 _WORDS = (
     "The JSON API of `unslow serve`: loopback only, with a token. Requests that start or stop a run also need an "
@@ -75,16 +77,10 @@ class ErrorResponse(msgspec.Struct, frozen=True, kw_only=True):
 def application(state: ServerState, own: ServerIdentity, ticket: Ticket) -> ASGIApp:
     """The whole server, as ASGI has it."""
     quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
-    routes = [_route(state, one, slow if one.slow else quick) for one in endpoints()]
+    routes = [_route(state, one, slow if one.slow else quick) for one in ALL_ENDPOINTS]
     routes.append(Route(PAGE, _page(state, own), methods=["GET"]))
     handlers = dict.fromkeys((HTTPException, UserError, ClientDisconnect, Exception), _error_response)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)
-
-
-def endpoints() -> tuple[Endpoint, ...]:
-    """Everything that can be asked."""
-    own = Endpoint("/openapi.json", "This description", "builtins:dict", lambda *_: openapi().rstrip("\n").encode())
-    return (*ENDPOINTS, own)
 
 
 def _route(state: ServerState, one: Endpoint, limiter: CapacityLimiter) -> Route:
@@ -172,7 +168,7 @@ def _error_response(_request: Request, error: Exception) -> Response:
 
 def openapi() -> str:
     """The description of the API, as it is written into the reference."""
-    listed = sorted(endpoints(), key=lambda one: one.path)
+    listed = sorted(ALL_ENDPOINTS, key=lambda one: one.path)
     names = {name for one in listed for name in (one.answer, one.body) if name}
     types = {name: import_type(name) for name in sorted(names)}
     shown, template = [ErrorResponse, *types.values()], "#/components/schemas/{name}"

@@ -41,7 +41,10 @@ def choose(report: ChoiceReport) -> Markup:
         head = tag("p", tag("strong", best.rig.name), said, class_="best")
         reasons = notes([*best.reasons, *best.rig.notes])
     else:
-        head = _nothing(report)
+        said = " What would make it possible:" if report.ways else " See the rejected options for why."
+        ways = [tag("li", sentence(by_field(way.words))) for way in report.ways]
+        none = tag("p", tag("strong", "Nothing in the catalog meets this."), said)
+        head = join_markup([none, tag("ul", *ways) if ways else NOTHING])
     rows: list[list[Child]] = []
     for offer in filter(None, (best, *report.runners_up)):
         name = tag("strong", offer.rig.name) if offer is best else offer.rig.name
@@ -62,14 +65,6 @@ def choose(report: ChoiceReport) -> Markup:
     refused = tag("details", tag("summary", "Rejected options, and why"), tag("ul", *items)) if items else NOTHING
     remarks = notes([*report.assumptions, *report.notes])
     return join_markup([head, tag("p", lead, class_="quiet"), reasons, shown, refused, remarks])
-
-
-def _nothing(report: ChoiceReport) -> Markup:
-    said = tag("strong", "Nothing in the catalog meets this.")
-    if not report.ways:
-        return tag("p", said, " See the rejected options for why.")
-    ways = tag("ul", *(tag("li", sentence(by_field(way.words))) for way in report.ways))
-    return join_markup([tag("p", said, " What would make it possible:"), ways])
 
 
 def cost(report: CostReport) -> Markup:

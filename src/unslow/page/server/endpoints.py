@@ -94,16 +94,12 @@ def snapshot(state: ServerState, _question: Question) -> bytes:
     return dump_snapshot(mask_snapshot(state.machine().snapshot))
 
 
-def what_if(state: ServerState, question: Question) -> Any:
-    """The memory and the speed with other settings; those that are not named stay as they are."""
-    return state.what_if(question.path["number"], dict(question.flags))
-
-
 def what_if_html(state: ServerState, question: Question) -> str:
-    """The same as a part of the page."""
+    """The memory and the speed with other settings as a part of the page; those that are not named stay as they are."""
     from unslow.page.html.memory import render_answer
 
-    return str(render_answer(what_if(state, question), question.path["number"]))
+    number = question.path["number"]
+    return str(render_answer(state.what_if(number, question.flags), number))
 
 
 def panel_html(state: ServerState, question: Question) -> str:
@@ -123,7 +119,13 @@ _VIEWS = (
     Endpoint("/view", "Every number on the page", "unslow.page.view:View", lambda state, _: state.machine().view),
     Endpoint("/report", _REPORT, "unslow.think.report:Report", lambda state, _: state.machine().view.report),
     Endpoint("/snapshot", "The snapshot, masked", "unslow.facts.snapshot:Snapshot", snapshot),
-    Endpoint(_WHAT_IF, "Memory and speed with other settings", "unslow.page.view:WhatIf", what_if, KNOBS),
+    Endpoint(
+        _WHAT_IF,
+        "Memory and speed with other settings",
+        "unslow.page.view:WhatIf",
+        lambda state, asked: state.what_if(asked.path["number"], asked.flags),
+        KNOBS,
+    ),
     Endpoint(f"{_WHAT_IF}.html", "The same as HTML", "", what_if_html, KNOBS, media="text/html"),
     Endpoint("/subjects/{number:int}/panels/{name}", "A panel as HTML", "", panel_html, media="text/html"),
 )

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from itertools import chain, repeat
 
 import msgspec
 
@@ -264,23 +265,19 @@ def perform_run(state: ServerState, entry: runs.StartedRun) -> None:
         entry.stop_run = live.stop
         if entry.is_unwanted:
             live.stop()
-        over = False
+        number, subjects, over = asked.subject or 0, list(seen.view.subjects), False
         while not over:
             over = live.wait(_PICTURE_EVERY_S)
-            if entry.watchers and (timeline := live.new_timeline()):  # drawn only for those who watch
-                _tell_picture(entry, timeline, seen)
+            # Drawn only for those who watch; the page has no place yet for an engine that was started for this
+            if entry.watchers and number < len(subjects) and (timeline := live.new_timeline()):
+                subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
+                view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
+                html = str(panel(view, number, "timeline"))
+                entry.tell(runs.PanelLine(subject=number, name="timeline", html=html))
         entry.tell(_ending(state, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
         error = runs.bug_error(bug)
         entry.tell(runs.ErrorLine(message=error.message, hint=error.hint))
-
-
-def _tell_picture(entry: runs.StartedRun, timeline: TimelineView, seen: SeenMachine) -> None:
-    number, subjects = entry.wanted.subject or 0, list(seen.view.subjects)
-    if number < len(subjects):  # the page has no place yet for an engine that was started for this
-        subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
-        view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
-        entry.tell(runs.PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline"))))
 
 
 def _ending(state: ServerState, entry: runs.StartedRun, live: LiveRun) -> runs.RunLine:
@@ -341,8 +338,11 @@ def bench_of(seen: SeenMachine, request: Looking, asked: runs.RunWanted) -> Benc
 
 def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions, url: str) -> SeenMachine:
     """The new diagnosis; where it is of one server among several, the others stay as they were seen."""
-    old = [(subject, _notes(before, n)) for n, subject in enumerate(before.snapshot.subjects)]
-    new = [(subject, _notes(after, n)) for n, subject in enumerate(after.snapshot.subjects)]
+    no_notes: tuple[str, ...] = ()
+    old, new = (
+        list(zip(seen.snapshot.subjects, chain(seen.looked.notes, repeat(no_notes)), strict=False))
+        for seen in (before, after)
+    )
     others = [one for one in old if one[0].runtime.process.url.value_or("") != url]
     if not url or not others:
         return after
@@ -350,11 +350,6 @@ def with_diagnosis(before: SeenMachine, after: SeenMachine, wanted: ServeOptions
     snapshot = msgspec.structs.replace(after.snapshot, subjects=tuple(subject for subject, _ in all_of_them))
     looked = LookResult(snapshot, tuple(notes for _, notes in all_of_them), after.looked.course)
     return _rediagnose(looked, wanted, before.benches)
-
-
-def _notes(seen: SeenMachine, number: int) -> tuple[str, ...]:
-    notes = seen.looked.notes
-    return notes[number] if number < len(notes) else ()
 
 
 def _rediagnose(looked: LookResult, wanted: ServeOptions, benches: tuple[Bench, ...]) -> SeenMachine:

@@ -115,7 +115,7 @@ class ServerState:
         with self._lock:
             memory = self._memories.get(number)
         if memory is not None:
-            self._ahead.note(SliderPlace(number, memory.view().sliders, settings))
+            self._ahead.note(SliderPlace(number, memory.view.sliders, settings))
 
     def was_opened(self) -> None:
         """The page was opened: a slider of what is shown first may be moved next."""

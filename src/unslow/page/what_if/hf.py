@@ -21,7 +21,6 @@ from unslow.page.what_if.gguf import host_bar, parts_of
 from unslow.page.what_if.running import expected_range, other_programs_on
 from unslow.show.units import rate
 from unslow.think.case.view import CaseView
-from unslow.think.fit.report import MemoryShown
 from unslow.think.hardware import Hardware
 from unslow.think.plan.vllm.choices import RECENT
 
@@ -56,13 +55,13 @@ def hf_memory_of(system: System | None, case: CaseView) -> memory_view.Memory | 
         memory = hf_memory(subject := _hf_subject(case, found, cards))
     except UserError as error:  # impossible numbers
         return Unknown(error.message, error.hint)
-    now = memory.view().now
+    now = memory.view.now
     if now.verdict not in ("fits", "tight"):
         return memory
     decode, prefill = expected_range(case.speed.predict()), expected_range(case.speed.predict_prefill())
     said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
     now = msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
-    return memory_view.Memory(msgspec.structs.replace(memory.view(), now=now), partial(_answer, subject))
+    return memory_view.Memory(msgspec.structs.replace(memory.view, now=now), partial(_answer, subject))
 
 
 def _model(system: System | None, case: CaseView, runtime: str) -> FoundShape | Unknown:
@@ -129,7 +128,12 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
     )
     report = fit_report(request, subject.found, subject.hardware)
     if subject.runs and report.fits and request.runtime == "vllm":
-        report = msgspec.structs.replace(report, devices=tuple(map(_share_in_use, report.devices)))
+        devices = []
+        for shown in report.devices:  # a running vLLM holds its whole share: the rest of it is KV cache
+            held = {"kv_bytes": shown.kv_bytes + (shown.free_bytes or 0), "free_bytes": 0, "margin_bytes": 0}
+            total = shown.total_bytes + (shown.free_bytes or 0)
+            devices.append(msgspec.structs.replace(shown, **held, total_bytes=total))
+        report = msgspec.structs.replace(report, devices=tuple(devices))
     layers = memory_view.LayerCount(report.gpu_layers, report.all_gpu_layers)
     # A card whose engine takes a share of it may lack room for a request though something is free
     bars = []
@@ -151,12 +155,4 @@ def _answer(subject: HfSubject, settings: Mapping[str, str]) -> WhatIf:
         summary=memory_view.what_if_summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
         notes=tuple(dict.fromkeys((*report.notes, *subject.hardware.notes))),
-    )
-
-
-def _share_in_use(shown: MemoryShown) -> MemoryShown:
-    """A running vLLM holds its whole share: the rest of it is KV cache."""
-    free = shown.free_bytes or 0
-    return msgspec.structs.replace(
-        shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0
     )

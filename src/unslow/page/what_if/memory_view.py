@@ -72,19 +72,16 @@ class Memory:
     """The memory of one subject, with sliders."""
 
     def __init__(self, view: MemoryView, answer: Callable[[Mapping[str, str]], WhatIf]) -> None:
-        self._view, self._answer = view, answer
-
-    def view(self) -> MemoryView:
-        return self._view
+        self.view, self._answer = view, answer
 
     def what_if(self, settings: Mapping[str, str]) -> WhatIf:
         """With these settings, and those of now for the rest; UserError where they are not possible."""
-        asked = parse_settings(self._view.sliders, settings)
-        return self._view.now if asked == self._view.now.settings else self._answer(asked)
+        asked = parse_settings(self.view.sliders, settings)
+        return self.view.now if asked == self.view.now.settings else self._answer(asked)
 
     def ready(self) -> tuple[WhatIf, ...]:
         """Every answer to one slider moved alone: for a file without a server."""
-        places = [(slider, choice.value) for slider in self._view.sliders for choice in slider.choices]
+        places = [(slider, choice.value) for slider in self.view.sliders for choice in slider.choices]
         return tuple(self.what_if({slider.knob: value}) for slider, value in places if value != slider.value)
 
 

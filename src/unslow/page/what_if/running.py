@@ -1,6 +1,7 @@
 """What runs now on llama.cpp or what is built on it: its settings, what lies in memory, and its own line, changed."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -13,7 +14,6 @@ from unslow.commands.plan.running import seen_model, settings_given
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
-from unslow.facts.runtime import Buffer
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.page.speeds import range_of
@@ -244,14 +244,13 @@ def reported_parts(case: CaseView, gpus: int) -> list[Need] | None:
     if not {"model", "compute"} <= kinds or not kinds & {"kv", "state"} or len(names) not in (0, gpus):
         return None
     groups = [[b for b in buffers.value if b.on_gpu and b.device == name] for name in names or [""] * gpus]
-    return [*map(_parts, groups), _parts([b for b in buffers.value if not b.on_gpu])]
-
-
-def _parts(buffers: Sequence[Buffer]) -> Need:
-    def together(*kinds: str) -> int:
-        return sum(int(buffer.bytes) for buffer in buffers if buffer.kind in kinds)
-
-    return Need(together("model"), together("kv", "state"), together("compute", "output"))
+    found = []
+    for group in (*groups, [b for b in buffers.value if not b.on_gpu]):
+        sizes = Counter[str]()
+        for buffer in group:
+            sizes[buffer.kind] += int(buffer.bytes)
+        found.append(Need(sizes["model"], sizes["kv"] + sizes["state"], sizes["compute"] + sizes["output"]))
+    return found
 
 
 def _as_reported(
