@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, GAPS, LOAD, PREFILL, TOGETHER, Bench, Spread, Sweep
+from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, GAPS, LOAD, PREFILL, TOGETHER, Bench, Sweep
 from unslow.facts.run import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import GB
@@ -139,20 +139,14 @@ def _figures(bench: Bench) -> Iterator[RenderableType]:
     for name in dict.fromkeys([*(name for name in _NAMES if name in bench.figures), *bench.figures]):
         spread = bench.figures[name]
         label = f"  {_NAMES.get(name, name)}{'' if spread.agree else ' ~'}"
-        rows.append((label, amount(name, spread.median), interval(name, spread), str(spread.count)))
+        show = span if is_time(name) else rate
+        interval = f"{show(spread.low)} to {show(spread.high)}" if spread.count > 1 else "-"  # one repeat gives none
+        rows.append((label, amount(name, spread.median), interval, str(spread.count)))
     yield console.noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
     for name, spread in bench.figures.items():
         if expected := bench.expected.get(name):
             reached = f"({spread.median / expected:.0%} reached)"
             yield console.dim(f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)} {reached}")
-
-
-def interval(name: str, spread: Spread) -> str:
-    """The interval of a figure; a dash where one repeat gives none."""
-    if spread.count < 2:  # noqa: PLR2004 (one value has no spread)
-        return "-"
-    show = span if is_time(name) else rate
-    return f"{show(spread.low)} to {show(spread.high)}"
 
 
 def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:

@@ -1,6 +1,6 @@
 """The diagnosis for a person at a terminal: the verdict first, then the causes, where the time goes, and the proof."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from rich.console import Group, RenderableType
@@ -66,8 +66,8 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
             text = Text(units.value_text(fact.fact, fact.value)).append(f"  [{fact.source}{told}]", style="dim")
             grid.add_row(f"  {units.label(fact.fact)}", text)
         parts += ["", Text("Read from the text", style="bold"), grid]
-    # Every question of the guides; of a text only those that it answers
-    all_asked = everything or not (_is_of_a_text(subject) or subject.verdict == "failed")
+    # Every question of the guides; of a text, whose writer is spared long lists, only those that it answers
+    all_asked = everything or not (subject.known or subject.ask_next or subject.verdict == "failed")
     if asked := [item for item in subject.checklist if all_asked or item.state != "unknown"]:
         parts += ["", *_checklist_parts(asked)]
     if suspected := [item for item in subject.cannot_tell if item.suspected]:
@@ -95,7 +95,7 @@ def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: boo
             rows += [*_evidence(link), *_fixes(link.fixes)]
         else:  # its own fixes are other ways out, where they give half of the best or more
             others = [fix for fix in link.fixes[:1] if fix.predicted.get(DECODE, best) >= best / 2]
-            rows += [("or", Text(_fix_text(fix))) for fix in others]
+            rows += _fixes(others, "or", commands=False)
     return Group(grid, *arrows, *_in_columns(rows))
 
 
@@ -112,17 +112,13 @@ def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
             yield grid
 
 
-def _fixes(fixes: tuple[Fix, ...]) -> Iterator[_Row]:
+def _fixes(fixes: Sequence[Fix], first: str = "fix", *, commands: bool = True) -> Iterator[_Row]:
     for number, fix in enumerate(fixes):
-        yield "or" if number else "fix", Text(_fix_text(fix))
-        yield from fix.commands
-
-
-def _fix_text(fix: Fix) -> str:
-    then = units.fix_effect(fix.predicted)
-    gives = f" → {then}" if then else ""
-    risk = f" (risk: {fix.risk})" if fix.risk else ""
-    return f"{fix.why}{gives}{risk}"
+        then = units.fix_effect(fix.predicted)
+        gives = f" → {then}" if then else ""
+        risk = f" (risk: {fix.risk})" if fix.risk else ""
+        yield "or" if number else first, Text(f"{fix.why}{gives}{risk}")
+        yield from fix.commands if commands else ()
 
 
 def _evidence(finding: Finding) -> Iterator[_Row]:
@@ -202,11 +198,6 @@ def _checklist_parts(asked: list[ChecklistItem]) -> list[RenderableType]:
     return [Text("Checklist", style="bold"), grid]
 
 
-def _is_of_a_text(subject: SubjectReport) -> bool:
-    """Whether a text was read: whoever wrote it is asked for commands, and spared the long lists."""
-    return bool(subject.known or subject.ask_next)
-
-
 def _other_causes(subject: SubjectReport) -> list[RenderableType]:
     grid, others = pair_grid(), [item for item in subject.cannot_tell if not item.suspected]
     for item in subject.ruled_out:
@@ -228,7 +219,7 @@ def _other_causes_counted(subject: SubjectReport) -> list[RenderableType]:
     told = Text(f"{first} other cause{'' if first == '1' else 's'} {rest} (details: --all)", style="dim")
     # a text is asked for commands, and a proven cause is enough
     settled: dict[str, list[str]] = {}
-    is_open = not (subject.findings or subject.verdict == "normal" or _is_of_a_text(subject))
+    is_open = not (subject.findings or subject.verdict == "normal" or subject.known or subject.ask_next)
     for item in others if is_open else ():
         if item.how_to_get and is_for(item.how_to_get, subject.runtime):
             settled.setdefault(item.how_to_get, []).append(item.cause)

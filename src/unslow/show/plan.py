@@ -43,8 +43,8 @@ def _answer(report: PlanReport, _width: int) -> RenderableType:
         table.add_column("", overflow="fold", ratio=1)
         for name in _columns(report):
             table.add_column(name, justify="right", no_wrap=True)
-        for n, option in _numbered_options(report):
-            table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
+        for mark, name, *figures in _rows(report):
+            table.add_row(f" {mark}", name, *figures)
         parts += ["", Text("Pareto front of speed, context and quality", style="bold"), table]
     if report.rejected:
         parts += ["", Text("Rejected", style="bold")]
@@ -137,25 +137,19 @@ def _value(value: object, knob: str = "") -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _mark(report: PlanReport, number: int | None) -> str:
-    """What is now, and the one to take; a number is of an option."""
-    if number is None and report.of_running:
-        return "now"
-    taken = None if _stays(report) else report.recommended
-    return "→" if report.recommended is not None and number == taken else ""
-
-
 def _columns(report: PlanReport) -> tuple[str, ...]:
     return "tok/s each" if report.goal.users > 1 else "tok/s", "prefill", "request", "quality loss", "VRAM"
 
 
-def _numbered_options(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
-    now = report.current
+def _rows(report: PlanReport) -> Iterator[tuple[str, ...]]:
+    """What is now and every option: a mark at what is now and at the one to take, the name, the figures."""
+    now, stays = report.current, _stays(report)
     if now:
-        yield None, now
+        is_taken = stays and report.recommended is not None
+        yield "now" if report.of_running else "→" if is_taken else "", now.name, *_figures(now)
     for n, option in enumerate(report.options):  # one that is what is now is shown once
         if not (now and now.name.endswith(option.name) and _figures(option) == _figures(now)):
-            yield n, option
+            yield "→" if n == report.recommended and not stays else "", option.name, *_figures(option)
 
 
 def _figures(option: OptionShown) -> tuple[str, ...]:
@@ -184,8 +178,8 @@ def _markdown(report: PlanReport) -> Iterator[str]:
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
     yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
-    for n, option in _numbered_options(report):
-        yield f"| {f'{_mark(report, n)} {option.name}'.strip()} | {' | '.join(_figures(option))} |"
+    for mark, name, *figures in _rows(report):
+        yield f"| {f'{mark} {name}'.strip()} | {' | '.join(figures)} |"
     if report.rejected:
         yield "\nRejected:\n"
         yield from (f"- {r.what}: {r.because}" for r in report.rejected)

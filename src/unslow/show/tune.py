@@ -9,7 +9,7 @@ from rich.table import Table
 from unslow.show.console import ReportKind, command_text, dim, indent_text, plain_table, verdict_head, warning
 from unslow.show.units import rate, span
 from unslow.show.verify import interval, work_words
-from unslow.think.stats.tuning import TrialShown, TuneReport
+from unslow.think.stats.tuning import TuneReport
 
 _LEAST_NAME = 20  # Columns for the names of settings, at 80 in all
 _ENDLESS = 1e6
@@ -50,13 +50,10 @@ def _table(report: TuneReport) -> Table:
     table = plain_table("SETTINGS", "REQUEST", "TOK/S", "PREFILL", "×", "95 % INTERVAL", "N")
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
     table.columns[0].min_width = _LEAST_NAME
-
-    def rank(trial: TrialShown) -> tuple[float, float]:
-        """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
-        return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
-
     best = report.trials[report.winner] if report.winner is not None else None
-    for trial in sorted(report.trials, key=rank):
+    # By the ratio within common rounds: seconds of different rounds tell of different minutes
+    by_time = sorted(report.trials, key=lambda trial: trial.request_s.mid if trial.request_s else 0.0)
+    for trial in sorted(by_time, key=lambda trial: -(trial.over_default.mid if trial.over_default else 1.0)):
         if trial.request_s:
             over = trial.over_default
             speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from unslow.commands._formats import Looking
 from unslow.page.server.guard import ServerIdentity, Ticket
-from unslow.page.server.serve import make_server, new_identity, open_listener
+from unslow.page.server.serve import make_server, open_listener
 from unslow.page.server.state import ServeOptions, ServerState
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -75,7 +76,7 @@ def serving(target: str | None = SLOW, *, passive: bool = False, **wanted: Any) 
     """A server that shows a target."""
     state = ServerState(ServeOptions(Looking(target=target, passive=passive), **wanted))
     with open_listener(0) as listener:
-        own, ticket = new_identity(listener), Ticket()
+        own, ticket = ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32)), Ticket()
         state.begin()
         server = make_server(state, own, ticket)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

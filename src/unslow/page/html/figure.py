@@ -71,8 +71,7 @@ def render_figure(
         "figure",
         tag("figcaption", sentence(safe_text(said) or title)),
         *drawings_of(name, title, said, draw, formats),
-        legend(keys),
-        numbers(tables),
+        below_drawings(keys, tables),
         class_="chart",
         id=f"{name}-figure",
     )
@@ -92,21 +91,16 @@ def drawings_of(
     return made
 
 
-def legend(keys: Sequence[Key]) -> Markup:
-    """The signs and their meaning; hidden from screen readers, which have the tables."""
-    if not keys:
-        return NOTHING
-    signs = (tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch") for key in keys)
-    items = (tag("li", sign, tag("span", safe_text(key.words))) for sign, key in zip(signs, keys, strict=True))
-    return tag("ul", *items, class_="legend", aria_hidden="true")
-
-
-def numbers(tables: Sequence[Table]) -> Markup:
-    """All numbers, folded."""
-    shown = [table for table in tables if table.rows]
-    if not shown:
-        return NOTHING
-    return tag("details", tag("summary", "Numbers"), *map(_table, shown), class_="numbers")
+def below_drawings(keys: Sequence[Key], tables: Sequence[Table]) -> Markup:
+    """The signs with their meaning, hidden from screen readers, and all numbers, folded."""
+    items = []
+    for key in keys:
+        sign = tag("svg", key.sign, viewBox="0 0 24 12", class_="swatch")
+        items.append(tag("li", sign, tag("span", safe_text(key.words))))
+    legend = tag("ul", *items, class_="legend", aria_hidden="true") if items else NOTHING
+    shown = [_table(table) for table in tables if table.rows]
+    numbers = tag("details", tag("summary", "Numbers"), *shown, class_="numbers") if shown else NOTHING
+    return join_markup([legend, numbers])
 
 
 def _table(table: Table) -> Markup:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unslow.page.html.figure import Key, Table, drawings_of, legend, numbers
+from unslow.page.html.figure import Key, Table, below_drawings, drawings_of
 from unslow.page.html.markup import NOTHING, Markup, Sign, badge, command, join_markup, sentence, tag
 from unslow.page.html.svg import LINE, Box, Drawing, LabelSpace, Linear, clamp, fit_text, hatch, width, wrap_pieces
 from unslow.page.view import Fits, MemoryBar, MemoryPart, MemoryView, Slider, WhatIf
@@ -89,8 +89,7 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
             "figure",
             tag("figcaption", "Contents of each memory", class_="quiet"),
             *drawings_of(name, "Memory by device", said, lambda drawing: draw_bars(drawing, what_if.bars)),
-            legend(keys),
-            numbers([Table("Memory by device", ("Memory", "Content", "Size"), rows)]),
+            below_drawings(keys, [Table("Memory by device", ("Memory", "Content", "Size"), rows)]),
             class_="chart",
             id=f"{name}-figure",
         ),
@@ -103,14 +102,16 @@ def draw_bars(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
     """All bars one below the other: the devices to one scale, the host to its own."""
     hatch(drawing, "reserve", "hatch-reserve")
     hatch(drawing, "lacking", "hatch-lacking", crossed=True)
-    longest = max((_bar_bytes(bar) for bar in bars[:MOST_BARS] if not bar.is_host), default=0.0)
     groups: dict[tuple[object, ...], list[MemoryBar]] = {}
     for bar in bars[:MOST_BARS]:
         groups.setdefault((bar.is_host, bar.capacity_bytes, bar.parts, bar.fits), []).append(bar)
-    for bar, *alike in groups.values():
+    lengths = {}
+    for key, (bar, *_) in groups.items():
+        lengths[key] = max(clamp(bar.capacity_bytes or 0), *(end for _, _, end in _stretches(bar)), 0.0)
+    longest = max((lengths[key] for key, (bar, *_) in groups.items() if not bar.is_host), default=0.0)
+    for key, (bar, *alike) in groups.items():
         top = _title(drawing, bar, f"{bar.name}, and {len(alike)} identical" if alike else bar.name)
-        whole = _bar_bytes(bar) if bar.is_host else longest
-        scale = Linear(0, whole, _EDGE, drawing.format.width - _EDGE)
+        scale = Linear(0, lengths[key] if bar.is_host else longest, _EDGE, drawing.format.width - _EDGE)
         drawn = []
         for part, start, stop in _stretches(bar):
             left, right = scale.at(start), max(scale.at(stop), min(scale.end, scale.at(start) + _THINNEST))
@@ -127,10 +128,6 @@ def draw_bars(drawing: Drawing, bars: Sequence[MemoryBar]) -> None:
     if not bars:
         drawing.words(0, LINE, "memory sizes unknown", class_="quiet")
         drawing.height = 2 * LINE
-
-
-def _bar_bytes(bar: MemoryBar) -> float:
-    return max(clamp(bar.capacity_bytes or 0), *(end for _, _, end in _stretches(bar)), 0.0)
 
 
 def _stretches(bar: MemoryBar) -> list[tuple[MemoryPart, float, float]]:

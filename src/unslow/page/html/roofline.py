@@ -14,6 +14,8 @@ from unslow.page.view import RooflinePoint, RooflineView
 SHAPES = {"decode": "round", "prefill": "square"}
 MOST_ROOFS, MOST_POINTS = 6, 12
 _FEWEST_DECADES, _MOST_DECADES = 2.0, 9.0  # Less shows no slope; more makes all points one
+_Slope = tuple[tuple[float, float], tuple[float, float]]
+"""Where the slope of a roof enters the picture, and where it meets the flat part."""
 _BOUND = {"memory": "memory-bound", "compute": "compute-bound", "overhead": "overhead-bound"}
 
 
@@ -38,12 +40,6 @@ class _Plot:
     up: svg.Log
     room: svg.LabelSpace
 
-    def slope_of(self, roof: DrawnRoof) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Where the slope enters the picture, and where it meets the flat roof."""
-        start = max(self.across.low, self.up.low / roof.bytes_per_s)
-        foot = self.across.at(start), self.up.at(start * roof.bytes_per_s)
-        return foot, (self.across.at(roof.ridge), self.up.at(roof.flops_per_s))
-
 
 def render_roofline(part: RooflineView, number: int) -> Markup:
     """The sentence, the picture, and its numbers."""
@@ -54,8 +50,8 @@ def render_roofline(part: RooflineView, number: int) -> Markup:
         if drawn.bytes_per_s > 0 and drawn.flops_per_s > 0 and drawn.ridge > 0:
             groups.setdefault((roof.bytes_per_s, roof.flops_per_s), []).append(drawn)
     roofs = []
-    for roof, *alike in list(groups.values())[:MOST_ROOFS]:
-        roofs.append(replace(roof, name=f"{len(alike) + 1} × {roof.name}") if alike else roof)
+    for first, *others in list(groups.values())[:MOST_ROOFS]:
+        roofs.append(replace(first, name=f"{len(others) + 1} × {first.name}") if others else first)
     points = [point for point in part.points if svg.clamp(point.flops_per_byte) > 0][:MOST_POINTS]
     limits = []
     for roof in part.roofs:
@@ -87,12 +83,11 @@ def draw_roofline(drawing: svg.Drawing, roofs: Sequence[DrawnRoof], points: Sequ
         drawing.height = 2 * svg.LINE
         return
     plot = _plot(drawing, roofs, points)
-    for place, roof in enumerate(roofs):
-        _roof(drawing, plot, roof, place)
+    slopes = [_roof(drawing, plot, roof, place) for place, roof in enumerate(roofs)]
     reaches = [_point(drawing, plot, point) for point in points]
-    for roof in roofs:
-        is_named = _flat_words(drawing, plot, roof)
-        _slope_words(drawing, plot, roof, "memory" if is_named else roof.name)
+    for roof, slope in zip(roofs, slopes, strict=True):
+        name = "memory" if _flat_words(drawing, plot, roof) else roof.name
+        _slope_words(drawing, plot, slope, name, _per_s(roof.bytes_per_s, "B"))
     plot.room.taken += reaches
     for point in points:
         _point_words(drawing, plot, point)
@@ -129,8 +124,10 @@ def _heights(point: RooflinePoint) -> list[float]:
     return [svg.clamp(value) for value in values if value is not None and value > 0]
 
 
-def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> None:
-    foot, ridge = plot.slope_of(roof)
+def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> _Slope:
+    start = max(plot.across.low, plot.up.low / roof.bytes_per_s)
+    foot = plot.across.at(start), plot.up.at(start * roof.bytes_per_s)
+    ridge = plot.across.at(roof.ridge), plot.up.at(roof.flops_per_s)
     said = f"{roof.name}: {_per_s(roof.bytes_per_s, 'B')}, {_per_s(roof.flops_per_s)}"
     drawing.path(svg.polyline([foot, ridge, (plot.area.right, ridge[1])]), f"roof roof-{place + 1}", said)
     drawing.line(ridge[0], ridge[1], ridge[0], plot.area.bottom, "ridge")
@@ -138,6 +135,7 @@ def _roof(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, place: int) -> Non
         x, y = foot[0] + (ridge[0] - foot[0]) * share / 40, foot[1] + (ridge[1] - foot[1]) * share / 40
         plot.room.take(svg.Box(x - 4, y - 4, x + 4, y + 4))
     plot.room.take(svg.Box(ridge[0], ridge[1] - 2, plot.area.right, ridge[1] + 2))
+    return foot, ridge
 
 
 def _point(drawing: svg.Drawing, plot: _Plot, point: RooflinePoint) -> svg.Box:
@@ -169,10 +167,10 @@ def _flat_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof) -> bool:
     return False
 
 
-def _slope_words(drawing: svg.Drawing, plot: _Plot, roof: DrawnRoof, name: str) -> None:
-    foot, ridge = plot.slope_of(roof)
+def _slope_words(drawing: svg.Drawing, plot: _Plot, slope: _Slope, name: str, limit: str) -> None:
+    foot, ridge = slope
     long = hypot(ridge[0] - foot[0], ridge[1] - foot[1])
-    said = f"{svg.fit_text(name, long * 0.55)}, {_per_s(roof.bytes_per_s, 'B')}"
+    said = f"{svg.fit_text(name, long * 0.55)}, {limit}"
     angle, half = atan2(ridge[1] - foot[1], ridge[0] - foot[0]), svg.width(said) / 2
     for off in (7, -16):
         for share in (0.5, 0.6, 0.4, 0.7, 0.3):

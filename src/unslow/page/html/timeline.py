@@ -231,7 +231,8 @@ def joined_spans(spans: Iterable[PhaseSpan], close_s: float) -> dict[str, list[t
 def _reason(drawing: svg.Drawing, time: svg.Linear, marks: Sequence[ThrottleMark]) -> None:
     bold = marks[0].harmful
     name = "harmful" if bold else "harmless"
-    devices = ", ".join(dict.fromkeys(short_device(mark.device) for mark in marks))
+    # `GPU 3` of `GPU 3: NVIDIA H100`: of many devices the number tells them apart
+    devices = ", ".join(dict.fromkeys(mark.device.partition(": ")[0] for mark in marks))
     said = f"{marks[0].reason.replace('_', ' ')}{', costs speed' if bold else ''}: {devices}"
     stretches = joined_spans((PhaseSpan(phase="", start_s=m.start_s, end_s=m.end_s) for m in marks), 0)[""]
     room = svg.width(said, bold=bold) + 10
@@ -241,11 +242,6 @@ def _reason(drawing: svg.Drawing, time: svg.Linear, marks: Sequence[ThrottleMark
     words = svg.fit_text(said, drawing.format.width, bold=bold)
     drawing.words(0 if beside is None else beside, top + (-3 if beside is None else 10), words, class_=f"{name}-words")
     _lane(drawing, time, top, stretches, f"throttle {name}", said, name)
-
-
-def short_device(device: str) -> str:
-    """`GPU 3` of `GPU 3: NVIDIA H100`: of many devices the number tells them apart."""
-    return device.split(": ", 1)[0]
 
 
 def draw_rows(drawing: svg.Drawing, time: svg.Linear, part: TimelineView, rows: Sequence[Row]) -> None:
@@ -271,17 +267,13 @@ def draw_rows(drawing: svg.Drawing, time: svg.Linear, part: TimelineView, rows: 
                 class_ = f"series-{place + 1}" if row.are_few else "odd" if place in row.odd else "other"
                 said = f"{line.device}: {row.label} {row.unit.number(line.low)} to {row.unit.with_unit(line.high)}"
                 drawing.path(shape, f"line {class_}", said)
-        _title(drawing, row, area, _names(drawing, row, area, up))
+        room, title = _names(drawing, row, area, up), f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
+        if drawing.format.is_narrow:
+            drawing.words(0, area.top - 8, svg.fit_text(title, room))
+        else:
+            for place, words in enumerate(svg.wrap_pieces(title.split(), room, " ")[:3]):
+                drawing.words(0, area.top + 10 + place * svg.LINE, words)
         drawing.height = area.bottom + 12.0
-
-
-def _title(drawing: svg.Drawing, row: Row, area: svg.Box, room: float) -> None:
-    said = f"{row.label}, {row.unit.unit}" if row.unit.unit else row.label
-    if drawing.format.is_narrow:
-        drawing.words(0, area.top - 8, svg.fit_text(said, room))
-        return
-    for place, words in enumerate(svg.wrap_pieces(said.split(), room, " ")[:3]):
-        drawing.words(0, area.top + 10 + place * svg.LINE, words)
 
 
 def _names(drawing: svg.Drawing, row: Row, area: svg.Box, up: svg.Linear) -> float:
@@ -289,7 +281,7 @@ def _names(drawing: svg.Drawing, row: Row, area: svg.Box, up: svg.Linear) -> flo
     said: list[tuple[float, str, str]] = []  # height, words and class: of many lines, which is which
     if not row.are_few:  # of few the legend tells
         odd = [row.lines[place] for place in sorted(row.odd)[:SEVERAL]]
-        said += [(up.at(line.last), short_device(line.device), "odd-words") for line in odd]
+        said += [(up.at(line.last), line.device.partition(": ")[0], "odd-words") for line in odd]
         if others := [line.last for place, line in enumerate(row.lines) if place not in row.odd]:
             alike = f"{len(others)} others" if row.odd else f"all {len(others)} similar"
             said.append((up.at(others[0]), alike, "quiet"))

@@ -27,7 +27,8 @@ def devices(report: DevicesReport) -> Markup:
     rows: list[list[Child]] = []
     for rig in report.devices:
         each = money(rig.price_per_token_per_s, report.currency) if rig.price_per_token_per_s else "-"
-        rows.append([rig.name, *_rig(rig), price(rig.price), each, _watts(rig)])
+        *cells, watts = _rig(rig)
+        rows.append([rig.name, *cells, price(rig.price), each, watts])
     shown = table("Devices side by side", _HEADS, rows)
     return join_markup([tag("p", lead, class_="quiet"), shown, notes(report.notes)])
 
@@ -49,7 +50,7 @@ def choose(report: ChoiceReport) -> Markup:
     for offer in filter(None, (best, *report.runners_up)):
         name = tag("strong", offer.rig.name) if offer is best else offer.rig.name
         total = money(offer.total, report.currency)
-        rows.append([name, total, offer.rig.quant, *_rig(offer.rig), _watts(offer.rig)])
+        rows.append([name, total, offer.rig.quant, *_rig(offer.rig)])
     heads = (_HEADS[0], "To pay", "Quant", *_HEADS[1:5], _HEADS[-1])
     shown = table("The choice and the runners-up", heads, rows) if rows else NOTHING
     asked = report.asked
@@ -122,14 +123,14 @@ def _tier(tier: TierShown) -> Markup:
 
 
 def _rig(rig: RigShown) -> list[Child]:
+    """Memory, whether it fits, both speeds, and the power."""
     memory = size(rig.memory_bytes) if rig.memory_bytes else "-"
+    watts = f"{rig.tdp_w:,.0f}" if rig.tdp_w else "-"
     if not rig.speed:
-        return [memory, join_markup([FITS[rig.fits], tag("small", rig.reason) if rig.reason else NOTHING]), "-", "-"]
-    return [memory, FITS[rig.fits], between(rig.speed.each_tokens_per_s), between(rig.speed.prefill_tokens_per_s)]
-
-
-def _watts(rig: RigShown) -> str:
-    return f"{rig.tdp_w:,.0f}" if rig.tdp_w else "-"
+        fits = join_markup([FITS[rig.fits], tag("small", rig.reason) if rig.reason else NOTHING])
+        return [memory, fits, "-", "-", watts]
+    speeds = (rig.speed.each_tokens_per_s, rig.speed.prefill_tokens_per_s)
+    return [memory, FITS[rig.fits], *map(between, speeds), watts]
 
 
 def between(speed: RateShown) -> Markup:

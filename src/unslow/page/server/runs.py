@@ -133,7 +133,12 @@ class StartedRun:
         """Add a line; a picture takes the place of the one before it, and so does how far it is."""
         with self._lock:
             self._count += 1
-            kept = [old for old in self._lines if not _replaces(line, old)]
+            kept = self._lines
+            if isinstance(line, PanelLine):
+                place = line.subject, line.name
+                kept = [old for old in kept if not (isinstance(old, PanelLine) and (old.subject, old.name) == place)]
+            elif isinstance(line, ProgressLine) and line.share is not None:  # remarks stay
+                kept = [old for old in kept if not isinstance(old, ProgressLine) or old.share is None]
             self._lines = [*kept[-(MOST_LINES - 1) :], msgspec.structs.replace(line, number=self._count)]
             if isinstance(line, DoneLine):
                 self._state = "stopped" if line.stopped else "done"
@@ -162,14 +167,6 @@ class StartedRun:
         self.is_unwanted = True  # said first: who sets `stop_run` looks at it afterwards
         if self.stop_run and not self.is_over:
             self.stop_run()
-
-
-def _replaces(new: RunLine, old: RunLine) -> bool:
-    if isinstance(new, PanelLine) and isinstance(old, PanelLine):
-        return (new.subject, new.name) == (old.subject, old.name)
-    if isinstance(new, ProgressLine) and isinstance(old, ProgressLine):
-        return new.share is not None and old.share is not None  # remarks stay
-    return False
 
 
 class RunList:

@@ -39,7 +39,7 @@ def serve_page(asked: ServeRequest, say: Callable[[str], None]) -> None:
     wanted = serve_options(asked)
     gc.set_threshold(_YOUNG_OBJECTS)
     with open_listener(asked.port) as listener:
-        own, ticket = new_identity(listener), Ticket()
+        own, ticket = ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32)), Ticket()
         state = ServerState(wanted)
         state.begin()
         if asked.json:
@@ -90,11 +90,6 @@ def open_listener(port: int) -> socket.socket:
     # what it accepts inherits this; else head and body of an answer wait for each other, 40 ms each time
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def new_identity(listener: socket.socket) -> ServerIdentity:
-    """The port that was got, and a new token."""
-    return ServerIdentity(listener.getsockname()[1], secrets.token_urlsafe(32))
 
 
 def make_server(state: ServerState, own: ServerIdentity, ticket: Ticket) -> "uvicorn.Server":

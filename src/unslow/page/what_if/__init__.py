@@ -42,6 +42,7 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
 
     subject = answers.subject
     stand, plan = subject.now, subject.found.blueprint
+    is_shared = subject.base.unified and subject.base.slots > 1  # whether several conversations share one context now
     sizes = {kind: element_bytes(kind) for kind in {*kinds, stand.kv_type.partition("/")[0]}}
     weights, trained = plan.weights_bytes, plan.count("context_length", stand.context)
     parameters = subject.found.parameters or sum(math.prod(tensor.shape) for tensor in plan.tensors)
@@ -50,9 +51,9 @@ def gguf_memory(answers: GgufAnswers, now: WhatIf, source: str, kinds: Sequence[
         "gpu_layers": memory_view.layer_choices(subject.layer_total),
         "kv_type": memory_view.cache_choices(stand.kv_type, kinds, sizes),
         "quant": memory_view.quant_choices(stand.quant, 8 * weights / max(1, parameters)),
-        "slots": memory_view.slot_choices(stand.slots, shared=subject.is_shared),
+        "slots": memory_view.slot_choices(stand.slots, shared=is_shared),
     }
-    one_context = "Context" if subject.is_shared or stand.slots == 1 else ""
+    one_context = "Context" if is_shared or stand.slots == 1 else ""
     sliders = tuple(
         memory_view.slider(knob, str(getattr(stand, knob)), places, one_context if knob == "context" else "")
         for knob, places in choices.items()

@@ -124,11 +124,6 @@ class Subject(NamedTuple):
         return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
 
     @property
-    def is_shared(self) -> bool:
-        """Whether several conversations share one context now."""
-        return self.base.unified and self.base.slots > 1
-
-    @property
     def layer_total(self) -> int:
         """All layers in the count of llama.cpp, the output as one more."""
         return self.found.blueprint.count("block_count") + 1

@@ -214,14 +214,13 @@ def expected_of(case: CaseView, price: Speeds | None) -> PriceFactors:
     """What the report expects of what runs, of answers and of prompts, as multiples of their prices."""
     if price is None:
         return PriceFactors()
-    decode = _factors(expected_range(case.speed.predict()), price.decode.mid)
-    return PriceFactors(price.group, decode, _factors(expected_range(case.speed.predict_prefill()), price.prefill.mid))
-
-
-def _factors(expected: Range | None, price: float) -> Range | None:
-    if expected is None or not price or not 1 / _MOST_SCALED <= expected.mid / price <= _MOST_SCALED:
-        return None
-    return Range(low=expected.low / price, mid=expected.mid / price, high=expected.high / price)
+    factors: list[Range | None] = []
+    for found, mid in ((case.speed.predict(), price.decode.mid), (case.speed.predict_prefill(), price.prefill.mid)):
+        expected, by = expected_range(found), None
+        if expected and mid and 1 / _MOST_SCALED <= expected.mid / mid <= _MOST_SCALED:
+            by = Range(low=expected.low / mid, mid=expected.mid / mid, high=expected.high / mid)
+        factors.append(by)
+    return PriceFactors(price.group, *factors)
 
 
 def expected_range(found: Prediction | Unknown) -> Range | None:
@@ -236,21 +235,18 @@ def reported_parts(case: CaseView, gpus: int) -> list[Need] | None:
         return None
     kinds = {buffer.kind for buffer in buffers.value}
 
-    def number(device: str) -> tuple[int, str]:
-        match = _NUMBER.search(device)
-        return (int(match[1][:6]) if match else 0, device)
-
-    names = sorted({buffer.device for buffer in buffers.value if buffer.on_gpu}, key=number)
+    devices = {buffer.device for buffer in buffers.value if buffer.on_gpu}
+    names = sorted(devices, key=lambda name: (int(found[1][:6]) if (found := _NUMBER.search(name)) else 0, name))
     if not {"model", "compute"} <= kinds or not kinds & {"kv", "state"} or len(names) not in (0, gpus):
         return None
     groups = [[b for b in buffers.value if b.on_gpu and b.device == name] for name in names or [""] * gpus]
-    found = []
+    parts = []
     for group in (*groups, [b for b in buffers.value if not b.on_gpu]):
         sizes = Counter[str]()
         for buffer in group:
             sizes[buffer.kind] += int(buffer.bytes)
-        found.append(Need(sizes["model"], sizes["kv"] + sizes["state"], sizes["compute"] + sizes["output"]))
-    return found
+        parts.append(Need(sizes["model"], sizes["kv"] + sizes["state"], sizes["compute"] + sizes["output"]))
+    return parts
 
 
 def _as_reported(
