@@ -238,7 +238,8 @@ class Linear:
     end: float
 
     def at(self, value: float) -> float:
-        return _position(clamp(value), self.low, self.high, self.start, self.end)
+        share = (clamp(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.0
+        return self.start + (self.end - self.start) * max(0.0, min(1.0, share))
 
 
 class Log(Linear):
@@ -247,8 +248,8 @@ class Log(Linear):
     __slots__ = ()
 
     def at(self, value: float) -> float:
-        value = max(self.low, clamp(value))
-        return _position(log10(value), log10(self.low), log10(self.high), self.start, self.end)
+        exponents = Linear(log10(self.low), log10(self.high), self.start, self.end)
+        return exponents.at(log10(max(self.low, clamp(value))))
 
 
 def clamp(value: float) -> float:
@@ -256,11 +257,6 @@ def clamp(value: float) -> float:
     if isinstance(value, float) and not isfinite(value):
         return MOST if value > 0 else -MOST if value < 0 else 0.0
     return float(max(-MOST, min(MOST, value))) if abs(value) >= LEAST else 0.0
-
-
-def _position(value: float, low: float, high: float, start: float, end: float) -> float:
-    share = (value - low) / (high - low) if high > low else 0.0
-    return start + (end - start) * max(0.0, min(1.0, share))
 
 
 def round_step(span: float, most: int) -> float:
