@@ -110,7 +110,7 @@ def hf_memory(subject: HfSubject) -> memory_view.Memory:
     if request.parallel or request.runtime != "vllm":  # how many vLLM takes by itself hangs on its version
         sliders.append(memory_view.slider("slots", str(slots), memory_view.slot_choices(slots)))
     answer = partial(_answer, subject)
-    known = "files" if "/" in subject.found.source else "catalogue entry"
+    known = "files" if "/" in subject.found.source else "catalog entry"
     view = MemoryView(
         now=answer({one.knob: one.value for one in sliders}),
         sliders=tuple(sliders),
