@@ -144,17 +144,17 @@ class Rules(list[Rule[R]]):
     ) -> None:
         """A line that says facts, named with blanks between them: the texts of the pattern's groups, made values.
 
-        A pattern without a group says one fact, and a group may be missing. `into` is where a reading holds such facts;
-        with `first`, what an earlier line said is kept.
+        A pattern without a group says one fact, one group says every fact, and a group may be missing or have no value.
+        `into` is where a reading holds such facts; with `first`, what an earlier line said is kept.
         """
         names, held = facts.split(), attrgetter(into)
 
         @self(needles, pattern, own=own)
         def take(reading: Any, found: re.Match[str], where: str) -> None:
-            known = held(reading)
-            for name, text in zip(names, found.groups() or (found[0],), strict=False):
-                if text is not None and not (first and name in known):
-                    known[name] = reported_fact(value(text), where)
+            known, texts = held(reading), found.groups() or (found[0],)
+            for name, text in zip(names, texts * len(names) if len(texts) == 1 else texts, strict=False):
+                if text is not None and not (first and name in known) and (said := value(text)) is not None:
+                    known[name] = reported_fact(said, where)
 
     def note_value(self, fact: str, needle: str, pattern: str, *, value: Any, into: str = "facts") -> None:
         """A line that is there only where a fact has this value."""

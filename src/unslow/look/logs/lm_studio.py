@@ -38,12 +38,8 @@ class LmStudioReader(NamedReader):
         return Machine(gpus=reported_fact(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
 
 
-@RULES("[LM STUDIO SERVER]", r"\[LM STUDIO SERVER\] ")
-@RULES("[LM Studio]", r"\[LM Studio\] ")
-def _nothing(_reader: LmStudioReader, _found: re.Match[str], _where: str) -> None:
-    """The line tells who writes, and no more."""
-
-
+for _name in ("[LM Studio]", "[LM STUDIO SERVER]"):  # the line tells who writes, and no more
+    RULES.note("", _name, rf"{re.escape(_name)} ")
 for _fact, _label, _pattern, _read in (
     ("kv_offload", "Offload KV Cache to GPU: ", r"(ON|OFF)", lambda switch: switch == "ON"),
     ("gpu_layers_set", "Num Offload Layers: ", r"(max|\d{1,5})", lambda n: ALL_LAYERS if n == "max" else int(n)),
@@ -51,21 +47,18 @@ for _fact, _label, _pattern, _read in (
     ("main_gpu", "Main GPU: ", r"(\d{1,3})", int),
 ):
     RULES.note(_fact, _label, rf"{_label}{_pattern}\b", _read, own=False)
-
-
-@RULES("Tensor Split: ", r"Tensor Split: \[([\d., ]{1,400})\]", own=False)
-def _split(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    shares = [float(part) for part in re.findall(_NUMBER, found[1])]
-    if any(shares):  # a single zero stands for no split
-        reader.facts["tensor_split"] = reported_fact(shares, where)
-
-
+RULES.note(
+    "tensor_split",
+    "Tensor Split: ",
+    r"Tensor Split: \[([\d., ]{1,400})\]",
+    # a single zero stands for no split
+    lambda text: shares if any(shares := [float(part) for part in re.findall(_NUMBER, text)]) else None,
+    own=False,
+)
 RULES.note("context_set", "Model load size estimate", r"context length '(\d{1,9})'", int)
-
-
-@RULES("Total: ", rf"^\W*Total: {_GIGABYTES}\s*$", own=False)
-def _total(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
-    reader.facts["asked_bytes"] = estimated_fact(round(float(found[1]) * _GB), where)
+RULES("Total: ", rf"^\W*Total: {_GIGABYTES}\s*$", own=False)(
+    lambda reader, found, where: reader.facts.update(asked_bytes=estimated_fact(round(float(found[1]) * _GB), where))
+)
 
 
 @RULES(

@@ -198,25 +198,20 @@ def _out_of_memory(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.fail(found[0], where, failure)
 
 
-@TORCH_RULES(
-    ("explicitly, so forcing", "quantization=awq explicitly", "quantization=gptq explicitly"),
-    r"(?:can run with \w{1,40}, however )?(?:you specified )?quantization=(\w{1,40}) explicitly[^\n]{0,120}",
-    own=False,
-)
-def _forced_kernel(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A slow kernel runs because it was requested by name."""
-    reading.note("kernel", found[1], where)
-    _slow_quantization(reading, found, where)
-
-
-@TORCH_RULES(
-    "quantization is not fully optimized", r"\b(\w{1,40}) quantization is not fully optimized yet[^\n]{0,90}", own=False
-)
-def _slow_quantization(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("quantization", found[1], where)
-    reading.warn(found[0], where)
-
-
+for _facts, _needles, _pattern in (
+    (
+        "kernel quantization",  # a slow kernel runs because it was requested by name
+        ("explicitly, so forcing", "quantization=awq explicitly", "quantization=gptq explicitly"),
+        r"(?:can run with \w{1,40}, however )?(?:you specified )?quantization=(\w{1,40}) explicitly[^\n]{0,120}",
+    ),
+    (
+        "quantization",
+        ("quantization is not fully optimized",),
+        r"\b(\w{1,40}) quantization is not fully optimized yet[^\n]{0,90}",
+    ),
+):
+    TORCH_RULES.note(_facts, _needles, _pattern, own=False)
+    TORCH_RULES(_needles, _pattern, own=False)(lambda reading, found, where: reading.warn(found[0], where))
 TORCH_RULES.note("kernel", "during runtime. Using", r"during runtime\. Using (\w{1,40}) kernel", own=False)
 TORCH_RULES(
     ("LinearMethod", "for CompressedTensors", " GEMM", "for mixed-precision linear"),
@@ -224,16 +219,13 @@ TORCH_RULES(
     own=False,
 )(lambda reading, found, where: reading.guess("kernel", found[1], where))
 TORCH_RULES.note("weights_type", "Casting torch.", r"Casting torch\.\w{1,20} to torch\.(\w{1,20})", own=False)
-
-
-@TORCH_RULES("checkpoint shards:", r"checkpoint shards: {1,3}\d{1,3}% Completed", own=False)
-@TORCH_RULES(".cpp:", r"\[[EFIW]\d{4} \d\d:\d\d:\d\d\.", own=False)
-@TORCH_RULES(
-    "INFO:     ", r"INFO: {5}(?:Started server|Waiting for application|Application (?:startup|shutdown))", own=False
-)
-@TORCH_RULES('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} ', own=False)
-def _ignore(_reading: Reading, _found: re.Match[str], _where: str) -> None:
-    """A line that says nothing here, but is not prose."""
+for _needle, _pattern in (  # lines that say nothing here, but are not prose
+    ('HTTP/1.1" ', r'INFO: {1,8}[\w.:\[\]-]{3,60}:\d{1,5} - "[A-Z]{3,7} '),
+    ("INFO:     ", r"INFO: {5}(?:Started server|Waiting for application|Application (?:startup|shutdown))"),
+    (".cpp:", r"\[[EFIW]\d{4} \d\d:\d\d:\d\d\."),
+    ("checkpoint shards:", r"checkpoint shards: {1,3}\d{1,3}% Completed"),
+):
+    TORCH_RULES.note("", _needle, _pattern, own=False)
 
 
 @TORCH_RULES(_COMPLAINTS, "|".join(map(re.escape, _COMPLAINTS)), own=False)

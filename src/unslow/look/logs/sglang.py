@@ -16,6 +16,8 @@ _GRAPH = re.compile(r"cuda graph: (True|False)")
 _ACCEPTED = re.compile(r"accept[ -]rat(?:e|io): (\d(?:\.\d{1,6})?)")
 _NEW = re.compile(r"#new-token: (\d{1,9})")
 _CACHED = re.compile(r"#cached-token: (\d{1,9})")
+_SIZES = r"max_total_num_tokens=(\d{1,12}), .{0,300}"
+_NO_GRAPHS = r"Cuda graph is disabled because[^\n]{0,120}"
 _RANK = re.compile(r"\bTP(\d{1,3})\b")
 _device = partial(gpu_of_worker, rank=_RANK)
 
@@ -61,10 +63,10 @@ def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.note("context_set", reading.facts["context_length"].value, where)
 
 
-@RULES("max_total_num_tokens=", r"max_total_num_tokens=(\d{1,12}), .{0,300}")
-def _sizes(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
-    note_settings(reading, found[0].replace("context_len=", "context_length="), where)
+RULES.note("kv_capacity_tokens", "max_total_num_tokens=", _SIZES, parse_whole_number)
+RULES("max_total_num_tokens=", _SIZES)(
+    lambda reading, found, where: note_settings(reading, found[0].replace("context_len=", "context_length="), where)
+)
 
 
 @RULES(
@@ -90,8 +92,7 @@ def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.note("kv_capacity_tokens", parse_whole_number(found[1]), where)
 
 
-for _fact in ("kv_type_k", "kv_type_v"):
-    RULES.note(_fact, ("Using KV cache dtype", "sing KV cache with dtype"), r"dtype:? torch\.(\w{1,20})")
+RULES.note("kv_type_k kv_type_v", ("Using KV cache dtype", "sing KV cache with dtype"), r"dtype:? torch\.(\w{1,20})")
 
 
 @RULES(
@@ -108,14 +109,8 @@ RULES.note(
     ("backend by default", "as attention backend"),
     r"(?:Use|Using) (\w{1,40}) (?:backend by default|as attention backend)",
 )
-
-
-@RULES("Cuda graph is disabled", r"Cuda graph is disabled because[^\n]{0,120}")
-def _no_graphs(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("eager", value=True, where=where)
-    reading.warn(found[0], where)
-
-
+RULES.note_value("eager", "Cuda graph is disabled", _NO_GRAPHS, value=True)
+RULES("Cuda graph is disabled", _NO_GRAPHS)(lambda reading, found, where: reading.warn(found[0], where))
 RULES.note_value("eager", "apture cuda graph end", "apture cuda graph end", value=False)
 RULES("Not enough memory. Please try", r"Not enough memory\. Please try to increase --mem-fraction-static")(
     partial(fail_to_allocate, "kv_cache")

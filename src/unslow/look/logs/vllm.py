@@ -26,6 +26,7 @@ BLOCK_TOKENS = 16  # Tokens in a block of the cache unless vLLM is told otherwis
 _RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
 _device = partial(gpu_of_worker, rank=_RANK)
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,6})?)"
+_CONCURRENCY = rf"Maximum concurrency for {NUMBER} tokens per request: {_AMOUNT}x"
 _GENERATION = re.compile(rf"Avg generation throughput: {_AMOUNT}")
 _PROMPT = re.compile(rf"Avg prompt throughput: {_AMOUNT}")
 _RUNNING = re.compile(r"Running:? (\d{1,6}) req|\b(\d{1,6}) running\b")
@@ -47,16 +48,15 @@ def _engine(reading: Reading, found: re.Match[str], where: str) -> None:
 
 @RULES("args: Namespace(", r"args: Namespace\((.{0,8000})")
 @RULES("non-default args:", r"non-default args: ?(\{.{0,8000})")
-def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.start()
-    _snippet(reading, found, where)
-
-
-@RULES("LLM(", r"\bLLM\((.{1,4000})", own=False)
-def _snippet(reading: Reading, found: re.Match[str], where: str) -> None:
+def _arguments(reading: Reading, found: re.Match[str], where: str, *, start: bool = True) -> None:
+    if start:
+        reading.start()
     note_settings(reading, found[1], where)
     if "context_length" in reading.facts and re.search(r"max_model_len['\"]?\s?[=:]", found[1]):
         reading.note("context_set", reading.facts["context_length"].value, where)
+
+
+RULES("LLM(", r"\bLLM\((.{1,4000})", own=False)(partial(_arguments, start=False))
 
 
 @RULES(("vLLM API server version", "\u2588  version "), r"(?:vLLM API server version:?|█  version) (v?\d[\w.+-]{0,40})")
@@ -125,31 +125,33 @@ RULES("GiB for KV cache on node", rf"set \({_AMOUNT}/[\d.]{{1,15}}\) GiB for KV 
     lambda reading, found, where: reading.add_buffer("kv", f"CPU{found[2]}", parse_size(found[1]), where)
 )
 RULES.note("kv_capacity_tokens", "KV cache size", rf"\b[CGX]PU KV cache size: {NUMBER} tokens", parse_whole_number)
+RULES.note("context_length", "Maximum concurrency for", _CONCURRENCY, parse_whole_number)
+RULES("Maximum concurrency for", _CONCURRENCY)(
+    lambda reading, found, where: reading.guess(
+        "kv_capacity_tokens", parse_whole_number(str(parse_whole_number(found[1]) * float(found[2]))), where
+    )
+)
+RULES(("# GPU blocks:", "# CUDA blocks:", "# cuda blocks:"), r"# (?:GPU|CUDA|cuda) blocks: (\d{1,9})")(
+    lambda reading, found, where: reading.guess(
+        "kv_capacity_tokens", parse_whole_number(found[1]) * BLOCK_TOKENS, f"{where}: blocks of {BLOCK_TOKENS} tokens"
+    )
+)
 
 
-@RULES("Maximum concurrency for", rf"Maximum concurrency for {NUMBER} tokens per request: {_AMOUNT}x")
-def _concurrency(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("context_length", parse_whole_number(found[1]), where)
-    reading.guess("kv_capacity_tokens", parse_whole_number(str(parse_whole_number(found[1]) * float(found[2]))), where)
-
-
-@RULES(("# GPU blocks:", "# CUDA blocks:", "# cuda blocks:"), r"# (?:GPU|CUDA|cuda) blocks: (\d{1,9})")
-def _cache_blocks(reading: Reading, found: re.Match[str], where: str) -> None:
-    tokens = parse_whole_number(found[1]) * BLOCK_TOKENS
-    reading.guess("kv_capacity_tokens", tokens, f"{where}: blocks of {BLOCK_TOKENS} tokens")
-
-
-@RULES("Free memory on device", rf"Free memory on device ?(\w{{1,20}}:\d{{1,3}})? ?\({_AMOUNT}/{_AMOUNT} GiB\)")
-def _free_memory(reading: Reading, found: re.Match[str], where: str) -> None:
-    name = found[1] or _device(found)
-    free, total = reported_fact(parse_size(found[2]), where), reported_fact(parse_size(found[3]), where)
-    reading.device(SeenDevice(name=name, free_bytes=free, total_bytes=total), where)
-
-
-@RULES("total_gpu_memory (", rf"total_gpu_memory \({_AMOUNT} ?GiB\)")
-def _total_memory(reading: Reading, found: re.Match[str], where: str) -> None:
-    """The older way to say it: all memory, the share of it, the weights, the rest."""
-    reading.device(SeenDevice(name=_device(found), total_bytes=reported_fact(parse_size(found[1]), where)), where)
+# The older way to say it: all memory, the share of it, the weights, the rest
+@RULES("total_gpu_memory (", rf"total_gpu_memory \((?P<total>{_AMOUNT}) ?GiB\)")
+@RULES(
+    "Free memory on device",
+    rf"Free memory on device ?(?P<name>\w{{1,20}}:\d{{1,3}})? ?\((?P<free>{_AMOUNT})/(?P<total>{_AMOUNT}) GiB\)",
+)
+def _memory(reading: Reading, found: re.Match[str], where: str) -> None:
+    said = found.groupdict()
+    device = SeenDevice(
+        name=said.get("name") or _device(found),
+        free_bytes=reported_fact(parse_size(said["free"]), where) if "free" in said else NOT_LOOKED,
+        total_bytes=reported_fact(parse_size(said["total"]), where),
+    )
+    reading.device(device, where)
 
 
 for _needle, _pattern in (
@@ -217,9 +219,28 @@ RULES.note("draft_acceptance", "raft acceptance rate", r"Draft acceptance rate: 
 RULES.note("draft_acceptance", "Speculative metrics:", r"Draft acceptance rate: (\d(?:\.\d{1,6})?),", parse_fraction)
 
 
-# The weights fill what vLLM may use
+@RULES(
+    "can be stored in KV cache",
+    rf"max seq len \((?P<context_length>{NUMBER})\) is larger than the maximum number of tokens .{{0,60}}"
+    rf"KV cache \((?P<kv_capacity_tokens>{NUMBER})\)",
+)
+@RULES(
+    "To serve at least one request",
+    rf"max seq len \((?P<context_length>{NUMBER})\), \((?P<asked_bytes>{NUMBER}) GiB KV cache is needed"
+    rf"(?:.{{0,80}}KV cache memory \((?P<available_bytes>{NUMBER}) GiB\))?"
+    rf"(?:.{{0,120}}maximum model length is (?P<kv_capacity_tokens>{NUMBER}))?",
+)
 @RULES("No available memory for the cache", "No available memory for the cache blocks")
-def _cache_failure(reading: Reading, found: re.Match[str], where: str, asked: int | None = None) -> None:
+def _cache_failure(reading: Reading, found: re.Match[str], where: str) -> None:
+    """The weights fill what vLLM may use, or one request may be longer than the room that is left."""
+    said = {
+        name: parse_size(text) if name.endswith("_bytes") else parse_whole_number(text)
+        for name, text in found.groupdict().items()
+        if text
+    }
+    asked = said.pop("asked_bytes", None)
+    for name, value in said.items():
+        reading.note(name, value, where)
     text = masked_text(found.string[found.start() :])[:240]
     failure = AllocationFailure(
         device="GPU",
@@ -228,30 +249,6 @@ def _cache_failure(reading: Reading, found: re.Match[str], where: str, asked: in
         message=text,
     )
     reading.fail(text, where, failure)
-
-
-@RULES(
-    "To serve at least one request",
-    rf"max seq len \({NUMBER}\), \({NUMBER} GiB KV cache is needed"
-    rf"(?:.{{0,80}}KV cache memory \({NUMBER} GiB\))?(?:.{{0,120}}maximum model length is {NUMBER})?",
-)
-def _too_long(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("context_length", parse_whole_number(found[1]), where)
-    if found[3]:
-        reading.note("available_bytes", parse_size(found[3]), where)
-    if found[4]:
-        reading.note("kv_capacity_tokens", parse_whole_number(found[4]), where)
-    _cache_failure(reading, found, where, parse_size(found[2]))
-
-
-@RULES(
-    "can be stored in KV cache",
-    rf"max seq len \({NUMBER}\) is larger than the maximum number of tokens .{{0,60}}KV cache \({NUMBER}\)",
-)
-def _too_long_in_tokens(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.note("context_length", parse_whole_number(found[1]), where)
-    reading.note("kv_capacity_tokens", parse_whole_number(found[2]), where)
-    _cache_failure(reading, found, where)
 
 
 RULES("Failed to load model - not", "Failed to load model - not enough GPU memory")(
