@@ -70,9 +70,9 @@ def _cut_context(reading: Reading, found: re.Match[str], where: str) -> None:
         facts["asked_bytes"] = reported_fact(max(0, left), where)
 
 
-@RULES("params_fit_impl: ", r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,")
-def _fit_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
+RULES("params_fit_impl: ", r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,")(
+    lambda reading, found, where: keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
+)
 
 
 @RULES(
@@ -212,12 +212,13 @@ for _needle, _pattern in (
     ),
 ):
     _of_context("flash_attention", _needle, _pattern, lambda said: not said.endswith(("off", "disabled")))
-
-
-@RULES("splits = ", r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?")
-def _splits(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Those of one token at a time; prompts, which come first in the line, have more."""
-    reading.load.current.context.facts["graph_splits"] = reported_fact(int(found[2] or found[3] or found[1]), where)
+# Those of one token at a time; prompts, which come first in the line, have more
+_of_context(
+    "graph_splits",
+    "splits = ",
+    r"\bsplits = (?:\d{1,12}(?: / | \(with bs=\d+\), (?=\d{1,12} \(with bs=1\))))?(\d{1,12})",
+    int,
+)
 
 
 @RULES("n_slots = ", r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?")

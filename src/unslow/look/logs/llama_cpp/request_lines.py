@@ -146,11 +146,13 @@ def _draft_counts(reading: Reading, found: re.Match[str], where: str) -> None:
         load.facts["draft_acceptance"] = reported_fact(round(load.accepted / load.drafted, 4), where)
 
 
-@RULES("accept  ", r"\baccept\s+= (\d{1,3}(?:\.\d{1,6})?)%")
-def _acceptance(reading: Reading, found: re.Match[str], where: str) -> None:
-    share = float(found[1]) / 100
-    if share <= 1:
-        reading.load.facts["draft_acceptance"] = reported_fact(round(share, 4), where)
+RULES.note(
+    "draft_acceptance",
+    "accept  ",
+    r"\baccept\s+= (\d{1,3}(?:\.\d{1,6})?)%",
+    lambda percent: round(share, 4) if (share := float(percent) / 100) <= 1 else None,
+    into="load.facts",
+)
 
 
 @RULES("tg_3s", rf"n_gen =\s*(\d{{1,9}}), tg =\s*{_RATE} t/s, tg_3s =\s*{_RATE} t/s")

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -81,9 +82,23 @@ def _listed_device(reading: Reading, found: re.Match[str], where: str) -> None:
             reading.cpu["model"] = reported_fact(description, where)
 
 
-@RULES("using device ", r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free")
-def _used_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    see_device(reading, found[1], where, description=found[2].strip(), free_bytes=_mib(found[3], where))
+def _see_described(name: str, reading: Reading, found: re.Match[str], where: str) -> None:
+    """A line about one device: what it says stands in groups named as the facts, of which its name is made too."""
+    said = found.groupdict()
+    facts: dict[str, Any] = {size: _mib(said[size], where) for size in ("total_bytes", "free_bytes") if size in said}
+    if "compute_capability" in said:
+        facts["compute_capability"] = reported_fact(said["compute_capability"], where)
+    if said.get("integrated"):
+        facts["integrated"] = reported_fact(said["integrated"] == "1", where)
+    name = name.format(kind=reading.init_kind, **said)
+    see_device(reading, name, where, description=said["description"].strip(), **facts)
+
+
+RULES(
+    "using device ",
+    r"using device (?P<name>\S+)\s+\((?P<description>.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-"
+    r"\s+(?P<free_bytes>\d{1,12})\s+MiB free",
+)(partial(_see_described, "{name}"))
 
 
 @RULES((" CUDA devices", " ROCm devices", " MUSA devices"), r"found (\d{1,12}) (CUDA|ROCm|MUSA) devices")
@@ -95,33 +110,24 @@ def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     see_backend(reading, found[2], where)
 
 
-@RULES(", gfx", r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?")
-@RULES(
-    ", compute capability ",
-    r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?",
+_VULKAN = (
+    r"ggml_vulkan: (?P<number>\d{1,3}) = (?P<description>[^|]{1,200}?)(?: \([^()|]*\))? \|"
+    r"(?: uma: (?P<integrated>\d))?"
 )
-def _init_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    see_device(
-        reading,
-        f"{reading.init_kind}{found[1]}",
-        where,
-        description=found[2].strip(),
-        compute_capability=reported_fact(found[3], where),
-        total_bytes=_mib(found[4], where),
-    )
-
-
-@RULES("ggml_vulkan: ", r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?")
-def _vulkan_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    integrated: Fact[bool] = reported_fact(found[3] == "1", where) if found[3] else NOT_LOOKED
-    see_device(reading, f"Vulkan{found[1]}", where, description=found[2].strip(), integrated=integrated)
-
-
-@RULES(
-    "level_zero:gpu:", r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"
+_SYCL = (
+    r"\|\s*(?P<number>\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*(?P<description>[^|]{1,100})\|"
+    r".{0,200}\|\s*(?P<total_bytes>\d{1,9})M\|"
 )
-def _sycl_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    see_device(reading, f"SYCL{found[1]}", where, description=found[2].strip(), total_bytes=_mib(found[3], where))
+_CARD = r"Device (?P<number>\d{1,3}): (?P<description>.{1,200}?), "
+_CARD_MEMORY = r"(?:.{0,200}?VRAM: (?P<total_bytes>\d{1,12}) MiB)?"
+_CAPABILITY = r"compute capability (?P<compute_capability>\d{1,3}\.\d{1,2})"
+for _name, _needle, _pattern in (
+    ("{kind}{number}", ", compute capability ", _CARD + _CAPABILITY + _CARD_MEMORY),
+    ("{kind}{number}", ", gfx", _CARD + r"(?P<compute_capability>gfx\w{3,8})" + _CARD_MEMORY),
+    ("Vulkan{number}", "ggml_vulkan: ", _VULKAN),
+    ("SYCL{number}", "level_zero:gpu:", _SYCL),
+):
+    RULES(_needle, _pattern)(partial(_see_described, _name))
 
 
 @RULES("GPU name:", r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})")

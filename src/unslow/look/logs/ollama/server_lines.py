@@ -197,9 +197,9 @@ def _device_file(reading: Reading, line: Line) -> bool:
 
 
 # A GPU that is not supported, or a list of its libraries with none for a GPU: a build or a package without
-@RULES("Dynamic LLM libraries", "not supported")
-def _no_library(reading: Reading, line: Line) -> bool:
-    return bool(_ONLY_CPU.search(line.text) or _NO_TARGET.search(line.text)) and _refuse(reading, line)
+RULES("Dynamic LLM libraries", "not supported")(
+    lambda reading, line: bool(_ONLY_CPU.search(line.text) or _NO_TARGET.search(line.text)) and _refuse(reading, line)
+)
 
 
 @RULES("[GIN]")
