@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported_fact
-from unslow.look.logs.nvidia_smi_rows import APPS_SOURCE, GPU_SOURCE, parse_compute_apps, parse_query_gpu, parse_rows
+from unslow.look.logs.nvidia_smi import parse_gpus
+from unslow.look.logs.nvidia_smi_rows import APPS_SOURCE, GPU_SOURCE, parse_compute_apps, parse_rows
 
 MACHINES = Path(__file__).parents[2] / "machines"
 SPILL = MACHINES / "h200_llama_server_spill_other_process_holds_vram"
@@ -11,7 +12,7 @@ MIB = 1024**2
 
 
 def test_the_latest_row_of_a_recorded_csv_series_is_parsed():
-    (gpu,) = parse_query_gpu((MACHINES / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_query.csv").read_text())
+    (gpu,) = parse_gpus((MACHINES / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_query.csv").read_text())
     assert gpu.busy == reported_fact(0.81, GPU_SOURCE)
     assert gpu.memory_busy == reported_fact(0.28, GPU_SOURCE)
     assert gpu.vram_used_bytes == reported_fact(595 * MIB, GPU_SOURCE)
@@ -41,7 +42,7 @@ COMMAND = "$ nvidia-smi --query-gpu=index,name,memory.total,power.draw --format=
     ids=["units", "crlf", "nounits", "noheader", "quoted"],
 )
 def test_csv_with_and_without_units_header_or_quotes_parses_alike(text: str):
-    gpus = parse_query_gpu(text)
+    gpus = parse_gpus(text)
     assert [(gpu.index, gpu.name.need(), gpu.vram_total_bytes.need()) for gpu in gpus] == [
         (0, "NVIDIA H200", 143771 * MIB),
         (1, "NVIDIA A2", 15356 * MIB),
@@ -54,20 +55,20 @@ def test_csv_with_and_without_units_header_or_quotes_parses_alike(text: str):
 def test_csv_gpus_without_index_are_separated_by_bus_id_or_row():
     by_id = "timestamp, pci.bus_id, memory.used [MiB]\n"
     by_id += "2026/01/01 00:00:00.1, 00000000:01:00.0, 1 MiB\n2026/01/01 00:00:00.1, 00000000:02:00.0, 2 MiB\n" * 2
-    assert [(g.index, g.bus_id.need()) for g in parse_query_gpu(by_id)] == [(0, "0000:01:00.0"), (1, "0000:02:00.0")]
+    assert [(g.index, g.bus_id.need()) for g in parse_gpus(by_id)] == [(0, "0000:01:00.0"), (1, "0000:02:00.0")]
     by_row = "name, memory.used [MiB]\nNVIDIA A2, 1 MiB\nNVIDIA A2, 2 MiB\n"
-    assert [(g.index, g.vram_used_bytes.need()) for g in parse_query_gpu(by_row)] == [(0, MIB), (1, 2 * MIB)]
+    assert [(g.index, g.vram_used_bytes.need()) for g in parse_gpus(by_row)] == [(0, MIB), (1, 2 * MIB)]
 
 
 def test_single_throttle_reason_columns_and_unknown_bits_are_parsed():
     single = "clocks_throttle_reasons.sw_power_cap, clocks_throttle_reasons.hw_slowdown, pstate, clocks.sm [MHz]\n"
-    (gpu,) = parse_query_gpu(single + "Active, Not Active, P2, 1200 MHz\n")
+    (gpu,) = parse_gpus(single + "Active, Not Active, P2, 1200 MHz\n")
     assert gpu.event_reasons == reported_fact(["sw_power_cap"], GPU_SOURCE)
     assert gpu.event_reason_bits == reported_fact(4, GPU_SOURCE)
-    (gpu,) = parse_query_gpu("clocks_throttle_reasons.active\n0x0000000000000a20\n")
+    (gpu,) = parse_gpus("clocks_throttle_reasons.active\n0x0000000000000a20\n")
     assert gpu.event_reasons.need() == ["sw_thermal_slowdown", "unknown_bit_0x200", "unknown_bit_0x800"]
     assert gpu.event_reason_bits.need() == 0xA20
-    (gpu,) = parse_query_gpu("clocks_throttle_reasons.active\n[N/A]\n")
+    (gpu,) = parse_gpus("clocks_throttle_reasons.active\n[N/A]\n")
     assert isinstance(gpu.event_reasons, Unknown)
 
 

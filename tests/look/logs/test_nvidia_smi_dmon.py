@@ -1,7 +1,8 @@
 import pytest
 
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported_fact
-from unslow.look.logs.nvidia_smi_rows import DMON_SOURCE, parse_dmon, parse_dmon_rows, summarise_series
+from unslow.look.logs.nvidia_smi import parse_gpus
+from unslow.look.logs.nvidia_smi_rows import DMON_SOURCE, parse_dmon_rows, summarise_series
 
 MIB = 1024**2
 NEW = """\
@@ -21,7 +22,7 @@ OLD = """\
 
 
 def test_the_latest_dmon_row_of_each_gpu_is_parsed():
-    first, second = parse_dmon(NEW)
+    first, second = parse_gpus(NEW)
     assert (first.index, first.power_w, first.busy) == (
         0,
         reported_fact(112.0, DMON_SOURCE),
@@ -35,7 +36,7 @@ def test_the_latest_dmon_row_of_each_gpu_is_parsed():
 
 
 def test_dmon_dates_old_column_names_and_pcie_rates_are_parsed():
-    (gpu,) = parse_dmon(OLD)
+    (gpu,) = parse_gpus(OLD)
     assert gpu.vram_used_bytes == reported_fact(11651 * MIB, DMON_SOURCE)
     assert gpu.temperature_c == reported_fact(83.0, DMON_SOURCE)
     assert gpu.pcie_receive_bytes_per_s == reported_fact(41e6, DMON_SOURCE)
@@ -54,12 +55,12 @@ def test_dmon_rows_are_summarised_as_a_series():
 
 def test_quoted_and_csv_dmon_output_is_parsed():
     quoted = "\r\n".join(f"> {line}" for line in NEW.splitlines())
-    assert parse_dmon(quoted) == parse_dmon(NEW)
-    assert parse_dmon("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported_fact(70.0, DMON_SOURCE)
+    assert parse_gpus(quoted) == parse_gpus(NEW)
+    assert parse_gpus("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported_fact(70.0, DMON_SOURCE)
 
 
 @pytest.mark.parametrize(
     "text", ["", "# gpu\n", "# gpu pwr\nx y\n", "Not supported on the device(s)\n", "#\n0 1\n", "# gpu% pwr\n0 1\n"]
 )
 def test_text_that_is_not_dmon_has_no_rows(text: str):
-    assert parse_dmon(text) == ()
+    assert parse_gpus(text) == ()

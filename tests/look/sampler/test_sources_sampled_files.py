@@ -12,8 +12,10 @@ from unslow.look.system.live import LiveSystem
 
 VMSTAT = "nr_free_pages 5\npswpin {}\npswpout 7\npgmajfault 9\n"
 PARSERS = (
-    host.parse_available_bytes, host.parse_some_s, host.parse_hz, host.parse_periods,
-    host.parse_process, host.parse_cores, host.parse_vmstat_counters,
+    lambda text: host.number_after(b"MemAvailable:", text, "", b"kB"), host.parse_hz, host.parse_periods,
+    lambda text: host.number_after(b" total=", text, ""), lambda text: host.number_after(b"\npswpin ", text, ""),
+    lambda text: host.open_processors(LiveFake(files={"/proc/stat": text}), [], ExitStack())[0].read(1.0),
+    lambda text: host.ProcessCounts(LiveFake(files={"/proc/1/stat": text}), [1], ExitStack()).read(),
     lambda text: host.parse_idle_ticks(text, 2), lambda text: host.parse_sectors_read(text, frozenset({b"sda"})),
 )  # fmt: skip
 HOSTILE = (
@@ -111,10 +113,10 @@ def test_an_amd_gpu_is_sampled_from_sysfs():
     folders = {"/sys/class/drm": ["card1"], f"{card}/hwmon": ["hwmon6"], f"{card}/hwmon/hwmon6": hwmon}
     live = LiveFake(files=files, folders=folders)
     readings = gpu_sysfs.open_amdgpu(live, [], ExitStack())
-    seen = {column: value for r in readings for column, value in zip(r.flat_columns, r.read(0.0), strict=True)}
-    assert seen["gpu0_busy"] == pytest.approx(0.97)
-    assert (seen["gpu0_clock_hz"], seen["gpu0_power_w"]) == (2.482e9, pytest.approx(88.046))
-    assert (seen["gpu0_temperature_c"], seen["gpu0_pcie_generation"], seen["gpu0_pcie_width"]) == (61.0, 4, 16)
+    seen = {column: value for r in readings for column, value in zip(r.columns, r.read(0.0), strict=True)}
+    assert seen["busy"] == pytest.approx(0.97)
+    assert (seen["clock_hz"], seen["power_w"]) == (2.482e9, pytest.approx(88.046))
+    assert (seen["temperature_c"], seen["pcie_generation"], seen["pcie_width"]) == (61.0, 4, 16)
     live.files[f"{card}/gpu_busy_percent"] = "busy\n"
     with pytest.raises(LookError, match="not a number"):
         readings[0].read(0.0)

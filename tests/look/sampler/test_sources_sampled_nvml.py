@@ -114,7 +114,7 @@ def test_gpus_of_all_drivers_get_distinct_numbers():
         files={f"{amd}/vendor": "0x1002\n", f"{amd}/gpu_busy_percent": "97\n"},
     )
     readings, _unread = open_sources(live, [], ExitStack())
-    names = {column for reading in readings for column in reading.flat_columns}
+    names = {f"{reading.device.prefix}{column}" for reading in readings if reading.device for column in reading.columns}
     assert {"gpu0_busy", "gpu1_busy", "gpu2_busy"} <= names
     assert not [name for name in names if name.startswith("gpu3")]
 

@@ -166,18 +166,18 @@ def read_link(system: System, device: str) -> dict[str, Fact[Any]]:
     """The four facts of the link between the slot and the card that holds this device."""
     place = _slot_of(system, device)
 
-    def read_width(path: str) -> Fact[Any]:
+    def read_figure(file: str) -> Fact[Any]:
+        path = f"{place}/{file}"
+        if file.endswith("_speed"):
+            return parse_generation(read_word(system, path), path)
         lanes = read_number(system, path)
         return reported_fact(lanes, path) if 0 < lanes <= _WIDEST else not_found(f"{path} says {lanes}")
 
-    def read_generation(path: str) -> Fact[Any]:
-        return parse_generation(read_word(system, path), path)
-
     return {
-        "pcie_generation": try_fact(read_generation, f"{place}/current_link_speed"),
-        "pcie_generation_max": try_fact(read_generation, f"{place}/max_link_speed"),
-        "pcie_width": try_fact(read_width, f"{place}/current_link_width"),
-        "pcie_width_max": try_fact(read_width, f"{place}/max_link_width"),
+        "pcie_generation": try_fact(read_figure, "current_link_speed"),
+        "pcie_generation_max": try_fact(read_figure, "max_link_speed"),
+        "pcie_width": try_fact(read_figure, "current_link_width"),
+        "pcie_width_max": try_fact(read_figure, "max_link_width"),
     }
 
 

@@ -8,7 +8,7 @@ from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, first_k
 from unslow.look.logs import nvidia_smi_rows as values
 from unslow.look.logs.dialect import LogFacts, Text
 from unslow.look.logs.gpu_facts import by_index, gpu_of, gpu_process, reason_facts
-from unslow.look.logs.nvidia_smi_rows import parse_dmon, parse_query_gpu, quantity_in
+from unslow.look.logs.nvidia_smi_rows import quantity_in
 from unslow.look.logs.text_blocks import block_text, facts_at_place, spans_of
 
 Q_SOURCE = "nvidia-smi -q"
@@ -128,7 +128,12 @@ def parse_text(text: Text) -> LogFacts:
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
     """The GPUs that the text tells of, by index, each with all that any part of it says."""
     # From the coarsest to the finest: what a later one says is laid over what an earlier one said
-    return by_index(*(parse(text) for parse in (parse_nvidia_smi, parse_dmon, parse_query_gpu, parse_nvidia_smi_q)))
+    return by_index(
+        parse_nvidia_smi(text),
+        values.gpus_of_rows(values.parse_dmon_rows(text), values.DMON_SOURCE),
+        values.gpus_of_rows(values.parse_rows(text), values.GPU_SOURCE),
+        parse_nvidia_smi_q(text),
+    )
 
 
 def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:

@@ -183,11 +183,6 @@ COLUMNS = frozenset({*_REASON_BITS, *(column for _, columns in _FACTS.values() f
 _KNOWN = COLUMNS | {*_IDENTITIES, "index", "timestamp", "pid", "process_name", "used_gpu_memory", "used_memory"}
 
 
-def parse_query_gpu(text: str) -> tuple[Gpu, ...]:
-    """Each GPU as its latest row says."""
-    return gpus_of_rows(parse_rows(text), GPU_SOURCE)
-
-
 def parse_compute_apps(text: str) -> Fact[list[GpuProcess]]:
     """The processes of a table that has at least their ids; a header without rows is an empty list."""
     rows = [row for row in parse_rows(text) if PROCESS_ID.fullmatch(row.get("pid", ""))]
@@ -235,11 +230,6 @@ def _row(line: str, names: list[str]) -> Row | None:
     if extra > 0 and place is not None:  # a comma inside a name, which nvidia-smi does not quote
         fields[place : place + extra + 1] = [", ".join(fields[place : place + extra + 1])]
     return dict(zip(names, fields, strict=True)) if len(fields) == len(names) and any(fields) else None
-
-
-def parse_dmon(text: str) -> tuple[Gpu, ...]:
-    """Each GPU as its latest row says."""
-    return gpus_of_rows(parse_dmon_rows(text), DMON_SOURCE)
 
 
 def parse_dmon_rows(text: str) -> list[Row]:

@@ -153,16 +153,16 @@ def _read_clocks(system: System) -> Cpu:
     if not policies:
         return Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=frequency)
     return Cpu(
-        governor=try_fact(_read_governor, system, policies),
+        governor=try_fact(
+            lambda: reported_fact(
+                ", ".join(sorted(set(_read_each(system, policies, "scaling_governor")))),
+                f"{POLICIES}/policy*/scaling_governor",
+            )
+        ),
         frequency_hz=frequency,
         frequency_max_hz=try_fact(_read_highest, system, policies, "cpuinfo_max_freq"),
         frequency_limit_hz=try_fact(_read_highest, system, policies, "scaling_max_freq"),
     )
-
-
-def _read_governor(system: System, policies: list[str]) -> Fact[str]:
-    words = _read_each(system, policies, "scaling_governor")
-    return reported_fact(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
 
 
 def _read_each(system: System, policies: list[str], name: str) -> list[str]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from unslow.facts.machine import Machine, Memory
 from unslow.facts.merge import bound_facts, overlaid
-from unslow.facts.values import KIB, Bytes, Count, Fact, estimated_fact, not_found, reported_fact
+from unslow.facts.values import KIB, Bytes, Fact, estimated_fact, not_found, reported_fact
 from unslow.look.kernel import parse_numbers
 from unslow.look.kernel.processes import NUMA_NODES, read_nodes
 from unslow.look.logs import linux
@@ -17,14 +17,11 @@ VMSTAT = "/proc/vmstat"
 
 def read(system: System) -> Machine:
     """Total, available and swap memory, the NUMA nodes, and what was swapped since the machine started."""
-
-    def read_node_count() -> Fact[Count]:
-        """Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's."""
-        nodes, missing = read_nodes(system), not_found(f"{NUMA_NODES} names no node with memory and processors")
-        return reported_fact(len(nodes), NUMA_NODES) if nodes else missing
-
-    sizes, nodes = read_sizes(system), Memory(numa_nodes=try_fact(read_node_count))
-    return Machine(memory=overlaid(overlaid(sizes, nodes), _read_swapped(system)))
+    # Nodes with both processors and memory: a GPU's memory can be a node of its own, and so can a CXL card's
+    missing = not_found(f"{NUMA_NODES} names no node with memory and processors")
+    sizes = read_sizes(system)
+    count = try_fact(lambda: reported_fact(len(nodes), NUMA_NODES) if (nodes := read_nodes(system)) else missing)
+    return Machine(memory=overlaid(overlaid(sizes, Memory(numa_nodes=count)), _read_swapped(system)))
 
 
 def read_sizes(system: System) -> Memory:

@@ -239,8 +239,14 @@ def query_nvml(nvml: Nvml) -> dict[str, Any]:
         absent = type(error).__name__ in ("NVMLError_LibraryNotFound", "NVMLError_DriverNotLoaded")
         raise LookError(_words(error), Absence.NOT_FOUND if absent else Absence.FAILED) from error
     try:
-        count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
-        gpus = [_query_gpu(nvml, index) for index in range(count)]
+        gpus: list[dict[str, Any]] = []
+        for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            except Exception as error:  # noqa: BLE001 (a GPU that fell off the bus must not hide the others)
+                gpus.append({"error": _words(error)})
+            else:
+                gpus.append({name: _answer(ask, nvml, handle) for name, ask in QUESTIONS.items()})
         lists = (gpu.get(kind) for gpu in gpus for kind in ("compute_processes", "graphics_processes"))
         pids = sorted({process["pid"] for found in lists if isinstance(found, list) for process in found})
         names = {str(pid): _answer(methodcaller("nvmlSystemGetProcessName", pid), nvml) for pid in pids}
@@ -251,14 +257,6 @@ def query_nvml(nvml: Nvml) -> dict[str, Any]:
     finally:
         with suppress(Exception):
             nvml.nvmlShutdown()
-
-
-def _query_gpu(nvml: Nvml, index: int) -> dict[str, Any]:
-    try:
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    except Exception as error:  # noqa: BLE001 (a GPU that fell off the bus must not hide the others)
-        return {"error": _words(error)}
-    return {name: _answer(ask, nvml, handle) for name, ask in QUESTIONS.items()}
 
 
 def _answer(ask: Callable[..., Any], *about: Any) -> Any:

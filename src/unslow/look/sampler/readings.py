@@ -45,11 +45,6 @@ class Reading(NamedTuple):
     device: Device | None = None
     every_s: float = 0.0  # At least so far apart; 0 is every round
 
-    @property
-    def flat_columns(self) -> tuple[str, ...]:
-        prefix = self.device.prefix if self.device else ""
-        return tuple(prefix + column for column in self.columns)
-
 
 class Rate:
     """How fast a counter grows between two looks, which need not be equally far apart."""
@@ -81,18 +76,17 @@ class PacedReading:
         self.due = 0
         self.failures = 0
 
-    def note_cost(self, number: int, cost_s: float, allowance_s: float) -> None:
-        """Note what it cost this time, and when it is due again."""
+    def note_outcome(self, number: int, cost_s: float | None, allowance_s: float) -> None:
+        """Note what it cost this time, None where it failed, and when it is due again."""
+        if cost_s is None:  # wait longer each time before it is tried again
+            self.failures += 1
+            self.due = number + min(MOST_ROUNDS, 2 ** min(self.failures, 10))
+            return
         self.failures = 0
         clipped = min(cost_s, _OUTLIER * self.cost_s) if self.cost_s > 0 else cost_s
         self.cost_s = _STEADY * self.cost_s + (1 - _STEADY) * clipped if self.cost_s >= 0 else clipped
         rounds = max(self.least, ceil(self.cost_s / allowance_s))
         self.due = number - number % self.least + min(MOST_ROUNDS, rounds)  # those of one pace stay together
-
-    def note_failure(self, number: int) -> None:
-        """Wait longer each time before it is tried again."""
-        self.failures += 1
-        self.due = number + min(MOST_ROUNDS, 2 ** min(self.failures, 10))
 
 
 class Reader:
@@ -111,7 +105,11 @@ class Reader:
         share: float,
     ) -> None:
         self.name = name
-        self.columns = tuple(column for reading in readings for column in reading.flat_columns)
+        self.columns = tuple(
+            f"{reading.device.prefix if reading.device else ''}{column}"
+            for reading in readings
+            for column in reading.columns
+        )
         self.paced: list[PacedReading] = []
         for reading in readings:
             at = sum(len(p.reading.columns) for p in self.paced)
@@ -137,12 +135,12 @@ class Reader:
                 self._values[paced.place] = [value if -_LARGEST < value < _LARGEST else nan for value in values]
             except Exception as error:  # noqa: BLE001 (drivers, files and parsers of them fail in every way there is)
                 self.unread[name] = (str(error) or type(error).__name__)[:_WORDS]
-                paced.note_failure(number)
+                paced.note_outcome(number, None, self._allowance_s)
                 before = self._cost_clock()
             else:
                 after = self._cost_clock()
                 self.unread.pop(name, None)
-                paced.note_cost(number, after - before, self._allowance_s)
+                paced.note_outcome(number, after - before, self._allowance_s)
                 before = after
         self.busy_since = None
 

@@ -99,34 +99,42 @@ def parse_hz(text: bytes) -> float:
 
 
 def open_memory(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
-    """The memory that programs can still have, without swapping."""
-    available = _follow_parsed(live, MEMINFO, _HEAD_BYTES, closing, parse_available_bytes)
+    """The memory that programs can still have, without swapping, by the line `MemAvailable:  1234 kB`."""
+    missing = f"{MEMINFO} has no available memory"
+    available = _follow_parsed(
+        live, MEMINFO, _HEAD_BYTES, closing, lambda text: number_after(b"MemAvailable:", text, missing, b"kB") * 1024
+    )
     return [Reading("memory", ("memory_available_bytes",), lambda _now: (available(),), every_s=SELDOM_S)]
 
 
-def parse_available_bytes(text: bytes) -> int:
-    """The line `MemAvailable:  1234 kB`; LookError where there is none."""
-    return _number_after(b"MemAvailable:", text, f"{MEMINFO} has no available memory", b"kB") * 1024
-
-
 def open_paging(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
-    """One reading of all three."""
-    counts = _follow_parsed(live, VMSTAT, _PAGING_LIMIT_BYTES, closing, parse_vmstat_counters)
+    """One reading of all three, from lines `name 123`, pages as bytes; LookError where one is missing."""
+    counts = _follow_parsed(
+        live,
+        VMSTAT,
+        _PAGING_LIMIT_BYTES,
+        closing,
+        lambda text: [
+            number_after(f"\n{name} ".encode(), text, f"{VMSTAT} has no {name}") * size
+            for name, size in _COUNTERS.items()
+        ],
+    )
     rates = Rate(), Rate(), Rate()
     read = lambda now: [rate(count, now) for rate, count in zip(rates, counts(), strict=True)]  # noqa: E731 (short)
     return [Reading("paging", _COLUMNS, read, every_s=SELDOM_S)]
-
-
-def parse_vmstat_counters(text: bytes) -> list[int]:
-    """The numbers of the lines `name 123`, pages as bytes; LookError where one is missing."""
-    return [_number_after(f"\n{n} ".encode(), text, f"{VMSTAT} has no {n}") * size for n, size in _COUNTERS.items()]
 
 
 def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading for each kind; LookError where the kernel keeps none."""
     readings = []
     for kind in PRESSURE_KINDS:
-        waited = _follow_parsed(live, f"{PRESSURE_FOLDER}/{kind}", _PRESSURE_LIMIT_BYTES, closing, parse_some_s)
+        waited = _follow_parsed(
+            live,
+            f"{PRESSURE_FOLDER}/{kind}",
+            _PRESSURE_LIMIT_BYTES,
+            closing,
+            lambda text: number_after(b" total=", text, f"{PRESSURE_FOLDER}: no total is counted") / 1e6,
+        )
         read = partial(_read_pressure, waited, Rate())
         readings.append(Reading(f"{kind} pressure", (f"{kind}_pressure",), read, every_s=SELDOM_S))
     return readings
@@ -135,11 +143,6 @@ def open_pressure(live: Live, _pids: Collection[int], closing: ExitStack) -> lis
 def _read_pressure(waited_s: Callable[[], float], rate: Rate, now: float) -> Sequence[float]:
     """The share since the last look: the kernel counts microseconds of waiting, finer than its own averages."""
     return (min(rate(waited_s(), now), 1.0),)  # in this order NaN stays NaN
-
-
-def parse_some_s(text: bytes) -> float:
-    """Seconds of the line `some ... total=123`; LookError where there is none."""
-    return _number_after(b" total=", text, f"{PRESSURE_FOLDER}: no total is counted") / 1e6
 
 
 class ProcessCounts:
@@ -160,11 +163,14 @@ class ProcessCounts:
         ticks = faults = pages = 0
         for file in tuple(self._files):
             try:
-                used, majors, resident = parse_process(file())
-            except LookError:
+                text = file()
+                words = text[text.rfind(b")") + 2 :].split(b" ", _RESIDENT_PAGES + 1)
+                places = (_UTIME, _STIME, _MAJOR_FAULTS, _RESIDENT_PAGES)
+                user, kernel, majors, resident = (int(words[place]) for place in places)
+            except (LookError, ValueError, IndexError):  # it ended, or the text is another one
                 self._files.remove(file)
                 continue
-            ticks, faults, pages = ticks + used, faults + majors, pages + resident
+            ticks, faults, pages = ticks + user + kernel, faults + majors, pages + resident
         self.ticks, self.faults, self.pages = ticks, faults, pages
 
 
@@ -200,7 +206,10 @@ class Processors:
 
 def open_processors(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """One reading; the runtime's processes are those given and what they have started by now."""
-    cores = len(parse_cores(live.read_bytes(STAT)))
+    lines = live.read_bytes(STAT).splitlines()
+    cores = min(MOST_CORES, sum(line.startswith(b"cpu") and line[3:4].isdigit() for line in lines))
+    if not cores:
+        raise LookError(f"{STAT} lists no processor")
     file = _follow(live, STAT, (cores + 1) * _LINE_BYTES, closing)
     family = families(live, pids)
     pid = try_look(None, read_own_pid, live)
@@ -212,14 +221,6 @@ def open_processors(live: Live, pids: Collection[int], closing: ExitStack) -> li
     return [Reading("processors", columns, processors.read)]
 
 
-def parse_cores(text: bytes) -> list[bytes]:
-    """The lines of single processors; LookError where there is none."""
-    lines = [line for line in text.splitlines() if line.startswith(b"cpu") and line[3:4].isdigit()]
-    if not lines:
-        raise LookError(f"{STAT} lists no processor")
-    return lines[:MOST_CORES]
-
-
 def parse_idle_ticks(text: bytes, cores: int) -> list[int]:
     """Ticks that each processor had nothing to do, or only waited for a disk; LookError on another text."""
     lines = text.split(b"\n", cores + 1)[1 : cores + 1]
@@ -228,15 +229,6 @@ def parse_idle_ticks(text: bytes, cores: int) -> list[int]:
         return [int(words[_IDLE]) + int(words[_WAITS_FOR_DISK]) for words in found]
     except (ValueError, IndexError) as error:
         raise LookError(f"{STAT} is not as expected") from error
-
-
-def parse_process(text: bytes) -> tuple[int, int, int]:
-    """Ticks of work, major faults and resident pages; LookError on another text."""
-    words = text[text.rfind(b")") + 2 :].split(b" ", _RESIDENT_PAGES + 1)
-    try:
-        return int(words[_UTIME]) + int(words[_STIME]), int(words[_MAJOR_FAULTS]), int(words[_RESIDENT_PAGES])
-    except (ValueError, IndexError) as error:
-        raise LookError("/proc/PID/stat is not as expected") from error
 
 
 def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
@@ -264,7 +256,7 @@ def open_quota(live: Live, pids: Collection[int], closing: ExitStack) -> list[Re
 def parse_periods(text: bytes) -> tuple[int, int]:
     """Periods so far, and those in which the quota ran out; LookError where they are not counted."""
     none = "cpu.stat counts no periods of a quota"
-    return _number_after(b"nr_periods ", text, none), _number_after(b"nr_throttled ", text, none)
+    return number_after(b"nr_periods ", text, none), number_after(b"nr_throttled ", text, none)
 
 
 def open_threads(live: Live, pids: Collection[int], _closing: ExitStack) -> list[Reading]:
@@ -309,7 +301,7 @@ def _follow(live: Live, path: str, limit: int, closing: ExitStack) -> Callable[[
     return file
 
 
-def _number_after(label: bytes, text: bytes, otherwise: str, end: bytes = b"\n") -> int:
+def number_after(label: bytes, text: bytes, otherwise: str, end: bytes = b"\n") -> int:
     """The whole number between a label and the end of the line, or of what counts; LookError where there is none."""
     try:
         return int(text.partition(label)[2].partition(end)[0])

@@ -118,14 +118,16 @@ def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
             rate.wraps_at = 2.0**32 if _MEMBERS[kind] == "uiVal" else 0.0
         return [rate(count, now) for rate, (count, _) in zip(rates, counts, strict=True)]
 
-    def by_measuring(_now: float) -> Sequence[float]:
-        kinds = nvml.NVML_PCIE_UTIL_TX_BYTES, nvml.NVML_PCIE_UTIL_RX_BYTES
-        return [nvml.nvmlDeviceGetPcieThroughput(gpu, kind) * KB for kind in kinds]
-
     try:
         by_counters(0.0)
     except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
-        return device.reading("PCIe traffic, measured", by_measuring, SLOW_S, columns)
+        kinds = ("NVML_PCIE_UTIL_TX_BYTES", "NVML_PCIE_UTIL_RX_BYTES")
+        return device.reading(
+            "PCIe traffic, measured",
+            lambda _now: [nvml.nvmlDeviceGetPcieThroughput(gpu, getattr(nvml, kind)) * KB for kind in kinds],
+            SLOW_S,
+            columns,
+        )
     return device.reading("PCIe traffic, counted", by_counters, columns=columns)
 
 
