@@ -34,15 +34,11 @@ def parse_mounts(text: str) -> list[Mount]:
         before, dash, after = line.partition(" - ")
         left, right = before.split(), after.split()
         if dash and len(left) >= _LEAST_FIELDS and len(right) >= _LEAST_FIELDS_AFTER_DASH:
-            device, root, point = left[2:5]
-            filesystem, source, options = right[:3]
-            mounts.append(Mount(device, _plain(root), _plain(point), filesystem, _plain(source), options))
+            # The kernel writes blanks and backslashes in octal
+            written = (*left[3:5], right[1])
+            root, point, source = (_ESCAPE.sub(lambda code: chr(int(code[1], 8)), name) for name in written)
+            mounts.append(Mount(left[2], root, point, right[0], source, right[2]))
     return mounts
-
-
-def _plain(text: str) -> str:
-    """The kernel writes blanks and backslashes in octal."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:

@@ -174,7 +174,13 @@ def _command_words(commands: CommandLines, line: str) -> list[str]:
     # a line may name the program before it shows how it was started: the nearest to the flags is the one
     for program in reversed(list(commands.program.finditer(line))):
         folder = _FOLDER.search(line[max(0, program.start() - _LONGEST_FOLDER) : program.start()])
-        words = _words(line[program.start() - (len(folder[0]) if folder else 0) :])
+        command = line[program.start() - (len(folder[0]) if folder else 0) :]
+        end = _END_OF_COMMAND.search(command)
+        command = command[: end.start()] if end else command
+        try:
+            words = shlex.split(command, posix=True)[:_MOST_WORDS]
+        except ValueError:  # a quote that never ends
+            words = [word.strip("\"'") for word in command.split()[:_MOST_WORDS]]
         # flags follow the program soon, and no word between them takes them back
         first = next((at for at, word in enumerate(words[: _MOST_BEFORE_FLAG + 1]) if word.startswith("-")), 0)
         if first and not _NOT_GIVEN.search(" ".join(words[1:first]) + " "):
@@ -187,15 +193,6 @@ def _command_words(commands: CommandLines, line: str) -> list[str]:
             own.append(piece[0].rstrip(".:"))
             own.extend(following[0].rstrip(".:") for following in pieces[at + 1 : at + 2] if following[0][0] != "-")
     return own
-
-
-def _words(command: str) -> list[str]:
-    end = _END_OF_COMMAND.search(command)
-    command = command[: end.start()] if end else command
-    try:
-        return shlex.split(command, posix=True)[:_MOST_WORDS]
-    except ValueError:  # a quote that never ends
-        return [word.strip("\"'") for word in command.split()[:_MOST_WORDS]]
 
 
 def _variables(line: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
@@ -174,37 +174,43 @@ def parse_json(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gp
     return _gpus({name: [*entries, *common] for name, entries in cards.items()})
 
 
-def _gpus(cards: dict[str, list[Entry]]) -> tuple[Gpu, ...]:
-    found = {int(match[1]): entries for name, entries in cards.items() if (match := _CARD.fullmatch(name)) and entries}
-    facts = {index: with_free(facts_of_entries(found[index])) for index in sorted(found)[:MOST_GPUS]}
-    return tuple(gpu_of(index, "AMD", found[index][0].source, of) for index, of in facts.items() if of)
+def _gpus(
+    cards: Mapping[str, list[Entry]], steps: Mapping[str, Mapping[str, tuple[int, str]]] | None = None
+) -> tuple[Gpu, ...]:
+    """The GPUs of entries by the names of their cards; `steps` are the highest clocks in MHz, and where they stand."""
+    found = {int(match[1]): name for name in cards if (match := _CARD.fullmatch(name)) and cards[name]}
+    gpus = []
+    for index in sorted(found)[:MOST_GPUS]:
+        facts: dict[str, Fact[Any]] = {}
+        for name, fact in (pair for entry in cards[found[index]] for pair in _facts(entry).items()):
+            facts[name] = first_known(facts[name], fact) if name in facts else fact
+        clocks = steps.get(found[index], {}) if steps else {}
+        facts |= {name: reported_fact(mhz * MHZ, where) for name, (mhz, where) in clocks.items()}
+        if facts:
+            gpus.append(gpu_of(index, "AMD", cards[found[index]][0].source, with_free(facts)))
+    return tuple(gpus)
 
 
 def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
     """The GPUs that such lines speak of; none where the text is something else."""
     lines = list(numbered_lines(text, source, first_line))
-    entries: dict[int, list[Entry]] = {}
-    steps: dict[int, dict[str, tuple[int, str]]] = {}
+    entries: dict[str, list[Entry]] = {}
+    steps: dict[str, dict[str, tuple[int, str]]] = {}
     clock = ""
     for line in lines:
         if not (found := _LINE.search(line.text)):
             continue
-        index, said = int(found[1]), found[2]
+        card, said = f"card{int(found[1])}", found[2]
         if heading := _SUPPORTED.search(said):
             clock = _MOST[heading[1].lower()]
         elif step := _STEP.match(said):
-            highest = steps.setdefault(index, {})
+            highest = steps.setdefault(card, {})
             if clock and int(step[1]) > highest.get(clock, (0, ""))[0]:
                 highest[clock] = (int(step[1]), line.source)
         elif entry := _KEY.match(said):
             clock = ""
-            entries.setdefault(index, []).append(Entry(line.source, entry[1], entry[2]))
-    gpus = []
-    for index in sorted(entries)[:MOST_GPUS]:
-        facts = facts_of_entries(entries[index])
-        facts |= {name: reported_fact(mhz * MHZ, where) for name, (mhz, where) in steps.get(index, {}).items()}
-        if facts:
-            gpus.append(gpu_of(index, "AMD", entries[index][0].source, with_free(facts)))
+            entries.setdefault(card, []).append(Entry(line.source, entry[1], entry[2]))
+    gpus = _gpus(entries, steps)
     # The table of processes does not say on which GPU each of them is
     start = next((n for n, line in enumerate(lines) if "PROCESS NAME" in line.text and "VRAM USED" in line.text), None)
     if start is not None and len(gpus) == 1:
@@ -214,17 +220,8 @@ def parse_lines(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
                 break
             name, size = reported_fact(row[2], line.source), reported_fact(int(row[4]), line.source)
             running.append(gpu_process(int(row[1]), name, size))
-        gpus = [msgspec.structs.replace(gpus[0], processes=reported_fact(running, lines[start].source))]
-    return tuple(gpus)
-
-
-def facts_of_entries(entries: Iterable[Entry]) -> dict[str, Fact[Any]]:
-    """Every fact that the entries of one GPU hold."""
-    found: dict[str, Fact[Any]] = {}
-    for entry in entries:
-        for name, fact in _facts(entry).items():
-            found[name] = first_known(found[name], fact) if name in found else fact
-    return found
+        gpus = (msgspec.structs.replace(gpus[0], processes=reported_fact(running, lines[start].source)),)
+    return gpus
 
 
 def _facts(entry: Entry) -> dict[str, Fact[Any]]:

@@ -88,7 +88,7 @@ class _Block:
             stop = self.data.find(b"\n", start)
             stop = end if stop < 0 else stop
             if number not in self.recognised:
-                yield number, _readable(self.data[start : min(stop, start + LONGEST_LINE)])
+                yield number, unwrapped_line(clean_line(self.data[start : min(stop, start + LONGEST_LINE)]))
             start, number = stop + 1, number + 1
 
     def backward(self) -> Iterator[tuple[int, str]]:
@@ -97,7 +97,7 @@ class _Block:
         while number >= self.first:
             start = self.data.rfind(b"\n", 0, stop) + 1
             if number not in self.recognised:
-                yield number, _readable(self.data[start : min(stop, start + LONGEST_LINE)])
+                yield number, unwrapped_line(clean_line(self.data[start : min(stop, start + LONGEST_LINE)]))
             stop, number = start - 1, number - 1
 
 
@@ -204,10 +204,6 @@ def _unrecognised_lines(part: list[_Block], source: str) -> list[Text]:
         end = list(islice(takewhile(lambda line: line[0] > after, from_end), half))
         runs = [start, end[::-1]]
     return [Text([line for _, line in run], source, numbers=[number for number, _ in run]) for run in runs]
-
-
-def _readable(line: bytes) -> str:
-    return unwrapped_line(clean_line(line))
 
 
 @cache

@@ -265,7 +265,8 @@ def _of_typeperf(text: str, source: str, first_line: int) -> Iterator[CounterRea
             for path, value in zip(paths, fields, strict=True):
                 match, number = _PATH.search(path), _NUMBER.search(value)
                 if match and number:
-                    yield _reading(match, number[1], line.source)
+                    kind = _COUNTER_KINDS[match[3].lower()]
+                    yield CounterReading(line.source, match[2].lower(), kind, int(number[1]))
 
 
 def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[CounterReading]:
@@ -274,7 +275,7 @@ def _of_get_counter(text: str, source: str, first_line: int) -> Iterator[Counter
         if match := _PATH.search(line.text):
             path = match if '"' not in line.text else None
         elif path and (number := _NUMBER.fullmatch(line.text.strip())):
-            yield _reading(path, number[1], line.source)
+            yield CounterReading(line.source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(number[1]))
             path = None
 
 
@@ -286,10 +287,6 @@ def _of_lists(text: str, source: str, first_line: int) -> Iterator[CounterReadin
             instance = name[1].lower()
         elif instance and (usage := _USAGE.search(line.text)):
             yield CounterReading(line.source, instance, _COUNTER_KINDS[usage[1].lower()], int(usage[2]))
-
-
-def _reading(path: re.Match[str], digits: str, source: str) -> CounterReading:
-    return CounterReading(source, path[2].lower(), _COUNTER_KINDS[path[3].lower()], int(digits))
 
 
 def parse_task_manager_text(text: Text) -> LogFacts:

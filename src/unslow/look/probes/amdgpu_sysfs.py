@@ -140,13 +140,18 @@ def read_card(
 
     facts = {fact: try_fact(read_figure, *how) for fact, how in _FILES.items()}
     name = drm.read_amd_name(system, card.device, card.bus_id)
+    version, uevent = f"/sys/module/{card.driver}/version", f"{card.device}/uevent"
+    try:
+        driver: Fact[str] = reported_fact(f"{card.driver} {read_word(system, version)}", version)
+    except LookError:
+        driver = reported_fact(card.driver, uevent) if card.driver else not_found(f"{uevent} names no driver")
     kind = _kind(sensors, name)
     no_bus, no_node = not_found("it is not a PCI device"), not_found("KFD does not list this GPU")
     facts |= {
         "name": name,
         "kind": kind,
-        "driver": _read_driver(system, card),
-        "bus_id": reported_fact(card.bus_id, f"{card.device}/uevent") if card.bus_id else no_bus,
+        "driver": driver,
+        "bus_id": reported_fact(card.bus_id, uevent) if card.bus_id else no_bus,
         "architecture": reported_fact(node.architecture, node.source) if node else no_node,
         "processes": _read_processes(system, card, node, clients),
         **_read_clocks(system, card.device, sensors),
@@ -195,15 +200,6 @@ def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
     if not isinstance(own, Known) or not isinstance(lent, Known):
         return own
     return reported_fact(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
-
-
-def _read_driver(system: System, card: drm.Card) -> Fact[Any]:
-    path = f"/sys/module/{card.driver}/version"
-    try:
-        return reported_fact(f"{card.driver} {read_word(system, path)}", path)
-    except LookError:
-        source = f"{card.device}/uevent"
-        return reported_fact(card.driver, source) if card.driver else not_found(f"{source} names no driver")
 
 
 def _read_clocks(system: System, device: str, sensors: Sensors) -> dict[str, Fact[Any]]:

@@ -152,17 +152,18 @@ def _read_clocks(system: System) -> Cpu:
         frequency = try_fact(lambda: parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES)))
     if not policies:
         return Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=frequency)
-    return Cpu(
-        governor=try_fact(
-            lambda: reported_fact(
-                ", ".join(sorted(set(_read_each(system, policies, "scaling_governor")))),
-                f"{POLICIES}/policy*/scaling_governor",
-            )
-        ),
-        frequency_hz=frequency,
-        frequency_max_hz=try_fact(_read_highest, system, policies, "cpuinfo_max_freq"),
-        frequency_limit_hz=try_fact(_read_highest, system, policies, "scaling_max_freq"),
+    governors = f"{POLICIES}/policy*/scaling_governor"
+    governor = try_fact(
+        lambda: reported_fact(", ".join(sorted(set(_read_each(system, policies, "scaling_governor")))), governors)
     )
+    highest: dict[str, Any] = {}
+    for fact, name in (("frequency_max_hz", "cpuinfo_max_freq"), ("frequency_limit_hz", "scaling_max_freq")):
+        try:
+            hertz = float(max(_read_kilohertz(system, policies, name)) * KHZ)
+            highest[fact] = reported_fact(hertz, f"{POLICIES}/policy*/{name}")
+        except LookError as error:
+            highest[fact] = unknown(error)
+    return Cpu(governor=governor, frequency_hz=frequency, **highest)
 
 
 def _read_each(system: System, policies: list[str], name: str) -> list[str]:
@@ -185,10 +186,6 @@ def _read_kilohertz(system: System, policies: list[str], name: str) -> list[int]
     if not positive:
         raise LookError(f"{POLICIES}/*/{name}: not a number")
     return positive
-
-
-def _read_highest(system: System, policies: list[str], name: str) -> Fact[Amount]:
-    return reported_fact(float(max(_read_kilohertz(system, policies, name)) * KHZ), f"{POLICIES}/policy*/{name}")
 
 
 def parse_cpuinfo_mhz(text: str) -> Fact[Amount]:

@@ -39,7 +39,11 @@ def read_sizes(system: System) -> Memory:
 def parse_meminfo(text: str) -> Memory:
     """The sizes, which the kernel writes in KiB and calls kB."""
     kib = parse_numbers(text)
-    available = _bytes(kib, "MemAvailable")
+    sizes: dict[str, Fact[Bytes]] = {
+        name: reported_fact(kib[name] * KIB, MEMINFO) if name in kib else not_found(f"{MEMINFO} has no {name}")
+        for name in ("MemTotal", "MemAvailable", "SwapTotal")
+    }
+    available = sizes["MemAvailable"]
     if "MemAvailable" not in kib and "MemFree" in kib:  # kernels before 3.14 and some containers' stand-ins
         guess = kib["MemFree"] + kib.get("Buffers", 0) + kib.get("Cached", 0)
         available = estimated_fact(guess * KIB, f"{MEMINFO}: MemFree + Buffers + Cached")
@@ -48,15 +52,11 @@ def parse_meminfo(text: str) -> Memory:
         used = max(0, kib["SwapTotal"] - kib["SwapFree"])
         swap_used = reported_fact(used * KIB, f"{MEMINFO}: SwapTotal - SwapFree")
     return Memory(
-        total_bytes=_bytes(kib, "MemTotal"),
+        total_bytes=sizes["MemTotal"],
         available_bytes=available,
-        swap_total_bytes=_bytes(kib, "SwapTotal"),
+        swap_total_bytes=sizes["SwapTotal"],
         swap_used_bytes=swap_used,
     )
-
-
-def _bytes(kib: dict[str, int], name: str) -> Fact[Bytes]:
-    return reported_fact(kib[name] * KIB, MEMINFO) if name in kib else not_found(f"{MEMINFO} has no {name}")
 
 
 def _read_swapped(system: System) -> Memory:
@@ -68,9 +68,10 @@ def _read_swapped(system: System) -> Memory:
         return Memory()
     if not isinstance(page_bytes, int):
         return Memory()
-
-    def size(name: str) -> Fact[Bytes]:
-        missing = not_found(f"{VMSTAT} has no {name}")
-        return reported_fact(pages[name] * page_bytes, f"{VMSTAT}: {name}") if name in pages else missing
-
-    return bound_facts(Memory(swapped_in_bytes=size("pswpin"), swapped_out_bytes=size("pswpout")))
+    came, went = (
+        reported_fact(pages[name] * page_bytes, f"{VMSTAT}: {name}")
+        if name in pages
+        else not_found(f"{VMSTAT} has no {name}")
+        for name in ("pswpin", "pswpout")
+    )
+    return bound_facts(Memory(swapped_in_bytes=came, swapped_out_bytes=went))

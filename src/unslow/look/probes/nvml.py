@@ -282,17 +282,8 @@ def _first_answer(*calls: Callable[[], Any]) -> Any:
     return calls[-1]()
 
 
-def _memory(nvml: Nvml, gpu: Any) -> dict[str, int]:
-    """Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up."""
-    info = _first_answer(
-        lambda: nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2), lambda: nvml.nvmlDeviceGetMemoryInfo(gpu)
-    )
-    return {name: getattr(info, name) for name in ("total", "reserved", "free", "used") if hasattr(info, name)}
-
-
-def _utilisation(nvml: Nvml, gpu: Any) -> dict[str, int]:
-    rates = nvml.nvmlDeviceGetUtilizationRates(gpu)
-    return {"gpu": rates.gpu, "memory": rates.memory}
+def _members(answer: Any, *names: str) -> dict[str, int]:
+    return {name: getattr(answer, name) for name in names if hasattr(answer, name)}
 
 
 def _memory_temperature(nvml: Nvml, gpu: Any) -> Any:
@@ -319,9 +310,19 @@ QUESTIONS: dict[str, Callable[[Nvml, Any], Any]] = {
     "name": lambda nvml, gpu: nvml.nvmlDeviceGetName(gpu),
     "bus_id": lambda nvml, gpu: nvml.nvmlDeviceGetPciInfo(gpu).busId,
     "compute_capability": lambda nvml, gpu: nvml.nvmlDeviceGetCudaComputeCapability(gpu),
-    "memory_bytes": _memory,
+    # Version 2 tells memory that the driver keeps apart from memory in use; version 1 adds them up
+    "memory_bytes": lambda nvml, gpu: _members(
+        _first_answer(
+            lambda: nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2),
+            lambda: nvml.nvmlDeviceGetMemoryInfo(gpu),
+        ),
+        "total",
+        "reserved",
+        "free",
+        "used",
+    ),
     "memory_bus_bits": lambda nvml, gpu: nvml.nvmlDeviceGetMemoryBusWidth(gpu),
-    "utilisation_percent": _utilisation,
+    "utilisation_percent": lambda nvml, gpu: _members(nvml.nvmlDeviceGetUtilizationRates(gpu), "gpu", "memory"),
     "sm_clock_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM),
     "sm_clock_max_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetMaxClockInfo(gpu, nvml.NVML_CLOCK_SM),
     "memory_clock_mhz": lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM),

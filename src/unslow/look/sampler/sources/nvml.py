@@ -138,12 +138,6 @@ def _vram_used(nvml: Nvml, gpu: Any) -> float:
     return float(info.used)
 
 
-def _reasons(nvml: Nvml, gpu: Any) -> float:
-    """Newer drivers call them event reasons, older ones throttle reasons."""
-    ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
-    return float((ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(gpu))
-
-
 def _power(nvml: Nvml, gpu: Any) -> float:
     """Of the moment, which costs least; older drivers have only the mean of the last second."""
     try:
@@ -164,7 +158,14 @@ def field_values(nvml: Nvml, gpu: Any, fields: Sequence[int]) -> list[tuple[floa
 QUESTIONS: tuple[tuple[str, Ask, float], ...] = (
     ("clock_hz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM) * MHZ, 0.0),
     ("power_w", _power, 0.0),
-    (REASON_BITS, _reasons, 0.0),
+    (
+        REASON_BITS,  # newer drivers call them event reasons, older ones throttle reasons
+        lambda nvml, gpu: (
+            getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+            or nvml.nvmlDeviceGetCurrentClocksThrottleReasons
+        )(gpu),
+        0.0,
+    ),
     ("vram_used_bytes", _vram_used, 0.0),
     ("memory_clock_hz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM) * MHZ, SELDOM_S),
     ("temperature_c", lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU), SELDOM_S),
