@@ -46,8 +46,9 @@ def plan_running(
     abilities, memory = gguf.abilities_of(request.runtime, lacking), case.memory
     abilities = abilities._replace(fuses=memory.keeps_fused_inputs, rotates=memory.rotates_cache)
     question = gguf.question_of(system, request, found, goal, hardware, abilities, live=live)
-    slots = 0 if "users" in request.given else server.shared_slots_of(case)
-    return _answer(request, case, found, question._replace(shared_slots=slots), said)
+    now = server.settings_of(case)
+    shares = now.unified and now.slots > 1 and "users" not in request.given
+    return _answer(request, case, found, question._replace(shared_slots=now.slots if shares else 0), said)
 
 
 def _answer(

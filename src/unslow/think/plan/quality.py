@@ -181,7 +181,7 @@ def cost_of_cache(
     keys, values = _plain_type(key_type), _plain_type(value_type)
     if not keys and not values:
         return NO_LOSS
-    warnings = [w for w in cache_exceptions().values() if _is_about(w, keys, values, architecture)]
+    warnings = _warnings_about(keys, values, architecture)
     decided = next((w for w in warnings if w.architectures), None)
     if decided:
         nats = [decided.kl.get(t) for t in (keys, values) if t]
@@ -199,15 +199,16 @@ def _plain_type(name: str) -> str:
     return "" if name in _WIDE_CACHE else _SAME.get(name, name)
 
 
-def _is_about(warning: CacheException, keys: str, values: str, architecture: str) -> bool:
-    types = (keys,) if warning.part == "keys" else (keys, values)
-    few = any(t and _type_bits(t) <= warning.bits_at_most for t in types)
-    return few and (not warning.architectures or architecture in warning.architectures)
-
-
-def _type_bits(name: str) -> float:
-    quant = quants().get(name.upper())
-    return quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT
+def _warnings_about(keys: str, values: str, architecture: str) -> list[CacheException]:
+    found = []
+    for warning in cache_exceptions().values():
+        types = (keys,) if warning.part == "keys" else (keys, values)
+        known = [quants().get(name.upper()) for name in types if name]
+        bits = (quant.block_bytes * 8 / quant.block_elements if quant else _EIGHT for quant in known)
+        few = any(each <= warning.bits_at_most for each in bits)
+        if few and (not warning.architectures or architecture in warning.architectures):
+            found.append(warning)
+    return found
 
 
 class _Asked(NamedTuple):

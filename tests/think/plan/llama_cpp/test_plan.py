@@ -245,7 +245,7 @@ def test_micro_batch_closest_to_the_default_wins_among_equals() -> None:
     with one_judgement():
         taken = points.at(GIVEN, "F16", "F16", 8192)
         base = points.base(8192)
-        takes_s = {size: points.fresh_search(GIVEN).best(base, (size,)) for size in EVERYTHING.micro_batches}
+        takes_s = {size: points.new_search(GIVEN).best(base, (size,)) for size in EVERYTHING.micro_batches}
     assert taken
     seconds = {size: found.price.request_s for size, found in takes_s.items() if found}
     assert min(seconds, key=seconds.__getitem__) == 4096

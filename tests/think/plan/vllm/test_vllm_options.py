@@ -11,7 +11,7 @@ from unslow.think.plan.vllm.choices import (
     Pool,
     VllmPlanQuestion,
     can_split,
-    choices,
+    every_choice,
     freest,
     splits,
     why_no_fp8,
@@ -103,7 +103,7 @@ def test_fp8_cache_needs_gpu_and_version_support(device: str, version: tuple[int
     asked = question(device, version=version)
     assert why in why_no_fp8(asked)
     assert bool(why) == bool(why_no_fp8(asked))
-    kinds = {choice.kv for choice in choices(asked, Pool(asked))}
+    kinds = {choice.kv for choice in every_choice(asked, Pool(asked))}
     assert kinds == ({"auto"} if why else {"auto", "fp8"})
     refused = [r for r in vllm_options(asked).rejected if "fp8" in r.what]
     assert not why or why in refused[0].because

@@ -6,7 +6,7 @@ from tests.think.plan.vllm.vllm_questions import question
 from unslow.facts.values import GIB
 from unslow.think.memory.vllm import vllm_memory
 from unslow.think.plan.pareto_front import goal_rank
-from unslow.think.plan.vllm.choices import VllmPlanQuestion, choices
+from unslow.think.plan.vllm.choices import VllmPlanQuestion, every_choice
 from unslow.think.plan.vllm.search import Point, Search, admitted_points, best_point, choice_cost, felt_rate, shares_of
 
 TIGHT = {"others": 3 * GIB, "users": 24, "kept_tokens": 1500, "context": 16384}
@@ -15,7 +15,7 @@ TIGHT = {"others": 3 * GIB, "users": 24, "kept_tokens": 1500, "context": 16384}
 def every_point(asked: VllmPlanQuestion) -> list[Point]:
     """All of the space, every share and every context that matters priced by itself."""
     search, found = Search(asked), []
-    for choice in choices(asked, search.pool):
+    for choice in every_choice(asked, search.pool):
         for share in shares_of(choice.share):
             one = choice._replace(share=share)
             for context in {choice.context, asked.now.context, search.pool.longest(one)}:
@@ -49,7 +49,7 @@ def test_every_point_is_matched_by_a_searched_one() -> None:
 def test_cache_room_is_the_lower_bound_of_the_memory_model() -> None:
     asked = question("H100 SXM", 2, users=4)
     search = Search(asked)
-    for choice in list(choices(asked, search.pool))[::17]:
+    for choice in list(every_choice(asked, search.pool))[::17]:
         if search.pool.blocks(choice) <= 0:
             continue
         parts = asked.checkpoints[choice.checkpoint].parts
@@ -63,7 +63,7 @@ def test_cache_room_is_the_lower_bound_of_the_memory_model() -> None:
 def test_memory_of_every_choice_is_within_the_gpu() -> None:
     unlinked = question("RTX 4090", 2)
     room, parts = unlinked.hardware.rooms[0].usable_bytes, unlinked.checkpoints[0].parts
-    for choice in choices(unlinked, Search(unlinked).pool):
+    for choice in every_choice(unlinked, Search(unlinked).pool):
         whole = vllm_memory(unlinked.shape, parts, unlinked.settings(choice), unlinked.card_bytes)
         assert all(held.total.mid <= room for held in whole.devices)
 
@@ -97,7 +97,7 @@ def test_more_users_never_make_one_of_them_faster() -> None:
 
 def test_users_beyond_max_sequences_wait() -> None:
     one = Search(question(users=16))
-    choice = next(c for c in choices(one.question, one.pool) if c.sequences == 4)
+    choice = next(c for c in every_choice(one.question, one.pool) if c.sequences == 4)
     few, many = one.point(choice), one.point(choice._replace(sequences=16))
     assert few.served.at_once == 4
     assert few.served.decode.mid > many.served.decode.mid
@@ -107,7 +107,7 @@ def test_users_beyond_max_sequences_wait() -> None:
 def test_evicted_prefix_is_prefilled_again() -> None:
     asked = question(users=24, kept_tokens=6000)
     search = Search(asked)
-    choice = next(c for c in choices(asked, search.pool) if c.sequences >= 24 and c.kv == "auto")
+    choice = next(c for c in every_choice(asked, search.pool) if c.sequences >= 24 and c.kv == "auto")
     assert search.pool.holds(choice) < 24
     forgets = search.pace.serve(choice, 8, 24, keeps=False)
     keeps = search.pace.serve(choice, 8, 24, keeps=True)

@@ -1,6 +1,6 @@
 """What narrows the search: bounds of compute buffers, placings tried before, and those that can be the quickest."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import inf
 
@@ -170,7 +170,7 @@ class Buffers:
         name, key = _name(settings), (settings.micro_batch, kind)
         smallest = self._smallest.setdefault(name, {})
         share = 1 if len(sizes) == 1 else _SMALLEST  # of several GPUs, each needs more or less as layers are divided
-        smallest[key] = _smaller([*([smallest[key]] if key in smallest else []), _part(share, tuple(sizes))])
+        smallest[key] = _of_each(min, [*([smallest[key]] if key in smallest else []), _part(share, tuple(sizes))])
         buffers = self._known.setdefault(name, {})
         known = buffers.get(key)
         if known is not None:
@@ -208,7 +208,8 @@ class Least:
             if not known and self._guesses is not None:
                 known = _of_many_layers(self._own, kind) or self._guesses.get(kind)
                 known = known or _of_many_layers(self._guesses, kind)
-                known = known or _larger(sizes for other, sizes in self._own.items() if bool(other[0]) == bool(kind[0]))
+                alike = (sizes for other, sizes in self._own.items() if bool(other[0]) == bool(kind[0]))
+                known = known or _of_each(max, alike)
             self._found[kind] = known or self._bound_sizes(kind)
         return self._found[kind]
 
@@ -219,22 +220,19 @@ class Least:
         for other, sizes in self._own.items():
             if other[0] <= kind[0] and other[1:] <= kind[1:]:  # it leaves no other sort of work to the host
                 bounds.append(_part(_SMALLEST, sizes))
-        return _larger([self._smallest, *bounds])
+        return _of_each(max, [self._smallest, *bounds])
 
 
 def _of_many_layers(known: Guesses, kind: Kind) -> Sizes | None:
     """With several layers on the host, what else is there makes no difference as a rule."""
     if kind[0] < SEVERAL:
         return None
-    return _smaller(sizes for (whole, _, _), sizes in known.items() if whole >= SEVERAL) or None
+    return _of_each(min, (sizes for (whole, _, _), sizes in known.items() if whole >= SEVERAL)) or None
 
 
-def _smaller(every: Iterable[Sizes]) -> Sizes:
-    return tuple(map(min, zip(*every, strict=True)))
-
-
-def _larger(every: Iterable[Sizes]) -> Sizes:
-    return tuple(map(max, zip(*every, strict=True)))
+def _of_each(end: Callable[..., int], every: Iterable[Sizes]) -> Sizes:
+    """The smallest or the largest size of each GPU."""
+    return tuple(map(end, zip(*every, strict=True)))
 
 
 def _part(share: float, sizes: Sizes) -> Sizes:

@@ -99,7 +99,8 @@ def _longer_points(points: Points, kind: str, finest: str) -> Iterator[Point | N
         yield point
         if point and not (points.question.hardware.rooms and point.found.placing.first_complete):
             yield points.at(given, finest, finest, point.context)
-        if point is None or (goal.aim == "context" and not _is_quick(point, goal, points)):
+        least = goal.least_tokens_per_s or 0.0
+        if point is None or (goal.aim == "context" and least and slowest(point, points) < least):
             return
 
 
@@ -118,12 +119,10 @@ def _contexts(points: Points) -> tuple[int, ...]:
 
 def _serves(point: Point, goal: Goal, points: Points) -> bool:
     """Whether it keeps every floor, and is something that the user has."""
-    wide = point.context >= goal.context
-    return wide and _is_quick(point, goal, points) and is_good_enough(point, goal, points) and point.variant.at_hand
-
-
-def _is_quick(point: Point, goal: Goal, points: Points) -> bool:
-    return goal.least_tokens_per_s is None or slowest(point, points) >= goal.least_tokens_per_s
+    if point.context < goal.context or not point.variant.at_hand:
+        return False
+    quick = goal.least_tokens_per_s is None or slowest(point, points) >= goal.least_tokens_per_s
+    return quick and is_good_enough(point, goal, points)
 
 
 def slowest(point: Point, points: Points) -> float:

@@ -8,7 +8,6 @@ import msgspec
 from unslow.facts.knob import Knob
 from unslow.facts.model import Blueprint
 from unslow.facts.values import GIB
-from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyperparameters import Settings
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.physics.speculative import accepted_tokens, break_even
@@ -179,8 +178,11 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: OptionWords)
     draft = question.draft
     if draft is None:
         return None, ""
-    points = Points(question._replace(hardware=_hardware_beside(question, draft)))
-    settings = best.found.settings
+    hardware, users, settings = question.hardware, question.goal.work.users, best.found.settings
+    if hardware.rooms:
+        asked = Settings(context=question.goal.context * users, slots=users, outputs=users)
+        hardware = hardware.holding(memory_of(draft.pieces.blueprint, asked, (1.0,)).needs[0].total)
+    points = Points(question._replace(hardware=hardware))
     point = points.at(best.variant, settings.key_type, settings.value_type, best.context)
     if point is None:
         return None, f"nothing fits together with the draft model {draft.name}"
@@ -203,15 +205,6 @@ def drafted_option(question: LlamaPlanQuestion, best: Point, shown: OptionWords)
         risk="; ".join(filter(None, (option.risk, told))),
     )
     return drafted, f"with the draft model {draft.name}: {told}"
-
-
-def _hardware_beside(question: LlamaPlanQuestion, draft: Draft) -> Hardware:
-    hardware = question.hardware
-    if not hardware.rooms:
-        return hardware
-    asked = Settings(context=question.goal.context * question.goal.work.users, slots=question.goal.work.users)
-    bytes_ = memory_of(draft.pieces.blueprint, asked._replace(outputs=asked.slots), (1.0,)).needs[0].total
-    return hardware.holding(bytes_)
 
 
 def _price(question: LlamaPlanQuestion, draft: Draft, point: Point) -> tuple[Price, float | None]:

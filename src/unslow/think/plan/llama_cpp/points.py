@@ -118,7 +118,7 @@ class Points:
     def _on_one(self, variant: Variant, base: Settings, number: int) -> FoundSettings | None:
         hardware = self.question.hardware
         one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
-        search = self._new_search(variant, one)
+        search = self.new_search(variant, one)
         others = [free for n, free in enumerate(hardware.free_bytes) if n != number]
         if max(others) > search.margin_bytes:
             search.allowed = lambda placing: not placing.first_complete
@@ -189,16 +189,11 @@ class Points:
     def search(self, variant: Variant) -> Search:
         """The search of a variant, for the user's work."""
         if variant.quant not in self._searches:
-            self._searches[variant.quant] = self._new_search(variant)
+            self._searches[variant.quant] = self.new_search(variant)
         return self._searches[variant.quant]
 
-    def fresh_search(self, variant: Variant) -> Search:
+    def new_search(self, variant: Variant, hardware: Hardware | None = None) -> Search:
         """One that knows nothing yet, and guards nothing."""
-        search = self._new_search(variant)
-        search.same = ABOUT
-        return search
-
-    def _new_search(self, variant: Variant, hardware: Hardware | None = None) -> Search:
         asked = self.question
         pricing = Pricing(variant.pieces, hardware or asked.hardware, asked.goal.work)
         return Search(pricing, asked.margin_bytes, asked.threads, self.counted, asked.abilities)
@@ -214,7 +209,7 @@ class Points:
         """Decided once, for it is asked for many lengths; None where it can't be used, as llama.cpp has it then."""
         given, users = self.question.given_variant, self.question.goal.work.users
         asked = Settings(context=CELLS_PADDING * users, slots=users, outputs=users)
-        memory, _ = self._new_search(given).laid_out(asked)
+        memory, _ = self.new_search(given).laid_out(asked)
         return True if memory.kernels.flash_attention else None
 
     def _micro_batches(self, base: Settings) -> tuple[int, ...]:
@@ -228,7 +223,7 @@ class Points:
         if context not in self._by_itself:
             given, found = self.question.given_variant, None
             if has_room_for(given.blueprint, self.question.hardware):
-                search, base = self._new_search(given), self.base(context)
+                search, base = self.new_search(given), self.base(context)
                 # Ollama takes a larger micro-batch for a longer context, unless that leaves something to the host
                 if self.question.runtime == "Ollama":
                     found = fitted_by_itself(search, base._replace(micro_batch=ollama_micro_batch(context)))

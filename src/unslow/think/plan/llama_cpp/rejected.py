@@ -8,7 +8,7 @@ from unslow.think.plan.llama_cpp.choose import price_at
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, MUCH, Point, Points
 from unslow.think.plan.llama_cpp.price import FoundSettings, Price, Pricing, other_work
-from unslow.think.plan.llama_cpp.search import PricedPlacing
+from unslow.think.plan.llama_cpp.search import ABOUT, PricedPlacing
 from unslow.think.plan.report import RejectedShown
 
 _ALIKE = 1.03
@@ -47,7 +47,12 @@ def _tempting_changes(points: Points, best: Point) -> Iterator[tuple[str, str]]:
         what = "only experts" if best.variant.pieces.is_sparse else "only feed-forward matrices"
         yield from _alternative(points, best, f"{what} on the CPU", lambda p: p.whole == 0)
     if sum(1 for count in best.found.split if count) > 1 and not placing.first_complete:
-        yield from _row_split(points, best)
+        # Every matrix on all GPUs: each works all the time, and all wait for all twice a layer
+        pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
+        pricing.split_mode = SPLIT_BY_ROW
+        price = pricing.price(_settings_without_placing(best), placing, best.found.split, best.found.threads)
+        said = _compared_words(best.found.price, price)
+        yield "row split across GPUs (-sm row)", f"{said}; each GPU holds about as much as now"
     if placing.first_complete:
         yield from _fewer_threads(points, best)
         size, what = DEFAULT_MICRO_BATCH, "the usual micro-batch"
@@ -85,15 +90,6 @@ def _alternative(
     yield what, "; ".join((said, *_drawbacks(points, best, other)))
 
 
-def _row_split(points: Points, best: Point) -> Iterator[tuple[str, str]]:
-    """Every matrix on all GPUs: each works all the time, and all wait for all twice a layer."""
-    pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
-    pricing.split_mode = SPLIT_BY_ROW
-    price = pricing.price(_settings_without_placing(best), best.found.placing, best.found.split, best.found.threads)
-    said = _compared_words(best.found.price, price)
-    yield "row split across GPUs (-sm row)", f"{said}; each GPU holds about as much as now"
-
-
 def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     half = best.found.threads // 2
     if half < 1:
@@ -115,8 +111,8 @@ def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[
     other = points.search(best.variant).best_of(settings, allowed)
     if other is None or other.price.request_s * _ALIKE >= best.request_s:
         return other
-    search = points.fresh_search(best.variant)
-    search.allowed = allowed
+    search = points.new_search(best.variant)
+    search.same, search.allowed = ABOUT, allowed
     return search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
 
 

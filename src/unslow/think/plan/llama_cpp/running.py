@@ -59,12 +59,6 @@ def slots_of(case: CaseView) -> int:
     return slots if apart and one < whole else 1
 
 
-def shared_slots_of(case: CaseView) -> int:
-    """Slots that share one cache; 0 where there is one, or each has its own."""
-    settings = settings_of(case)
-    return settings.slots if settings.unified and settings.slots > 1 else 0
-
-
 def _multiplies(case: CaseView) -> bool:
     """Whether every conversation has a cache of its own: Ollama takes the context of one, times their number."""
     return case.runtime.name.value_or("") == "Ollama"

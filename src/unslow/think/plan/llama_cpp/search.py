@@ -88,22 +88,24 @@ class Search:
         if self._is_hopeless(base._replace(micro_batch=min(micro_batches))):
             return None
         order, heap, best = count(), list[tuple[float, int, _Way]](), None
+        # No end where it is to be proved that nothing is quicker, which several GPUs never allow
+        proves = self.same <= EXACTLY and self.hardware.is_plain
+        tries = inf if proves else max(_FEWEST_TRIES, _LAYERS_TRIED // max(1, len(self.pieces.layers)))
 
         def push(way: _Way) -> None:
-            bound = self._lower_bound(way)
-            if bound is not None:
-                heapq.heappush(heap, (bound, next(order), way))
+            if bound := self._best_placing(way):  # else nothing fits, even with the smallest buffers
+                heapq.heappush(heap, (bound.price.request_s, next(order), way))
 
         for way in self._ways(base, micro_batches, sides):
             push(way)
         started = self.counted.laid_out
         while heap and heap[0][0] < below_s:
-            if self.counted.laid_out - started >= self._most_tries:
+            if self.counted.laid_out - started >= tries:
                 self.counted.unproved += 1
                 break
             bound, _, way = heapq.heappop(heap)
-            better = self._lower_bound(way)
-            if better is not None and better <= bound:  # else another way's buffers were laid out in the meantime
+            better = self._best_placing(way)
+            if better and better.price.request_s <= bound:  # else another way's buffers were laid out in the meantime
                 found = self._try_placing(way, below_s)
                 if found and found.price.request_s < below_s:
                     best, below_s = found, found.price.request_s / self.same
@@ -128,13 +130,6 @@ class Search:
             memory, _ = self.laid_out(placed_settings(base, Placing(), self.pieces, (1,)))
             free -= memory.needs[0].compute
         return _PADDED * least > max(free, shared)
-
-    @property
-    def _most_tries(self) -> float:
-        """No end where it is to be proved that nothing is quicker, which several GPUs never allow."""
-        if self.same <= EXACTLY and self.hardware.is_plain:
-            return inf
-        return max(_FEWEST_TRIES, _LAYERS_TRIED // max(1, len(self.pieces.layers)))
 
     def best_of(self, settings: Settings, allowed: Allowed) -> PricedPlacing | None:
         """The quickest placing of one way among some, whatever else gets slower by it; its memory is not laid out."""
@@ -169,11 +164,6 @@ class Search:
                 settings = base._replace(micro_batch=micro, batch=max(USUAL_BATCH, micro), cache_on_gpu=on_gpu)
                 self.counted.combinations += combinations
                 yield _Way(settings, ledger, self.buffers.guesses(settings))
-
-    def _lower_bound(self, way: _Way) -> float | None:
-        """A price that this way can't be below; None where even so nothing fits."""
-        best = self._best_placing(way)
-        return None if best is None else best.price.request_s
 
     def _try_placing(self, way: _Way, below_s: float) -> FoundSettings | None:
         """One more placing of a way if it really fits: what it is turned down for is known to all that follow."""

@@ -150,9 +150,9 @@ class Pool:
     def __init__(self, question: VllmPlanQuestion) -> None:
         self.question = question
         self.weights = lru_cache(maxsize=None)(self._weights)
-        self._stages = lru_cache(maxsize=None)(self._new_stages)
-        self._groups = lru_cache(maxsize=None)(self._new_groups)
-        self._most_share = lru_cache(maxsize=None)(self._new_most_share)
+        self._stages: dict[Choice, tuple[Stage, ...]] = {}
+        self._groups: dict[Choice, Sequence[vllm.CacheGroup]] = {}
+        self._most: dict[Choice, float] = {}
 
     def blocks(self, choice: Choice) -> int:
         """Blocks of the cache; below 0 where the weights and the first run are more than the share."""
@@ -179,25 +179,9 @@ class Pool:
 
     def stages(self, choice: Choice) -> tuple[Stage, ...]:
         """Of each stage what it takes and what a block costs there."""
-        return self._stages(choice._replace(share=0.0, context=1))
-
-    def groups(self, choice: Choice) -> Sequence[vllm.CacheGroup]:
-        """The layers that share a block table."""
-        return self._groups(choice.checkpoint, choice.tensor, choice.kv)
-
-    def _settings(self, choice: Choice) -> VllmSettings:
-        return self.question.settings(choice).on_card(self.question.card_bytes)
-
-    def _new_groups(self, checkpoint: int, tensor: int, kv: str) -> Sequence[vllm.CacheGroup]:
-        choice = Choice(checkpoint, tensor, 1, 0.0, 1, 1, 1, kv, eager=False)
-        return vllm.cache_groups(self.question.shape, self.question.settings(choice))
-
-    def _weights(self, checkpoint: int, tensor: int, pipeline: int) -> tuple[int, ...]:
-        choice = Choice(checkpoint, tensor, pipeline, 0.0, 1, 1, 1, "auto", eager=False)
-        parts = self.question.checkpoints[checkpoint].parts
-        return tuple(stage_weight_bytes(self.question.shape, parts, self.question.settings(choice)))
-
-    def _new_stages(self, choice: Choice) -> tuple[Stage, ...]:
+        choice = choice._replace(share=0.0, context=1)
+        if choice in self._stages:
+            return self._stages[choice]
         shape, settings = self.question.shape, self._settings(choice)
         groups, last = self.groups(choice), choice.pipeline - 1
         beside = vllm.beside_torch(settings).high
@@ -209,10 +193,30 @@ class Pool:
             peak = vllm.activation_peak(shape, settings, first=not number, last=number == last).high
             taken = weights[number] + peak + beside
             stages.append(Stage(taken, weights[number], vllm.block_bytes(groups, layers)))
-        return tuple(stages)
+        self._stages[choice] = tuple(stages)
+        return self._stages[choice]
 
-    def _new_most_share(self, choice: Choice) -> float:
-        """VLLM asks whether its share is free after the driver's context was made; graphs come on top in old ones."""
+    def groups(self, choice: Choice) -> Sequence[vllm.CacheGroup]:
+        """The layers that share a block table."""
+        choice = choice._replace(pipeline=1, share=0.0, context=1, sequences=1, batched=1, eager=False)
+        if choice not in self._groups:
+            self._groups[choice] = vllm.cache_groups(self.question.shape, self.question.settings(choice))
+        return self._groups[choice]
+
+    def _settings(self, choice: Choice) -> VllmSettings:
+        return self.question.settings(choice).on_card(self.question.card_bytes)
+
+    def _weights(self, checkpoint: int, tensor: int, pipeline: int) -> tuple[int, ...]:
+        choice = Choice(checkpoint, tensor, pipeline, 0.0, 1, 1, 1, "auto", eager=False)
+        parts = self.question.checkpoints[checkpoint].parts
+        return tuple(stage_weight_bytes(self.question.shape, parts, self.question.settings(choice)))
+
+    def most(self, choice: Choice) -> float:
+        """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little."""
+        choice = choice._replace(checkpoint=0, share=0.0, context=1, kv="auto")
+        if choice in self._most:
+            return self._most[choice]
+        # vLLM asks whether its share is free after the driver's context was made; graphs come on top in old ones
         settings = self._settings(choice)
         above = vllm.driver_context(settings).high + self.question.margin_bytes
         if not settings.release.graphs_in_budget:
@@ -222,12 +226,9 @@ class Pool:
         most = round(max(0, int(min(*shares, MOST_SHARE) / STEP + 1e-6)) * STEP, 2)
         now = self.question.current
         if now and (now.tensor, now.pipeline) == (choice.tensor, choice.pipeline):
-            return max(most, now.share)  # it has started with it, whatever is held now
+            most = max(most, now.share)  # it has started with it, whatever is held now
+        self._most[choice] = most
         return most
-
-    def most(self, choice: Choice) -> float:
-        """The largest share in whole hundredths that the fullest of the cards has free; 0 where that is too little."""
-        return self._most_share(choice._replace(checkpoint=0, share=0.0, context=1, kv="auto"))
 
 
 def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
@@ -236,7 +237,7 @@ def freest(question: VllmPlanQuestion, count: int) -> list[Room]:
     return [question.hardware.rooms[n] for n in sorted(order[:count])]
 
 
-def choices(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
+def every_choice(question: VllmPlanQuestion, pool: Pool) -> Iterator[Choice]:
     """Every combination that vLLM accepts, at the largest share and the shortest context that the goal allows."""
     context = min(question.goal.context, question.trained_context)
     # As many as there are users, four times as many or as few, the default, and what runs now

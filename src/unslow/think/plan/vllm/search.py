@@ -47,7 +47,7 @@ class Search:
         """The points that can be the best at something, and of how many combinations they are."""
         found: list[Point] = []
         combinations = 0
-        for choice in choices.choices(self.question, self.pool):
+        for choice in choices.every_choice(self.question, self.pool):
             shares = shares_of(choice.share)
             combinations += max(1, len(shares))
             if shares and self.pool.serves(choice):
@@ -113,24 +113,23 @@ def shares_of(most: float) -> list[float]:
 
 def admitted_points(question: VllmPlanQuestion, points: Sequence[Point]) -> list[Point]:
     """Those that keep the floors of context, speed and quality."""
-    goal = question.goal
+    goal, floor, found = question.goal, question.goal.worst_perplexity_increase, []
     least = min(goal.context, question.trained_context)
-    fast = (p for p in points if goal.least_tokens_per_s is None or felt_rate(goal, p) >= goal.least_tokens_per_s)
-    return [p for p in fast if p.choice.context >= least and _keeps_quality(question, p.choice)]
+    for point in points:
+        fast = goal.least_tokens_per_s is None or felt_rate(goal, point) >= goal.least_tokens_per_s
+        if not fast or point.choice.context < least:
+            continue
+        if floor is not None and (point.choice.checkpoint or point.choice.kv != "auto"):  # not what was asked for
+            increase = choice_cost(question, point.choice).perplexity_increase
+            if increase is None or increase > floor:  # an unpublished cost is not within the floor
+                continue
+        found.append(point)
+    return found
 
 
 def felt_rate(goal: GoalShown, point: Point) -> float:
     """Tokens per second of one conversation, with the wait for a place spread over its answer."""
     return point.served.decode.mid * point.served.at_once / goal.users
-
-
-def _keeps_quality(question: VllmPlanQuestion, choice: Choice) -> bool:
-    """Whether a published cost is within the floor; an unpublished one is not, unless it is what was asked for."""
-    floor = question.goal.worst_perplexity_increase
-    if floor is None or (choice.checkpoint == 0 and choice.kv == "auto"):
-        return True
-    increase = choice_cost(question, choice).perplexity_increase
-    return increase is not None and increase <= floor
 
 
 def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | None:
@@ -188,7 +187,10 @@ def _judge_rejected(search: Search, chosen: Point, what: str, choice: Choice) ->
         return RejectedShown(what=what, because="its share of the weights does not fit on a card")
     shorter = choice._replace(context=question.goal.context)
     fewer = shorter._replace(sequences=question.goal.users)
-    tried = next((fitted for each in (choice, shorter, fewer) if (fitted := _serving(pool, each))), None)
+    every = ((each, pool.most(each)) for each in (choice, shorter, fewer))
+    # Each with as much of the memory as it needs
+    sized = (each._replace(share=share) for each, most in every if most for share in (min(each.share, most), most))
+    tried = next((each for each in sized if pool.serves(each)), None)
     if tried is None:
         return RejectedShown(what=what, because=f"no room left for a request of {shorter.context:,} tokens")
     point = search.point(tried)
@@ -202,13 +204,4 @@ def _judge_rejected(search: Search, chosen: Point, what: str, choice: Choice) ->
         return RejectedShown(what=what, because=f"as fast as without it ({seconds})")
     if point.worth.weight_bits < chosen.worth.weight_bits:
         return RejectedShown(what=what, because=f"faster ({seconds}), but output changes: a quality floor allows it")
-    return None
-
-
-def _serving(pool: Pool, choice: Choice) -> Choice | None:
-    """The choice with as much of the memory as it needs; None where that is not to be had."""
-    most = pool.most(choice)
-    for share in (max(min(choice.share, most), 0.0), most):
-        if most and pool.serves(choice._replace(share=share)):
-            return choice._replace(share=share)
     return None

@@ -49,7 +49,7 @@ class Pace:
         self.question = question
         self.step = lru_cache(maxsize=None)(self._step)
         self.prompt = lru_cache(maxsize=None)(self._prompt)
-        self._totals = lru_cache(maxsize=None)(self._new_totals)
+        self._totals: dict[int, Totals] = {}  # By the number of the checkpoint
         self._chip = gpu_chip(question.hardware.device)
         self.linked = question.hardware.linked or speeds.has_links(question.hardware.device)
         """Whether the cards have links of their own."""
@@ -58,10 +58,12 @@ class Pace:
         """With so many users, of whom so many find a place at once."""
         goal = self.question.goal
         at_once = max(1, min(at_once, users))
-        step = self.step(_speed_part(choice), at_once)
+        # The same for all choices that are as fast with as many conversations
+        alike = choice._replace(share=0.0, context=0, sequences=0, batched=0)
+        step = self.step(alike, at_once)
         read = goal.prompt_tokens + (0 if keeps else goal.kept_tokens)
         start = goal.kept_tokens if keeps else 0
-        prompt = self.prompt(_speed_part(choice), read, start, min(choice.batched, read))
+        prompt = self.prompt(alike, read, start, min(choice.batched, read))
         answer = goal.answer_tokens
         both = list(zip(prompt, step, strict=True))
         felt = (answer / (answer / each + (at_once - 1) * read / fast) for fast, each in both)
@@ -118,32 +120,26 @@ class Pace:
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
         device, cards = self.question.hardware.device, choice.tensor if choice.tensor > 1 else choice.pipeline
         split = SPLIT_BY_TENSOR if choice.tensor > 1 else SPLIT_BY_LAYER
+        of = self.question.checkpoints[choice.checkpoint]
+        if choice.checkpoint not in self._totals:
+            self._totals[choice.checkpoint] = totals(hf_load(self.question.shape, of.parts, of.types))
         setting = SpeedSetting(
             backend="rocm" if device.vendor == "AMD" else "cuda",
             family=device.family,
             device=device.name,
-            types=self.question.checkpoints[choice.checkpoint].types,
+            types=of.types,
             runtime="vllm",
             packed_cache=choice.kv.startswith("fp8") and device.family not in READS_FP8,
             linked=self.linked,
             graphs=not choice.eager,
         )
         return SpeedQuestion(
-            self._totals(choice.checkpoint), self._chip, setting, THIS_YEAR, depth,
+            self._totals[choice.checkpoint], self._chip, setting, THIS_YEAR, depth,
             1.0 if choice.kv.startswith("fp8") else 2.0, gpus=float(cards), split=split,
             peers=has_peers(device) or split == SPLIT_BY_LAYER,
         )  # fmt: skip
-
-    def _new_totals(self, checkpoint: int) -> Totals:
-        of = self.question.checkpoints[checkpoint]
-        return totals(hf_load(self.question.shape, of.parts, of.types))
 
 
 def _ring_bytes(shape: HfShape, cards: int) -> float:
     """What a card sends for one token: after attention and after the feed-forward of every layer, all sum up."""
     return 2 * shape.layers * shape.width * 2.0 * 2 * (cards - 1) / cards
-
-
-def _speed_part(choice: Choice) -> Choice:
-    """The same for all choices that are as fast with as many conversations."""
-    return choice._replace(share=0.0, context=0, sequences=0, batched=0)
