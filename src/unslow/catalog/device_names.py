@@ -46,18 +46,16 @@ def find_written(text: str) -> Device | None:
 @lru_cache(maxsize=4096)
 def devices_written(text: str) -> tuple[DeviceMention, ...]:
     """The devices of a text such as "2x RTX 3090" or "RTX 3060 Ti + RTX 3080 Ti"; none where one of them is unknown."""
-    found = [(_device_of(part), parse_device_name(part).how_many) for part in _BESIDE.split(text)]
-    return (
-        tuple(DeviceMention(device, n) for device, n in found if device) if all(device for device, _ in found) else ()
-    )
-
-
-def _device_of(text: str) -> Device | None:
-    device = find_device(text)
-    if device is not None:
-        return device
-    short = devices_meant(parse_device_name(text).words)
-    return short[0] if short and is_one_model(short) else find_cpu(text)
+    found = []
+    for part in _BESIDE.split(text):
+        written, device = parse_device_name(part), find_device(part)
+        if device is None:
+            short = devices_meant(written.words)
+            device = short[0] if short and is_one_model(short) else find_cpu(part)
+        if device is None:
+            return ()
+        found.append(DeviceMention(device, written.how_many))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -205,7 +205,7 @@ def _fitting(written: WrittenName) -> Iterator[_Known]:
 def _only_candidate(devices: Iterable[Device | None], *sizes: int) -> Device | None:
     """The only one of several models that has such a memory; any of them where all are equally fast."""
     models = list({d.name: d for d in devices if d}.values())
-    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
+    fitting = [d for d in models if _has_size(d, sizes)] or models
     return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
 
 
@@ -214,9 +214,8 @@ def _match_score(known: _Known, written: WrittenName, memory_bytes: int) -> tupl
     device = known.device
     sizes = _sizes_said(written, memory_bytes)
     cores = 0 if not (written.cores and device.units) else 1 if written.cores == device.units else -1
-    has_size = any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device))
     has_form = bool(known.forms & written.words)
-    return len(known.words), cores, has_size, has_form, device.usual, device.memory_bytes
+    return len(known.words), cores, _has_size(device, sizes), has_form, device.usual, device.memory_bytes
 
 
 def _sizes_said(written: WrittenName, memory_bytes: int) -> list[int]:
@@ -226,12 +225,11 @@ def _sizes_said(written: WrittenName, memory_bytes: int) -> list[int]:
     return [int(float(amount) * (GIB if unit == "g" else MIB)) for amount, unit in (m.groups() for m in amounts)]
 
 
-def _is_near_size(a: int, b: int) -> bool:
-    return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
-
-
-def _sizes_of(device: Device) -> tuple[int, ...]:
-    return tuple(size for size in (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes) if size)
+def _has_size(device: Device, sizes: Collection[int]) -> bool:
+    """Whether it is sold with about one of these sizes of memory, or its driver says so."""
+    sold = (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes)
+    pairs = ((size, own) for size in sizes for own in sold if own)
+    return any(0 < max(pair) <= _NEAR_SIZE * min(pair) for pair in pairs)
 
 
 @cache

@@ -9,7 +9,6 @@ from unslow.think.stats.answers import (
     ALLOWED,
     Agreement,
     agreement_of,
-    has_more_garbage,
     is_far_below,
     is_garbage,
     judge_answers,
@@ -75,8 +74,11 @@ def test_normal_answers_are_not_garbage(answer):
 
 def test_occasional_loops_are_not_more_garbage():
     loop = "the cat " * 20
-    assert not has_more_garbage([PROSE] * 10 + [loop] * 2, [PROSE] * 9 + [loop] * 3)
-    assert has_more_garbage([PROSE] * 12, [PROSE] * 8 + [loop] * 4)
+    few, more, many = ((PROSE,) * (12 - loops) + (loop,) * loops for loops in (2, 3, 4))
+    assert judge_answers(side(few), side(more)).verdict == "kept"
+    found = judge_answers(side((PROSE,) * 12), side(many))
+    assert (found.verdict, found.garbage_before, found.garbage_after) == ("changed", 0, 4)
+    assert "repeat endlessly" in found.because
 
 
 def test_perplexity_of_the_same_model_is_unchanged():

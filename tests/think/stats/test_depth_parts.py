@@ -11,15 +11,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, measured_fact
 from unslow.think.case.view import CaseView
 from unslow.think.speed.question import CORE_FLOPS_PER_S
-from unslow.think.stats.depth import (
-    Expectation,
-    asked_depths,
-    depth_between,
-    expectation_of,
-    expected_rates,
-    room_for,
-    usual_depths,
-)
+from unslow.think.stats.depth import Expectation, expectation_of, expected_rates, usual_depths
 
 
 def known(value) -> Known:
@@ -77,17 +69,3 @@ def test_usual_depths_grow_and_fit(room):
     assert depths[0] > 0
     assert depths[-1] <= room
     assert len(depths) >= 5 or room < 16
-
-
-def test_unknown_context_is_assumed_small():
-    assert room_for(None, 128) < 4096
-    assert room_for(100, 128) == 0
-
-
-def test_requested_depths_are_sorted():
-    assert asked_depths((4096.0, 0.0, 512.4, 512.0)) == [1, 512, 4096]
-
-
-def test_depth_between_two_depths_is_given_until_they_are_close():
-    assert depth_between(2048, 4096) == 3072
-    assert depth_between(2048, 2500) is None

@@ -80,6 +80,12 @@ def test_noisy_series_is_rarely_steady():
     assert verdicts.count("steady") < 30
 
 
+@pytest.mark.parametrize(("count", "deviation", "unnoticed"), [(10, 0.08, 20), (60, 0.08, 7), (10, 0.03, 7)])
+def test_less_noise_and_more_values_show_smaller_changes(count: int, deviation: float, unnoticed: int):
+    drift = series(0, lambda _: 50.0, count, deviation)
+    assert f"a change below {unnoticed}%" in drift.because
+
+
 def test_too_few_slices_give_cannot_tell():
     drift = judge_drift([Slice(0, 50.0), Slice(1, 50.0), Slice(2, 0.0), Slice(3, 50.0)])
     assert drift.verdict == "cannot_tell"

@@ -5,7 +5,7 @@ from unslow.think.claims.amounts import sentences
 from unslow.think.claims.ratios import judge_ratio, ratio_said
 from unslow.think.claims.report import JudgedClaim
 from unslow.think.claims.sentence import SentenceReading, parse_sentence, role_of, with_earlier
-from unslow.think.claims.speeds import Expected, judge_bandwidth, judge_efficiency, judge_speed, speaks_of_efficiency
+from unslow.think.claims.speeds import Expected, judge_bandwidth, judge_efficiency, judge_speed
 
 LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000
@@ -40,7 +40,7 @@ def _judge_sentence(said: SentenceReading, whole: SentenceReading, expected: Exp
     # A bandwidth may be that of the device that a speed is claimed of, and not a claim itself
     is_setting = not said.devices and not said.on_cpu and bool(speeds)
     found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not is_setting]
-    found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
+    found += [judged for a in said.amounts if a.kind == "percent" and (judged := judge_efficiency(said, a))]
     for amount, role in roles if said.models or said is whole else ():
         if role == "layer":
             found.append(sizes.judge_layer_size(said, amount))
@@ -53,6 +53,7 @@ def _judge_sentence(said: SentenceReading, whole: SentenceReading, expected: Exp
     found += sizes.judge_parameters(said)
     if ratio := ratio_said(said):
         found.append(judge_ratio(said, ratio))
-    if not found and said.models and (room or (said.devices and sizes.speaks_of_fitting(said))):
+    about_fitting = any(pattern.search(said.rest) for pattern in sizes.ABOUT_FITTING)
+    if not found and said.models and (room or (said.devices and about_fitting)):
         found.append(sizes.judge_fit(said, room))
     return found

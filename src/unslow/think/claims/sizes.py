@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from itertools import product
-from typing import NamedTuple
 
 from unslow.facts.values import GIB, KIB, MIB
 from unslow.think.claims.amounts import Amount, any_phrase, gb, gb_and_gib, gib, percent, three_digits, tokens
@@ -245,6 +244,7 @@ _DENIED = any_phrase(
     "always page", "too (?:large|big|much)",
 )  # fmt: skip
 _RUNS = any_phrase("runs?", "running", "loads?", "works?")
+ABOUT_FITTING = (_FITS, _DENIED, _RUNS)  # A sentence says that something fits, or that it does not
 _SEVERAL = re.compile(r"\b(two|dual|both|three|four|[2-4] ?x)\b")
 _NUMBERS = {"two": 2, "dual": 2, "both": 2, "three": 3, "four": 4}
 _BUFFERS_BYTES = 300 * MIB
@@ -252,27 +252,20 @@ _SURELY = 0.97
 _MOST_SPILLED = 4  # Times the memory: what is larger does not run partly either
 
 
-class Room(NamedTuple):
-    """A memory, and what it is called."""
-
-    label: str
-    bytes: float
-
-
 def judge_fit(said: SentenceReading, amount: Amount | None) -> JudgedClaim:
     """A model against a memory of a size, or of a device."""
     at = amount.start if amount else len(said.text)
-    model, room = said.model_at(at), _room_said(said, amount, at)
-    if not model or not room.bytes:
-        missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room.bytes)
+    model, (label, room) = said.model_at(at), _room_said(said, amount, at)
+    if not model or not room:
+        missing = ["which model (name or size, and quant)"] * (not model) + ["how much memory"] * (not room)
         return cannot_tell(said, "fits", "fit", missing)
     denied = _DENIED.search(said.rest) is not None
-    found = [_judge_room(r, room, said, denied=denied) for r in readings(model, said.quant_at(at))]
+    found = [_judge_room(r, label, room, said, denied=denied) for r in readings(model, said.quant_at(at))]
     finding = found[0] if denied else best_finding(found)
-    return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {room.label}", "fit", finding)
+    return judged_claim(said, f"{'does not fit' if denied else 'fits'} in {label}", "fit", finding)
 
 
-def _judge_room(reading: Reading, room: Room, said: SentenceReading, *, denied: bool) -> Finding:
+def _judge_room(reading: Reading, label: str, room: float, said: SentenceReading, *, denied: bool) -> Finding:
     """Whether it fits; that it does not is wrong only where it surely does."""
     context, weights = said.settings.context, reading.weights_bytes - reading.table_bytes
     at = tokens(context or _USUAL_CONTEXT)
@@ -281,53 +274,49 @@ def _judge_room(reading: Reading, room: Room, said: SentenceReading, *, denied: 
     lines = (
         f"{reading.name}: {gb_and_gib(weights)} of weights on the device",
         f"KV cache of {at} tokens: {gb_and_gib(cache)}" if cache else "KV cache: unknown, since only a size is given",
-        f"together {gib(weights + cache)} and buffers, against {gib(room.bytes)}",
+        f"together {gib(weights + cache)} and buffers, against {gib(room)}",
     )
-    subject = Subject(model=reading.model, quant=reading.quant, device=room.label, context=context)
-    free = f"leaves {gib(room.bytes - usual)} free"
-    found = Finding("possible", f"it {free}", lines, subject, reading.assumed, room.bytes / least)
-    if denied and usual <= room.bytes * _SURELY:
+    subject = Subject(model=reading.model, quant=reading.quant, device=label, context=context)
+    free = f"leaves {gib(room - usual)} free"
+    found = Finding("possible", f"it {free}", lines, subject, reading.assumed, room / least)
+    if denied and usual <= room * _SURELY:
         return found._replace(verdict="impossible", because=f"it does fit, and {free}")
     if denied:
-        lacking = usual - room.bytes
+        lacking = usual - room
         return found._replace(because=f"{gib(lacking)} too much" if lacking > 0 else "it leaves almost nothing free")
-    if usual <= room.bytes:
+    if usual <= room:
         return found
-    if least <= room.bytes:
-        because = f"barely: {gib(usual - room.bytes)} short for {at} tokens and buffers"
+    if least <= room:
+        because = f"barely: {gib(usual - room)} short for {at} tokens and buffers"
         return found._replace(verdict="unlikely", because=because)
     # Impossible, unless a cache in fewer bits would do, or unless it is only said to run
     smallest = weights + (reading.cache_bytes(context, "Q4_0") or 0.0) if context else least
-    if not said.cache_type and smallest + _BUFFERS_BYTES <= room.bytes:
+    if not said.cache_type and smallest + _BUFFERS_BYTES <= room:
         because = "only with a KV cache in fewer bits, which the claim does not say"
         return found._replace(verdict="unlikely", because=because)
-    missing = gib(least - room.bytes)
-    if _RUNS.search(said.rest) and not _FITS.search(said.rest) and least <= room.bytes * _MOST_SPILLED:
+    missing = gib(least - room)
+    if _RUNS.search(said.rest) and not _FITS.search(said.rest) and least <= room * _MOST_SPILLED:
         return found._replace(verdict="unlikely", because=f"{missing} must stay in host memory, which is slow")
     return found._replace(verdict="impossible", because=f"{missing} too much, even without buffers")
 
 
-def _room_said(said: SentenceReading, amount: Amount | None, at: int) -> Room:
+def _room_said(said: SentenceReading, amount: Amount | None, at: int) -> tuple[str, float]:
+    """What the memory is called, and its size; 0 where none is named."""
     device = said.device_at(at)
     if device and (not amount or device.memory_bytes):
         largest = max(places(device), key=lambda place: place.capacity_bytes)
-        return Room(device.label if device.is_class else largest.label, largest.capacity_bytes)
+        return device.label if device.is_class else largest.label, largest.capacity_bytes
     if not amount:
-        return Room("", 0.0)
+        return "", 0.0
     several = _SEVERAL.search(said.text)
     number = _NUMBERS.get(several[1], 0) or int(several[1][0]) if several else 1
     one = three_digits(room_bytes(amount) / GIB)
-    return Room(f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number)
+    return f"{number} x {one} GB" if number > 1 else f"{one} GB", room_bytes(amount) * number
 
 
 def room_bytes(room: Amount) -> float:
     """A memory of 24 GB has 24 GiB, whatever a file of 24 GB has; of a range, the largest."""
     return room.high * (1.024**3 if room.unit == "gb" else 1.0)
-
-
-def speaks_of_fitting(said: SentenceReading) -> bool:
-    """Whether a sentence says that something fits, or that it does not."""
-    return any(pattern.search(said.rest) for pattern in (_FITS, _DENIED, _RUNS))
 
 
 def amount_in_gb(claim: Amount) -> str:

@@ -374,8 +374,10 @@ _EFFICIENCY_BEFORE, _EFFICIENCY_AFTER = 30, 40
 _NEAR = 0.12
 
 
-def judge_efficiency(said: SentenceReading, claim: Amount) -> JudgedClaim:
-    """A share of the bandwidth, against what the speed beside it comes to."""
+def judge_efficiency(said: SentenceReading, claim: Amount) -> JudgedClaim | None:
+    """A share of the bandwidth, against what the speed beside it comes to; None where it is of anything else."""
+    if not _EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]):
+        return None
     what = f"{percent(claim.low)} of the bandwidth"
     if claim.low > 1:
         more = f"{percent(claim.low)} is more than 100 %"
@@ -404,8 +406,3 @@ def _efficiency(reading: Reading, place: Place, claim: Amount, tokens_per_s: flo
     subject = Subject(model=reading.model, quant=reading.quant, device=place.label)
     because = f"the speed implies {percent(used)}"
     return Finding("possible" if right else "impossible", because, lines, subject, reading.assumed)
-
-
-def speaks_of_efficiency(said: SentenceReading, claim: Amount) -> bool:
-    """Whether a percentage is the share of the bandwidth that a speed uses."""
-    return bool(_EFFICIENCY.search(said.rest[max(0, claim.start - _EFFICIENCY_BEFORE) : claim.end + _EFFICIENCY_AFTER]))

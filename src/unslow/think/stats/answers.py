@@ -62,8 +62,8 @@ def _verdict(
     before: Side, after: Side, found: Agreement | None, usual: Agreement | None, perplexity: PerplexityShown | None
 ) -> tuple[Kept, str]:
     broken = []
-    if has_more_garbage(before.answers, after.answers):
-        number, known = garbage_among(after.answers), garbage_among(before.answers)
+    number, known = garbage_among(after.answers), garbage_among(before.answers)
+    if number - known >= max(SOME, SHARE * len(after.answers)):
         broken.append(f"{number} of {len(after.answers)} answers are empty or repeat endlessly ({known} before)")
     if before.scored and after.scored and not reads_alike(before.scored, after.scored):
         broken.append("the same text gives different tokens, so it is another model")
@@ -145,11 +145,6 @@ def is_garbage(answer: str) -> bool:
 def garbage_among(answers: Sequence[str]) -> int:
     """How many of them say nothing."""
     return sum(map(is_garbage, answers))
-
-
-def has_more_garbage(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether the second set has far more of it."""
-    return garbage_among(after) - garbage_among(before) >= max(SOME, SHARE * len(after))
 
 
 def reads_alike(before: TokenScores, after: TokenScores) -> bool:

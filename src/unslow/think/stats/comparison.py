@@ -227,17 +227,11 @@ def level_of(metric: str, samples: Sequence[float]) -> BenchLevel | None:
     # Where the value at a place, the best being 0, of so many normal ones lies, in standard deviations (Blom)
     shares = ((place + 0.625) / (len(logs) + 0.25) for place in range(len(logs)))
     usual_scores = [-statistics.NormalDist().inv_cdf(share) for share in shares]
-    reach = _above_middle(logs)
-    return BenchLevel(_best_third(logs), reach / _above_middle(usual_scores) if reach else 0.0, len(logs))
-
-
-def _best_third(ordered: Sequence[float]) -> float:
-    return statistics.fmean(ordered[: math.ceil(len(ordered) / 3)])
-
-
-def _above_middle(ordered: Sequence[float]) -> float:
-    """How far the level lies above the last of the better half: a few disturbed repeats are below both."""
-    return _best_third(ordered) - ordered[max(1, (len(ordered) - 1) // 2)] if len(ordered) > 1 else 0.0
+    best, usual = (statistics.fmean(ordered[: math.ceil(len(logs) / 3)]) for ordered in (logs, usual_scores))
+    # How far the level lies above the last of the better half: a few disturbed repeats are below both
+    last = max(1, (len(logs) - 1) // 2)
+    reach = best - logs[last] if len(logs) > 1 else 0.0
+    return BenchLevel(best, reach / (usual - usual_scores[last]) if reach else 0.0, len(logs))
 
 
 def run_variance(

@@ -120,10 +120,6 @@ class ChangeOverTime(NamedTuple):
         """How many times longer a token took at last."""
         return math.exp(self.log)
 
-    def log_at(self, at_s: float) -> float:
-        """How far it had come at a time."""
-        return self.per_s * at_s if self.at_s is None else self.log * (at_s >= self.at_s)
-
 
 def judge_depths(
     readings: Sequence[Reading], expected: Expectation | None = None, seen: SeenAtDepth | None = None
@@ -141,7 +137,10 @@ def judge_depths(
         growth = abs(math.log(last[max(last)] / last[min(last)]))
         if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
             return _judge_change(change, readings)
-        points = points_of(r._replace(seconds=r.seconds * math.exp(-change.log_at(r.at_s))) for r in readings)
+        gradual = change.at_s is None  # else it had come wholly at a reading after that moment
+        logs = [change.per_s * r.at_s if gradual else change.log * (r.at_s >= change.at_s) for r in readings]
+        both = zip(readings, logs, strict=True)
+        points = points_of(r._replace(seconds=r.seconds * math.exp(-log)) for r, log in both)
         aside = f"; a change of {change.times - 1:+.0%} over time was removed first"
     return _judge_points(points, readings, expected, seen or {}, aside)
 
@@ -375,7 +374,7 @@ USUAL_FIRST = 512
 FEWEST = 5  # Depths that tell a line from a step
 UNKNOWN_CONTEXT = 4096
 ROOM_TOKENS = 64  # Of the context, for what a chat template adds and for tokens that were counted wrong
-_WORTH_A_DEPTH = 1.25
+WORTH_A_DEPTH = 1.25  # The least ratio of two neighbouring depths
 
 
 def usual_depths(room: int) -> list[int]:
@@ -386,19 +385,4 @@ def usual_depths(room: int) -> list[int]:
     found = [first]
     while found[-1] * 2 <= room:
         found.append(found[-1] * 2)
-    return [*found, room] if room >= _WORTH_A_DEPTH * found[-1] else found
-
-
-def room_for(context: int | None, tokens: int) -> int:
-    """The deepest prompt that leaves room for an answer."""
-    return max(0, (context or UNKNOWN_CONTEXT) - tokens - ROOM_TOKENS)
-
-
-def asked_depths(values: Iterable[float]) -> list[int]:
-    """What the user wants, in order; 0 stands for the shortest prompt that there is."""
-    return sorted({max(1, round(value)) for value in values})
-
-
-def depth_between(before: float, beyond: float) -> int | None:
-    """A depth in the middle; None where the two are as near as matters."""
-    return round((before + beyond) / 2) if beyond > _WORTH_A_DEPTH * before else None
+    return [*found, room] if room >= WORTH_A_DEPTH * found[-1] else found

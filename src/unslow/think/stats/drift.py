@@ -217,7 +217,9 @@ def _judge_trend(moved: Trend, slices: Sequence[Slice]) -> Drift:
 
 def _judge_one_level(values: Sequence[float]) -> Drift:
     """One level, which may be held, or only kept on average."""
-    middle, spread, least = statistics.median(values), series_noise(values), seen_from(values)
+    middle, spread = statistics.median(values), series_noise(values)
+    # The smallest change in the middle of the series that would be found, over its median
+    least = CLEAR * _OF_MEDIANS * spread * math.sqrt(4 / len(values)) / middle if middle > 0 else 1.0
     part = max(1, len(values) // 4)
     early, late = statistics.median(values[:part]), statistics.median(values[-part:])
     dips = [v for v in values if v < _DIP * middle]
@@ -339,12 +341,6 @@ def trend(values: Sequence[float]) -> Trend:
     deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
     z = max(0, abs(score) - 1) / deviation
     return Trend(slope * (count - 1) / middle, math.erfc(z / math.sqrt(2)))
-
-
-def seen_from(values: Sequence[float]) -> float:
-    """The smallest change in the middle of the series that would be found, over its median."""
-    middle = statistics.median(values)
-    return CLEAR * _OF_MEDIANS * series_noise(values) * math.sqrt(4 / len(values)) / middle if middle > 0 else 1.0
 
 
 def two_kinds(values: Sequence[float], least: float) -> tuple[float, float] | None:

@@ -125,17 +125,15 @@ def trouble_of(before: Side, after: Side, ended: str, *, apart: bool) -> Trouble
         return None
     if failing == ["before"] and before.failed_starts and not before.failures:
         return None  # the change is not to blame, and what was measured until then counts
-    because = "; ".join(f"{name}: {_trouble_words(sides[name])}" for name in failing)
-    return "broken" if failing == ["after"] else "cannot_tell", because
-
-
-def _trouble_words(side: Side) -> str:
-    failed = len(side.failures)
-    if not failed and side.failed_starts:
-        return f"it did not restart ({side.failed_starts[-1]})"
-    if not failed:
-        return "it ended early"
-    return f"{failed} of {failed + len(side.samples)} requests failed ({side.failures[-1]})"
+    troubles = []
+    for name in failing:
+        side, said = sides[name], "it ended early"
+        if number := len(side.failures):
+            said = f"{number} of {number + len(side.samples)} requests failed ({side.failures[-1]})"
+        elif side.failed_starts:
+            said = f"it did not restart ({side.failed_starts[-1]})"
+        troubles.append(f"{name}: {said}")
+    return "broken" if failing == ["after"] else "cannot_tell", "; ".join(troubles)
 
 
 def predicted_of(option: OptionShown, figures: Sequence[FigureShown]) -> shown.PredictedShown:

@@ -58,6 +58,19 @@ def test_cliff_is_located_and_deeper_points_are_skipped(wording):
     assert min(p.at for p in found.points if p.at > found.knee) < 3500  # between 2048 and 4096 it looked closer
 
 
+def wanted_depths(context: int | None, **limits: Any) -> list[int]:
+    return depth._Walk(bencher_of(DeepServer(), context), Limits(**limits)).depths.wanted
+
+
+def test_requested_depths_are_sorted():
+    assert wanted_depths(CONTEXT, values=(4096.0, 0.0, 512.4, 512.0)) == [1, 512, 4096]
+
+
+def test_unknown_context_is_assumed_small():
+    assert 2048 < wanted_depths(None, tokens=128)[-1] < 4096
+    assert wanted_depths(100, tokens=128) == []
+
+
 class Watching:
     """A sampler that sees the link busy while deep answers are generated."""
 

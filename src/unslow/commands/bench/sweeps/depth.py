@@ -17,14 +17,14 @@ from unslow.commands.bench.sweeps import Limits, until_stopped
 from unslow.facts.bench import DECODE, PREFILL, Failure, Pass, Sweep, SweepPoint
 from unslow.think.stats.conditions import memory_taken, spill_signs, worth_keeping
 from unslow.think.stats.depth import (
+    ROOM_TOKENS,
+    UNKNOWN_CONTEXT,
+    WORTH_A_DEPTH,
     Curve,
     Reading,
-    asked_depths,
-    depth_between,
     expectation_of,
     expected_rates,
     judge_depths,
-    room_for,
     usual_depths,
 )
 from unslow.think.stats.figures import decode_rate, prefill_rate
@@ -63,8 +63,9 @@ class _Walk:
     def __init__(self, bencher: Bencher, limits: Limits) -> None:
         self._bencher, self._limits = bencher, limits
         context = context_of(bencher) or None
-        room = room_for(context, limits.tokens)
-        wanted = asked_depths(limits.values) or usual_depths(room)
+        # The deepest prompt that leaves room for an answer; what the user wants, where 0 stands for the shortest prompt
+        room = max(0, (context or UNKNOWN_CONTEXT) - limits.tokens - ROOM_TOKENS)
+        wanted = sorted({max(1, round(value)) for value in limits.values}) or usual_depths(room)
         self.depths = Depths(bencher, [depth for depth in wanted if depth <= room or not context])
         too_deep = [str(depth) for depth in wanted if depth not in self.depths.wanted]
         self.not_reached = f"the context is too short for {', '.join(too_deep)}" if too_deep else ""
@@ -162,8 +163,8 @@ class _Walk:
         """One more depth between the two where there is a cliff, or may be one."""
         if curve.knee is None or curve.beyond is None or self._limits.values or self._halved >= _MOST_BETWEEN:
             return
-        middle = depth_between(curve.knee, curve.beyond)
-        if middle is not None and cliff == (curve.verdict == "cliff"):
+        middle = round((curve.knee + curve.beyond) / 2)
+        if curve.beyond > WORTH_A_DEPTH * curve.knee and cliff == (curve.verdict == "cliff"):
             self._halved += 1
             if middle not in self.depths.wanted:
                 insort(self.depths.wanted, middle)
