@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.catalog.models import _by_name, all_names, find_model, listed_models, well_known
+from unslow.catalog.models import _stems_by_key, all_names, find_model, listed_models, well_known
 from unslow.catalog.quants import split_quant
 from unslow.facts.errors import UserError
 
@@ -47,7 +47,7 @@ def test_every_name_of_a_model_finds_it(stem):
 
 
 def test_no_name_belongs_to_two_models():
-    assert [stems for stems in _by_name().values() if len(stems) > 1] == []
+    assert [stems for stems in _stems_by_key(beginnings=False).values() if len(stems) > 1] == []
 
 
 def test_a_family_name_lists_the_choices(wording):

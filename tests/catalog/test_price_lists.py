@@ -4,7 +4,7 @@ import re
 
 from unslow.catalog.devices import Device, all_devices
 from unslow.catalog.models import well_known
-from unslow.catalog.prices import all_prices, apis_of, price_lists, rents_of, shop_price
+from unslow.catalog.prices import all_prices, price_lists, prices_of, shop_price
 
 
 def device(name: str) -> Device:
@@ -44,9 +44,9 @@ def test_an_observed_price_wins_over_the_launch_price() -> None:
 
 
 def test_rents_and_apis_are_found_cheapest_first() -> None:
-    rents = rents_of("H100 SXM")
+    rents = prices_of("rent", "H100 SXM")
     assert len(rents) >= 3
     assert [r.usd for r in rents] == sorted(r.usd for r in rents)
-    assert rents_of("GTX 970") == []
-    assert [a.output_usd for a in apis_of("Llama-3.3-70B")] == [0.32]
-    assert apis_of("nobody") == []
+    assert prices_of("rent", "GTX 970") == []
+    assert [a.output_usd for a in prices_of("api", "Llama-3.3-70B")] == [0.32]
+    assert prices_of("api", "nobody") == []

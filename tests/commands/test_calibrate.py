@@ -8,7 +8,6 @@ from doubles import Quiet
 
 from unslow.commands.calibrate import CalibrateRequest
 from unslow.commands.calibrate.calibration import (
-    _device,
     calibrate_embedded,
     calibration_of,
     check_calibration,
@@ -20,7 +19,6 @@ from unslow.commands.diagnose.target import read_stored
 from unslow.facts.calibration import parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
-from unslow.facts.runtime import Runtime
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.values import measured_fact, not_found, reported_fact
 from unslow.look.bench.calibration import Limits, ModelTimes, ModelToMeasure, Rounds
@@ -158,7 +156,8 @@ def _named(snapshot):
 
 
 def test_device_of_a_server_is_the_discrete_gpu():
-    card = Gpu(index=0, name=reported_fact("RTX 4060", "x"))
+    card = Gpu(index=0, name=reported_fact("H200", "x"))
     chip = Gpu(index=1, name=reported_fact("Intel UHD 770", "x"), kind=reported_fact("integrated", "x"))
-    assert _device(Machine(gpus=reported_fact((card, chip), "x")), Runtime()) == "RTX 4060"
-    assert _device(Machine(gpus=reported_fact((chip,), "x")), Runtime()) == "Intel UHD 770"
+    healthy = _named(read_stored(str(MACHINES / "h200_llama_server_healthy_8b")))
+    machine = msgspec.structs.replace(healthy.machine, gpus=reported_fact((chip, card), "x"))
+    assert calibration_of(msgspec.structs.replace(healthy, machine=machine)).device == "H200"

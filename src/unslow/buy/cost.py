@@ -10,7 +10,7 @@ from unslow import __version__
 from unslow.buy import report, rigs
 from unslow.buy.devices import work_notes
 from unslow.buy.report import SHIPPED, AskedShown, BuyerPrices, PriceShown, RigShown, SpeedShown, shown_price
-from unslow.catalog.prices import apis_of, rents_of
+from unslow.catalog.prices import prices_of
 from unslow.commands._output import Progress, Silent
 from unslow.commands.cost import CostRequest
 from unslow.commands.models.find import FoundModel
@@ -201,7 +201,7 @@ def _rent_ways(inputs: _CostInputs, use: UseShown, devices: Sequence[RigShown]) 
         yield rent_way(rig, price, use, all_day=True)
     if not own_prices and inputs.prices.currency == SHIPPED:
         at_hand = {rig.device for rig in devices}
-        cheapest = {price.of: price for price in reversed(rents_of())}
+        cheapest = {price.of: price for price in reversed(prices_of("rent"))}
         shown = ((inputs.rig(name), shown_price(price, inputs.prices.today)) for name, price in cheapest.items())
         ways = [rent_way(rig, price, use, all_day=False) for rig, price in shown]
         able = [way for way in ways if way.enough and way.rig and way.rig.fits == "whole"]
@@ -228,7 +228,7 @@ def _api_ways(inputs: _CostInputs, use: UseShown) -> Iterator[WayShown]:
         price = PriceShown(amount=outward, currency=inputs.prices.currency, kind="yours")
         yield api_way(f"API {name or n}", price, inward, use)
     if not own_prices and inputs.prices.currency == SHIPPED:
-        for found in apis_of(inputs.found.name):
+        for found in prices_of("api", inputs.found.name):
             price = shown_price(found, inputs.prices.today)
             price = msgspec.structs.replace(price, amount=found.output_usd)
             yield api_way(f"API {found.seller}", price, found.input_usd, use)

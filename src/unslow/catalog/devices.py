@@ -306,17 +306,11 @@ def names_by_file() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
     """Every device file except CPUs, and its names."""
     for folder in subfolders("devices"):
         for stem, text in texts(folder).items():
-            kind, names = _names(text) or ("", ())
-            if not kind:
+            name, kind, also = _NAME.search(text), _KIND.search(text), _ALSO.search(text)
+            if name and kind and (also or "\nalso" not in text):  # without reading the rest
+                is_cpu, names = kind[1] == "cpu", (name[1], *(_QUOTED.findall(also[1]) if also else ()))
+            else:  # not written as usual
                 device = entry(folder, stem, Device)
-                kind, names = device.kind, (device.name, *device.also)
-            if kind != "cpu":
+                is_cpu, names = device.kind == "cpu", (device.name, *device.also)
+            if not is_cpu:
                 yield (folder, stem), names
-
-
-def _names(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """A device's kind and names without reading the rest; None where they are not written as usual."""
-    name, kind, also = _NAME.search(text), _KIND.search(text), _ALSO.search(text)
-    if not name or not kind or (also is None and "\nalso" in text):
-        return None
-    return kind[1], (name[1], *(_QUOTED.findall(also[1]) if also else ()))

@@ -6,7 +6,7 @@ And the words that people use for them.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
@@ -153,9 +153,9 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def find_model(word: str) -> WellKnown:
     """The model of that name; UserError where there is none or where several could be meant."""
     readings = _readings(word)
-    for index, written in ((_by_name, _key), (_by_beginning, _join_words)):
+    for beginnings, written in ((False, _key), (True, _join_words)):
         for text in readings:
-            if found := index().get(written(text)):
+            if found := _stems_by_key(beginnings=beginnings).get(written(text)):
                 models = _sort_models(found)
                 if len(models) == 1:
                     return models[0]
@@ -236,10 +236,11 @@ class _NoSuchModelError(UserError):
     def _user_error(self) -> UserError:
         if (bare := _bare(self.word)) and len(choice := listed_models(bare)) > 1:
             return _several(choice, self.word)
-        near = get_close_matches(_key(bare)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
-        names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
-        hint = f"did you mean {' or '.join(names)}?" if names else "give a file, or a name such as Qwen3-8B"
-        return UserError(f"no model {self.word[:_LONGEST]!r} in the catalog", hint)
+        known = _stems_by_key(beginnings=False)
+        near = get_close_matches(_key(bare)[:_LONGEST], known, n=3, cutoff=0.6)
+        names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(known[key]))
+        hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
+        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalog", hint)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:
@@ -274,20 +275,13 @@ def _key(text: str) -> str:
 
 
 @cache
-def _by_name() -> dict[str, set[str]]:
-    return _stems_by(lambda name: (_key(name),))
-
-
-@cache
-def _by_beginning() -> dict[str, set[str]]:
-    return _stems_by(lambda name: accumulate(_words(name)))
-
-
-def _stems_by(keys: Callable[[str], Iterable[str]]) -> dict[str, set[str]]:
+def _stems_by_key(*, beginnings: bool) -> dict[str, set[str]]:
+    """The files of models by every name of theirs, or by every beginning of one."""
     found: dict[str, set[str]] = defaultdict(set)
     for stem, names in all_names().items():
-        for key in (key for name in (stem, *names) for key in keys(name)):
-            found[key].add(stem)
+        for name in (stem, *names):
+            for key in accumulate(_words(name)) if beginnings else (_key(name),):
+                found[key].add(stem)
     return dict(found)
 
 

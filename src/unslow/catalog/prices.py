@@ -65,11 +65,7 @@ def shop_price(device: Device) -> Price | None:
     return Price(of=device.name, kind="launch", date=str(device.year), source=source, usd=device.launch_usd)
 
 
-def rents_of(name: str = "") -> list[Price]:
-    """What an hour with a device costs, the cheapest first; of all devices without a name."""
-    return sorted((p for p in all_prices() if p.kind == "rent" and name in ("", p.of)), key=lambda p: p.usd)
-
-
-def apis_of(model: str) -> list[Price]:
-    """What a million tokens of a model cost, the cheapest answer first."""
-    return sorted((p for p in all_prices() if p.kind == "api" and p.of == model), key=lambda p: p.output_usd)
+def prices_of(kind: Literal["rent", "api"], name: str | None = None) -> list[Price]:
+    """What an hour with a device, or a million tokens of a model cost, the cheapest first; of all without a name."""
+    found = (price for price in all_prices() if price.kind == kind and name in (None, price.of))
+    return sorted(found, key=lambda price: price.output_usd if kind == "api" else price.usd)

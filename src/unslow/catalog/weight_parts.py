@@ -119,22 +119,19 @@ def parts_of_shape(shape: HfShape, storage: Storage) -> list[Part]:
     table = round(shape.vocabulary * shape.width * storage.plain)
     parts = [Part(-1, Role.EMBEDDING, table)]
     for layer in range(shape.layers):
-        parts += (Part(layer, role, size) for role, size in _layer(shape, storage, layer) if size)
+        sizes = [(Role.WHOLE, round(shape.norms * shape.width * storage.plain))]
+        if shape.kind(layer) is LayerKind.RECURRENT:
+            sizes.append((Role.RECURRENT, round(shape.recurrent_parameters * storage.linear)))
+        elif shape.kind(layer) is not LayerKind.BARE:
+            sizes += _attention(shape, storage, layer)
+        sizes += _feed_forward(shape, storage, layer)
+        parts += (Part(layer, role, size) for role, size in sizes if size)
     parts.append(Part(shape.layers, Role.WHOLE, round(shape.width * storage.plain)))
     if not shape.tied:
         parts.append(Part(shape.layers, Role.OUTPUT, table))
     if shape.other_parameters:
         parts.append(Part(-1, Role.OTHER, round(shape.other_parameters * storage.plain)))
     return parts
-
-
-def _layer(shape: HfShape, storage: Storage, layer: int) -> Iterator[tuple[Role, int]]:
-    yield Role.WHOLE, round(shape.norms * shape.width * storage.plain)
-    if shape.kind(layer) is LayerKind.RECURRENT:
-        yield Role.RECURRENT, round(shape.recurrent_parameters * storage.linear)
-    elif shape.kind(layer) is not LayerKind.BARE:
-        yield from _attention(shape, storage, layer)
-    yield from _feed_forward(shape, storage, layer)
 
 
 def _attention(shape: HfShape, storage: Storage, layer: int) -> Iterator[tuple[Role, int]]:

@@ -82,12 +82,6 @@ def command_parser(name: str) -> "CommandParser":
     return parser_of(name, module.__doc__ or "", module.run.__annotations__["request"])
 
 
-def _is_target(word: str) -> bool:
-    host, _, port = word.rpartition(":")
-    is_address = bool(host) and port.isdecimal()
-    return is_address or word.isdecimal() or "/" in word or os.path.exists(word)  # noqa: PTH110
-
-
 def dispatch(words: list[str]) -> int:
     """Run the command that the words name."""
     try:
@@ -124,7 +118,10 @@ def parse_words(words: list[str]) -> tuple[Callable[[Any], int], Any]:
     """
     name, *rest = words or ["diagnose"]
     if name not in commands():
-        if not name.startswith("-") and not _is_target(name):
+        host, _, port = name.rpartition(":")
+        is_address = bool(host) and port.isdecimal()
+        is_path = "/" in name or os.path.exists(name)  # noqa: PTH110
+        if not (name.startswith("-") or is_address or name.isdecimal() or is_path):
             near = difflib.get_close_matches(name, list(commands()), 1)
             hint = f"did you mean `unslow {near[0]}`?" if near else "`unslow --help` lists the commands"
             raise UserError(f"{name!r} is not a command, file, folder, process id or URL", hint)

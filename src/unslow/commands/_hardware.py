@@ -124,7 +124,7 @@ def named_hardware(name: str, count: int, asked: HardwareRequest) -> Hardware | 
     """So many of a device that need not be here; UserError where the catalog has none of that name."""
     device = (find_cpu(name) if asked.backend == "cpu" else None) or find_written(name)
     if device is None:
-        if is_size_alone(name):
+        if _SIZE_ALONE.fullmatch(name):
             why = f"{name} is a memory size; it does not say how fast the device is"
             return Unknown(why, "name the device: RTX 4090")
         words = parse_device_name(name).words
@@ -230,7 +230,12 @@ def _this_machine(system: System, asked: HardwareRequest, *, wants_gpu: bool, un
     )
     memory = memory_of_machine(machine, asked.ram_bytes)
     gpus = computing_gpus(machine.gpus.value_or(()))
-    slowest_link = min((_link_of(gpu) for gpu in gpus), default=link_bytes_per_s(*_USUAL_SLOT))
+    links = []  # what each copies between host and GPU when awake
+    for gpu in gpus:
+        generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
+        lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
+        links.append(link_bytes_per_s(generation, lanes) if generation else USUAL_LINK)
+    slowest_link = min(links, default=link_bytes_per_s(*_USUAL_SLOT))
     hardware = memory._replace(processors=processors, link_bytes_per_s=slowest_link, machine=machine)
     if gpus and wants_gpu:
         return _own_gpus(gpus, asked, hardware, unlike=unlike)
@@ -265,13 +270,6 @@ def _own_gpus(gpus: tuple[Gpu, ...], asked: HardwareRequest, hardware: Hardware,
     return _with_gpus(hardware, (device,) * count, hardware.rooms[:count])
 
 
-def _link_of(gpu: Gpu) -> float:
-    """What the link between host and GPU copies when awake."""
-    generation = gpu.pcie_generation_max.value_or(gpu.pcie_generation.value_or(0))
-    lanes = gpu.pcie_width.value_or(gpu.pcie_width_max.value_or(_USUAL_LANES))
-    return link_bytes_per_s(generation, lanes) if generation else USUAL_LINK
-
-
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
     """The name of each device, as often as there are such devices; UserError for counts that can't be."""
     if any(len(text) > LONGEST_LIST for text in texts):
@@ -293,7 +291,7 @@ def _count_and_name(text: str) -> tuple[int, str]:
     before, after = _BEFORE.fullmatch(text), _AFTER.fullmatch(text)
     if before and after and before[2].isdigit():  # 2x4090, or 4090x2: nobody has thousands
         return min((int(before[1]), before[2]), (int(after[2]), after[1]))
-    if is_size_alone(text):
+    if _SIZE_ALONE.fullmatch(text):
         return 1, text
     if first := before or _BARE.fullmatch(text):
         return int(first[1]), first[2]
@@ -302,14 +300,9 @@ def _count_and_name(text: str) -> tuple[int, str]:
     return 1, text
 
 
-def is_size_alone(text: str) -> bool:
-    """Whether a device is named by the size of its memory and nothing else."""
-    return _SIZE_ALONE.fullmatch(text) is not None
-
-
 def named_room(name: str, ram_bytes: int | None = None) -> Room:
     """The memory of a device of the catalog, or of a size; UserError where it can't be known."""
-    if is_size_alone(name):
+    if _SIZE_ALONE.fullmatch(name):
         size = _size(name)
         return Room(name, size, reserve_bytes=driver_reserve(size))
     written = parse_device_name(name)

@@ -2,10 +2,11 @@
 
 import msgspec
 import pytest
+from doubles import Quiet
 
 from unslow.commands._dispatch import parse_words
 from unslow.commands.verify import VerifyRequest
-from unslow.commands.verify.comparison import _allowed_rise, _work, both_lines, its_server, read_plan, resolve_request
+from unslow.commands.verify.comparison import _allowed_rise, _work, both_lines, read_plan, resolve_request, verify
 from unslow.facts.errors import UserError
 from unslow.facts.verification import Work
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown
@@ -91,14 +92,14 @@ def test_plan_without_a_current_command_needs_before(tmp_path, wording):
 
 def test_plan_names_the_server_it_was_made_for(tmp_path, wording):
     planned = read_plan(plan_file(tmp_path, current=None, url="http://127.0.0.1:8080"), 1)
-    assert its_server(planned) == "http://127.0.0.1:8080"
+    assert planned.url == "http://127.0.0.1:8080"
     with pytest.raises(UserError) as caught:
         both_lines(planned, "", "")
     assert "--save before.json http://127.0.0.1:8080" in caught.value.hint
     assert asked("--save", "b.json", "--plan", "x").plan == "x"
     for elsewhere in ("", "http://192.0.2.1:8080"):
         with pytest.raises(UserError) as caught:
-            its_server(read_plan(plan_file(tmp_path, url=elsewhere), 1))
+            verify(asked("--save", "b.json", "--plan", plan_file(tmp_path, url=elsewhere), "--option", "1"), Quiet())
         wording(str(caught.value))
 
 

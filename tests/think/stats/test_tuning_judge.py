@@ -9,12 +9,12 @@ from unslow.facts.verification import Sample, Work
 from unslow.think.plan.report import ChangeShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.stats.tuning import (
+    TUNE_STATUS,
     CandidateFigures,
     Halving,
     TuneContext,
     TuneReport,
     judge_tuning,
-    tune_status,
     winner_of,
 )
 from unslow.think.stats.tuning_candidates import Candidate, Candidates
@@ -55,7 +55,7 @@ def reported(
 
 def test_faster_candidate_wins_with_interval_and_command() -> None:
     report = reported([3.0, 2.5, 2.0])
-    assert (report.verdict, report.winner, tune_status(report)) == ("faster", 2, 0)
+    assert (report.verdict, report.winner, TUNE_STATUS[report.verdict]) == ("faster", 2, 0)
     assert report.command == "llama-server -t 2"
     assert report.over_default
     assert report.over_plan
@@ -91,12 +91,12 @@ def test_plan_wins_where_the_difference_is_negligible() -> None:
 def test_default_wins_where_the_difference_is_negligible() -> None:
     report = reported([2.0, 1.99, 2.5])
     assert (report.verdict, report.winner, report.over_default) == ("default_is_best", 0, None)
-    assert tune_status(report) == 0
+    assert TUNE_STATUS[report.verdict] == 0
 
 
 def test_noise_gives_cannot_tell(wording) -> None:
     faster = reported([2.0, 2.4, 1.9], noise=0.3)
-    assert (faster.verdict, tune_status(faster)) == ("cannot_tell", 3)
+    assert (faster.verdict, TUNE_STATUS[faster.verdict]) == ("cannot_tell", 3)
     fastest = reported([1.7, 2.0, 2.1], noise=0.2)
     assert fastest.winner == 0
     assert fastest.verdict == "cannot_tell"
@@ -118,7 +118,7 @@ def test_default_that_does_not_start_is_beaten(wording) -> None:
 
 def test_no_winner_where_nothing_ran() -> None:
     report = reported([2.0, 3.0], failed=(0, 1))
-    assert (report.verdict, report.winner, report.command, tune_status(report)) == ("failed", None, "", 1)
+    assert (report.verdict, report.winner, report.command, TUNE_STATUS[report.verdict]) == ("failed", None, "", 1)
     assert "out of memory" in report.because
     assert winner_of(Halving(0, 1.0), None) is None
 

@@ -199,6 +199,8 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
     buffers, placement = runtime.memory.buffers.value_or([]), runtime.placement
     on_gpu = any(buffer.on_gpu for buffer in buffers) or bool(placement.gpu_layers.value_or(0))
     others, cores = case.run.others_cpus.value_or(0.0), case.machine.cpu.logical_cpus.value_or(1)
+    gpus = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
+    devices = gpus or [one.description or one.name for one in placement.devices.value_or([])]
     expected = case.speed.predict()
     if isinstance(expected, Unknown):
         raise UserError(f"the expected speed of this server is unknown: {expected.why}", expected.how_to_get)
@@ -210,7 +212,7 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
         engine=runtime.name.value_or("llama.cpp"),
         engine_version=runtime.version.value_or("unknown"),
         backend="gpu" if on_gpu else "cpu",
-        device=_device(machine, runtime) if on_gpu else "cpu",
+        device=", ".join(devices) if on_gpu else "cpu",
         threads=runtime.compute.threads.value_or(0),
         ram_read_bytes_per_s=machine.memory.read_bytes_per_s.value_or(0.0),
         others_cpus=case.run.others_cpus.value_or(0.0),
@@ -222,11 +224,6 @@ def calibration_of(snapshot: Snapshot) -> Calibration:
             measured_prefill_tokens_per_s=case.run.prefill_tokens_per_s.value_or(0.0),
         ),
     )
-
-
-def _device(machine: Machine, runtime: Runtime) -> str:
-    names = [gpu.name.value_or("?") for gpu in computing_gpus(machine.gpus.value_or(()))]
-    return ", ".join(names or [one.description or one.name for one in runtime.placement.devices.value_or([])])
 
 
 def list_calibrations(system: System, progress: Progress, store: CalibrationStore | None = None) -> KeptReport:

@@ -210,22 +210,19 @@ def join_seen_and_heard(seen: Sequence[Subject], heard: Sequence[Subject]) -> tu
     """One subject for a server that was seen as a process and heard at a port which is another one inside its box."""
     result, rest = list(seen), []
     for subject in heard:
-        at = next((i for i, s in enumerate(result) if _is_same(s, subject)), None)
-        if at is None:
-            rest.append(subject)
+        for at, one in enumerate(result):
+            process, slots = one.runtime.process, one.runtime.scheduling.busy_slots
+            boxed = isinstance(process.container, Known) and isinstance(slots, Unknown)
+            named = one.runtime.name.value_or("a") == subject.runtime.name.value_or("b")
+            files = [each.model.path.value_or("").rpartition("/")[2] for each in (one, subject)]
+            if boxed and named and files[0] == files[1] != "":
+                runtime = overlaid(subject.runtime, one.runtime).with_facts(url=subject.runtime.process.url)
+                model = overlaid(subject.model, one.model)
+                result[at] = msgspec.structs.replace(one, runtime=runtime, model=model)
+                break
         else:
-            runtime = overlaid(subject.runtime, result[at].runtime).with_facts(url=subject.runtime.process.url)
-            model = overlaid(subject.model, result[at].model)
-            result[at] = msgspec.structs.replace(result[at], runtime=runtime, model=model)
+            rest.append(subject)
     return (*result, *rest)
-
-
-def _is_same(seen: Subject, heard: Subject) -> bool:
-    runtime = seen.runtime
-    boxed = isinstance(runtime.process.container, Known) and isinstance(runtime.scheduling.busy_slots, Unknown)
-    named = runtime.name.value_or("a") == heard.runtime.name.value_or("b")
-    files = [subject.model.path.value_or("").rpartition("/")[2] for subject in (seen, heard)]
-    return boxed and named and files[0] == files[1] != ""
 
 
 def chosen_subjects(
@@ -262,14 +259,13 @@ def chosen_subjects(
 def is_at(subject: Subject, url: str) -> bool:
     """Whether a subject answers at a URL, itself or through what stands before it."""
     front = subject.runtime.process.front.value_or("").rpartition(" ")[2]
-    return _place(url) in (_place(subject.runtime.process.url.value_or("")), _place(front))
-
-
-def _place(url: str) -> tuple[str, str, int | None, str]:
-    """A URL without the ways in which the same loopback address can be written."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    return parts.scheme, "loopback" if is_loopback(host) else host, parts.port, parts.path.rstrip("/")
+    places = []
+    for address in (url, subject.runtime.process.url.value_or(""), front):
+        parts = urlsplit(address)
+        host = parts.hostname or ""  # the same loopback address can be written in several ways
+        host = "loopback" if is_loopback(host) else host
+        places.append((parts.scheme, host, parts.port, parts.path.rstrip("/")))
+    return places[0] in places[1:]
 
 
 def subjects_at_url(system: System, url: str, api_key: str) -> tuple[Subject, ...]:

@@ -33,7 +33,6 @@ from unslow.think.judge.next_measurement import (
     MOST_S,
     SPEED,
     Choice,
-    Measurement,
     context_of,
     next_measurement,
     worthwhile,
@@ -239,14 +238,14 @@ class Visit:
         """What would be worth measuring and was not, or was cut short."""
         if self._has_failed():
             return []
-        done = {name for name in self.done if not self._was_cut(MEASUREMENTS[name])}
+        done = set()
+        for name in self.done:
+            # What it was made for; the usual speed is there by however few tokens
+            fills = ("run.decode_tokens_per_s",) if name == SPEED else MEASUREMENTS[name].fills
+            facts = [self.case.fact(path) for path in fills]
+            if not any(isinstance(fact, Unknown) and fact.why in (LATE, STOPPED) for fact in facts):
+                done.add(name)
         return worthwhile(self.case, self.report(), done, may_send=self.may_send, patience=self._limits.patience)
-
-    def _was_cut(self, measurement: Measurement) -> bool:
-        """Whether it has not told what it was made for; the usual speed is there by however few tokens."""
-        fills = ("run.decode_tokens_per_s",) if measurement.name == SPEED else measurement.fills
-        facts = [self.case.fact(path) for path in fills]
-        return any(isinstance(fact, Unknown) and fact.why in (LATE, STOPPED) for fact in facts)
 
     def perform(self, choice: Choice, seconds: float, say: Callable[[str, float], None]) -> None:
         """Measure, and lay what came of it over what was known."""

@@ -51,7 +51,10 @@ def find_model(system: System, word: str) -> StoredModel | None:
     told = [with_header(system, m) for m in found[:MOST_CANDIDATES]]
     fitting = [m for m in told if m.kind in RUNNABLE] or told
     sound = [m for m in fitting if not m.broken] or fitting
-    different = {_contents(m): m for m in reversed(sound)}
+    different = {}  # what two entries share that are one model: their files, or, of copies, their name and size
+    for m in reversed(sound):
+        files = tuple(file.inode or file.path for file in m.files)
+        different[files if m.tool in UNNAMED else (m.name.casefold(), str(m.size_bytes))] = m
     if len(different) > 1 or len(found) > MOST_CANDIDATES:
         models = different.values()
         clear = len({m.name for m in models}) == len(models) and not any(m.tool in UNNAMED for m in models)
@@ -170,13 +173,6 @@ def _names_of(model: StoredModel) -> tuple[set[str], ...]:
     whole = name.rpartition(":")[0] or name
     repository = {whole, name.rpartition("/")[2], whole.rpartition("/")[2]}
     return {name}, {name.removesuffix(":latest")}, files | stems, repository
-
-
-def _contents(model: StoredModel) -> tuple[str, ...]:
-    """What two entries share that are one model: their files, or, of copies, their name and size."""
-    if model.tool in UNNAMED:
-        return tuple(file.inode or file.path for file in model.files)
-    return (model.name.casefold(), str(model.size_bytes))
 
 
 def list_models(system: System, where: Sequence[str], progress: Progress) -> Inventory:

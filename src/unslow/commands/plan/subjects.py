@@ -1,5 +1,6 @@
 """What a plan is for: a model that the user names, something that runs, or a plan that was saved."""
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -100,21 +101,17 @@ def _one(snapshot: Snapshot, target: str | None, *, live: bool) -> Subject:
     if len(cases) == 1:
         return Subject(cases[0], live)
     if target is None:
-        places = ", ".join(_place(case) for case in cases[:_SHOWN])
-        raise UserError(f"{len(cases)} models run here", f"choose one by URL or process id: {places}")
-    slowest = min(cases, key=_speed)
+        places = []
+        for case in cases[:_SHOWN]:
+            process, name = case.runtime.process, case.runtime.name.value_or("?")
+            where = process.url.value_or("") or str(process.pid.value_or("?"))
+            places.append(f"{where} ({name}, {case.model.name.value_or('a model')})")
+        raise UserError(f"{len(cases)} models run here", f"choose one by URL or process id: {', '.join(places)}")
+    told = [(case.run.decode_tokens_per_s, case.runtime.history.decode_tokens_per_s) for case in cases]
+    speeds = [now.value_or(before.value_or(math.inf)) for now, before in told]
+    slowest = cases[speeds.index(min(speeds))]
     note = f"{len(cases)} models found; this is the plan for the slowest, {slowest.model.name.value_or('one of them')}"
     return Subject(slowest, live, (note,))
-
-
-def _speed(case: CaseView) -> float:
-    return float(case.run.decode_tokens_per_s.value_or(case.runtime.history.decode_tokens_per_s.value_or(float("inf"))))
-
-
-def _place(case: CaseView) -> str:
-    runtime = case.runtime
-    where = runtime.process.url.value_or("") or str(runtime.process.pid.value_or("?"))
-    return f"{where} ({runtime.name.value_or('?')}, {case.model.name.value_or('a model')})"
 
 
 def read_saved(source: str) -> PlanReport:

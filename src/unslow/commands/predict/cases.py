@@ -219,9 +219,13 @@ def _asked_row(
         load = hf_load(hf.shape, hf.parts, setting.types)
     else:
         load = remember_once(plan, "load", lambda: model_load(plan))
+    # As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns
+    gpus, usual = hardware.device_count, SPLIT_BY_LAYER
+    if request.runtime == "vllm" and hf and hf.shape.heads % gpus == 0:
+        usual = SPLIT_BY_TENSOR
     return AskedRow(
         device=hardware.device,
-        gpus=hardware.device_count,
+        gpus=gpus,
         backend=backend,
         model=None,
         load=load,
@@ -232,19 +236,12 @@ def _asked_row(
         start=float(request.depth),
         element_bytes=element_bytes(request.kv_type),
         micro_batch=float(request.ubatch),
-        split=split_of(found, hardware, request),
+        split=request.split or usual if gpus > 1 else SPLIT_BY_LAYER,
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
         threads=float(request.threads or 0),
         conversations=float(request.batch),
     )
-
-
-def split_of(found: FoundModel, hardware: Hardware, request: PredictRequest) -> str:
-    """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
-    gpus, by_tensor = hardware.device_count, request.runtime == "vllm" and found.shape
-    usual = SPLIT_BY_TENSOR if by_tensor and by_tensor.shape.heads % gpus == 0 else SPLIT_BY_LAYER
-    return request.split or usual if gpus > 1 else SPLIT_BY_LAYER
 
 
 def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> SpeedSetting:

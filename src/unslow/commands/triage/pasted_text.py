@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -154,15 +154,11 @@ def is_about_inference(pasted: PastedFacts, snapshot: Snapshot) -> bool:
         return False
     if pasted.recognised or snapshot.machine.gpus.value_or(()):
         return True
-    has_facts = any(
-        isinstance(subject.runtime.name, Known) or _knows_any(subject.model) or _knows_any(subject.run)
-        for subject in snapshot.subjects
-    )
-    return has_facts or any(_WORDS.search(line) for line in islice(lines, _LINES_LOOKED_AT))
-
-
-def _knows_any(facts: Any) -> bool:
-    return any(isinstance(getattr(facts, name), Known) for name in facts.__struct_fields__)
+    for subject in snapshot.subjects:
+        facts = (subject.runtime.name, *msgspec.structs.astuple(subject.model), *msgspec.structs.astuple(subject.run))
+        if any(isinstance(fact, Known) for fact in facts):
+            return True
+    return any(_WORDS.search(line) for line in islice(lines, _LINES_LOOKED_AT))
 
 
 def _with_questions_and_facts(subject: SubjectReport, case: CaseView, pasted: PastedFacts) -> SubjectReport:

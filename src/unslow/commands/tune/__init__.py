@@ -71,10 +71,10 @@ def run(request: TuneRequest) -> int:
     from unslow.commands.tune.search import tune
     from unslow.commands.verify.comparison import write_report
     from unslow.show.tune import render_tune
-    from unslow.think.stats.tuning import tune_status
+    from unslow.think.stats.tuning import TUNE_STATUS
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     report = show_answer(request, render_tune, tune)
     if request.output:
         write_report(report, request.output)
-    return tune_status(report)
+    return TUNE_STATUS[report.verdict]

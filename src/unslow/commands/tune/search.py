@@ -137,13 +137,10 @@ def company(snapshot: Snapshot, *, allowed: bool) -> tuple[str, ...]:
         hint = "stop them, or measure anyway with --yes: they take memory and slow it down"
         raise UserError(f"other processes use this machine's GPU: {', '.join(seen)}", hint)
     notes = [f"Measured while other processes ran: {', '.join(seen)}"] if seen else []
-    return (*notes, *own_variables())
-
-
-def own_variables() -> tuple[str, ...]:
-    """Settings of llama.cpp in this program's environment, which every server started here inherits."""
+    # Settings of llama.cpp in this program's environment, which every server started here inherits
     names = sorted(name for name in os.environ if name.startswith("LLAMA_ARG_"))
-    return (f"Set by the environment for all candidates: {', '.join(names)}",) if names else ()
+    notes += [f"Set by the environment for all candidates: {', '.join(names)}"] if names else []
+    return tuple(notes)
 
 
 def source_of(system: System, request: TuneRequest) -> Source:

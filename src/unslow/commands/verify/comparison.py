@@ -25,7 +25,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.stored_json import dump_stored
 from unslow.facts.verification import LARGEST_SIDE_BYTES, Side, Work, parse_side
 from unslow.look.launch.command import parse_command
-from unslow.look.system import LookError
+from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown
@@ -68,7 +68,10 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport | Side:
         shown = discretion.progress(progress)
         planned = read_plan(request.plan, request.option) if request.plan else None
         if planned and (request.save or request.against) and not request.after:
-            request = request._replace(after=its_server(planned))
+            if not planned.url:
+                hint = "give its URL or process id as TARGET"
+                raise UserError("the plan does not name a server on this machine", hint)
+            request = request._replace(after=planned.url)
         if request.save:
             return _save_side(request, planned, shown, discretion)
         if request.against:
@@ -129,13 +132,6 @@ def starting_line(option: OptionShown) -> str:
     return ""
 
 
-def its_server(planned: PlannedComparison) -> str:
-    """The address of the server that the plan was made for; UserError where it names none that is here."""
-    if not planned.url:
-        raise UserError("the plan does not name a server on this machine", "give its URL or process id as TARGET")
-    return planned.url
-
-
 def _compare_servers(
     request: VerifyRequest, planned: PlannedComparison | None, progress: Progress, discretion: Discretion
 ) -> VerifyReport:
@@ -153,8 +149,8 @@ def _compare_servers(
         raise UserError("one is a running server and the other a command line", "give two URLs or two command lines")
     way: Way = "in_turns" if together else "one_after_the_other"
     measure = in_turns if together else one_after_the_other
-    _announce(parties, course, progress)
-    end = _run_measurement(places[0], lambda: measure(parties, course, places[0].system, progress))
+    system = places[0].system
+    end = _run_measurement(parties, course, system, progress, lambda: measure(parties, course, system, progress))
     before, after = (discretion.facts(party.side(course.work)) for party in parties)
     return judge_verification(before, after, _verify_context(request, planned, places[0], way, end))
 
@@ -189,22 +185,22 @@ def _work(request: VerifyRequest, usual: Work) -> Work:
     return msgspec.structs.replace(usual, **{name: count for name, count in asked.items() if count is not None})
 
 
-def _announce(parties: Sequence[MeasuredServer], course: Course, progress: Progress) -> None:
+def _run_measurement(
+    parties: Sequence[MeasuredServer], course: Course, system: System, progress: Progress, measure: Callable[[], str]
+) -> _End:
+    """Say what will be sent, and how the measurement ended."""
     work = course.work
     deep = f" after {work.kept_tokens} cached" if work.kept_tokens else ""
     progress.say(
         f"sending requests with {work.prompt_tokens} prompt tokens{deep} and {work.answer_tokens} generated, for about "
         f"{course.seconds:.0f} s: {' and '.join(party.what for party in parties)}; Ctrl-C keeps the results so far"
     )
-
-
-def _run_measurement(place: ServerPlace, measure: Callable[[], str]) -> _End:
-    start, why, interrupted = place.system.clock(), "", False
+    start, why, interrupted = system.clock(), "", False
     try:
         why = measure()
     except KeyboardInterrupt:
         interrupted = True
-    return _End(why, interrupted, place.system.clock() - start)
+    return _End(why, interrupted, system.clock() - start)
 
 
 def _verify_context(
@@ -273,8 +269,9 @@ def _alone(request: VerifyRequest, course: Course, progress: Progress) -> tuple[
     (place,) = _places([word], request, progress)
     party = MeasuredServer(word, place, request.model, request.api_key, evict=request.evict, hz=_WATCHED_HZ)
     check_room(party, place, course.work)
-    _announce([party], course, progress)
-    return party, place, _run_measurement(place, lambda: measure_alone(party, course, place.system, progress))
+    system = place.system
+    end = _run_measurement([party], course, system, progress, lambda: measure_alone(party, course, system, progress))
+    return party, place, end
 
 
 def write_report(report: msgspec.Struct, path: str) -> None:

@@ -178,7 +178,8 @@ def cost_of_cache(
     key_type: str, value_type: str, parameters: int, architecture: str = "", *, rotated: bool = False
 ) -> Loss:
     """Of the cache alone; the names of types as runtimes spell them."""
-    keys, values = _plain_type(key_type), _plain_type(value_type)
+    names = (name.casefold() for name in (key_type, value_type))
+    keys, values = ("" if name in _WIDE_CACHE else _SAME.get(name, name) for name in names)  # empty from 16 bits on
     if not keys and not values:
         return NO_LOSS
     warnings = _warnings_about(keys, values, architecture)
@@ -191,12 +192,6 @@ def cost_of_cache(
     loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
     words = [loss.words, *(w.words for w in warnings)]
     return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
-
-
-def _plain_type(name: str) -> str:
-    """The type in small letters; empty for one of 16 bits or more."""
-    name = name.casefold()
-    return "" if name in _WIDE_CACHE else _SAME.get(name, name)
 
 
 def _warnings_about(keys: str, values: str, architecture: str) -> list[CacheException]:

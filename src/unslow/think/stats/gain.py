@@ -175,21 +175,18 @@ def compared_figures(before: Side, after: Side, way: Way) -> Iterator[FigureShow
             continue
         verdict = verdict_of(gain)
         low, middle, high = (comparison.bounded_exp(log) for log in (gain.low, gain.middle, gain.high))
+        sign = -1 if metric in SLOWER_IS_MORE else 1
+        spreads = (spread_of([math.exp(sign * level) for level in levels.values()]) for levels in (old, new))
+        first, second = (IntervalShown(low=each.low, mid=each.median, high=each.high) for each in spreads)
         yield FigureShown(
             metric=metric,
-            before=_interval(metric, before),
-            after=_interval(metric, after),
+            before=first,
+            after=second,
             speedup=IntervalShown(low=low, mid=middle, high=high),
             rounds=gain.pairs,
             verdict=verdict,
             because=because_of(gain, verdict),
         )
-
-
-def _interval(metric: str, side: Side) -> IntervalShown:
-    sign = -1 if metric in SLOWER_IS_MORE else 1
-    spread = spread_of([math.exp(sign * level) for level in round_levels(side.samples, metric).values()])
-    return IntervalShown(low=spread.low, mid=spread.median, high=spread.high)
 
 
 def is_enough(before: Sequence[Sample], after: Sequence[Sample]) -> bool:

@@ -80,7 +80,14 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
     if not timed:
         return None
     whole = statistics.median(total for _, total in timed)
-    found = [part for name in _WAYS if (part := _part([one for one, _ in timed], name))]
+    found = []
+    for name, how in _WAYS.items():
+        values = [seconds for one, _ in timed if (seconds := _seconds_of(name, one)) is not None]
+        if values:
+            part = paired_difference(values)
+            apart, low, high = part.told_apart, part.low, part.high
+            seconds = part.middle if apart else 0.0
+            found.append(Part(name=name, seconds=seconds, low_s=low, high_s=high, told_apart=apart, how=how))
     # What is left of each token when the parts that are told apart are taken away
     told = [part for part in found if part.told_apart]
     left = [total - sum(_seconds_of(part.name, one) or 0.0 for part in told) for one, total in timed]
@@ -93,15 +100,6 @@ def parts_of(rounds: Sequence[Round], step: Step | None = None) -> Parts | None:
         first = Part(name=STEP, seconds=step.seconds, low_s=low, high_s=high, told_apart=True, how=step.source)
         parts = (first, *found, last)
     return Parts(seconds=whole, rounds=len(timed), parts=parts, notes=_notes(found, rest, step))
-
-
-def _part(rounds: Sequence[Round], name: str) -> Part | None:
-    values = [seconds for one in rounds if (seconds := _seconds_of(name, one)) is not None]
-    if not values:
-        return None
-    found, how = paired_difference(values), _WAYS[name]
-    seconds = found.middle if found.told_apart else 0.0
-    return Part(name=name, seconds=seconds, low_s=found.low, high_s=found.high, told_apart=found.told_apart, how=how)
 
 
 def _remainder(rest: Difference, step: Step | None) -> Part:

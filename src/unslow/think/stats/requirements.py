@@ -86,9 +86,9 @@ def _parse_clause(part: str) -> Clause:
 
 def _parse_bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
     if found := _SHARE.fullmatch(text):
-        return _share(found[1], found[2]), found[3]  # type: ignore[return-value]
+        return float(found[1]) / (100 if found[2] else 1), found[3]  # type: ignore[return-value]
     if found := _TURNED.fullmatch(text):
-        return _share(found[2] or "1", found[3]), found[1]  # type: ignore[return-value]
+        return float(found[2] or "1") / (100 if found[3] else 1), found[1]  # type: ignore[return-value]
     found = _PLAIN.fullmatch(text)
     if not found:
         raise _invalid(part, "has a bound that is neither a number nor a share of `expected` or `last`")
@@ -98,10 +98,6 @@ def _parse_bound(text: str, metric: str, part: str) -> tuple[float, Reference]:
     if not unit and metric in GAPS:
         raise _invalid(part, "has a time without a unit: add ms or s")
     return float(found[1]) * (_SECONDS[unit or "s"] if is_time else 1.0), ""
-
-
-def _share(number: str, percent: str | None) -> float:
-    return float(number) / (100 if percent else 1)
 
 
 def _invalid(text: str, why: str) -> UserError:

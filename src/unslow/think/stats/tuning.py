@@ -119,9 +119,13 @@ class Halving:
         while not self.end:
             if not self._queue:
                 self._close_round()
-            elif self._has_time(self._queue[0]):
-                return Turn(self._queue[0], self.round)
-            elif self.round == 1:
+                continue
+            index = self._queue[0]
+            first = self.round == 1 and index not in self.references
+            until_s = (FIRST_SHARE if first else 1.0) * self.budget_s
+            if self.spent_s == 0.0 or self.spent_s + self.estimate_s(index) <= until_s:
+                return Turn(index, self.round)
+            if self.round == 1:
                 # Not all can be measured even once and then again: the rest of the round is left out
                 for index in list(self._queue):
                     self._drop(index, "not measured: out of time; raise --seconds")
@@ -177,11 +181,6 @@ class Halving:
         self.alive.remove(index)
         self.dropped[index] = DroppedCandidate(why, self.round)
 
-    def _has_time(self, index: int) -> bool:
-        first = self.round == 1 and index not in self.references
-        until_s = (FIRST_SHARE if first else 1.0) * self.budget_s
-        return self.spent_s == 0.0 or self.spent_s + self.estimate_s(index) <= until_s
-
     def _close_round(self) -> None:
         """After a round: who is surely slower goes, and at the end of a stage the slower half."""
         looks = self.round <= FIRST_LOOK or is_look(self.round)  # each look is another chance to be wrong
@@ -210,18 +209,16 @@ class Halving:
     def _halve(self) -> None:
         """References don't count, and don't leave; one other is left to the end."""
         scores = self._scores(self.alive)
-        ranked = sorted(self._others, key=lambda index: (-scores[index], index))
+        others = [index for index in self.alive if index not in self.references]
+        ranked = sorted(others, key=lambda index: (-scores[index], index))
         best = self.leader
         for index in ranked[math.ceil(len(ranked) / 2) :]:
             gain = self.gain(index, best) if best is not None else None
             self._drop(index, _slower_words(gain) if gain else "slower")
 
-    @property
-    def _others(self) -> list[int]:
-        return [index for index in self.alive if index not in self.references]
-
     def _rounds_of_stage(self, seconds: float) -> int:
-        stages = 1 + math.ceil(math.log2(max(1, len(self._others))))
+        others = sum(index not in self.references for index in self.alive)
+        stages = 1 + math.ceil(math.log2(max(1, others)))
         cost = sum(self.estimate_s(index) for index in self.alive)
         return max(1, int(seconds / stages / cost)) if cost else 1
 
@@ -304,9 +301,8 @@ def judge_tuning(
     )
 
 
-def tune_status(report: TuneReport) -> int:
-    """The exit status: 0 there is a winner, 1 nothing ran, 3 it can't be told."""
-    return {"faster": 0, "default_is_best": 0, "failed": 1, "cannot_tell": 3}[report.verdict]
+TUNE_STATUS = {"faster": 0, "default_is_best": 0, "failed": 1, "cannot_tell": 3}
+"""The exit status by the verdict: 0 there is a winner, 1 nothing ran, 3 it can't be told."""
 
 
 def winner_of(halving: Halving, plan: int | None) -> int | None:

@@ -103,16 +103,14 @@ class Fitting:
         key = id(ledger), id(tried), tried.times, tuple(rooms.values())
         if key not in self._found:
             self._asked |= {id(ledger): ledger, id(tried): tried}
-            self._found[key] = list(self._placings(ledger, rooms, tried))
+            self._found[key] = []
+            for whole in range(self._layers + 1 if self._gpus else 0):
+                placed = self._fewest(ledger, rooms, whole, tried)
+                if placed and tried.is_open(placed[0], ledger.gpu_bytes(placed[0])):
+                    self._found[key].append(placed)
+            if tried.is_host_open:
+                self._found[key].append((Placing(self._layers), (0,) * self._gpus))
         return self._found[key]
-
-    def _placings(self, ledger: Ledger, rooms: Rooms, tried: PlacingTrials) -> Iterator[Placed]:
-        for whole in range(self._layers + 1 if self._gpus else 0):
-            found = self._fewest(ledger, rooms, whole, tried)
-            if found and tried.is_open(found[0], ledger.gpu_bytes(found[0])):
-                yield found
-        if tried.is_host_open:
-            yield Placing(self._layers), (0,) * self._gpus
 
     def _fewest(self, ledger: Ledger, rooms: Rooms, whole: int, tried: PlacingTrials) -> Placed | None:
         """The fewest pieces on the host, beside so many whole layers, that the GPUs one by one hold the rest."""

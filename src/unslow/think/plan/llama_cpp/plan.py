@@ -228,12 +228,10 @@ def why_no_draft(model: Blueprint, draft: Blueprint) -> str:
         own, other = model.metadata.get(key), draft.metadata.get(key)
         if own is not None and other is not None and own != other:
             return f"its {name} differs ({other}, not {own})"
-    own, other = _tokens(model), _tokens(draft)
+    own, other = (
+        plan.vocabulary or (table.shape[-1] if (table := plan.by_name.get("token_embd.weight")) else 0)
+        for plan in (model, draft)
+    )
     if own and other and abs(own - other) > _MOST_UNLIKE:
         return f"its vocabulary differs ({other:,} tokens, not {own:,})"
     return ""
-
-
-def _tokens(plan: Blueprint) -> int:
-    table = plan.by_name.get("token_embd.weight")
-    return plan.vocabulary or (table.shape[-1] if table else 0)

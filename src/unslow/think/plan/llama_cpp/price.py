@@ -112,7 +112,9 @@ class Pricing:
         steps = steps + self._beside_step(settings, away, threads)
         each = float(min(work.prompt, settings.used_micro_batch))
         tokens = self._prompt_token_s(q._replace(depth=float(work.kept)), settings, away, each)
-        pairs = zip(_each(steps, count), _each(tokens, count), strict=True)
+        # One number for each, where all may share one
+        both = ([some] * count if isinstance(some, int | float) else some for some in (steps, tokens))
+        pairs = ((float(step), float(token)) for step, token in zip(*both, strict=True))
         return [Price(step, token, work.prompt * token + work.answer * step) for step, token in pairs]
 
     def _on_one_side(self, settings: Settings, split: Split, threads: int) -> tuple[SpeedQuestion, Totals]:
@@ -212,11 +214,6 @@ class Pricing:
 def cache_element_bytes(settings: Settings) -> float:
     """Of a key or a value, on average."""
     return sum(placement.element_bytes(kind.lower()) for kind in (settings.key_type, settings.value_type)) / 2
-
-
-def _each(values: Number, count: int) -> list[float]:
-    """One number for each, where all may share one."""
-    return [float(values)] * count if isinstance(values, int | float) else [float(value) for value in values]
 
 
 class Guard(NamedTuple):
