@@ -137,8 +137,8 @@ def judge_depths(
         growth = abs(math.log(last[max(last)] / last[min(last)]))
         if abs(change.log) >= min(LARGE_CHANGE, MATTERS * growth):  # time made more of a difference than depth
             return _judge_change(change, readings)
-        gradual = change.at_s is None  # else it had come wholly at a reading after that moment
-        logs = [change.per_s * r.at_s if gradual else change.log * (r.at_s >= change.at_s) for r in readings]
+        since_s = change.at_s  # from which reading on it is there as a whole; None where it came little by little
+        logs = [change.per_s * r.at_s if since_s is None else change.log * (r.at_s >= since_s) for r in readings]
         both = zip(readings, logs, strict=True)
         points = points_of(r._replace(seconds=r.seconds * math.exp(-log)) for r, log in both)
         aside = f"; a change of {change.times - 1:+.0%} over time was removed first"
