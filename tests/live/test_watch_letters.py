@@ -1,13 +1,14 @@
 """Bars, charts and plain lines made of characters."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from watched_ticks import decoding
 
 from unslow.live.command import PlainLines, moment_text
 from unslow.live.panels import io_words, speed_rows, suspicion_words, wall_rows
-from unslow.live.rows import ASCII, BLOCKS, chart, gauge, is_unicode, stack_parts, wrap_words
+from unslow.live.rows import ASCII, BLOCKS, chart, gauge, stack_parts, wrap_words
 from unslow.live.tick import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
 from unslow.page.view import Missing
 
@@ -30,11 +31,6 @@ def test_stacked_bar_has_exact_width_and_shows_small_parts():
     bar = stack_parts([("weights", 97.0), ("kv", 0.1), ("stranger", 1.0), ("free", 1.9)], 20, ASCII)
     assert sum(len(stretch) for _, stretch in bar) == 20
     assert "K" in "".join(stretch for _, stretch in bar)
-
-
-def test_only_unicode_encodings_have_block_characters():
-    assert is_unicode("utf-8")
-    assert not any(map(is_unicode, ("latin-1", None, "no such")))
 
 
 def test_wrapped_text_beyond_the_limit_ends_in_dots():
@@ -106,10 +102,16 @@ def test_unexplained_time_is_named(wording):
     wording(row.text.plain, tells=("99%", "35 ms"))
 
 
-def test_terminal_without_utf8_gets_ascii_glyphs(monkeypatch):
+@pytest.mark.parametrize("encoding", ["latin-1", None, "no such"])
+def test_terminal_without_utf8_gets_ascii_glyphs(monkeypatch, encoding):
     from unslow.live import command
 
-    monkeypatch.setattr(command.sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(command.sys, stream, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert command.glyphs_for(ascii_only=False) is BLOCKS
+    stdout = SimpleNamespace(encoding=encoding, isatty=lambda: False)
+    monkeypatch.setattr(command.sys, "stdout", stdout)
     assert command.glyphs_for(ascii_only=False) is ASCII
     assert not command.is_terminal()
 

@@ -74,18 +74,17 @@ class Ollama:
         if step.digest:
             return digest
         # whether it has the parent's weights and the parameters: no other trace is left of who made it
-        own, parent = self._show(step.url, step.name), self._show(step.url, step.parent)
-        weights = [_FROM.findall(str(shown.get("modelfile") or "")) for shown in (own, parent)]
-        lines = {tuple(line.split(None, 1)) for line in str(own.get("parameters") or "").splitlines()}
+        shown = []
+        for name in (step.name, step.parent):
+            answer = self._system.request("POST", f"{step.url}/api/show", {"model": name}, self._headers)
+            shown.append({} if answer.status == _NOT_FOUND else _parse_object(answer, step.url))
+        weights = [_FROM.findall(str(model.get("modelfile") or "")) for model in shown]
+        lines = {tuple(line.split(None, 1)) for line in str(shown[0].get("parameters") or "").splitlines()}
         wanted = {
             (name, str(value).lower() if isinstance(value, bool) else str(value))
             for name, value in step.parameters.items()
         }
         return digest if weights[0] and weights[0] == weights[1] and wanted <= lines else ""
-
-    def _show(self, url: str, name: str) -> dict[str, Any]:
-        answer = self._system.request("POST", f"{url}/api/show", {"model": name}, self._headers)
-        return {} if answer.status == _NOT_FOUND else _parse_object(answer, url)
 
     def delete(self, step: ModelStep) -> None:
         """Remove the model that was made; it may be gone already."""

@@ -43,7 +43,7 @@ def drop_in(
     files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str], environment: Variables, ours: str = ""
 ) -> str:
     """The text of the drop-in; `ours` is the one that is there already. NotUnderstoodError unless the unit is clear."""
-    command = _command(files, old, new) if list(old) != list(new) or _has_command(ours) else ()
+    command = _command(files, old, new) if list(old) != list(new) or "ExecStart" in dict(service_settings(ours)) else ()
     if any(_CONTROL.search(f"{name}{value}") for name, value in environment.items()):
         raise NotUnderstoodError("a variable with a control character")
     given = [f"Environment={in_unit(f'{n}={v}', always=True)}" for n, v in environment.items() if v is not None]
@@ -73,18 +73,16 @@ def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) 
     return "ExecStart=", f"ExecStart={start.prefix}{line}"
 
 
-def _has_command(ours: str) -> bool:
-    return any(name == "ExecStart" for name, _ in service_settings(ours))
-
-
 def drop_in_name(files: Sequence[UnitFile], environment: Variables, *, command: bool) -> str:
     """A name that comes after every drop-in that would override it; NotUnderstoodError where there is none."""
     rivals = []
     for file in files[1:]:
-        values = [value for name, value in service_settings(file.text) if name.endswith("Environment")]
+        settings = service_settings(file.text)
+        values = [value for name, value in settings if name.endswith("Environment")]
         named = {value.strip("\"'").partition("=")[0] for value in values}
         name = file.path.rpartition("/")[2]
-        if name not in (NAME, LAST_NAME) and ((command and _has_command(file.text)) or named & environment.keys()):
+        runs = command and "ExecStart" in dict(settings)
+        if name not in (NAME, LAST_NAME) and (runs or named & environment.keys()):
             rivals.append(name)
     for name in (NAME, LAST_NAME):
         if all(rival < name for rival in rivals):

@@ -10,7 +10,7 @@ from unslow.commands._output import color, write
 from unslow.commands.diagnose.discretion import Discretion
 from unslow.commands.watch import WatchRequest
 from unslow.live import panels
-from unslow.live.rows import ASCII, BLOCKS, Glyphs, is_unicode
+from unslow.live.rows import ASCII, BLOCKS, Glyphs
 from unslow.live.tick import Tick
 from unslow.live.watcher import Watcher, WatchThread, checked_request, ticks, watched_host
 from unslow.look.system.live import LiveSystem
@@ -31,8 +31,11 @@ class PlainLines:
     def lines(self, tick: Tick) -> list[str]:
         if not tick.servers:
             return self._new("server", panels.NO_SERVER)
+        state = tick.server.because or {"loading": "the model is still loading"}.get(tick.server.state, "no response")
+        if tick.server.state in ("answers", "gone"):  # of one that is gone a note tells
+            state = "it responds again" if "state" in self._said and tick.server.state == "answers" else ""
         named = f"{tick.server.model}, {tick.server.runtime}, {tick.server.url}. {panels.ONLY_LOOKS}"
-        lines = self._new("server", f"watching {named}") + self._new("state", self._state(tick))
+        lines = self._new("server", f"watching {named}") + self._new("state", state)
         lines += self._new("expected", panels.expected_words(tick.speed))
         if missing := tick.speed.missing:
             lines += self._new("missing", f"no speed: {missing.why}. To get it: {missing.how_to_get}.")
@@ -48,12 +51,6 @@ class PlainLines:
             return []
         self._said[about] = words
         return [safe_text(words).replace("\n", " ")[:_MOST_COLUMNS]] if words else []
-
-    def _state(self, tick: Tick) -> str:
-        state = tick.server.state
-        if state in ("answers", "gone"):  # of one that is gone a note tells
-            return "it responds again" if "state" in self._said and state == "answers" else ""
-        return tick.server.because or {"loading": "the model is still loading"}.get(state, "no response")
 
     def _numbers(self, tick: Tick) -> str:
         if tick.server.state == "gone":
@@ -93,11 +90,15 @@ def is_terminal() -> bool:
 
 def glyphs_for(*, ascii_only: bool) -> Glyphs:
     """Blocks where they can be written, and where nobody asked for plain letters."""
-    encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
     # A language without letters beyond ASCII: Python itself writes UTF-8 even there
     told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
     is_plain = next((language for language in told if language), "") in ("C", "POSIX")
-    return ASCII if ascii_only or is_plain or not all(map(is_unicode, encodings)) else BLOCKS
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            BLOCKS.levels.encode(getattr(stream, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return ASCII
+    return ASCII if ascii_only or is_plain else BLOCKS
 
 
 def _write_ticks(watching: Watcher, request: WatchRequest, glyphs: Glyphs, system: LiveSystem) -> None:

@@ -17,7 +17,6 @@ from unslow.live.rows import (
     wrap_words,
 )
 from unslow.live.tick import DeviceNow, HostNow, RequestNow, SpeedNow, Suspicion, Tick
-from unslow.page.view import MemoryBar
 from unslow.show.units import GIB, rate, size, span
 
 SPEED, WALL, PHASES, REQUESTS, SUSPICION = "Speed", "Time", "Phases", "Requests", "Cause"
@@ -304,7 +303,10 @@ def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
     """For each memory what is in it, and a bar."""
     rows: list[Row] = []
     for bar in tick.memory:
-        first, *more = wrap_words(memory_words(bar), text_columns(width), 3)
+        total = bar.capacity_bytes or 1  # the parts that are worth a word
+        parts = [p for p in bar.parts if p.bytes >= _SMALL_SHARE * total or p.kind in ("weights", "free")]
+        words = f"{bar.name} {size(total)}: {', '.join(f'{part.name} {size(part.bytes)}' for part in parts)}"
+        first, *more = wrap_words(words, text_columns(width), 3)
         rows.append(Row(MEMORY, style_text(first), 2 if not rows else 4))
         rows += [Row(MEMORY, style_text(line), 5) for line in more]
         text = Text(no_wrap=True, end="")
@@ -312,14 +314,6 @@ def memory_rows(tick: Tick, width: int, glyphs: Glyphs) -> list[Row]:
             text.append(stretch, style=_PART_STYLES[kind])
         rows.append(Row(MEMORY, text, 8))
     return rows
-
-
-def memory_words(bar: MemoryBar) -> str:
-    """The parts of a memory that are worth a word."""
-    total = bar.capacity_bytes or 1
-    parts = [p for p in bar.parts if p.bytes >= _SMALL_SHARE * total or p.kind in ("weights", "free")]
-    named = ", ".join(f"{part.name} {size(part.bytes)}" for part in parts)
-    return f"{bar.name} {size(total)}: {named}"
 
 
 def host_rows(tick: Tick) -> list[Row]:

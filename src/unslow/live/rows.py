@@ -125,12 +125,3 @@ def stack_parts(parts: Sequence[tuple[PartKind, float]], width: int, glyphs: Gly
         stretches.append((kind, glyphs.parts[kind] * (min(width, until) - drawn)))
         drawn = min(width, max(drawn, until))
     return stretches
-
-
-def is_unicode(encoding: str | None) -> bool:
-    """Whether blocks can be written in this encoding."""
-    try:
-        BLOCKS.levels.encode(encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

@@ -238,9 +238,3 @@ def missing_of(subject: Subject, work: Work | None, error: LookError | None) -> 
     runtime = subject.runtime.name.value_or("")
     why, how = next((told for name, told in _HOW.items() if runtime.endswith(name)), _OTHERS)
     return Missing(why=why, how_to_get=how)
-
-
-def notes_on(subject: Subject, work: Work | None) -> tuple[str, ...]:
-    """What else is not told."""
-    is_llama = subject.runtime.name.value_or("").endswith("llama.cpp")
-    return (WAITING,) if work is not None and is_llama and work.waiting is None else ()

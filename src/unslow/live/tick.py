@@ -18,7 +18,7 @@ from unslow.think.causes import all_causes
 from unslow.think.judge.judge import judge
 from unslow.think.judge.phases import PER
 from unslow.think.memo import one_judgement
-from unslow.think.report import Cost, Per, Range, SubjectReport, Untold
+from unslow.think.report import Cost, Per, Range, SubjectReport
 
 SCHEMA = "unslow.watch/1"
 PhaseNow = Literal["idle", "queue", "load", "prefill", "decode", "busy", "unknown"]
@@ -208,7 +208,10 @@ def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float
             kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
             speedup=first.speedup, more=len(findings) - 1, fix=fix, command=command, at=at,
         )  # fmt: skip
-    suspected = [untold for untold in report.cannot_tell if untold.suspected and _matters(untold, shares or {})]
+    # Phases that took too little of the last minute for what slows them to matter
+    took = {name: (shares or {}).get(name, 0.0) for name in _COMPUTES}
+    minor = {name for name in took if took[name] < _MATTERS * sum(took.values())}
+    suspected = [one for one in report.cannot_tell if one.suspected and all_causes()[one.cause].phase not in minor]
     if suspected:
         likely = suspected[0]
         return Suspicion(
@@ -223,12 +226,6 @@ def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float
         bad = (f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad")
         return Suspicion(kind="cannot_tell", title=next(bad, UNSURE), because=report.summary, at=at)
     return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
-
-
-def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
-    """Whether the phase that it slows took a relevant share of the last minute."""
-    phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
-    return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
 
 
 def walls_of(case: CaseView, report: SubjectReport) -> dict[str, Wall]:
@@ -287,9 +284,10 @@ def _gpu_bar(
     # Other processes that the driver lists, the largest first; those beyond a few together
     others = [p for p in gpu.processes.value_or([]) if p.pid != pid and p.vram_bytes.value_or(0)]
     others.sort(key=lambda p: -p.vram_bytes.value_or(0))
-    named = [_other_program(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_OTHERS]]
+    sizes = [(p.name.value_or(f"process {p.pid}"), p.vram_bytes.need()) for p in others[:MOST_OTHERS]]
     smaller = sum(p.vram_bytes.need() for p in others[MOST_OTHERS:])
-    theirs = [*named, *([_other_program(OTHERS, smaller)] if smaller else [])]
+    sizes += [(OTHERS, smaller)] if smaller else []
+    theirs = [MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size) for name, size in sizes]
     left = used - sum(part.bytes for part in theirs)
     own = _buffer_parts(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
     # What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told
@@ -309,10 +307,6 @@ def _buffer_parts(buffers: list[Buffer]) -> list[MemoryPart]:
     for buffer in buffers:
         sums[_KINDS[buffer.kind]] += buffer.bytes
     return [MemoryPart(kind=kind, name=_OWN_NAMES[kind], bytes=size) for kind, size in sums.items() if size]
-
-
-def _other_program(name: str, size: int) -> MemoryPart:
-    return MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size)
 
 
 def _host_bar(case: CaseView, ram: HostNow, laid: list[MemoryPart]) -> MemoryBar | None:

@@ -26,7 +26,7 @@ from unslow.look.probes import read_machine
 from unslow.look.runtimes.transformers import read_model
 from unslow.look.runtimes.transformers.bench import Timer
 from unslow.look.stored import read_calibrations
-from unslow.look.system import LookError, System
+from unslow.look.system import LookError, System, try_look
 from unslow.look.system.live import LiveSystem
 from unslow.think.judge.judge import diagnose
 from unslow.think.report import Report
@@ -73,7 +73,7 @@ class Watch(ContextDecorator):
             name = type(model).__name__
             raise UserError(f"{name} is not a Transformers model", "pass the model or `model.generate`")
         self.model = model
-        self.timer = Timer(model, waited=self._run_delay)
+        self.timer = Timer(model, waited=lambda: try_look(None, read_run_delay, self._system, "self"))
         self.snapshot: Snapshot | None = None
         self.report: Report | None = None
         self._quiet = quiet
@@ -112,12 +112,6 @@ class Watch(ContextDecorator):
                 words = render(self.report, "terminal", width=100, color=sys.stderr.isatty(), everything=False)
             sys.stderr.write(words)
         return self.report
-
-    def _run_delay(self) -> float | None:
-        try:
-            return read_run_delay(self._system, "self")
-        except LookError:
-            return None
 
 
 def is_model(target: Any) -> bool:

@@ -14,9 +14,9 @@ from unslow.commands.diagnose.target import as_url, check_url, collect, is_live,
 from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, Machine
-from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.snapshot import Snapshot
 from unslow.facts.values import Known, not_supported
-from unslow.live.server import GONE, ServerWatch, notes_on, server_now, speed_now
+from unslow.live.server import GONE, WAITING, ServerWatch, server_now, speed_now
 from unslow.live.tick import DeviceNow, HostNow, Tick, bars_of
 from unslow.look.sampler.readings import Device
 from unslow.look.system import LookError, System
@@ -51,6 +51,7 @@ class Watcher:
         self._events: list[str] = []
         self._judge_at = self._find_at = self._found_at = self._started = 0.0
         self._warm = False
+        self._hz = min(SAMPLES_PER_S, 1 / request.interval)
         self.rounds = 0  # How often `look` has been through
 
     def start(self) -> None:
@@ -147,10 +148,6 @@ class Watcher:
         except LookError:
             return 0.0
 
-    @property
-    def _hz(self) -> float:
-        return min(SAMPLES_PER_S, 1 / self._request.interval)
-
     def _say(self, text: str) -> None:
         self._events = [f"{self._system.now()[11:19]} {text}"]
 
@@ -165,11 +162,15 @@ class Watcher:
         sampler = watched.sampler
         sampled = sampler.means_between(now_s - max(2 * self._request.interval, 2.5 / self._hz))
         devices, host = devices_now(sampled, sampler.devices, seen.machine), host_now(sampled, seen.machine)
+        facts = ((one.runtime.name, one.model.name, one.runtime.process.url) for one in seen.subjects)
+        labels = [" ".join(fact.value for fact in known if isinstance(fact, Known)) for known in facts]
         used = {d.number: d.vram_used_bytes for d in devices if d.vram_used_bytes is not None}
-        judged, rates = watched.judgement, watched.rates
+        judged, rates, work = watched.judgement, watched.rates, watched.work
+        is_llama = watched.subject.runtime.name.value_or("").endswith("llama.cpp")
+        untold = (WAITING,) if work is not None and is_llama and work.waiting is None else ()
         return msgspec.structs.replace(
             tick,
-            servers=tuple(label_of(subject) for subject in seen.subjects),
+            servers=tuple(label or "a server" for label in labels),
             chosen=chosen,
             server=server_now(watched, now_s),
             speed=speed_now(watched),
@@ -180,7 +181,7 @@ class Watcher:
             memory=bars_of(watched.case, used, host, watched.laid),
             host=host,
             suspicion=judged.suspicion if judged else None,
-            notes=(*tick.notes, *notes_on(watched.subject, watched.work)),
+            notes=(*tick.notes, *untold),
         )
 
 
@@ -273,12 +274,6 @@ def watched_host(request: WatchRequest) -> str:
 def is_elsewhere(request: WatchRequest) -> bool:
     """Whether the server is on another machine, of which nothing else can be seen."""
     return watched_url(request) is not None and not is_loopback(watched_host(request))
-
-
-def label_of(subject: Subject) -> str:
-    """A server in a few words."""
-    names = (subject.runtime.name, subject.model.name, subject.runtime.process.url)
-    return " ".join(fact.value for fact in names if isinstance(fact, Known)) or "a server"
 
 
 def devices_now(seen: Mapping[str, float], devices: tuple[Device, ...], machine: Machine) -> tuple[DeviceNow, ...]:
