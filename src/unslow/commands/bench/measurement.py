@@ -131,7 +131,10 @@ class Record:
         """The benchmark as it is now, without any key."""
         ledger, request = self._ledger(), self._request
         case, known = ledger.case, figures_of([] if request.sweep else ledger.passes)
-        run = run_of(ledger.passes)
+        # What a prediction needs of the measurement: how deep in the context it was
+        short = [done for done in ledger.passes if done.round and done.case == "short"]
+        depths = [done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short]
+        run = Run(depth_tokens=measured_fact(int(statistics.median(depths)), "benchmark requests")) if depths else Run()
         bench = Bench(
             id=self._id,
             unslow_version=__version__,
@@ -373,15 +376,6 @@ def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
         found |= {TOGETHER: max(together, key=lambda spread: spread.median)} if together else {}
         found |= {LOAD: starts[-1]} if starts else {}
     return found
-
-
-def run_of(passes: Sequence[Pass]) -> Run:
-    """What a prediction needs of the measurement: how deep in the context it was."""
-    short = [done for done in passes if done.round and done.case == "short"]
-    if not short:
-        return Run()
-    depth = statistics.median(done.prompt_tokens + done.cached_tokens + done.generated_tokens / 2 for done in short)
-    return Run(depth_tokens=measured_fact(int(depth), "benchmark requests"))
 
 
 def expected_of(case: CaseView, run: Run) -> dict[str, float]:

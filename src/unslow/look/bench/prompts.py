@@ -53,15 +53,6 @@ class Ruler(NamedTuple):
     def length(self, text: str) -> float:
         return self.around + sum(self.size(word) for word in text.split())
 
-    @property
-    def smallest(self) -> float:
-        """The tokens of the shortest word; half of one where an average is all there is."""
-        return min(self.sizes.values(), default=self.other / 2)
-
-    @property
-    def is_exact(self) -> bool:
-        return bool(self.sizes)
-
 
 def row_of(words: Iterable[str]) -> str:
     """The question to the tokenizer; it begins with the word between twice, as a text may begin otherwise."""
@@ -118,11 +109,11 @@ class Prompts:
         if tokens <= 0:
             name = " ".join(next(words) for _ in range(4))
             return f"{name} is what this request is called. {PROMPTS[turn % len(PROMPTS)]}"
-        asked, chosen = question.split(), [next(words)]
-        room = tokens - ruler.around - ruler.size(chosen[0]) - (0 if ruler.is_exact else len(asked) * ruler.other)
-        smallest = ruler.smallest
+        asked, chosen, is_exact = question.split(), [next(words)], bool(ruler.sizes)
+        room = tokens - ruler.around - ruler.size(chosen[0]) - (0 if is_exact else len(asked) * ruler.other)
+        smallest = min(ruler.sizes.values(), default=ruler.other / 2)  # half of one where an average is all there is
         while room >= smallest:
-            word = next(w for w in words if ruler.size(w) <= room) if ruler.is_exact else next(words)
+            word = next(w for w in words if ruler.size(w) <= room) if is_exact else next(words)
             chosen.append(word)
             room -= ruler.size(word)
         return " ".join([*chosen, *asked])

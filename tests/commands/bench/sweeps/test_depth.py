@@ -6,7 +6,6 @@ from doubles import Quiet
 
 from unslow.commands.bench.bencher import Bencher
 from unslow.commands.bench.sweeps import Limits, depth
-from unslow.commands.bench.sweeps.depth import shorten_text
 from unslow.facts.bench import DECODE, PREFILL, Sweep
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
@@ -189,10 +188,3 @@ def test_passes_are_flushed_each_round():
     depth.sweep(bencher, Limits(tokens=32))
     assert len(flushed) >= 2
     assert flushed == sorted(flushed)
-
-
-def test_shortened_text_is_a_prefix():
-    text = "a b c d e f g h"
-    assert shorten_text(text, 0.5) == "a b c d"
-    assert shorten_text(text, 0.0001) == "a"
-    assert shorten_text(text, 1.0) == text

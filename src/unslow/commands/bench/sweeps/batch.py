@@ -25,32 +25,31 @@ def sweep(own: Own, limits: Limits) -> Sweep:
         fitted = ubatch is not None and ubatch > size and own.can_set("ubatch")
         return {"batch": size, "ubatch": size} if fitted else {"batch": size}
 
-    return sweep_batches(own, limits, AXIS, settings, current)
+    return sweep_batches(own, limits, AXIS, settings)
 
 
-def current(runtime: Runtime) -> int | None:
-    """What it is set to; what vLLM and its like call the tokens of a batch is the same thing."""
-    value = runtime.compute.batch.value_or(runtime.scheduling.max_batched_tokens.value_or(None))
-    return int(value) if value else None
-
-
-def sweep_batches(
-    own: Own, limits: Limits, axis: str, settings: Settings, current_of: Callable[[Runtime], int | None]
-) -> Sweep:
+def sweep_batches(own: Own, limits: Limits, axis: str, settings: Settings) -> Sweep:
     """The sweep over sizes; `settings` are those of a size, given what the server has otherwise."""
     own.need(axis)
     seen: list[Pace] = []
     trials = Trials(own, axis, lambda size: settings(size, seen[0].runtime), limits)
-    stopped = until_stopped(own, lambda: _explore_sizes(trials, seen, current_of))
-    current = current_of(seen[0].runtime) if seen else None
+    stopped = until_stopped(own, lambda: _explore_sizes(trials, seen))
+    current = _current_size(axis, seen[0].runtime) if seen else None
     judged = judge_batch(axis, trials.samples(PREFILL), current, trials.memory())
     return Sweep(axis=axis, points=trials.points(), stopped_early=stopped, **judged._asdict())
 
 
-def _explore_sizes(trials: Trials, seen: list[Pace], current_of: Callable[[Runtime], int | None]) -> str:
+def _current_size(axis: str, runtime: Runtime) -> int | None:
+    """What it is set to; what vLLM and its like call the tokens of a batch is the same thing."""
+    batch = runtime.compute.batch.value_or(runtime.scheduling.max_batched_tokens.value_or(None))
+    value = batch if axis == AXIS else runtime.compute.ubatch.value_or(None)
+    return int(value) if value else None
+
+
+def _explore_sizes(trials: Trials, seen: list[Pace]) -> str:
     seen.append(trials.pace())
     trials.tokens = min(trials.tokens, QUICK_TOKENS)
-    current = current_of(seen[0].runtime)
+    current = _current_size(trials.axis, seen[0].runtime)
     wanted = sorted({max(1, int(value)) for value in trials.limits.values})
     trials.prompt_tokens = seen[0].prompt(PROMPT_S, max(wanted or USUAL), trials.tokens)
     usual = sorted({*USUAL, *([current] if current else [])})

@@ -146,7 +146,8 @@ class _Walk:
 
     def _ask(self, depth: int, number: int) -> Pass | Failure:
         self._say(f"round {number}: {depth} tokens deep")
-        prompt = shorten_text(self._text, depth / self.depths.wanted[-1])
+        words = self._text.split(" ")
+        prompt = " ".join(words[: max(1, round(depth / self.depths.wanted[-1] * len(words)))])
         wanted = BenchWish(f"depth {depth}", self._tokens, depth, prompt, number, keep=True)
         outcome = self._bencher.ask(wanted)
         self.depths.note(depth, outcome)
@@ -174,29 +175,21 @@ class _Walk:
         if depth == self.depths.wanted[0]:
             return True
         left = self._limits.seconds - (self._bencher.system.clock() - self._start_s)
-        way = sum(known <= depth for known in self.depths.reached_depths()) * self._answer_s() if back else 0.0
-        return self._cost_s(depth) + way <= left
+        return self._cost_s(depth, back=back) <= left
 
-    def _cost_s(self, depth: int) -> float:
+    def _cost_s(self, depth: int, *, back: bool = False) -> float:
+        """Of one answer at that depth, and of those on the way back."""
+        prompt_token_s, token_s = self.depths.token_seconds()
+        answer_s = self._tokens * token_s
         new = max(0, depth - self._in_cache) if self._keeps else depth
-        return new * self.depths.seconds_per_prompt_token() + self._answer_s()
-
-    def _answer_s(self) -> float:
-        return self._tokens * self.depths.slowest_s()
+        way = sum(known <= depth for known in self.depths.reached_depths()) * answer_s if back else 0.0
+        return new * prompt_token_s + answer_s + way
 
     def _say(self, text: str) -> None:
         """The share is of the time or of the depths, whichever is further."""
         spent = (self._bencher.system.clock() - self._start_s) / max(self._limits.seconds, 1e-9)
         planned = max(_FEWEST_ROUNDS, self._limits.repeats) * max(1, len(self.depths.wanted))
         self._bencher.progress.step(f"depth, {text}", min(0.99, max(spent, self._done / planned)))
-
-
-def shorten_text(text: str, share: float) -> str:
-    """The first words of a text, by their share of its length."""
-    if share >= 1:
-        return text
-    words = text.split(" ")
-    return " ".join(words[: max(1, round(share * len(words)))])
 
 
 class Depths:
@@ -277,14 +270,15 @@ class Depths:
             points.append(point)
         return tuple(points)
 
-    def seconds_per_prompt_token(self) -> float:
-        """Of the last prompt that was long enough to tell; the client's clock does for an estimate."""
-        rates = [rate for done in self._in_order() if (rate := prefill_rate(done))]
-        return 1 / rates[-1] if rates else 0.0
+    def token_seconds(self) -> tuple[float, float]:
+        """Of a token of the last prompt that was long enough to tell, and of one of the slowest answer so far.
 
-    def slowest_s(self) -> float:
-        """Of a token, among the answers so far."""
-        return max((1 / rate for done in self._in_order() if (rate := decode_rate(done))), default=0.0)
+        The client's clock does for an estimate.
+        """
+        done = self._in_order()
+        prompts = [rate for one in done if (rate := prefill_rate(one))]
+        answers = [rate for one in done if (rate := decode_rate(one))]
+        return 1 / prompts[-1] if prompts else 0.0, 1 / min(answers) if answers else 0.0
 
     def _events_at(self, at_s: float, vram_bytes: float) -> str:
         """What else changed at that moment, over all depths."""

@@ -65,7 +65,7 @@ class _Talk:
         if self._sizes.first < SMALLEST_PROMPT:
             return "the context is too small for a conversation"
         start = self._bencher.system.clock()
-        self._step("warming up")
+        self._bencher.progress.step("turns, warming up", 0.0)
         self._bencher.ask(BenchWish(AXIS, min(self._limits.tokens, _WARM_UP_TOKENS), round=0))
         text = ""
         for number in range(1, self._count + 1):
@@ -74,7 +74,8 @@ class _Talk:
             self._planned += more + (self._sizes.answer if text else 0)
             said = self._bencher.prompts.prompt(more)
             text = f"{text}{self._bencher.last_text}\n\n{said}" if text else said
-            self._step(f"turn {number} of {self._count}")
+            share = len(self.points) / self._count
+            self._bencher.progress.step(f"turns, turn {number} of {self._count}", share)
             label = f"turn {number}"
             outcome = self._bencher.ask(BenchWish(label, self._sizes.answer, prompt=text, keep=True))
             if isinstance(outcome, Failure):
@@ -93,6 +94,3 @@ class _Talk:
             if number >= FEWEST_TURNS and number < self._count and spent > self._limits.seconds:
                 return f"{spent:.0f} s were spent"
         return ""
-
-    def _step(self, text: str) -> None:
-        self._bencher.progress.step(f"turns, {text}", len(self.points) / self._count)

@@ -18,10 +18,4 @@ def sweep(own: Own, limits: Limits) -> Sweep:
         batch = int(runtime.compute.batch.value_or(_USUAL_BATCH))
         return {"ubatch": size, "batch": max(size, batch)} if size > batch else {"ubatch": size}
 
-    return sweep_batches(own, limits, AXIS, settings, current)
-
-
-def current(runtime: Runtime) -> int | None:
-    """What it is set to."""
-    value = runtime.compute.ubatch.value_or(None)
-    return int(value) if value else None
+    return sweep_batches(own, limits, AXIS, settings)

@@ -119,9 +119,13 @@ def _enough(bencher: Bencher, limits: Limits, done: Sequence[_Measured], left_s:
 
 def _point(one: _Measured) -> SweepPoint:
     """What the report shows of it: speeds by the client's clock, which all users share."""
-    label = _users(one.users)
+    label, note = _users(one.users), ""
+    if one.failures:
+        note = f"{len(one.failures)} failed: {one.failures[0].why}"
+    elif one.bursts and not median_burst(one.bursts).whole:
+        note = "too short for a steady interval: averaged over the whole time in which tokens arrived"
     if not one.bursts:
-        return SweepPoint(at=one.users, label=label, failures=len(one.failures), note=_note(one))
+        return SweepPoint(at=one.users, label=label, failures=len(one.failures), note=note)
     firsts = sorted(p.client_first_token_s for p in one.passes)
     figures = {TOGETHER: spread_of([burst.together for burst in one.bursts]), FIRST: spread_of(firsts)}
     if rates := [rate for p in one.passes if (rate := client_decode_rate(p)) is not None]:
@@ -145,17 +149,9 @@ def _point(one: _Measured) -> SweepPoint:
             "answered_at_once": float(median_burst(one.bursts).at_once),
         },
         failures=len(one.failures),
-        note=_note(one),
+        note=note,
     )
 
 
 def _users(count: int) -> str:
     return f"{count} user{'s' if count > 1 else ''}"
-
-
-def _note(one: _Measured) -> str:
-    if one.failures:
-        return f"{len(one.failures)} failed: {one.failures[0].why}"
-    if one.bursts and not median_burst(one.bursts).whole:
-        return "too short for a steady interval: averaged over the whole time in which tokens arrived"
-    return ""

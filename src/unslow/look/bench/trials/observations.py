@@ -13,7 +13,7 @@ from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
 from unslow.facts.values import Absence, Fact, Known, estimated_fact, measured_fact, not_found, reported_fact
 from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import is_here, processors, sample_here, use_between, watching, with_telemetry
-from unslow.look.bench.trials.server_work import Decoding, RequestedSampling, Work, read_work, speed_of_one
+from unslow.look.bench.trials.server_work import RequestedSampling, Work, read_work, speed_of_one
 from unslow.look.openai_api import Server
 from unslow.look.requests import Plan, Target
 from unslow.look.sampler import Sampler
@@ -89,6 +89,10 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
     preemptions: Fact[int] = not_found(f"{source} does not count preemptions")
     if len(preempted) > 1:
         preemptions = measured_fact(max(0, int(preempted[1] - preempted[0])), source)
+    loaded = [work.loaded for work in works if work.loaded is not None]
+    loads: Fact[int] = not_found(f"{source} does not say what is loaded")
+    if len(loaded) > 1:
+        loads = measured_fact(sum(len(after - before) for before, after in pairwise(loaded)), source)
     shares = [work.cache_used for work in works if work.cache_used is not None]
     untold = not_found(f"{source} does not say how full its KV cache is")
     return Traffic(
@@ -101,7 +105,7 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         prompt_tokens_per_s=_prompt_tokens_per_s(looks),
         preemptions=preemptions,
         cache_used=reported_fact(max(shares), source) if shares else untold,
-        loads=_loads(works),
+        loads=loads,
         top_k=_usual(works, lambda asked: asked.top_k),
         grammar=_usual(works, lambda asked: asked.grammar),
         logprobs=_usual(works, lambda asked: asked.logprobs),
@@ -153,7 +157,8 @@ def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
     for one, two in pairwise(looks):
         before, after = one.work.decoding or {}, two.work.decoding or {}
         for slot, now in after.items():
-            tokens += max(0, now.tokens - (before[slot].tokens if _goes_on(before, after, slot) else 0))
+            goes_on = slot in before and before[slot].task == now.task
+            tokens += max(0, now.tokens - (before[slot].tokens if goes_on else 0))
     return estimated_fact(tokens / seconds, source)
 
 
@@ -163,10 +168,6 @@ def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
     if before is None or after is None or seconds <= 0:
         return not_found(f"{last.work.source} does not count the tokens of prompts")
     return measured_fact(max(0.0, after - before) / seconds, last.work.source)
-
-
-def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
-    return slot in before and before[slot].task == after[slot].task
 
 
 def speed_of_each(looks: Sequence[Look]) -> Each:
@@ -183,20 +184,13 @@ def _steady(one: Work, two: Work) -> tuple[float, float] | None:
     """The requests that were answered at both looks, and their tokens; None where these were not the same."""
     before, after = one.decoding, two.decoding
     if before is not None and after is not None:
-        same = before.keys() == after.keys() and all(_goes_on(before, after, slot) for slot in after)
+        same = before.keys() == after.keys() and all(before[slot].task == after[slot].task for slot in after)
         grown = [after[slot].tokens - before[slot].tokens for slot in after] if same else []
         began = all(decoding.tokens for decoding in before.values())  # else its prompt was still being read
         return (len(grown), sum(grown)) if grown and began and min(grown) > 0 else None
     if one.tokens is None or two.tokens is None or not one.running or one.running != two.running:
         return None
     return (one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
-
-
-def _loads(works: Sequence[Work]) -> Fact[int]:
-    known = [work.loaded for work in works if work.loaded is not None]
-    if len(known) < 2:  # noqa: PLR2004 (a change has two ends)
-        return not_found(f"{works[-1].source} does not say what is loaded")
-    return measured_fact(sum(len(after - before) for before, after in pairwise(known)), works[-1].source)
 
 
 def _usual(works: Sequence[Work], value: Callable[[RequestedSampling], T | None]) -> Fact[T]:

@@ -178,15 +178,14 @@ def perform_depth(system: System, target: Target, plan: Plan, progress: Progress
         if asker.has_time(shallow[0].total_s):
             progress(f"generating {answer} tokens at the start of the context again", 0.8)
             shallow.append(asker.ask(asker.prompts.prompt(), answer))
-        depths = _fastest(shallow), _fastest(deeper)
+        fastest = [max(replies, key=rate_of) for replies in (shallow, deeper)]
+        depths = tuple(
+            AtDepth(depth_tokens=best.prompt_tokens + best.cached_tokens, tokens_per_s=rate_of(best))
+            for best in fastest
+        )
     except LookError as error:
         return Run(depths=unknown(error))
     return bound_facts(Run(depths=measured_fact(depths, f"the faster of two responses at each depth, {target.url}")))
-
-
-def _fastest(replies: list[Reply]) -> AtDepth:
-    best = max(replies, key=rate_of)
-    return AtDepth(depth_tokens=best.prompt_tokens + best.cached_tokens, tokens_per_s=rate_of(best))
 
 
 def perform_long_prompt(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
