@@ -1,6 +1,6 @@
 """Trials become series of clusters of their own, with everything that must fire there."""
 
-from unslow.fleet.alerts import render_annotation, rule_tests
+from unslow.fleet.alerts import render_annotation, rule_tests, rule_tests_text
 
 
 def test_each_trial_has_its_own_cluster():
@@ -20,9 +20,10 @@ def test_expected_alerts_have_all_labels(wording):
 
 
 def test_trials_beyond_an_hour_are_long():
-    long = {test.cluster for test in rule_tests() if test.is_long}
+    long = rule_tests_text(long=True)
     assert "runtime_version_regressed-1" in long
     assert "swapping-1" not in long
+    assert "swapping-1" in rule_tests_text()
 
 
 def test_annotation_templates_render_as_in_prometheus():

@@ -21,7 +21,6 @@ from unslow.fleet.openmetrics import (
     LookState,
     OwnCost,
     Sample,
-    device_of,
     exposition,
     families_text,
     label_value,
@@ -197,9 +196,9 @@ def test_cause_and_part_labels_come_from_fixed_sets():
 
 
 def test_equal_devices_are_counted_in_the_label():
-    assert device_of(subject(devices=("L4", "L4", "Xeon"))) == "2x L4"
-    assert device_of(subject(devices=("L4", "T4", "Xeon"))) == "L4, T4"
-    assert device_of(subject(devices=("Xeon",))) == "Xeon"
+    for devices, label in ((("L4", "L4", "Xeon"), "2x L4"), (("L4", "T4", "Xeon"), "L4, T4"), (("Xeon",), "Xeon")):
+        one = Report(unslow_version="1", machine={}, subjects=(subject(devices=devices),))
+        assert f'device="{label}"' in exposition(one, None, "openmetrics")
 
 
 def test_no_sample_is_nan():

@@ -16,7 +16,7 @@ from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import not_found, reported_fact
 from unslow.fleet import self_diagnosis as module
-from unslow.fleet.self_diagnosis import KEEP_S, STUCK_S, Looker, WatchedServer
+from unslow.fleet.self_diagnosis import KEEP_S, STALE_LOOKS, STALE_S, STUCK_S, Looker, WatchedServer
 from unslow.fleet.settings import ExporterSettings
 from unslow.look.system import Answer, ExchangeError, LookError
 
@@ -177,7 +177,7 @@ def test_failed_look_keeps_earlier_facts_for_a_while(looker, world, found, capsy
         report, state = looker.standing
         assert (state.success, state.failures, len(report.subjects)) == (False, failures, 1)
     assert capsys.readouterr().err.count("nothing listens there") == 1, "said once"
-    world.second += looker.stale_s
+    world.second += max(STALE_S, STALE_LOOKS * 60.0)
     looker.attempt()
     assert looker.standing.report is None
     assert looker.standing.state.at_s is not None, "when it was last known stays"

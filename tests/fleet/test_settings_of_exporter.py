@@ -5,7 +5,7 @@ import pytest
 from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.fleet.exporter import as_json, as_words
-from unslow.fleet.settings import Address, ExporterSettings, parse_address
+from unslow.fleet.settings import Address, ExporterSettings
 from unslow.live.watcher import watched_url
 
 
@@ -63,6 +63,6 @@ def test_invalid_exporter_flags_are_user_errors(words, why):
 
 
 def test_port_alone_listens_on_loopback():
-    assert parse_address("9000") == ("127.0.0.1", 9000)
-    assert parse_address("[::1]:9000") == ("::1", 9000)
+    assert request("--listen", "9000").listen == ("127.0.0.1", 9000)
+    assert request("--listen", "[::1]:9000").listen == ("::1", 9000)
     assert Address("::1", 1).url(2) == "http://[::1]:2"

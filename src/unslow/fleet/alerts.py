@@ -2,7 +2,7 @@
 
 import importlib
 import re
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -67,10 +67,6 @@ class RuleTest(NamedTuple):
     fired: tuple[AlertRule, ...]
     beside: tuple[str, ...]
 
-    @property
-    def is_long(self) -> bool:
-        return any(int(at.removesuffix("m")) > LONG_MIN for at in self.at)
-
 
 class Texts(NamedTuple):
     """What is wrong in a few words, in a sentence, why that is slow, and what to do; a last cause may not say why."""
@@ -83,19 +79,18 @@ class Texts(NamedTuple):
 
 def rules_text(pages: str = PAGES) -> str:
     """Recording and alert rules; `pages` is the address of the documentation that runbooks point to."""
-    groups = [
-        {"name": name, "interval": INTERVAL, "rules": [_rule(rule) for rule in rules]}
-        for name, rules in rule_groups(pages).items()
-    ]
+    groups: list[Value] = []
+    for name, group in rule_groups(pages).items():
+        rules: list[Value] = []
+        for rule in group:
+            if isinstance(rule, Recording):
+                labels: dict[str, Value] = {"labels": rule.labels} if rule.labels else {}
+                rules.append({"record": rule.record, "expr": rule.expr, **labels})
+            else:
+                told = {"labels": rule.labels, "annotations": rule.annotations}
+                rules.append({"alert": rule.alert, "expr": rule.expr, "for": rule.hold, **told})
+        groups.append({"name": name, "interval": INTERVAL, "rules": rules})
     return _HEAD.format("") + as_yaml({"groups": groups})
-
-
-def _rule(rule: Recording | AlertRule) -> Value:
-    if isinstance(rule, Recording):
-        labels: dict[str, Value] = {"labels": rule.labels} if rule.labels else {}
-        return {"record": rule.record, "expr": rule.expr, **labels}
-    told = {"labels": rule.labels, "annotations": rule.annotations}
-    return {"alert": rule.alert, "expr": rule.expr, "for": rule.hold, **told}
 
 
 def rule_groups(pages: str = PAGES) -> dict[str, tuple[Recording | AlertRule, ...]]:
@@ -119,6 +114,8 @@ def rule_groups(pages: str = PAGES) -> dict[str, tuple[Recording | AlertRule, ..
 def _alert_rule(name: str, alert: catalog.Alert, cause: str, condition: catalog.Condition, pages: str) -> AlertRule:
     said = texts_of(cause) if cause else Texts(alert.title, alert.text, "", alert.to_do)
     told = {"cause": cause, "seen_by": condition.seen_by, "severity": alert.severity_of.get(cause, alert.severity)}
+    ending = "html" if "://" in pages else "md"  # Markdown in a folder, HTML where the site is served
+    runbook = f"reference/causes/{cause}.{ending}" if cause else f"how_to/alerts.{ending}#{name}"
     return AlertRule(
         id=name,
         alert=alert_name(name, alert, cause),
@@ -129,7 +126,7 @@ def _alert_rule(name: str, alert: catalog.Alert, cause: str, condition: catalog.
             "summary": f"{said.title}: {alert.where}",
             "description": f"{said.what} {alert.value}" + (f" {said.why}" if cause else ""),
             "what_to_do": said.to_do,
-            "runbook_url": page_link(pages, f"reference/causes/{cause}" if cause else f"how_to/alerts#{name}"),
+            "runbook_url": f"{pages.rstrip('/')}/{runbook}",
         },
     )
 
@@ -139,17 +136,17 @@ def alert_name(name: str, alert: catalog.Alert, cause: str) -> str:
     return "Unslow" + "".join(word.capitalize() for word in (cause if alert.every_cause else name).split("_"))
 
 
-def page_link(pages: str, page: str) -> str:
-    """The address of a page: Markdown in a folder, HTML where the site is served."""
-    path, _, anchor = page.partition("#")
-    ending = "html" if "://" in pages else "md"
-    return f"{pages.rstrip('/')}/{path}.{ending}" + (f"#{anchor}" if anchor else "")
-
-
 def fill_rule(expr: str, **words: str) -> str:
-    """An expression with the numbers of causes and the lists of labels in it."""
+    """An expression with the numbers of causes, as PromQL writes them, and the lists of labels in it."""
     known = _WORDS | _labels_of_engines() | words
-    return _OPEN.sub(lambda m: number_of(m[1], m[2]) if m[2] else known[m[1]], expr)
+
+    def word_or_number(match: re.Match[str]) -> str:
+        if not match[2]:
+            return known[match[1]]
+        value = getattr(importlib.import_module(f"unslow.think.causes.{match[1]}"), match[2])
+        return str(int(value)) if value == int(value) else repr(float(value))
+
+    return _OPEN.sub(word_or_number, expr)
 
 
 @cache
@@ -160,12 +157,6 @@ def _labels_of_engines() -> dict[str, str]:
         found[f"{name}_own"] = ", ".join(label for label in one.own if label not in one.labels.get("model", ()))
         found[f"{name}_same"] = ", ".join(one.same)
     return found
-
-
-def number_of(cause: str, name: str) -> str:
-    """A threshold of a cause as PromQL writes it."""
-    value = getattr(importlib.import_module(f"unslow.think.causes.{cause}"), name)
-    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def texts_of(cause: str) -> Texts:
@@ -196,7 +187,7 @@ def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
 
     Those within an hour, or with `long` those that take hours, such as a comparison with yesterday.
     """
-    tests = [test for test in rule_tests(pages) if test.is_long is long]
+    tests = [t for t in rule_tests(pages) if any(int(at.removesuffix("m")) > LONG_MIN for at in t.at) is long]
     beside = {name for test in tests for name in test.beside}
     every = [(one.alert, test.at[-1], one) for test in tests for one in test.fired if one.alert not in beside]
     every.sort(key=lambda fired: fired[:2])
@@ -250,10 +241,7 @@ def rule_tests(pages: str = PAGES) -> tuple[RuleTest, ...]:
 
 def _test(cluster: str, name: str, trial: catalog.AlertTrial, rules: list[AlertRule]) -> RuleTest:
     alert = catalog.alerts()[name]
-
-    def fill_words(text: str) -> str:
-        return _WORD.sub(lambda m: alert.words[m[1]], text)
-
+    fill_words = partial(_WORD.sub, lambda m: alert.words[m[1]])
     called = alert_name(name, alert, trial.cause)
     mine = [rule for rule in rules if rule.id == name and rule.alert == called]
     placed = {fill_words(key).replace("{", f'{{cluster="{cluster}", ', 1): value for key, value in trial.series.items()}

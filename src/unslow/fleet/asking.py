@@ -1,6 +1,6 @@
 """The queries of one reading, each sent while the answer before it is read, and the place of every value in them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Protocol, TypeVar
@@ -66,11 +66,6 @@ class Asking(AbstractContextManager["Asking"]):
     def answers(self, of: ExporterSubject) -> Iterator[QueryAnswer]:
         return (self.answer(name) for name, about, *_ in PACKS if about == of)
 
-    def failed_queries(self) -> dict[str, str]:
-        """Why something may be missing of an engine, of GPUs or of hosts."""
-        kinds = {"engine": "engine", "gpu": "gpus", "host": "host"}
-        return {kinds[of]: f"{NOT_ANSWERED}: {', '.join(names)}" for of, names in self.failures.items() if of in kinds}
-
     def _counts(self, options: Options) -> dict[str, int]:
         """Series of each exporter that is there; UserError where they are more than may be read.
 
@@ -92,11 +87,6 @@ class Asking(AbstractContextManager["Asking"]):
                 """select a part of the fleet, such as --match 'cluster="a"'""",
             )
         return counts
-
-
-def there_are(counts: Collection[str], of: str) -> bool:
-    """Whether any exporter of a kind is there."""
-    return any(exporters()[name].of == of for name in counts)
 
 
 def fold(

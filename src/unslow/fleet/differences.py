@@ -132,7 +132,10 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
     sources = {plain_path(e.fact): e.source for f in odd.findings for e in f.evidence}
     off = [path for path, one in usual.items() if path in facts and is_deviating(path, facts[path][1], one)]
     off.sort(key=lambda path: (-_relevance(path, facts[path][1], usual[path], shared, cited), short_path(path)))
-    first = {_fact_group(path): path for path in reversed(off)}
+    # The first of each kind of fact
+    last_words = ((path, _last_word(path)) for path in off)
+    kinds = {path: _ALIKE.get(last, last if last in _ALIKE.values() else path) for path, last in last_words}
+    first = {kinds[path]: path for path in reversed(off)}
     return [
         Difference(
             fact=facts[path][0],
@@ -142,17 +145,12 @@ def differences(odd: Instance, facts: Facts, usual: Mapping[str, Usual], shared:
             explains=cited.get(path) or decided_cause(path),
             source=sources.get(path, ""),
         )
-        for path in [path for path in off if first[_fact_group(path)] == path][:MOST_SHOWN]
+        for path in [path for path in off if first[kinds[path]] == path][:MOST_SHOWN]
     ]
 
 
 def _last_word(path: str) -> str:
     return short_path(path).rpartition(".")[2]
-
-
-def _fact_group(path: str) -> str:
-    last = _last_word(path)
-    return _ALIKE.get(last, last if last in _ALIKE.values() else path)
 
 
 def is_deviating(path: str, value: Scalar, usual: Usual) -> bool:

@@ -24,7 +24,7 @@ from unslow.fleet.openmetrics import TYPES, Dialect, LookState, OwnCost, exposit
 from unslow.fleet.self_diagnosis import Looker
 from unslow.fleet.settings import Address, ExporterSettings
 from unslow.live.watcher import watched_host
-from unslow.look.system.http import is_loopback
+from unslow.look.system.http import is_local_url
 from unslow.look.system.live import LiveSystem
 
 WATCH_S = 8.0  # For one look alone: some answers, and what they take
@@ -150,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.note(self.connection, answering=True)
         answers, path = self.server.answers, urlsplit(self.path).path
         status, kind = 200, "text/plain; charset=utf-8"
-        if self.server.is_private and not _is_own(self.headers.get("Host", "")):
+        if self.server.is_private and not is_local_url(f"//{self.headers.get('Host', '')}"):
             status, text = 403, "only local requests are answered\n"
         elif path == "/metrics":
             dialect = dialect_for(self.headers.get("Accept", ""))
@@ -243,14 +243,6 @@ def hang_up(connection: Any) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _is_own(host: str) -> bool:
-    """Whether a Host names this machine: a page of elsewhere whose name was bent to loopback names itself."""
-    try:
-        return is_loopback(urlsplit(f"//{host}").hostname or "")
-    except ValueError:
-        return False
-
-
 _LONGEST = 4096
 _VERSIONS = ("", "1.0.0", "0.0.1")
 """Of OpenMetrics, that a reader may name: the drafts before 1.0 read the same for gauges and counters."""
@@ -262,16 +254,12 @@ def dialect_for(accept: str) -> Dialect:
     for item in accept[:_LONGEST].split(","):
         kind, *rest = [word.strip() for word in item.split(";")]
         told = dict(word.partition("=")[::2] for word in rest)
-        if kind == "application/openmetrics-text" and told.get("version", "") in _VERSIONS:
-            wanted["openmetrics"] = max(wanted["openmetrics"], _weight(told))
-        elif kind in ("text/plain", "text/*"):
-            wanted["text"] = max(wanted["text"], _weight(told))
+        try:
+            weight = float(told.get("q", "1"))
+        except ValueError:
+            weight = 0.0
+        is_open = kind == "application/openmetrics-text" and told.get("version", "") in _VERSIONS
+        if (is_open or kind in ("text/plain", "text/*")) and 0 <= weight <= 1:
+            dialect = "openmetrics" if is_open else "text"
+            wanted[dialect] = max(wanted[dialect], weight)
     return "openmetrics" if wanted["openmetrics"] and wanted["openmetrics"] >= wanted["text"] else "text"
-
-
-def _weight(told: dict[str, str]) -> float:
-    try:
-        weight = float(told.get("q", "1"))
-    except ValueError:
-        return 0.0
-    return weight if 0 <= weight <= 1 else 0.0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from unslow.catalog.prometheus import Exporter, exporters
-from unslow.fleet.asking import MOST, NOT_ANSWERED, Asking, fold, there_are
+from unslow.fleet.asking import MOST, NOT_ANSWERED, Asking, fold
 from unslow.fleet.engines import Engine
 from unslow.fleet.labels import (
     NameIndex,
@@ -113,17 +113,21 @@ def read_surroundings(asking: Asking, options: Options, engines: list[Engine]) -
     # Where nobody answered where pods are and one of them is nowhere, it may be on any host
     nowhere = any(not near and first_of(one.engine.labels, labels.pod) for one, near in zip(found, here, strict=True))
     lost = f"{NOT_ANSWERED}: pods" if nowhere and "pods" in asking.failures.get("pods", ()) else ""
+    exported = {exporters()[name].of for name in asking.counts}
+    # Why something may be missing of an engine, of GPUs or of hosts
+    kinds = {"engine": "engine", "gpu": "gpus", "host": "host"}
+    failed = {kinds[of]: f"{NOT_ANSWERED}: {', '.join(names)}" for of, names in asking.failures.items() if of in kinds}
     for one, near in zip(found, here, strict=True):
         gpus_or_why = _own_gpus(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
         if not isinstance(gpus_or_why, str):
             one.gpus.extend(gpus_or_why)
         else:
-            one.missing["gpus"] = gpus_or_why if there_are(asking.counts, "gpu") else NO_EXPORTER["gpus"]
-        if not one.host and not there_are(asking.counts, "host"):
+            one.missing["gpus"] = gpus_or_why if "gpu" in exported else NO_EXPORTER["gpus"]
+        if not one.host and "host" not in exported:
             one.missing["host"] = NO_EXPORTER["host"]
         elif not one.host and lost and first_of(one.engine.labels, labels.pod):
             one.missing["host"] = lost
-        one.missing.update(asking.failed_queries())
+        one.missing.update(failed)
     return found
 
 

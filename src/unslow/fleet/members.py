@@ -123,7 +123,10 @@ def _member(
     readings["samples"] = Reading(engine.samples, "scrapes that are in the window")
     if not engine.sound or _counter_resets(engine) >= MANY_FALLS:  # two targets may write one series
         readings = {name: reading for name, reading in readings.items() if name not in COUNTED}
-    doubts, down = doubts_of(engine), down_of(engine)
+    doubts, down = doubts_of(engine), ""
+    # Its series ended, and not because nobody asks it any more
+    if not engine.ages and "up" in engine.raw and (share := engine.raw["up"][1]) < _MOSTLY:
+        down = f"it is down: its last scrapes failed; up for {share:.0%} of the window"
     subject = subjects.of(engine, one.names)
     info = subject.info if subject else {}
     container = engine.labels.get("container", "")
@@ -230,13 +233,6 @@ def doubts_of(engine: Engine) -> list[str]:
     if len(engine.models) > 1:
         found.append(f"it serves {len(engine.models)} models: {', '.join(sorted(engine.models)[:3])}")
     return found
-
-
-def down_of(engine: Engine) -> str:
-    """Why it is not there now: its series ended, and not because nobody asks it any more."""
-    if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
-        return ""
-    return f"it is down: its last scrapes failed; up for {share:.0%} of the window"
 
 
 def _counter_resets(engine: Engine) -> float:

@@ -163,16 +163,13 @@ def port_of(subject: SubjectReport) -> str:
 
 
 def _info(one: SubjectReport) -> Iterator[Sample]:
+    # What computes: the GPUs, each kind with its number, else the processor
+    *gpus, processor = one.devices or ("",)
+    counted = ", ".join(f"{count}x {name}" if count > 1 else name for name, count in Counter(gpus).items())
     yield Sample(1, {
         "runtime": runtime_of(one), "version": label_value(one.version), "model": model_of(one),
-        "quant": label_value(one.quant), "device": label_value(device_of(one)), "port": port_of(one),
+        "quant": label_value(one.quant), "device": label_value(counted or processor), "port": port_of(one),
     })  # fmt: skip
-
-
-def device_of(one: SubjectReport) -> str:
-    """What computes: the GPUs, each kind with its number, else the processor."""
-    *gpus, processor = one.devices or ("",)
-    return ", ".join(f"{count}x {name}" if count > 1 else name for name, count in Counter(gpus).items()) or processor
 
 
 def _findings(one: SubjectReport) -> Iterator[Sample]:
@@ -253,19 +250,16 @@ def families_text(families: Iterable[Family], dialect: Dialect) -> str:
             if math.isfinite(sample.value):
                 # To Prometheus an empty label is none
                 pairs = ",".join(f'{label}="{_escape_label(text)}"' for label, text in sample.labels.items() if text)
-                lines.append(f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {_number(sample.value)}")
+                # Six figures, of a moment its milliseconds: more are noise, and cost room in every sample that is kept
+                number = f"{sample.value:.6g}" if abs(sample.value) < _MOMENTS else f"{sample.value:.3f}"
+                if sample.value == int(sample.value):
+                    number = str(int(sample.value))
+                lines.append(f"{sample_name}{f'{{{pairs}}}' if pairs else ''} {number}")
     return "\n".join([*lines, *(["# EOF"] if is_open else [])]) + "\n"
 
 
 def _escape_label(value: str) -> str:
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    """Six figures, of a moment its milliseconds: more are noise, and cost room in every sample that is kept."""
-    if value == int(value):
-        return str(int(value))
-    return f"{value:.6g}" if abs(value) < _MOMENTS else f"{value:.3f}"
 
 
 def label_value(text: str) -> str:

@@ -147,11 +147,18 @@ def all_queries(options: Options, there: Collection[str] | None = None) -> tuple
 def pack_query(name: str, options: Options, there: Collection[str]) -> Query:
     """One query for a few readings; its text is empty where nobody could answer it."""
     of, quantities, why = next((of, words.split(), why) for pack, of, words, why in PACKS if pack == name)
-    terms = [
-        mark_series(_term(exporters()[part.exporter], part, options), mark)
-        for mark, part in parts(of, options.window_s).items()
-        if part.exporter in there and _asked_by(exporters()[part.exporter], part.quantity) in quantities
-    ]
+    terms = []
+    for mark, part in parts(of, options.window_s).items():
+        if part.exporter not in there:
+            continue
+        exporter, asked_by = exporters()[part.exporter], part.quantity
+        # What is divided is asked for by its upper part, and nowhere else
+        if part.quantity not in exporter.readings:
+            asked_by = RATIOS[part.quantity][0]
+        elif any(part.quantity in pair and pair[0] in exporter.readings for pair in RATIOS.values()):
+            continue
+        if asked_by in quantities:
+            terms.append(mark_series(_term(exporter, part, options), mark))
     return Query(name, of, any_of(terms), why)
 
 
@@ -169,13 +176,6 @@ def parts(of: ExporterSubject, window_s: float) -> dict[str, Part]:
                 above, below = (found[f"{name}.{part}.{rank}"].source for part in (top, bottom))
                 found[f"{name}.{ratio}.{rank}"] = Part(ratio, name, rank, source_of_ratio(top, above, below))
     return found
-
-
-def _asked_by(exporter: Exporter, quantity: str) -> str:
-    """The word in `PACKS` that asks for it; what is divided is asked for by its upper part, and nowhere else."""
-    if quantity in exporter.readings:
-        return "" if any(quantity in pair and pair[0] in exporter.readings for pair in RATIOS.values()) else quantity
-    return RATIOS[quantity][0]
 
 
 def _term(exporter: Exporter, part: Part, options: Options) -> str:
@@ -208,11 +208,14 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
         terms += [mark_series(fold_series(seen, "max", [*own, *one.same]), f"{name}.samples")]
         terms += [mark_series(fold_series(age, "min", [*own, *one.same]), f"{name}.age")]
     yield Query("targets", "engine", any_of(terms), "all engines and their last scrape")
-    yield Query("up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "failed scrapes")
-    terms = []
-    # Only of those that did: who is not among the answers did not, or does not tell
-    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
-        terms.append(mark_series(f"max without (pid) ({found})", "starts"))
+    anchors, up, terms = _anchors(options, there), "", []
+    if anchors:
+        of_engines = f"and on (job, instance) ({anchors})"
+        up = f"{options.fill('avg_over_time(up{}[W]) < 1')} {of_engines}"
+        # Only of those that did: who is not among the answers did not, or does not tell
+        started = f"{options.fill('changes(process_start_time_seconds{}[W]) > 0')} {of_engines}"
+        terms = [mark_series(f"max without (pid) ({started})", "starts")]
+    yield Query("up", "engine", up, "failed scrapes")
     for name, one in _engines(there).items():
         if one.counter:
             falls = options.fill(f"resets({one.counter}{{}}[W]) > 0", engines=True)
@@ -247,11 +250,6 @@ def there_query(options: Options) -> Query:
 
 def _engines(there: Collection[str]) -> dict[str, Exporter]:
     return {name: one for name, one in exporters_of("engine").items() if name in there}
-
-
-def _of_engines(expression: str, options: Options, there: Collection[str]) -> str:
-    anchors = _anchors(options, there)
-    return f"{options.fill(expression)} and on (job, instance) ({anchors})" if anchors else ""
 
 
 def _anchors(options: Options, there: Collection[str], ago_s: float = 0.0) -> str:

@@ -99,7 +99,8 @@ class Looker:
         except Exception as error:  # noqa: BLE001 (it must go on: what is wrong now may be right at the next look)
             seconds = self._system.clock() - start_s
             report, state = self.standing
-            is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
+            stale_s = max(STALE_S, STALE_LOOKS * self._request.every_s)
+            is_stale = self._good_at is None or self._system.clock() - self._good_at > stale_s
             answers, failures = self._answer_states(), state.failures + 1
             state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
             self.standing = Standing(None if is_stale else report, state)
@@ -173,11 +174,6 @@ class Looker:
     def _answer_states(self) -> tuple[tuple[str, bool], ...]:
         """Whether each answers now: also of a server that is not found any more."""
         return tuple((key, post.answers) for key, post in self._judged.items())
-
-    @property
-    def stale_s(self) -> float:
-        """After how long what was known is known no more."""
-        return max(STALE_S, STALE_LOOKS * self._request.every_s)
 
     def is_well(self) -> bool:
         """Whether looking goes on, well or not."""

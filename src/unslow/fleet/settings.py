@@ -128,24 +128,20 @@ class ExporterSettings(NamedTuple):
         if form not in (None, "openmetrics", "text"):
             raise UserError(f"unknown format {form!r}", "try openmetrics or text")
         to_file = form is None and output and output != "-"  # the node exporter reads text
+        address = _ADDRESS.fullmatch(asked.listen)
+        if not address or int(address[2]) > _LAST_PORT:
+            hint = "such as 127.0.0.1:9877; port 0 takes a free port"
+            raise UserError(f"--listen must be HOST:PORT (got {asked.listen})", hint)
         key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
         measure = asked.measure_every
         return cls(
             watch=WatchRequest(target=target, interval=ASK_S, api_key=key),
-            listen=parse_address(asked.listen),
+            listen=Address((address[1] or "127.0.0.1").strip("[]"), int(address[2])),
             every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
             measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
             output=output,
             dialect="text" if form == "text" or to_file else "openmetrics",
         )
-
-
-def parse_address(text: str) -> Address:
-    """Host and port, or a port of loopback alone; UserError where it is neither."""
-    match = _ADDRESS.fullmatch(text)
-    if not match or int(match[2]) > _LAST_PORT:
-        raise UserError(f"--listen must be HOST:PORT (got {text})", "such as 127.0.0.1:9877; port 0 takes a free port")
-    return Address((match[1] or "127.0.0.1").strip("[]"), int(match[2]))
 
 
 def _between(text: str, flag: str, least_s: float, most_s: float) -> float:

@@ -60,7 +60,7 @@ def _parts(
         shown = len(report.instances)
         part = f" ({shown} of {slow:,}; more with --top N or --all)" if shown < slow else ""
         yield from ("", Text(f"Largest losses{part}", style="bold"))
-        beside = beside_peers(report)
+        beside = {one.key: one.summary for group in report.peers for one in group.odd}
         for number, one in enumerate(report.instances, 1):
             yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield from _odd_lines(report, everything=everything)
@@ -148,9 +148,9 @@ def _markdown_head(report: FleetReport, *, everything: bool) -> Iterator[str]:
         return
     yield from ("| cause | instances | tok/s lost | GPU-hours/day | worst on |", "|---|--:|--:|--:|---|")
     for one in report.causes if everything else report.causes[:MOST_CAUSES]:
-        worst = ", ".join(_cell(key) for key in one.worst[:3])
+        title, *worst = (escape_markdown(text).replace("|", "\\|") for text in (one.title, *one.worst[:3]))
         rate, hours = (tokens_words(one.tokens_per_s or None), gpu_hours_a_day(one.gpu_hours or None, report.window_s))
-        yield f"| {_cell(one.title)} | {one.instances:,} | {rate} | {hours} | {worst} |"
+        yield f"| {title} | {one.instances:,} | {rate} | {hours} | {', '.join(worst)} |"
     yield ""
 
 
@@ -159,7 +159,7 @@ def _markdown_instances(report: FleetReport, slow: int) -> Iterator[str]:
         return
     shown = len(report.instances)
     yield from (f"**Largest losses**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
-    beside = beside_peers(report)
+    beside = {one.key: one.summary for group in report.peers for one in group.odd}  # those slower than their peers
     for number, one in enumerate(report.instances, 1):
         failed = ", **failed**" if one.verdict == "failed" else ""
         words = f"({escape_markdown(names_words(one))}): {speed_words(one, report.window_s)}"
@@ -191,10 +191,6 @@ def _markdown_rest(report: FleetReport, *, everything: bool) -> Iterator[str]:
         yield f"- {prose(said.text)}{escape_markdown(concerned_words(said))}{hint}"
 
 
-def _cell(text: str) -> str:
-    return escape_markdown(text).replace("|", "\\|")
-
-
 def metrics_of(report: FleetReport, **_: object) -> str:
     """No series of a single instance: those are in the Prometheus that was asked already.
 
@@ -203,7 +199,8 @@ def metrics_of(report: FleetReport, **_: object) -> str:
     version = (Sample(1, {"version": label_value(report.unslow_version)}),)
     verdicts = tuple(Sample(count, {"verdict": name}) for name, count in report.verdicts.items())
     lost, odd = report.lost, sum(len(group.odd) for group in report.peers)
-    idle_s = _seconds(lost.idle_gpu_hours)
+    hours_lost = (lost.gpu_hours, lost.idle_gpu_hours)
+    lost_s, idle_s = (None if hours is None else hours * _HOUR_S for hours in hours_lost)
     causes = [({"cause": label_value(one.cause)}, one) for one in report.causes]
     instances = tuple(Sample(one.instances, labels) for labels, one in causes)
     tokens = tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None)
@@ -218,7 +215,7 @@ def metrics_of(report: FleetReport, **_: object) -> str:
         gauge("unslow_fleet_gpus", "GPUs of all instances.", report.gpus),
         gauge("unslow_fleet_tokens_per_second", "Generated tokens of all instances.", report.tokens_per_s),
         gauge("unslow_fleet_lost_tokens_per_second", "Tokens lost to slow instances.", lost.tokens_per_s),
-        gauge("unslow_fleet_lost_gpu_seconds", "GPU time lost.", _seconds(lost.gpu_hours), "seconds"),
+        gauge("unslow_fleet_lost_gpu_seconds", "GPU time lost.", lost_s, "seconds"),
         gauge("unslow_fleet_idle_gpu_seconds", "GPU time without requests.", idle_s, "seconds"),
         gauge("unslow_fleet_odd_instances", "Instances slower than their peers.", odd),
         Family("unslow_fleet_cause_instances", "Instances with a cause.", instances),
@@ -226,10 +223,6 @@ def metrics_of(report: FleetReport, **_: object) -> str:
         Family("unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window lost to a cause.", hours, unit="seconds"),
     ]
     return families_text(families, "openmetrics").rstrip("\n")
-
-
-def _seconds(hours: float | None) -> float | None:
-    return None if hours is None else hours * _HOUR_S
 
 
 render_fleet = console.ReportKind(
@@ -311,11 +304,6 @@ def tokens_words(tokens_per_s: float | None) -> str:
 def gpu_hours_a_day(hours: float | None, window_s: float) -> str:
     """GPU-hours of the window, as many as that is in a day."""
     return rate(hours * _DAY_S / window_s) if hours is not None and window_s > 0 else "-"
-
-
-def beside_peers(report: FleetReport) -> dict[str, str]:
-    """What is said of those that are slower than their peers, by their keys."""
-    return {one.key: one.summary for group in report.peers for one in group.odd}
 
 
 def other_odd_ones(report: FleetReport, *, everything: bool) -> tuple[list[tuple[PeerGroup, Odd]], str, str]:

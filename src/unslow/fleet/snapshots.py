@@ -221,11 +221,12 @@ def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]
     find_mix(written)
     plan = made_up(known, written.upper().removeprefix("UD-"))
     facts = _facts(known, shape_of_blueprint(plan), [], written, "as reported" if quant else "assumed")
-    return facts | {"weights_bytes": estimated_fact(plan.weights_bytes, _source(known, written, "by its tensors"))}
+    source = f"the catalog: {known.name} in {written}, by its tensors"
+    return facts | {"weights_bytes": estimated_fact(plan.weights_bytes, source)}
 
 
 def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how: str) -> dict[str, Fact[Any]]:
-    source = _source(known, quant, how)
+    source = f"the catalog: {known.name} in {quant}, {how}"
     roles = (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
     table, output, experts = (sum(part.bytes for part in parts if part.role is role) for role in roles)
     heads, key, value = shape.kv_heads, shape.key_length, shape.value_length
@@ -241,7 +242,3 @@ def _facts(known: WellKnown, shape: HfShape, parts: list[Part], quant: str, how:
         numbers |= {"weights_bytes": total_bytes(parts), "token_table_bytes": table, "output_bytes": output or table}
         numbers |= {"expert_bytes": experts} if experts else {}
     return {name: estimated_fact(number, source) for name, number in numbers.items()}
-
-
-def _source(known: WellKnown, quant: str, how: str) -> str:
-    return f"the catalog: {known.name} in {quant}, {how}"

@@ -50,17 +50,6 @@ class Paces(NamedTuple):
     reached: Floats
     noise: float
 
-    @property
-    def slower(self) -> list[int]:
-        """Numbers among `places` of those that are slower than their peers by more than noise, the slowest first."""
-        found = np.flatnonzero(self.reached < 1.0 - self.noise)
-        return [int(n) for n in found[np.argsort(self.reached[found], kind="stable")]]
-
-    @property
-    def usual(self) -> list[int]:
-        """Numbers among `places` of those that are as fast as the others."""
-        return [int(n) for n in np.flatnonzero(self.reached >= 1.0 - self.noise)]
-
 
 def fleet_of(judged: Sequence[Judgement], head: FleetReport) -> FleetReport:
     """The report that only says how it came about, with all instances; each keeps the verdict that it has by itself."""
@@ -201,17 +190,20 @@ def _peer_group(kind: tuple[str, str, str], members: list[Judgement], window_s: 
 
 
 def _odd_ones(members: list[Judgement], seen: Paces) -> tuple[Odd, ...]:
-    slower = seen.slower[:MOST_ODD]
+    # Numbers among the places: those slower than their peers by more than noise, the slowest first, and the others
+    is_slower = seen.reached < 1.0 - seen.noise
+    slower = [n for n in map(int, np.argsort(seen.reached, kind="stable")) if is_slower[n]][:MOST_ODD]
+    peers = [int(n) for n in np.flatnonzero(~is_slower)]
     if not slower:
         return ()
-    usual = usual_facts([members[seen.places[n]].facts for n in seen.usual])
+    usual = usual_facts([members[seen.places[n]].facts for n in peers])
     facts = {n: comparable_facts(members[seen.places[n]].facts) for n in slower}
     values = [(path, value) for one in facts.values() for path, (_, value) in one.items() if path in usual]
     shared, odd = Counter(path for path, value in values if is_deviating(path, value, usual[path])), []
     for n in slower:
         one, reached = members[seen.places[n]].instance, float(seen.reached[n])
         found = tuple(differences(one, facts[n], usual, shared))
-        said = summary_of(reached, len(seen.usual), found)
+        said = summary_of(reached, len(peers), found)
         odd.append(Odd(key=one.key, reached=reached, differences=found, summary=said))
     return tuple(odd)
 

@@ -101,8 +101,9 @@ def read_curves(
         said.append(Statement(kind="note", text=f"Prometheus has no data for the first {gone}"))
     groups: dict[tuple[str, str, str], list[Member]] = {}
     for member in members:
-        groups.setdefault((member.runtime, member.model, devices_of(member)), []).append(member)
-    return Curves([_instance_group(those, rows, grid) for those in groups.values()], tuple(said))
+        devices = names_with_counts(gpu.name for gpu in gpus_of(member))
+        groups.setdefault((member.runtime, member.model, devices), []).append(member)
+    return Curves([_instance_group(kind, those, rows, grid) for kind, those in groups.items()], tuple(said))
 
 
 def grid_of(now_s: float, span_s: float, members: Sequence[Member]) -> Grid:
@@ -176,22 +177,19 @@ def _label_values(labels: dict[str, str], names: tuple[str, ...]) -> tuple[str, 
     return tuple(labels.get(name, "") for name in names)
 
 
-def devices_of(member: Member) -> str:
-    """Such as `2 x NVIDIA H100`; empty where no GPU is known."""
-    return names_with_counts(gpu.name for gpu in gpus_of(member))
-
-
-def _instance_group(members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid) -> InstanceGroup:
-    first = members[0]
+def _instance_group(
+    kind: tuple[str, str, str], members: Sequence[Member], rows: Mapping[str, Mapping[str, Row]], grid: Grid
+) -> InstanceGroup:
+    runtime, model, devices = kind
     known = [rows[member.key] for member in members]
     places = [m.engine["places"].value for m in members if "places" in m.engine]
     telling = max(members, key=lambda member: (len(member.engine), len(member.info), len(member.gpus)))
     return InstanceGroup(
-        runtime=first.runtime,
-        model=first.model,
-        devices=devices_of(first),
+        runtime=runtime,
+        model=model,
+        devices=devices,
         instances=len(members),
-        gpus_each=len(gpus_of(first)) or None,
+        gpus_each=len(gpus_of(members[0])) or None,
         moments=tuple(moment for those in known for moment in moments_of(those, grid.window_s)),
         load=load_of([those["running"] for those in known if "running" in those]),
         places=min(places) if places else None,

@@ -101,7 +101,7 @@ class CapacityReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
-    parts: list[RenderableType] = [head(*capacity_summary(report)), dim(asked_words(report)), dim(taken_words(report))]
+    parts: list[RenderableType] = [head(*capacity_summary(report)), *map(dim, about_words(report))]
     said = (Text(_statement_text(one), style="yellow") for one in report.statements)
     parts += [hanging_grid(Text("!", style="yellow"), text) for text in said]
     if not report.rows:
@@ -116,7 +116,7 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
 
 def _markdown(report: CapacityReport) -> str:
     label, text = map(escape_markdown, capacity_summary(report))
-    asked, taken = escape_markdown(asked_words(report)), escape_markdown(taken_words(report))
+    asked, taken = map(escape_markdown, about_words(report))
     lines = [f"### {label} {text}", "", f"{asked}; {taken}.", ""]
     lines += [f"> {escape_markdown(_statement_text(one))}" for one in report.statements]
     if report.rows:
@@ -165,17 +165,13 @@ def capacity_summary(report: CapacityReport) -> tuple[str, str]:
     return f"{mark}{mid:,.0f} USERS", f"at the goal on {_count_words(instances, 'instance')}{peak}{other}"
 
 
-def asked_words(report: CapacityReport) -> str:
-    """The goal in words."""
+def about_words(report: CapacityReport) -> tuple[str, str]:
+    """The goal; then how far back was looked, and what that took."""
     goal = report.goal
     speed = [f"at least {goal.tokens_per_s:g} tok/s per request"] if goal.tokens_per_s is not None else []
     first = [f"first token within {span(goal.first_token_s)}"] if goal.first_token_s is not None else []
-    return f"goal: {' and '.join(speed + first)}"
-
-
-def taken_words(report: CapacityReport) -> str:
-    """How far back, and what that took."""
-    return f"the last {span(report.span_s)} of {report.prometheus}, {report.queries} queries, {span(report.seconds)}"
+    taken = f"the last {span(report.span_s)} of {report.prometheus}, {report.queries} queries, {span(report.seconds)}"
+    return f"goal: {' and '.join(speed + first)}", taken
 
 
 def capacity_title(row: CapacityRow) -> str:
