@@ -177,11 +177,6 @@ def _line(text: str) -> str:
     return plain[: whole + 1].rstrip(";") + " …"
 
 
-def not_alerted() -> dict[str, str]:
-    """Causes that no alert tells of, with the reason."""
-    return {cause: why for alert in catalog.alerts().values() for cause, why in alert.left_out.items()}
-
-
 def rule_tests_text(pages: str = PAGES, *, long: bool = False) -> str:
     """What `promtool test rules` reads: every alert with its fault and its near misses.
 

@@ -186,8 +186,8 @@ def alert_blocks() -> dict[str, str]:
         for name, one in catalog.alerts().items()
         if not one.cause and not one.every_cause
     ]
-    untold = alerts.not_alerted().items()
-    left_out = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in untold]
+    untold = {cause: why for alert in catalog.alerts().values() for cause, why in alert.left_out.items()}
+    left_out = [f"| [`{cause}`](../reference/causes/{cause}.md) | {why} |" for cause, why in untold.items()]
     recorded = [f"| `{rule.record}` | {rule.why} |" for group in catalog.recordings().values() for rule in group.rules]
     return {
         "alerts": _table(("alert", "cause", "after", "severity", "where its numbers come from"), rows),

@@ -273,7 +273,8 @@ class Subjects:
     """Subjects to be found by the engine that they mean."""
 
     def __init__(self, subjects: list[Subject], joined: Labels) -> None:
-        self._joined, self._left = joined, {id(subject): subject for subject in subjects}
+        self._joined = joined
+        self.left = {id(subject): subject for subject in subjects}  # Those that no scraped engine is
         self._by_pod, self._by_host = NameIndex[Subject](), NameIndex[Subject]()
         for subject in subjects:
             pod, space = first_of(subject.labels, joined.pod), first_of(subject.labels, joined.namespace)
@@ -291,12 +292,8 @@ class Subjects:
         exact = [one for one in mine if port and one.info.get("port") == port] or (mine if near else [])
         if len(exact) != 1:
             return None
-        self._left.pop(id(exact[0]), None)
+        self.left.pop(id(exact[0]), None)
         return exact[0]
-
-    def left(self) -> list[Subject]:
-        """Those that no scraped engine is."""
-        return list(self._left.values())
 
 
 def diagnosis(subject: Subject, now_s: float) -> OwnDiagnosis:

@@ -107,7 +107,7 @@ def read_members(prometheus: Prometheus, options: Options) -> Members:
         joined = read_surroundings(asking, options, engines)
         members = [_member(one, options, labels, before, subjects, prometheus.now_s) for one in joined]
     if not options.engines:  # of engines that only an exporter knows, nothing says whether they are meant
-        members += [_exporter_only_member(subject, options, prometheus.now_s) for subject in subjects.left()]
+        members += [_exporter_only_member(subject, options, prometheus.now_s) for subject in subjects.left.values()]
     if not members:
         return Members([], (no_engines_statement(narrowed=bool(options.match or options.engines)),))
     members.sort(key=lambda member: member.key)

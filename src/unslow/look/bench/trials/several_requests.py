@@ -148,7 +148,7 @@ def perform_turns(system: System, target: Target, plan: Plan, progress: Progress
     asker, said = Asker(system, target, plan), []
     try:
         progress("sending a short prompt", 0.0)
-        asker.short()
+        asker.warm_up(always=True)
         asker.check_answers(TURNS, ANSWER_TOKENS)
         text = asker.prompts.prompt(asker.prompt_in(plan.seconds / 3, FIRST_TURN, _RESERVED))
         for number in range(1, TURNS + 1):

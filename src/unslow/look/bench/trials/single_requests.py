@@ -75,18 +75,15 @@ class Asker:
         wanted: dict[str, Any] = {"slot": self.plan.slot, "silence_s": self._patience_s, "deadline_s": self._patience_s}
         return Question(prompt, tokens, **(wanted | changes))
 
-    def warm_up(self) -> None:
+    def warm_up(self, *, always: bool = False) -> None:
         """A short question, unless what it would tell is known: how fast the server is, how long a word."""
-        if not (self._decode and self._prefill):
-            self.short()
-
-    def short(self) -> Reply:
+        if self._decode and self._prefill and not always:
+            return
         reply = self.ask(self.prompts.prompt(), WARM_UP_TOKENS)
         self.shortest_first_s = first_token_s(reply)
         with suppress(LookError):  # one that came in one piece
             self._decode = self._decode or rate_of(reply, least=2)
         self._prefill = self._prefill or reply.prompt_tokens / max(prefill_s(reply), 1e-6)
-        return reply
 
     def tokens_in(self, seconds: float, most: int = _USUAL_TOKENS) -> int:
         """Tokens of an answer that fit into so much time, within bounds."""
