@@ -4,7 +4,6 @@ import pytest
 
 from unslow.commands._request import Option, Request
 from unslow.facts.errors import UserError
-from unslow.mcp.server import listed_tools
 from unslow.mcp.tools import Tool, schema_of
 
 
@@ -35,7 +34,7 @@ def test_request_struct_becomes_the_json_schema_of_a_tool():
         "tokens": {"type": ["integer", "string"], "description": "how many"},
         "more": {"type": "object", "description": "rarely used: share"},
     }
-    assert listed_tools(TOOL).description == "What it does. And more of it."
+    assert TOOL.description == "What it does. And more of it."
 
 
 def test_arguments_inside_more_are_accepted():

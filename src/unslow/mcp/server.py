@@ -1,6 +1,5 @@
 """The server: lists the tools and calls them in threads of their own, over standard input and output."""
 
-import inspect
 import signal
 import sys
 import threading
@@ -78,8 +77,8 @@ def listed_tools(tool: Tool) -> types.Tool:
         read_only_hint=reads, destructive_hint=tool.changes, idempotent_hint=reads, open_world_hint=False
     )
     return types.Tool(
-        name=tool.name, title=tool.title, input_schema=schema_of(tool.request),
-        description=" ".join((inspect.getdoc(tool.request) or "").split()), annotations=hints,
+        name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.request),
+        annotations=hints,
     )  # fmt: skip
 
 

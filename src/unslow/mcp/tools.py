@@ -66,6 +66,10 @@ class Tool(NamedTuple):
     answer: Callable[[Any, Progress], Answer]
     changes: bool = False  # Whether it can change something
 
+    @property
+    def description(self) -> str:
+        return " ".join((inspect.getdoc(self.request) or "").split())
+
     def read_request(self, arguments: Mapping[str, Any]) -> Request:
         """The request; UserError that says what is wrong with which argument."""
         more = arguments.get(MORE) or {}
