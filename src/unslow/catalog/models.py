@@ -239,8 +239,8 @@ class _NoSuchModelError(UserError):
         known = _stems_by_key(beginnings=False)
         near = get_close_matches(_key(bare)[:_LONGEST], known, n=3, cutoff=0.6)
         names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(known[key]))
-        hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
-        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalog", hint)
+        hint = f"did you mean {' or '.join(names)}?" if names else "give a file, or a name such as Qwen3-8B"
+        return UserError(f"no model {self.word[:_LONGEST]!r} in the catalog", hint)
 
 
 def _several(models: list[WellKnown], word: str) -> UserError:
