@@ -3,7 +3,7 @@
 import pytest
 
 from unslow.facts.account import Topic
-from unslow.think.text.lines import is_claimed, is_of_others
+from unslow.think.text.lines import is_claimed
 from unslow.think.text.prose import read_words
 
 
@@ -51,7 +51,8 @@ def test_prompt_again_needs_processing():
 def test_numbers_of_other_machines_are_ignored():
     told = read_words(["readme: 8 tokens/s with 32 cores", "this box has 16 cores"], "report")
     assert told.machine.cpu.physical_cores.need() == 16
-    assert is_of_others("my friend has 2x rtx 4090")
+    told = read_words(["my friend has 32 cores", "this box has 16 cores"], "report")
+    assert told.machine.cpu.physical_cores.need() == 16
 
 
 def test_settings_after_than_belong_to_the_other_side():

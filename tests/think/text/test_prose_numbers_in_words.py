@@ -2,7 +2,7 @@ import pytest
 
 from unslow.catalog.bug_reports import number_phrases
 from unslow.facts.values import GB, GIB, MHZ, MIB, Known, Unknown
-from unslow.think.text.prose import _READERS, contexts_of, layers_of, read_words
+from unslow.think.text.prose import _READERS, layers_of, read_words
 
 
 def fact(path: str, *lines: str):
@@ -114,10 +114,9 @@ def test_layer_counts_are_parsed(text, expected):
 
 
 def test_several_contexts_become_several_loads():
-    assert contexts_of("ctx 4096, 8192 then 16384") == [4096, 8192, 16384]
-    assert contexts_of("context 4096 is enough") == []
-    loads = read_words(["num_ctx 4096 then 8192: each one loads again"], "r").subject.runtime.history.loads.need()
-    assert [load.context_length.need() for load in loads] == [4096, 8192]
+    loads = read_words(["num_ctx 4096, 8192 then 16384: each loads again"], "r").subject.runtime.history.loads.need()
+    assert [load.context_length.need() for load in loads] == [4096, 8192, 16384]
+    assert not read_words(["context 4096 is enough"], "r").subject.runtime.history.loads.value_or([])
 
 
 def test_every_phrase_kind_has_a_reader():

@@ -47,8 +47,15 @@ _HEADING = re.compile(r"^(?:hardware|runtime|model|gpus?|cpu|system|machine|spec
 
 @lru_cache(maxsize=4)  # a report is asked for its comparisons and, by phase, for its speeds
 def comparisons_told(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
-    """Every pair of speeds; one that its own line does not explain is explained by the complaint."""
-    complaint, about = complaint_topics(lines), slow_metric(lines).value_or("unknown")
+    """Every pair of speeds; one that its own line does not explain is explained by the complaint.
+
+    That is what the first complaint of slowness names; else the first thing that is named alone and can be switched.
+    """
+    complaints = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
+    others = (topics_of(line.text) for line in lines if not _HEADING.match(line.text))
+    switched = (topics for topics in others if len(topics) == 1 and set(topics) <= PROVABLE - {Topic.CLIENT})
+    complaint = next(filter(None, chain(complaints, switched)), ())
+    about = slow_metric(lines).value_or("unknown")
     within = (comparison for line in lines for comparison in _of_line(line, complaint, about))
     across = (_of_pair(pair, complaint) for pair in labelled_pairs(lines, about))
     found = list(islice(chain(within, across), MOST_COMPARISONS))
@@ -59,19 +66,10 @@ def comparisons_told(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
     for number, told in enumerate(found):
         if told.differs:
             # Where its own words do not tell which side is which, those of another line that speaks of the same
-            others = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
-            sided = next((other for other in chain((told,), others) if sides_are_told(other)), told)
+            reworded = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
+            sided = next((other for other in chain((told,), reworded) if sides_are_told(other)), told)
             found[number] = msgspec.structs.replace(sided, now=side_in_use(settings, sided))
     return tuple(found)
-
-
-def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
-    """What the first complaint of slowness names; else the first thing that is named alone and can be switched."""
-    complaints = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
-    if named := next((topics for topics in complaints if topics), ()):
-        return named
-    others = (set(topics_of(line.text)) for line in lines if not _HEADING.match(line.text))
-    return next((tuple(topics) for topics in others if len(topics) == 1 and topics <= PROVABLE - {Topic.CLIENT}), ())
 
 
 def _complains(line: Line) -> bool:
@@ -166,23 +164,17 @@ def _distance(text: str, one: int, other: int) -> int:
     return last - first + (_LONGEST if re.search(r"[,;]|\. ", text[first:last]) else 0)
 
 
-def slowdown_told(lines: Sequence[Line]) -> Fact[float]:
-    """How many times slower, in their words."""
-    for line in lines:
-        if factor := slowdown(line.text):
-            return values.told_fact(factor, line.where)
-    return NOT_LOOKED
-
-
 def speed_told(lines: tuple[Line, ...], metric: Metric) -> Fact[float]:
     """The speed that is complained of: that of the way in use, else the slower of a pair, else the first of all."""
     complained_of = slow_metric(lines).value_or("decode")
+    # A speed that names no phase is of the one that is complained of
+    names = (metric, "unknown") if metric == complained_of else (metric,)
     in_use = (told for told in comparisons_told(lines) if told.now == "fast" and not told.relative)
-    if used := next((told for told in in_use if _is_of(told.metric, metric, complained_of)), None):
+    if used := next((told for told in in_use if told.metric in names), None):
         return values.told_fact(used.fast, used.source)
     for line in lines:
         for pair in changes(line.text):
-            if _is_of(pair.metric, metric, complained_of):
+            if pair.metric in names:
                 return values.told_fact(pair.fast if pair.rose else pair.slow, line.where)
     for labelled in labelled_pairs(lines, complained_of):
         if labelled.slow.metric == metric:
@@ -194,34 +186,24 @@ def speed_told(lines: tuple[Line, ...], metric: Metric) -> Fact[float]:
     return NOT_LOOKED
 
 
-def _is_of(named: Metric, metric: Metric, complained_of: Metric) -> bool:
-    """Whether a speed is of a phase; one that names none is of the phase that is complained of."""
-    return metric == (complained_of if named == "unknown" else named)
-
-
 _FIGURE = re.compile(r"(?<![\w.])\d{1,6}(?:\.\d{1,3})?(?![\w.]*\d)")
 _ROUNDED = 0.02  # Speeds that are this close in proportion are the same figure, rounded
 
 
 def labels_in(told: Comparison) -> tuple[str, str]:
-    """What the text says of the slow and of the fast side; empty where it says nothing of it."""
+    """What the text says of the slow and of the fast side; empty where it says nothing of it.
+
+    The surest first: both speeds with their words, a sentence about both, bare figures, and one side alone.
+    """
     lines = tuple(prose_lines(told.text.split(BOTH_LINES), told.source))
-    return next((way for way in _ways(told, lines) if any(way)), ("", ""))
-
-
-def _ways(told: Comparison, lines: tuple[Line, ...]) -> Iterator[tuple[str, str]]:
-    """The surest first: both speeds with their words, a sentence about both, bare figures, and one side alone."""
     beside = [labels_at(line, told.slow, told.fast) for line in lines]
     slow, fast = (next((way[side] for way in beside if way[side]), "") for side in (0, 1))
     if slow and fast:
-        yield slow, fast
-    for other in comparisons_told(lines):
-        yield other.slow_is, other.fast_is
-    for line in lines:
-        yield _before_figures(line.text, told)
-    yield slow, fast
-    for line in lines:
-        yield slow_and_fast_side(line.text)
+        return slow, fast
+    of_both = ((other.slow_is, other.fast_is) for other in comparisons_told(lines))
+    figures = (_before_figures(line.text, told) for line in lines)
+    sentences = (slow_and_fast_side(line.text) for line in lines)
+    return next((way for way in chain(of_both, figures, ((slow, fast),), sentences) if any(way)), ("", ""))
 
 
 def _before_figures(text: str, told: Comparison) -> tuple[str, str]:

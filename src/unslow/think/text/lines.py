@@ -94,17 +94,15 @@ _OF_PROGRAMS = {Topic.GPU_NOT_SUPPORTED, Topic.OPERATION_ON_CPU, Topic.WEIGHTS_O
 
 def remarks_told(lines: Sequence[Line], printed: Sequence[Line] = ()) -> tuple[Remark, ...]:
     """Every reported observation, in order; each topic of a line once. Programs are heard on a few."""
-    found = [remark for line in lines for remark in _remarks(line)]
-    found += [remark for line in printed for remark in _remarks(line) if remark.topic in _OF_PROGRAMS]
+    heard = remark_phrases()
+    of_programs = {topic: phrases for topic, phrases in heard.items() if topic in _OF_PROGRAMS}
+    found = list[Remark]()
+    for line, topics in (*((line, heard) for line in lines), *((line, of_programs) for line in printed)):
+        for topic, phrases in topics.items():
+            if (match := phrases.says.search(line.text)) and is_claimed(line.text, match.start()):
+                denied = bool(phrases.unless and phrases.unless.search(line.text[: match.start()]))
+                found.append(Remark(topic=topic, text=line.original[:_LONGEST], source=line.where, denied=denied))
     return tuple(found[:MOST_REMARKS])
-
-
-def _remarks(line: Line) -> Iterator[Remark]:
-    for topic, phrases in remark_phrases().items():
-        if (match := phrases.says.search(line.text)) and is_claimed(line.text, match.start()):
-            before = line.text[: match.start()]
-            denied = bool(phrases.unless and phrases.unless.search(before))
-            yield Remark(topic=topic, text=line.original[:_LONGEST], source=line.where, denied=denied)
 
 
 def topics_of(text: str) -> tuple[Topic, ...]:
@@ -131,11 +129,6 @@ _GUESSED = re.compile(
     r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it"
     r"|of))\b"
 )
-_OTHERS = re.compile(
-    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
-    r"|they) (?:has|have|gets?)"
-    r"|other (?:people|users)|youtube|vendor|website)\b"
-)
 
 
 def is_claimed(text: str, at: int) -> bool:
@@ -145,8 +138,3 @@ def is_claimed(text: str, at: int) -> bool:
     sentence = text[start : stop.end() if stop else len(text)]
     asks = sentence.rstrip().endswith("?") and bool(_ASKED.match(sentence))
     return not asks and not _HEARSAY.search(sentence) and not _GUESSED.search(sentence[: at - start])
-
-
-def is_of_others(text: str) -> bool:
-    """Whether a line is about another machine, or quotes a page."""
-    return bool(_OTHERS.search(text))

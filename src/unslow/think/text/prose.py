@@ -18,8 +18,9 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import GB, GIB, MB, MHZ, MIB, NOT_LOOKED, Fact, Known, first_known, told_fact
 from unslow.think.claims.amounts import amounts
 from unslow.think.claims.devices import NUMBERS, DeviceSaid, devices_named
-from unslow.think.text.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
-from unslow.think.text.lines import Line, is_of_others, printed_lines, prose_lines, remarks_told
+from unslow.think.text.comparisons import comparisons_told, slow_metric, speed_told, versions_compared
+from unslow.think.text.lines import Line, printed_lines, prose_lines, remarks_told
+from unslow.think.text.rates import slowdown
 from unslow.think.text.sides import settings_in_use
 from unslow.think.text.software import model_told, versions_told
 
@@ -48,7 +49,7 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
         remarks=_some(remarks_told(read, output)),
         comparisons=_some(comparisons_told(read)),
         slow_metric=slow_metric(read),
-        slowdown=slowdown_told(read),
+        slowdown=next((told_fact(times, x.where) for x in read if (times := slowdown(x.text))), NOT_LOOKED),
         version_before=first_known(measured_before, versions.before),
         version_since=first_known(measured_since, versions.since),
     )
@@ -71,9 +72,11 @@ def _some(items: tuple[Any, ...]) -> Fact[tuple[Any, ...]]:
 
 
 def _loads(lines: Sequence[Line]) -> Fact[list[PastLoad]]:
+    """Several context lengths that one line gives in turn."""
     for line in lines:
-        if contexts := contexts_of(line.text):
-            loads = [PastLoad(context_length=told_fact(context, line.where), source=line.where) for context in contexts]
+        if match := _CONTEXTS.search(line.text):
+            contexts = [told_fact(int(number), line.where) for number in re.findall(r"\d{3,7}", match[1])]
+            loads = [PastLoad(context_length=context, source=line.where) for context in contexts]
             return told_fact(loads, line.where)
     return NOT_LOOKED
 
@@ -333,6 +336,12 @@ _CONTEXTS = re.compile(
     r"(?:--ctx-size|num_ctx|\bctx|context(?: size| length)?|(?<![\w-])-c)[ =]"
     r"((?:\d{3,7}(?:, | then | and |/| > ?)){1,12}\d{3,7})"
 )
+_OF_OTHERS = re.compile(
+    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
+    r"|they) (?:has|have|gets?)"
+    r"|other (?:people|users)|youtube|vendor|website)\b"
+)
+"""In a line about another machine, or one that quotes a page."""
 
 
 def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]:
@@ -344,7 +353,7 @@ def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]
                 found.setdefault(path, told_fact(value, line.where))
     for line in lines:
         for path, value in (*_of_line(line.text), *layers_of(line.text)):
-            elsewhere = path.startswith("machine.") and is_of_others(line.text)
+            elsewhere = path.startswith("machine.") and bool(_OF_OTHERS.search(line.text))
             elsewhere = elsewhere or (path == "run.load_s" and bool(_QUICKER_PLACE.search(line.text)))
             if (not only or path == only) and not elsewhere:
                 found.setdefault(path, told_fact(value, line.where))
@@ -372,12 +381,6 @@ def layers_of(text: str) -> Iterator[tuple[str, int]]:
         yield "runtime.placement.layers", int(match[1] or match[2])
     elif match := _ONLY.search(text):
         yield "runtime.placement.gpu_layers", int(match[1] or match[2])
-
-
-def contexts_of(text: str) -> list[int]:
-    """Several context lengths that one line gives in turn."""
-    match = _CONTEXTS.search(text)
-    return [int(number) for number in re.findall(r"\d{3,7}", match[1])] if match else []
 
 
 def _cpu_list(groups: list[str]) -> int:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from unslow.catalog.bug_reports import runtime_words, version_phrases
 from unslow.facts.model import Model
-from unslow.facts.values import NOT_LOOKED, Fact, estimated_fact, told_fact
-from unslow.think.claims.models import ModelSaid, QuantSaid, models_said, quants_said, readings
+from unslow.facts.values import NOT_LOOKED, Fact, Known, estimated_fact, told_fact
+from unslow.think.claims.models import QuantSaid, models_said, quants_said, readings
 from unslow.think.text.lines import Line
 
 _LETTERS = re.compile(r"[^a-z0-9]")
@@ -54,7 +54,11 @@ def _facts(line: Line) -> dict[str, Any]:
         return {}
     rest = line.original[label.end() :] if label else line.original
     name = _NAME.search(rest)
-    called = _as_written(line, said[0]) if said else name[0] if name else rest[:80]
+    called = name[0] if name else rest[:80]
+    if said:  # the catalog's name where it is the same but for its spelling, else the name as it was written
+        label, called = said[0].label, line.original[said[0].start : said[0].end].strip(" ,;:()")
+        known, words = _letters(label), _letters(_TUNED.sub("", called.lower()))
+        called = label if known.startswith(words) or known == _letters(called) else called
     facts: dict[str, Any] = {"name": told_fact(called, line.where)}
     if said and said[0].parameters:
         facts["parameters"] = told_fact(int(said[0].parameters), line.where)
@@ -65,13 +69,6 @@ def _facts(line: Line) -> dict[str, Any]:
     if experts is None and (_ACTIVE.search(line.text) or _MOE.search(line.text)):
         experts = 1
     return facts | ({"experts": told_fact(int(experts), line.where)} if experts is not None else {})
-
-
-def _as_written(line: Line, said: ModelSaid) -> str:
-    """The catalog's name where it is the same but for its spelling, else the name as it was written."""
-    written = line.original[said.start : said.end].strip(" ,;:()")
-    known, words = _letters(said.label), _letters(_TUNED.sub("", written.lower()))
-    return said.label if known.startswith(words) or known == _letters(written) else written
 
 
 def _letters(text: str) -> str:
@@ -146,22 +143,16 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
             since = told_fact(_runtime_name(match), line.where)
         if (match := version_phrases()["before"].search(line.text)) and before == NOT_LOOKED:
             before = told_fact(_runtime_name(match), line.where)
-        if before == NOT_LOOKED:
-            before = _older(line, version.value_or(""))
+        if before == NOT_LOOKED and isinstance(version, Known) and re.search(r"\d", line.text):
+            # Another, older version in a line with a number: people quote what the last good one gave
+            named = version_phrases()["version"].findall(line.text)
+            alike = [v for v in named if _kind(v) == _kind(version.value) and _order(v) < _order(version.value)]
+            before = told_fact(alike[0], line.where) if alike else NOT_LOOKED
     return before, since
 
 
 def _runtime_name(match: re.Match[str]) -> str:
     return next(value for value in match.groupdict().values() if value)
-
-
-def _older(line: Line, version: str) -> Fact[str]:
-    """Another, older version in a line with a number: people quote what the last good one gave."""
-    if not version or not re.search(r"\d", line.text):
-        return NOT_LOOKED
-    named = version_phrases()["version"].findall(line.text)
-    older = (v for v in named if _kind(v) == _kind(version) and _order(v) < _order(version))
-    return next((told_fact(other, line.where) for other in older), NOT_LOOKED)
 
 
 def _kind(version: str) -> str:
