@@ -8,7 +8,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import reported_fact
 from unslow.think.case.speed import Prediction
 from unslow.think.case.view import CaseView
-from unslow.think.judge.findings import first_token_cured, first_token_now
+from unslow.think.judge.findings import FIRST_TOKEN, first_token_cured, measured_figures
 from unslow.think.judge.phases import outlook
 
 ONE = Completion(prompt_tokens=1000, generated_tokens=100, prefill_s=0.3, decode_s=1.0, client_first_token_s=5.0)
@@ -21,6 +21,10 @@ TURNS = (
 def soon(case: Case, *found: str) -> float | None:
     interval = first_token_cured(CaseView(case), found, outlook(CaseView(case), None))
     return interval.mid if interval else None
+
+
+def now(case: Case, *found: str) -> float | None:
+    return measured_figures(CaseView(case), outlook(CaseView(case), None), found).get(FIRST_TOKEN)
 
 
 def token_s(case: Case) -> float:
@@ -52,9 +56,9 @@ def test_observed_prompts_of_other_requests_are_used():
 
 def test_current_time_to_first_token_is_that_of_the_slow_turn():
     case = with_facts(gpu_case(), {"run.turns": TURNS, "run.time_to_first_token_s": 0.2})
-    assert first_token_now(case, ["prompt_reprocessed"]) == 2.05
-    assert first_token_now(case, ["queueing"]) == 0.2
-    assert first_token_now(gpu_case(), ["prompt_reprocessed"]) == gpu_case().run.time_to_first_token_s.value_or(None)
+    assert now(case, "prompt_reprocessed") == 2.05
+    assert now(case, "queueing") == 0.2
+    assert now(gpu_case(), "prompt_reprocessed") == gpu_case().run.time_to_first_token_s.value_or(None)
 
 
 def test_unknown_prompt_time_gives_no_expectation():

@@ -41,9 +41,12 @@ SPREAD = 1.5
 """Times more or less: a short prompt takes a step's own overhead too, and shares its step with other requests."""
 
 
-def measured_figures(case: CaseView, seen: Outlook, first_token_s: float | None) -> dict[str, float]:
+def measured_figures(case: CaseView, seen: Outlook, found: Collection[str]) -> dict[str, float]:
     """What was measured, by metric."""
     run, speeds = case.run, {DECODE: seen.decode.measured_s, PREFILL: seen.prefill.measured_s}
+    # The wait for a first token: of a conversation's later turn where that is what is slow, else of a question alone
+    turn = _last_turn(case) if AGAIN in found else None
+    first_token_s = turn.first_token_s if turn and turn.first_token_s else run.time_to_first_token_s.value_or(None)
     facts = {
         PREFILL: run.prefill_tokens_per_s,
         "client_decode_tokens_per_s": run.client_decode_tokens_per_s,
@@ -98,12 +101,6 @@ def _as_tried(case: CaseView, pace: Pace, findings: tuple[Finding, ...], cures: 
     if share > 1:
         share = min(share, max(1.0, (time_with(case, pace, cures or Cure()) or 0.0) / best.seconds.mid))
     return best._replace(seconds=Interval(*(s * share for s in best.seconds))) if share > 0 else best
-
-
-def first_token_now(case: CaseView, found: Collection[str]) -> float | None:
-    """Seconds as measured: of a conversation's later turn where that is what is slow, else of a question alone."""
-    turn = _last_turn(case) if AGAIN in found else None
-    return turn.first_token_s if turn and turn.first_token_s else case.run.time_to_first_token_s.value_or(None)
 
 
 def first_token_cured(case: CaseView, found: Collection[str], outlook: Outlook) -> Interval | None:

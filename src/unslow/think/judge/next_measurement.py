@@ -86,16 +86,6 @@ def _is_busy(case: CaseView) -> bool:
     return bool(busy or case.run.logged_prompts.value_or(())) and isinstance(runtime.process.url, Known)
 
 
-def _depth_load(case: CaseView) -> Load:
-    deepest = min(DEEPEST_TOKENS, context_of(case) or DEEPEST_TOKENS)
-    return Load(prompt_tokens=deepest, generated_tokens=512, seconds=0.2)
-
-
-def _long_prompt_load(case: CaseView) -> Load:
-    context = context_of(case) or LONG_PROMPT_TOKENS + ROOM
-    return Load(prompt_tokens=2 * min(LONG_PROMPT_TOKENS, max(64, context - ROOM)), generated_tokens=2, seconds=0.2)
-
-
 _EVERY = (
     Measurement(
         "at_once",
@@ -111,7 +101,9 @@ _EVERY = (
         "decoding at several context depths",
         "to see what a long context costs",
         ("run.depths",),
-        _depth_load,
+        lambda case: Load(
+            prompt_tokens=min(DEEPEST_TOKENS, context_of(case) or DEEPEST_TOKENS), generated_tokens=512, seconds=0.2
+        ),
         possible=lambda case: prompt_fits(case, 1536),
         about=("kv_cache_outgrows_vram", "flash_attention_off", "kv_cache_on_host"),
     ),
@@ -129,7 +121,11 @@ _EVERY = (
         f"prefilling {LONG_PROMPT_TOKENS:,} tokens",
         "to measure prefill speed",
         ("run.long_prompt",),
-        _long_prompt_load,
+        lambda case: Load(
+            prompt_tokens=2 * min(LONG_PROMPT_TOKENS, max(64, (context_of(case) or LONG_PROMPT_TOKENS + ROOM) - ROOM)),
+            generated_tokens=2,
+            seconds=0.2,
+        ),
         possible=lambda case: prompt_fits(case, 512),
         about=("prefill_batch_too_small", "prefill_pcie_bound"),
     ),

@@ -1,7 +1,7 @@
 """What to ask next: the few commands that would settle most of what is open."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from unslow.catalog.hardware_families import gpu_maker
@@ -24,8 +24,13 @@ def questions(case: CaseView, untold: Sequence[Untold], most: int = MOST) -> tup
     left = [command for command in askable_commands() if _fits(command, case) and not _is_there(command, case)]
     chosen: list[Question] = []
     while left and open_ and len(chosen) < most:
-        best = max(left, key=lambda command: _worth(command, open_, case))
-        settled = [one for one in open_ if _gives(best, one)]
+        given = [(command, [one for one in open_ if _gives(command, one)]) for command in left]
+        worth = [
+            sum(_SUSPICION if one.suspected else 1.0 for one in settled)
+            * (_UNSURE if command.systems and not case.system.family else 1.0)
+            for command, settled in given
+        ]
+        best, settled = given[worth.index(max(worth))]
         if not settled:
             break
         settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
@@ -33,11 +38,6 @@ def questions(case: CaseView, untold: Sequence[Untold], most: int = MOST) -> tup
         open_ = [one for one in open_ if one not in settled]
         left.remove(best)
     return tuple(chosen)
-
-
-def _worth(command: Command, open_: Iterable[Untold], case: CaseView) -> float:
-    weight = sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
-    return weight * (_UNSURE if command.systems and not case.system.family else 1.0)
 
 
 def _gives(command: Command, untold: Untold) -> bool:
