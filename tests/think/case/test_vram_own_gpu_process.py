@@ -7,7 +7,7 @@ from cases import gpu_case, r, with_facts, without
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.snapshot import Case
-from unslow.facts.values import GIB, not_found
+from unslow.facts.values import GIB, MissingFactError, not_found
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import CannotTell, Found
 from unslow.think.judge.judge import judge
@@ -109,14 +109,12 @@ def test_shared_gpu_memory_hides_the_placement():
     lent = GpuProcess(pid=12345, name=r("llama-server"), vram_bytes=r(int(3.0 * GIB)), shared_bytes=r(3 * GIB))
     case = listed(lent, **UNSEEN)
     assert CaseView(case).vram.own_lent_bytes == 3 * GIB
-    assert CaseView(case).placement.read_or_none(CaseView(case).memory.shape) is None
+    with pytest.raises(MissingFactError):
+        CaseView(case).placement.read(CaseView(case).memory.shape)
     alone = listed(process("llama-server", gib=3.0), **UNSEEN)
-    assert CaseView(alone).placement.read_or_none(CaseView(alone).memory.shape).gpu_layers < 32
+    assert CaseView(alone).placement.read(CaseView(alone).memory.shape).gpu_layers < 32
 
 
 def test_mlx_places_the_whole_model_on_the_gpu():
     case = listed(**UNSEEN, **{"runtime.build.backends": ["Metal", "MLX", "CPU"]})
-    assert (
-        CaseView(case).placement.read_or_none(CaseView(case).memory.shape).gpu_layers
-        == CaseView(case).memory.shape.layers
-    )
+    assert CaseView(case).placement.read(CaseView(case).memory.shape).gpu_layers == CaseView(case).memory.shape.layers

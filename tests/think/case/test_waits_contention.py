@@ -30,11 +30,6 @@ def test_unmeasured_waiting_is_zero():
     assert CaseView(gpu_case().__class__()).host.stalled_share(1.0) == 0
 
 
-def test_own_threads_can_exceed_the_cpus():
-    assert CaseView(with_facts(cpu_case(), {"runtime.compute.threads": 16})).host.threads_exceed_cpus
-    assert not CaseView(cpu_case()).host.threads_exceed_cpus
-
-
 def behind_a_proxy(*busiest: tuple[str, float]) -> Case:
     processes = [BusyProcess(pid=90 + n, name=name, cpus=cpus) for n, (name, cpus) in enumerate(busiest)]
     used = sum(cpus for _, cpus in busiest)

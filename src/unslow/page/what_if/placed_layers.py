@@ -4,8 +4,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
 
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Known
 from unslow.page.what_if.gguf import GgufAnswers, Subject
+from unslow.think.case.group import if_known
 from unslow.think.case.view import CaseView
 from unslow.think.plan.running import given_back
 
@@ -91,10 +92,7 @@ def _largest(layer_total: int, holds: Callable[[int], bool]) -> int:
 
 
 def _placement_is_known(case: CaseView) -> bool:
-    try:
-        return case.placement.read_or_none(case.memory.shape) is not None
-    except MissingFactError:
-        return False
+    return if_known(lambda: case.placement.read(case.memory.shape)) is not None
 
 
 def without_own_vram(case: CaseView, answers: GgufAnswers) -> Subject:

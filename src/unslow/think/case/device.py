@@ -7,7 +7,7 @@ from unslow.catalog.devices import Device, find_device
 from unslow.catalog.hardware_families import find_gpu_family
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import Known
+from unslow.facts.values import Known, first_known
 from unslow.think.case.group import missing
 
 UNVERIFIED_SPREAD = 1.3  # of a catalog entry that nobody has checked
@@ -91,7 +91,10 @@ def candidate_gpus(device: SeenDevice, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]
     wanted = _words(device.description)
     named = [(gpu, _words(gpu.name.value_or(""))) for gpu in gpus if gpu.name.value_or("")]
     same = tuple(gpu for gpu, words in named if words == wanted)
-    same = same or tuple(gpu for gpu, _ in named if _same_device(gpu, device))
+    # Or the catalog takes both for the same: the size of the memory tells some that share a name
+    entries = ((gpu, first_known(device.total_bytes, gpu.vram_total_bytes).value_or(0)) for gpu, _ in named)
+    known = ((gpu, device_of(gpu), find_device(device.description, int(total))) for gpu, total in entries)
+    same = same or tuple(gpu for gpu, own, seen in known if own is not None and own == seen)
     return same or tuple(gpu for gpu, words in named if words and wanted and (words in wanted or wanted in words))
 
 
@@ -121,13 +124,6 @@ def _prefix(name: str) -> str:
 
 def _words(name: str) -> str:
     return " ".join(_NOISE.sub(" ", name).lower().split())
-
-
-def _same_device(gpu: Gpu, device: SeenDevice) -> bool:
-    """Whether the catalog takes both for the same; the size of the memory tells some that share a name."""
-    total = int(gpu.vram_total_bytes.value_or(0))
-    known = find_device(gpu.name.value_or(""), total)
-    return known is not None and known == find_device(device.description, int(device.total_bytes.value_or(total)))
 
 
 def is_gpu(device: SeenDevice) -> bool:

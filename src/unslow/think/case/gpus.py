@@ -225,7 +225,7 @@ class GpuView(Group):
         self, devices: Sequence[SeenDevice], seen: Sequence[SeenDevice], gpus: tuple[Gpu, ...]
     ) -> tuple[Gpu, ...]:
         """The GPUs that these devices are; `seen` are all that the runtime lists. Of identical GPUs, all candidates."""
-        order = self._visible(gpus) if self._in_driver_order(gpus) else None
+        order = self._visible_numbers(gpus)
         chosen = [gpu for device in devices for gpu in one_of(device, seen, candidate_gpus(device, gpus), order)]
         return tuple(gpu for gpu in gpus if gpu in chosen)
 
@@ -236,25 +236,26 @@ class GpuView(Group):
         if asked:
             named = [SeenDevice(name=name.strip()) for name in asked]
             return self.named_by(named, named, gpus) or gpus
-        if not self._in_driver_order(gpus):
+        if (visible := self._visible_numbers(gpus)) is None:
             return gpus
-        left = tuple(gpu for gpu in gpus if gpu.index in self._visible(gpus)) or gpus
+        left = tuple(gpu for gpu in gpus if gpu.index in visible) or gpus
         alone = placed.main_gpu.value_or(0) if placed.split_mode.value_or("") == "none" else -1
         return left[alone : alone + 1] or left if alone >= 0 else left
 
-    def _visible(self, gpus: tuple[Gpu, ...]) -> list[int]:
-        """The numbers of the GPUs that the environment leaves visible, in the runtime's order."""
+    def _visible_numbers(self, gpus: tuple[Gpu, ...]) -> list[int] | None:
+        """The driver's numbers of the GPUs that the environment leaves visible, in the runtime's order.
+
+        None where CUDA numbers them in its own way: it puts the fastest first, unless told otherwise.
+        """
         environment = self.runtime.process.environment.value_or({})
+        by_bus = environment.get("CUDA_DEVICE_ORDER", "") == "PCI_BUS_ID"
+        if not by_bus and len({gpu.name.value_or("") for gpu in gpus}) != 1:
+            return None
         for value in (environment[name] for name in _VISIBLE if name in environment):
             numbers = [part.strip() for part in value.strip("\"' ").split(",")]
             if all(number.isdecimal() and number_of(number) is not None for number in numbers):
                 return [int(number) for number in numbers]
         return [gpu.index for gpu in gpus]
-
-    def _in_driver_order(self, gpus: tuple[Gpu, ...]) -> bool:
-        """Whether CUDA numbers them as the driver does: it puts the fastest first, unless told otherwise."""
-        by_bus = self.runtime.process.environment.value_or({}).get("CUDA_DEVICE_ORDER", "") == "PCI_BUS_ID"
-        return by_bus or len({gpu.name.value_or("") for gpu in gpus}) == 1
 
     def by_number(self, number: int) -> Gpu | None:
         """The GPU that the runtime gives a number: by the device listed under it, else by the driver's number."""
@@ -293,7 +294,12 @@ class GpuView(Group):
             return True
         if _APPLE.search(system) or _APPLE.search(cpu) or (not system and _BARE_CHIP.fullmatch(cpu.strip())):
             return True
-        return any(_is_of_apple(gpu, system) for gpu in self.usable)
+        for name, maker in ((gpu.name.value_or(""), gpu.vendor.value_or("")) for gpu in self.usable):
+            # The bare name of a chip counts where nothing names another maker or system
+            others = system or maker or parse_device_name(name).vendors
+            if _APPLE.search(maker or name) or (not others and _BARE_CHIP.match(name.strip())):
+                return True
+        return False
 
     @cached_property
     def is_unified(self) -> bool:
@@ -313,14 +319,19 @@ class GpuView(Group):
             container, fact = system.container, "machine.system.container"
         if container.value_or("").startswith("docker") and self.is_apple:
             return Unreachable("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)
+        # The reason of the first GPU that settings leave to the runtime, where each of these has one
+        reasons = [(gpu, self._unsupported_reason(gpu)) for gpu in self.in_use]
         # Metal as the runtimes use it needs Apple's own chips
         if system.name.value_or("") == "macOS" and "ollama" in self.case.engine.name:
             of_amd = [g for g in self.usable if _AMD.search(f"{g.vendor.value_or('')} {g.name.value_or('')}")]
-            if of_amd:
-                return self._unreachable_card(of_amd[0], "Ollama uses the GPU of a Mac only where it is Apple's own")
-        # The reason of the first GPU that settings leave to the runtime, where each of these has one
-        reasons = [(gpu, self._unsupported_reason(gpu)) for gpu in self.in_use]
-        return self._unreachable_card(*reasons[0]) if reasons and all(why for _, why in reasons) else None
+            reasons = [(gpu, "Ollama uses the GPU of a Mac only where it is Apple's own") for gpu in of_amd] or reasons
+        if not reasons or not all(why for _, why in reasons):
+            return None
+        gpu, why = reasons[0]
+        index = self.machine.gpus.value_or(()).index(gpu)
+        capable = isinstance(gpu.compute_capability, Known) and device_of(gpu) is None
+        fact = f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}"
+        return Unreachable(why, fact, by_architecture=True)
 
     @cached_property
     def hidden_by_environment(self) -> Unreachable | None:
@@ -352,12 +363,6 @@ class GpuView(Group):
         if gpu.vendor.value_or("") == "Intel":
             return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
         return f"the ROCm libraries of Ollama have no code for {name}" if family and family.rocm is False else ""
-
-    def _unreachable_card(self, gpu: Gpu, why: str) -> Unreachable:
-        index = self.machine.gpus.value_or(()).index(gpu)
-        capable = isinstance(gpu.compute_capability, Known) and device_of(gpu) is None
-        fact = f"machine.gpus.{index}.{'compute_capability' if capable else 'name'}"
-        return Unreachable(why, fact, by_architecture=True)
 
     @cached_property
     def cards(self) -> list[Card]:
@@ -456,7 +461,12 @@ class GpuView(Group):
         rates = []
         for gpu in self.in_use:
             seen = next((g for g in self.run.gpus.value_or(()) if g.index == gpu.index), None)
-            generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or _generation_awake(gpu)
+            now, most = gpu.pcie_generation.value_or(0), gpu.pcie_generation_max
+            idle = "gpu_idle" in gpu.event_reasons.value_or([])
+            if idle or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY):
+                # A link that was read while the GPU rested has fallen asleep, and says nothing
+                now = max(now, most.value) if isinstance(most, Known) else 0 if now <= ASLEEP else now
+            generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or now
             lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(0)
             if generation and lanes:
                 rates.append(link_bytes_per_s(generation, lanes))
@@ -485,23 +495,6 @@ def filled_shares(parts: list[GpuShare]) -> list[GpuShare]:
         placed[part.gpu] = min(left, part.model_bytes + max(0.0, part.free_bytes - MARGIN_BYTES))
         left -= placed[part.gpu]
     return [p._replace(model_bytes=placed[p.gpu]) for p in parts]
-
-
-def _is_of_apple(gpu: Gpu, system: str) -> bool:
-    """By its maker; the bare name of a chip counts where nothing names another maker or system."""
-    name, maker = gpu.name.value_or(""), gpu.vendor.value_or("")
-    if maker or _APPLE.search(name):
-        return bool(_APPLE.search(maker or name))
-    return not system and not parse_device_name(name).vendors and bool(_BARE_CHIP.match(name.strip()))
-
-
-def _generation_awake(gpu: Gpu) -> int:
-    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
-    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
-    now = gpu.pcie_generation.value_or(0)
-    if rests and isinstance(gpu.pcie_generation_max, Known):
-        return max(now, gpu.pcie_generation_max.value)
-    return 0 if rests and now <= ASLEEP else now
 
 
 def _runs(own: str, built: list[str]) -> bool:

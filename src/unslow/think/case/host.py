@@ -102,13 +102,6 @@ class HostView(Group):
         return max(_LEAST_CPUS, min([logical, *known] if logical else known, default=1))
 
     @cached_property
-    def hardware_threads(self) -> float:
-        """Threads that its cores run at once; two per core where only cores were counted: no common CPU runs more."""
-        cpu = self.machine.cpu
-        is_counted = any(isinstance(fact, Known) for fact in (cpu.logical_cpus, cpu.threads_per_core))
-        return self.cpus * (1 if is_counted or self.cpu_limits else MOST_THREADS_PER_CORE)
-
-    @cached_property
     def own_cpus(self) -> float:
         """Logical CPUs that the runtime's threads may run on: within the cpuset, whatever the quota."""
         cpu, allowed = self.machine.cpu, self.allowed_cpus[0].value_or(0)
@@ -200,11 +193,6 @@ class HostView(Group):
         """Seconds of a token that are due to waiting."""
         stalled = self.stalled_share(token_s) * token_s
         return min(stalled, max(0.0, token_s - prediction.seconds.mid)) if prediction else stalled
-
-    @cached_property
-    def threads_exceed_cpus(self) -> bool:
-        """Whether the runtime's own threads outnumber the CPUs, so that they wait for each other."""
-        return bool(self.runtime.compute.threads.value_or(0) > self.cpus)
 
     @cached_property
     def is_arm(self) -> bool:
@@ -312,10 +300,6 @@ class HostView(Group):
         """The RAM that it may use: that of the machine, within its memory limit; None where the total is not known."""
         total, limit = self.machine.memory.total_bytes.get(), self.memory_limit_bytes
         return total if total is None or limit is None else min(total, limit)
-
-    def fits_in_ram(self, size: float) -> bool:
-        """Whether this many bytes fit into that RAM, beside what the system itself needs."""
-        return self.ram_bytes is not None and size <= USABLE_RAM * self.ram_bytes
 
     @cached_property
     def vector_instructions(self) -> tuple[set[str], str]:

@@ -238,8 +238,12 @@ class MemoryView(Group):
         shape, compute = self.shape, self.case.vram.compute_bytes
         return shape.layers * shape.layer_bytes + shape.output_bytes + shape.kv_bytes_per_token * context + compute
 
-    def fitting_placement(self, shape: Shape, vram_bytes: float, context: float) -> Placement:
-        """What fits into this much GPU memory at this context, less the margin; of a mixture, experts leave first."""
+    def fitting_placement(self, shape: Shape, vram_bytes: float, context: float | None = None) -> Placement:
+        """What fits into this much GPU memory, less the margin; of a mixture, experts leave first.
+
+        At this context, else at the configured one, or at 4096 tokens where that is not known.
+        """
+        context = self.runtime.context.length.value_or(_USUAL_CONTEXT) if context is None else context
         room = vram_bytes - self.case.vram.margin_bytes
         layers = self.exact_layers(context, room)
         if layers is not None:
@@ -266,10 +270,6 @@ class MemoryView(Group):
         room = runtime.memory.available_bytes.value_or(0) - (self.case.vram.margin_bytes if keeps_margin else 0.0)
         return 0 < asked <= room
 
-    def fitting_in(self, vram_bytes: float) -> Placement:
-        """What fits into this much GPU memory at the configured context; at 4096 tokens where that is not known."""
-        return self.fitting_placement(self.shape, vram_bytes, self.runtime.context.length.value_or(_USUAL_CONTEXT))
-
     @cached_property
     def likely_demand(self) -> Demand:
         """The demand; where what was free is not known, the weights against what is surely free on such a GPU."""
@@ -277,12 +277,6 @@ class MemoryView(Group):
         if if_known(self.demand) is not None or vram is None or weights is None:
             return self.demand()
         return Demand(weights + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
-
-    @cached_property
-    def surely_fits(self) -> bool:
-        """Whether all weights fit on the GPU, whatever a desktop holds there; not where their size is not known."""
-        vram = self.case.vram.total_bytes or 0.0
-        return bool(self.weights_bytes) and self.weights_bytes + COMPUTE_BUFFER_BYTES < SURELY_FREE * vram
 
     @cached_property
     def least_weights_bytes(self) -> float:
@@ -348,8 +342,8 @@ class MemoryView(Group):
         """Whether some of its layers attend to a sliding window; False where the architecture is not known."""
         return architecture(self.model.architecture.value_or("")).has_windows
 
-    def layers_that_fit(self, vram_bytes: float, context: float) -> int:
-        """Layers that so much GPU memory holds at this context, the output counted as one more."""
+    def layers_that_fit(self, vram_bytes: float, context: float | None = None) -> int:
+        """Layers that so much GPU memory holds at this or the configured context, the output counted as one more."""
         placed = self.fitting_placement(self.shape, vram_bytes, context)
         return int(placed.gpu_layers) + placed.output_on_gpu
 

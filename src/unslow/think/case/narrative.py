@@ -12,7 +12,6 @@ from unslow.think.report import Evidence
 
 WORTH_COMPARING = 1.15  # Two speeds that are closer are the same speed, measured twice
 _AMOUNT = re.compile(r"(\d{1,6}(?:\.\d+)?)\s?(?:-\s?\d{1,6}(?:\.\d+)?\s?)?([gmt])i?b\b", re.IGNORECASE)
-_OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
 _UNITS = {"m": 1e6, "g": 1e9, "t": 1e12}
 _ANY_PHASE = ("unknown", "total")
 _CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)  # What people say beside an experiment to tell where they measured
@@ -46,20 +45,11 @@ class NarrativeView(Group):
         """What a person says they saw of any of these."""
         return [r for r in self.account.remarks.value_or(()) if r.topic in topics and not r.denied]
 
-    def denies(self, topic: Topic) -> bool:
-        """Whether a person says that it is not so."""
-        return any(r.topic is topic and r.denied for r in self.account.remarks.value_or(()))
-
     def comparison_by(self, *topics: Topic) -> Comparison | None:
         """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
         now = (c for c in self.account.comparisons.value_or(()) if c.slow > 0 and c.now != "fast")
         widest = max((c for c in now if set(topics) & set(c.differs)), key=told_ratio, default=None)
         return widest if is_clear(widest) else None
-
-    def complains(self, *metrics: Metric) -> bool:
-        """Whether a person finds it slow, in one of these phases or without saying in which."""
-        metric = self.account.slow_metric
-        return isinstance(metric, Known) and (metric.value in metrics or metric.value in {"total", "unknown"})
 
     def experiment_on(self, *topics: Topic, metrics: tuple[Metric, ...] = ()) -> Comparison | None:
         """Two speeds between which nothing but these differs, of several the widest apart; a nameless metric fits any.
@@ -89,8 +79,8 @@ class NarrativeView(Group):
 
     def blames(self, *metrics: Metric) -> bool:
         """Whether a person finds one of these phases slow; a report that names no phase may be about any of them."""
-        unnamed = not isinstance(self.account.slow_metric, Known)
-        return self.complains(*metrics) or (unnamed and self.is_report)
+        metric = self.account.slow_metric
+        return metric.value in (*metrics, *_ANY_PHASE) if isinstance(metric, Known) else self.is_report
 
     def names_phase(self, *metrics: Metric) -> bool:
         """Whether a person names one of these phases as the slow one."""
@@ -193,12 +183,6 @@ def gain_of(comparison: Comparison) -> float | None:
 def amount_bytes(text: str) -> float:
     """The largest amount of memory that a text names; 0 where it names none."""
     return max((float(m[1]) * _UNITS[m[2].lower()] for m in _AMOUNT.finditer(text)), default=0.0)
-
-
-def amount_in_use(text: str) -> float | None:
-    """The amount of memory that a text says is in use: the first of `0.3/15.9 GB`; None where it names none."""
-    of_all = _OF_ALL.search(text)
-    return float(of_all[1]) * 1e9 if of_all else amount_bytes(text) or None
 
 
 def is_clear(comparison: Comparison | None) -> bool:

@@ -69,10 +69,6 @@ class PlacementView(Group):
         """Where the layers and their cache are; MissingFactError where nothing tells."""
         return self._weights_placement(shape)._replace(cache_on_gpu=not self.cache_on_host)
 
-    def read_or_none(self, shape: Shape) -> Placement | None:
-        """The placement, or None where it is unknown."""
-        return if_known(lambda: self.read(shape))
-
     @remember
     def with_cure(self, shape: Shape, cure: Cure) -> Placement:
         """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
@@ -86,7 +82,7 @@ class PlacementView(Group):
             placed = self.case.memory.fitting_placement(shape, memory, tokens)
             placed = placed._replace(cache_on_gpu=not self.cache_on_host)
             loaded = not cure.only_own_memory and self.runtime.state.value_or("loaded") != "failed"
-            if now := self.read_or_none(shape) if loaded else None:
+            if now := if_known(lambda: self.read(shape)) if loaded else None:
                 placed = max(placed, now, key=lambda p: (p.gpu_layers, p.output_on_gpu))
         if cure.experts_on_gpu and placed.with_experts < placed.attending:
             # With as many experts as there was room for, on the layers that the GPU computes anyway

@@ -97,17 +97,13 @@ class Copies(NamedTuple):
     @property
     def is_bound(self) -> bool:
         """Whether the speed is about what copying allows."""
-        return NEAR[0] <= self.tokens_per_s * self.copy_s / self.shared_by <= NEAR[1]
-
-    @property
-    def shared_by(self) -> float:
-        """Tokens that share a copy: a prompt that is shorter than a micro-batch fills none."""
-        return min(self.ubatch, self.prompt_tokens)
+        return NEAR[0] <= self.tokens_per_s * self.copy_s / min(self.ubatch, self.prompt_tokens) <= NEAR[1]
 
     def price(self, *, faster: float = 1.0, ubatch: float = 0.0) -> Price:
         """What a slow link costs, or too small a micro-batch: of the time that was measured at most all."""
         now_s, then_s = 1 / self.tokens_per_s, self.copy_s / faster / min(ubatch or self.ubatch, self.prompt_tokens)
-        lost_s = max(0.0, min(now_s, self.copy_s / self.shared_by) - then_s)
+        # A prompt that is shorter than a micro-batch fills none
+        lost_s = max(0.0, min(now_s, self.copy_s / min(self.ubatch, self.prompt_tokens)) - then_s)
         return Price(now_s / max(then_s, now_s - lost_s), Cost(seconds=lost_s, per="prompt_token"))
 
 
@@ -217,13 +213,6 @@ class SpeedView(Group):
             return False
         gain = now.seconds.mid / then.seconds.mid
         return gain >= WORTH_NAMING and slower >= math.sqrt(gain)
-
-    def beats_measured(self, cure: Cure) -> bool:
-        """Whether one stream would be clearly faster with a cure than it was measured."""
-        now, then = self.measured_rate, self.predict(cure)
-        if not isinstance(now, Known) or not isinstance(then, Prediction):
-            return False
-        return then.tokens_per_s.mid > WORTH_COMPARING * now.value
 
     def predict(self, cure: Cure | None = None) -> Prediction | Unknown:
         """The prediction, or what it lacks."""

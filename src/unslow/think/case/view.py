@@ -165,23 +165,18 @@ def _getter_of(path: str) -> Callable[[CaseView], Any] | None:
 
 def _walk(case: CaseView, path: str) -> Any:
     value: Any = case
-    for step in _steps(path):
+    for step in path.split("."):
         if isinstance(value, Unknown):
             return value
         if isinstance(value, Known):
             value = value.value
-        if isinstance(step, str):
+        if not step.isdigit():
             value = getattr(value, step)
-        elif step < len(value):
-            value = value[step]
+        elif int(step) < len(value):
+            value = value[int(step)]
         else:
             return not_found(f"there is no {path}")
     return value
-
-
-@lru_cache(maxsize=1024)
-def _steps(path: str) -> tuple[str | int, ...]:
-    return tuple(int(step) if step.isdigit() else step for step in path.split("."))
 
 
 def _in_words(value: object) -> str:

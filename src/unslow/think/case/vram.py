@@ -193,7 +193,7 @@ class VramView(Group):
         """Whether the runtime's own process can be told from others; after a failed load there is none."""
         if self.runtime.state.value_or("") == "failed" or self.own_pid_is_listed:
             return True
-        processes = self._processes_in_use
+        processes = [p for gpu in self.case.gpus.in_use for p in gpu.processes.value_or([])]
         if any(self._is_surely_own(p) for p in processes):
             return True
         return isinstance(self.runtime.process.pid, Known) and not any(self._is_doubtful(p) for p in processes)
@@ -269,10 +269,6 @@ class VramView(Group):
         program = _program(next(iter(self.runtime.process.command.value_or([])), ""))
         return "" if program.lower().startswith("python") or program in _LAUNCHERS else program
 
-    @cached_property
-    def _processes_in_use(self) -> list[GpuProcess]:
-        return [p for g in self.case.gpus.in_use for p in g.processes.value_or([])]
-
     def _is_surely_own(self, process: GpuProcess) -> bool:
         return self.is_own(process, on_gpu=self.case.gpus.runtime_says_it_uses_one)
 
@@ -286,7 +282,8 @@ class VramView(Group):
     def other_processes(self) -> list[GpuProcess]:
         """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
         loaded, named = self.runtime.state.value_or("") != "failed", isinstance(self.runtime.process.pid, Known)
-        others = [p for p in self._processes_in_use if not self._is_surely_own(p)]
+        listed = (p for gpu in self.case.gpus.in_use for p in gpu.processes.value_or([]))
+        others = [p for p in listed if not self._is_surely_own(p)]
         if loaded:
             others = [p for p in others if not ((named or not isinstance(p.name, Known)) and self._is_doubtful(p))]
         return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))

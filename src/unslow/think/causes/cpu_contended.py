@@ -117,9 +117,9 @@ def _harmless(case: CaseView, seen: OtherProcesses, cores: float, all_cores: flo
     others, perhaps = seen.cpus, seen.perhaps_own
     if case.placement.cpu_computes and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
         case.need("runtime.compute.threads")
-    crowd = case.host.threads_exceed_cpus
-    # A process that always wants to run gets at most one thread's share beside the runtime's threads
     threads = case.runtime.compute.threads.get()
+    crowd = threads is not None and threads > case.host.cpus  # so that they wait for each other
+    # A process that always wants to run gets at most one thread's share beside the runtime's threads
     full_share = max(BUSY_PROCESS, FULL_SHARE * case.host.cpus / (1 + (1 if threads is None else threads)))
     takes_its_share = max((p.cpus for p in seen.processes if p.pid), default=0.0) >= full_share
     few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and takes_its_share)

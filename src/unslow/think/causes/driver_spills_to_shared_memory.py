@@ -37,7 +37,7 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.values import GIB, MIB, Known, first_known
 from unslow.think.case.device import candidate_gpus, is_integrated, is_integrated_name
-from unslow.think.case.narrative import amount_in_use
+from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
 from unslow.think.case.vram import MOVABLE
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, Suspected, all_of, finding
@@ -50,6 +50,8 @@ LEAST_BYTES = GIB  # A desktop and pinned buffers take less
 ROOMY = 1 / 8  # Of a GPU's memory: with this much free no driver lends; Windows keeps up to a tenth back from programs
 BEYOND_FREE = GIB // 2
 """Bytes more than were free before: other processes seldom free more meanwhile, and a desktop varies by less."""
+_OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
+"""An amount of memory in use and all that there is, such as `0.3/15.9 GB`."""
 _OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallback", re.IGNORECASE)
 
 
@@ -132,9 +134,11 @@ def allocated_beyond_gpu(case: CaseView) -> Found | None:
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
     """A person says that shared GPU memory is in use, as Task Manager shows it, and more than any desktop has."""
-    amounts = [(r, amount_in_use(r.text)) for r in case.narrative.remarks_on(Topic.SHARED_MEMORY_USED)]
+    remarks = [(r, _OF_ALL.search(r.text)) for r in case.narrative.remarks_on(Topic.SHARED_MEMORY_USED)]
+    amounts = [(r, float(used[1]) * 1e9 if used else amount_bytes(r.text) or None) for r, used in remarks]
     said = [remark for remark, amount in amounts if amount is None or amount >= LEAST_BYTES]
-    if not said or case.narrative.denies(Topic.SHARED_MEMORY_USED):
+    is_denied = any(r.topic is Topic.SHARED_MEMORY_USED and r.denied for r in case.account.remarks.get() or ())
+    if not said or is_denied:
         return None
     if not (case.system.is_windows or any(_OF_A_GPU.search(remark.text) for remark in said)):
         return Suspected(said[0].text, "machine.gpus.0.shared_used_bytes", CAUSE.ask)

@@ -35,6 +35,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.gpus import SURELY_FREE
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
@@ -139,9 +140,11 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
     room = case.narrative.remarks_on(Topic.VRAM_FREE)
     waits = case.narrative.remarks_on(Topic.GPU_UNUSED, Topic.GPU_IDLE)
     trial = case.narrative.experiment_on(Topic.EXPERTS)
-    if not room and not waits and trial is None and not case.memory.surely_fits:
+    # All weights fit on the GPU, whatever a desktop holds there
+    weights, surely_free = case.memory.weights_bytes, SURELY_FREE * (case.vram.total_bytes or 0.0)
+    has_room = room or (weights and weights + COMPUTE_BUFFER_BYTES < surely_free)
+    if not has_room and not waits and trial is None:
         return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
-    has_room = room or case.memory.surely_fits
     return finding(
         case,
         f"the CPU computes experts, and {'the GPU has room for more' if has_room else 'the GPU waits for it'}: "

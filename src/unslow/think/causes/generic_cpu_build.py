@@ -158,9 +158,10 @@ def _gain(case: CaseView) -> float | None:
     one and stalls of 84 %, both take six times as long, as measured: 167 and 53 ms.
     """
     rate, expected = case.speed.measured_rate, case.speed.predict()
+    threads = case.runtime.compute.threads.get() or 0
     if not isinstance(rate, Known):
         return LEAST_GAIN  # physics, which assumes a build for this CPU, cannot show it
-    if not isinstance(expected, Prediction) or case.host.threads_exceed_cpus:
+    if not isinstance(expected, Prediction) or threads > case.host.cpus:
         return None
     stalled = case.host.stalled_share(1 / rate.value)
     gain = (1 - stalled) / rate.value / expected.seconds.mid

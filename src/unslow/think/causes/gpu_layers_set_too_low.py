@@ -48,7 +48,7 @@ def tensor_overrides(case: CaseView) -> Found | None:
     if not sent.others or sent.experts or case.gpus.visible_to_runtime is False:
         return None
     shape, available = case.memory.shape, case.vram.likely_available_bytes
-    if case.memory.fitting_in(available).gpu_layers < shape.layers:
+    if case.memory.fitting_placement(shape, available).gpu_layers < shape.layers:
         return None
     overrides = " ".join(case.placement.overrides_sending("others"))
     return finding(
@@ -86,8 +86,7 @@ def number_against_room(case: CaseView) -> Found | Absent | None:
     if asked == total - 1 and case.placement.leaves_out_output:
         return Absent("all layers except the output are on the GPU")
     available = case.vram.likely_available_bytes
-    room = case.memory.fitting_in(available)
-    fitting = int(room.gpu_layers) + room.output_on_gpu
+    fitting = case.memory.layers_that_fit(available)
     if fitting <= asked:
         _ = case.vram.available_bytes  # only what was really free may rule it out
         return Absent(f"{asked} layers set, {fitting} fit")

@@ -26,10 +26,10 @@ Answers do not change. More power is more heat; stay within the default limit of
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Change, Knob
+from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import is_clear, times_as_fast
-from unslow.think.case.telemetry import GPU_STATE, POWER, LoadedGpu, explains, is_starved
+from unslow.think.case.telemetry import GPU_STATE, POWER, explains, is_starved
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, fast_enough, finding
 
@@ -73,6 +73,10 @@ def power_under_load(case: CaseView) -> Found | Absent:
     limit, usual = gpu.gpu.power_limit_w.get(), gpu.gpu.power_limit_default_w.get()
     default = f", {usual:.0f} W by default" if limit and usual and usual > limit else ""
     watts = f" ({limit:.0f} W{default})" if limit else ""
+    # The default limit where a lower one is set; the firmware sets that of a laptop, by battery or mains
+    change = Knob.POWER.to(usual if usual and (limit is None or usual > limit) else None, RAISE)
+    if _LAPTOP_NAME.search(gpu.gpu.name.get() or ""):
+        change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
     return finding(
         case,
         f"the power limit{watts} holds the clocks at {clock:.0%} of their maximum",
@@ -80,7 +84,7 @@ def power_under_load(case: CaseView) -> Found | Absent:
         case.cite(f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
         case.cite_known(gpu.power_path, reference=f"{limit:.0f} W allowed" if limit else None),
         cure=Cure(),
-        fixes=[Remedy(_higher_limit(gpu), Cure(), "heat")],
+        fixes=[Remedy(change, Cure(), "heat")],
     )
 
 
@@ -92,14 +96,6 @@ def power_limit_seen(case: CaseView) -> Found | Suspected | None:
     if not case.gpus.usable or case.placement.cpu_computes or not case.narrative.blames("decode", "prefill"):
         return Suspected(said[0].text, "the driver's reasons for the clocks under load", GPU_STATE)
     return finding(case, f"power holds the GPU back: {said[0].text}", said[0], fixes=[RAISED])
-
-
-def _higher_limit(gpu: LoadedGpu) -> Change:
-    """The default limit where a lower one is set; the firmware sets that of a laptop, by battery or mains."""
-    name, limit, usual = gpu.gpu.name.get(), gpu.gpu.power_limit_w.get(), gpu.gpu.power_limit_default_w.get()
-    if name and _LAPTOP_NAME.search(name):
-        return Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
-    return Knob.POWER.to(usual if usual and (limit is None or usual > limit) else None, RAISE)
 
 
 CAUSE = Cause(

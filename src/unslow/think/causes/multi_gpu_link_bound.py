@@ -36,6 +36,7 @@ from unslow.facts.knob import Knob
 from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import TENSOR_SPLITS
 from unslow.think.case.narrative import counts_of, is_clear, labels, set_elsewhere, slow_side_has, times_as_fast
+from unslow.think.case.speed import WORTH_NAMING, Prediction
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 
@@ -135,9 +136,10 @@ def split_over_links(case: CaseView) -> Found | Absent | Suspected:
         return Suspected(because, "the links between the GPUs, and the speed with another split", SHOW)
     fixes = [Remedy(Knob.SPLIT_MODE.to("layer", "split by layers: next to nothing crosses between GPUs"))]
     if not by_rows:  # by physics, a layer split is not always faster than tensor parallelism; wider links are
-        by_layers = Remedy(Knob.SPLIT_MODE.to("layer", OTHER_SPLIT), BY_LAYERS)
-        fixes = [by_layers] if case.speed.beats_measured(BY_LAYERS) else []
-        fixes.append(Remedy(Knob.LINK.to(None, WIDER)))
+        now, then = case.speed.measured_rate.get(), case.speed.predict(BY_LAYERS)
+        fixes = [Remedy(Knob.LINK.to(None, WIDER))]
+        if now is not None and isinstance(then, Prediction) and then.tokens_per_s.mid > WORTH_NAMING * now:
+            fixes.insert(0, Remedy(Knob.SPLIT_MODE.to("layer", OTHER_SPLIT), BY_LAYERS))
     fact = "runtime.placement.tensor_parallel" if mode is None else "runtime.placement.split_mode"
     return finding(case, because, case.cite(fact, "no NVLink" if over_pcie else "layer"), cure=Cure(), fixes=fixes)
 

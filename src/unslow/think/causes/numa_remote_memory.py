@@ -100,7 +100,13 @@ def pages_against_threads(case: CaseView) -> Found | Absent | None:
 def imbalance_seen(case: CaseView) -> Found | None:
     """A user read off free memory or work by node, and it is uneven."""
     seen = [remark for remark in case.narrative.remarks_on(Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
-    uneven = [remark for remark in seen if not _is_even(remark.text)]
+    uneven = []
+    for remark in seen:
+        # A table of numastat may show about the same on each node
+        is_table = "numastat" in remark.text.lower()
+        amounts = [float(match[1]) for match in _AMOUNT.finditer(remark.text)] if is_table else []
+        if not (len(amounts) > 1 and max(amounts) < EVEN * min(amounts)):
+            uneven.append(remark)
     if not uneven:
         return None
     return finding(case, f"the weights are on one NUMA node: {uneven[0].text}", *uneven, fixes=[SPREAD])
@@ -122,12 +128,6 @@ def _placement_setting(case: CaseView) -> str:
     """The setting that should have spread the pages; empty where there is none."""
     setting = case.runtime.compute.numa.get()
     return "" if setting in {None, "none", "disabled"} else str(setting)
-
-
-def _is_even(text: str) -> bool:
-    """Whether a table of numastat shows about the same on each node."""
-    amounts = [float(match[1]) for match in _AMOUNT.finditer(text)] if "numastat" in text.lower() else []
-    return len(amounts) > 1 and max(amounts) < EVEN * min(amounts)
 
 
 CAUSE = Cause(

@@ -29,7 +29,6 @@ from unslow.facts.values import GIB
 from unslow.think.case.gpus import SHOW_LINK, TENSOR_SPLITS
 from unslow.think.case.group import if_known
 from unslow.think.case.narrative import is_clear, times_as_fast
-from unslow.think.case.telemetry import LoadedGpu
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import link_bytes_per_s
@@ -60,13 +59,15 @@ def link_under_load(case: CaseView) -> Found | Absent:
         return Absent("the GPU was idle during decode")
     links = []
     for gpu in loaded:
-        generation, width = (case.ask_for(path, SHOW_LINK) for path in _link_facts(gpu))
+        seen = "" if gpu.at == gpu.place else "_max_seen"
+        paths = [f"{gpu.at}.{name}{seen}" for name in ("pcie_generation", "pcie_width")]
+        generation, width = (case.ask_for(path, SHOW_LINK) for path in paths)
         most = [case.ask_for(f"{gpu.place}.{name}_max", SHOW_LINK) for name in ("pcie_generation", "pcie_width")]
-        links.append((gpu, link_bytes_per_s(generation, width), link_bytes_per_s(*most)))
+        links.append((paths, link_bytes_per_s(generation, width), link_bytes_per_s(*most)))
     slow = [link for link in links if link[1] < DEGRADED * link[2]]
     if not slow:
         return Absent(f"the link runs at {links[0][1] / 1e9:.0f} GB/s under load, the most that it supports")
-    gpu, now, could = min(slow, key=lambda link: link[1])
+    paths, now, could = min(slow, key=lambda link: link[1])
     crossing = _what_crosses(case, now)
     if not crossing:
         return Absent("the link is slower than it could be, but hardly anything crosses it here")
@@ -75,7 +76,7 @@ def link_under_load(case: CaseView) -> Found | Absent:
     return finding(
         case,
         f"the link runs at {now / 1e9:.1f} instead of {could / 1e9:.1f} GB/s, and {crossing}",
-        [case.cite(path, f"{could / 1e9:.0f} GB/s at most") for path in _link_facts(gpu)],
+        [case.cite(path, f"{could / 1e9:.0f} GB/s at most") for path in paths],
         fixes=[RESEAT],
         speedup=price.speedup if price else None,
         lost=price.lost if price else None,
@@ -90,12 +91,6 @@ def narrow_link_seen_by_person(case: CaseView) -> Found | Suspected | None:
     if len(case.gpus.usable) < 2 and not case.narrative.names_phase("load", "prefill"):  # noqa: PLR2004 (several)
         return Suspected(said[0].text, "what crosses the link", SPLIT)
     return finding(case, f"a GPU has a narrow link: {said[0].text}", said[0], fixes=[RESEAT])
-
-
-def _link_facts(gpu: LoadedGpu) -> tuple[str, str]:
-    if gpu.at == gpu.place:
-        return f"{gpu.at}.pcie_generation", f"{gpu.at}.pcie_width"
-    return f"{gpu.at}.pcie_generation_max_seen", f"{gpu.at}.pcie_width_max_seen"
 
 
 def _what_crosses(case: CaseView, link_rate: float) -> str:

@@ -77,7 +77,10 @@ def own_benchmarks(case: CaseView) -> Found | Absent | Suspected | None:
 def said_by_person(case: CaseView) -> Found | Absent | Suspected | None:
     """Versions, two speeds, a factor or a way back that helped, in a report."""
     known = [name for name in _VERSIONS if isinstance(getattr(case.account, name), Known)]
-    trial = _version_trial(case, both_known=len(known) == len(_VERSIONS))
+    trial = case.narrative.experiment_on(Topic.VERSION, Topic.DRIVER)
+    if trial is None and len(known) == len(_VERSIONS):  # then also two speeds that nothing else explains
+        bare = [c for c in case.narrative.comparisons if not c.differs and c.slow > 0]
+        trial = case.narrative.comparison_by(Topic.VERSION) or max(bare, key=told_ratio, default=None)
     back = [r for r in case.narrative.remarks_on(Topic.GOING_BACK_HELPS) if known or _WENT_BACK.search(r.text)]
     if not known and trial is None and not back:
         return None
@@ -104,15 +107,6 @@ def expected_speed(case: CaseView) -> Absent | None:
     """Nothing is lost where decode is as fast as the hardware allows."""
     is_lost = case.narrative.is_report or case.speed.shortfall != 1
     return None if is_lost else Absent("decode is as fast as expected with these settings")
-
-
-def _version_trial(case: CaseView, *, both_known: bool) -> Comparison | None:
-    """Two speeds that differ in the version; with both versions named, also two that nothing else explains."""
-    trial = case.narrative.experiment_on(Topic.VERSION, Topic.DRIVER)
-    if trial or not both_known:
-        return trial
-    bare = [c for c in case.narrative.comparisons if not c.differs and c.slow > 0]
-    return case.narrative.comparison_by(Topic.VERSION) or max(bare, key=told_ratio, default=None)
 
 
 def _loss(case: CaseView, trial: Comparison | None) -> tuple[float | None, Citations]:

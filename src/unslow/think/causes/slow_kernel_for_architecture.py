@@ -54,7 +54,11 @@ _WARNS = re.compile(r"(?i)not fully optimized yet|however you specified quantiza
 
 def other_kernel_is_faster(case: CaseView) -> Found | None:
     """Two speeds that differ only in the kernel, or packed weights that are slower than plain ones."""
-    trial = case.narrative.trial_of(Topic.KERNEL, Topic.QUANT_TYPE) or _slower_with_fewer_bits(case)
+    trial, types = case.narrative.trial_of(Topic.KERNEL, Topic.QUANT_TYPE), case.narrative.trial_of(Topic.QUANT_TYPE)
+    if trial is None and types and not case.engine.runs_ggml and not slow_side_names(types, _PLAIN_TYPE):
+        # Fewer bytes are slower only because of their kernel
+        names_both = _PACKED.search(types.text) and _PLAIN_TYPE.search(types.text)
+        trial = types if names_both and slow_side_names(types, _PACKED) else None
     return _faster_with(case, trial, Knob.QUANT_KERNEL.to(None, "use the faster kernel")) if trial else None
 
 
@@ -137,15 +141,6 @@ def known_engine(case: CaseView) -> Absent | None:
 
 def _kernel_name(case: CaseView) -> str:
     return (first_known(case.runtime.compute.kernel, case.runtime.compute.quantization).get() or "").lower()
-
-
-def _slower_with_fewer_bits(case: CaseView) -> Comparison | None:
-    """Packed weights that are slower than plain ones: fewer bytes are slower only because of their kernel."""
-    trial = case.narrative.trial_of(Topic.QUANT_TYPE)
-    if trial is None or case.engine.runs_ggml or slow_side_names(trial, _PLAIN_TYPE):
-        return None
-    both = _PACKED.search(trial.text) and _PLAIN_TYPE.search(trial.text)
-    return trial if both and slow_side_names(trial, _PACKED) else None
 
 
 def _faster_with(case: CaseView, trial: Comparison, change: Change) -> Found:

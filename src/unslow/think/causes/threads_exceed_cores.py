@@ -26,7 +26,9 @@ Answers do not change.
 """
 
 from unslow.facts.knob import Knob
+from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.host import MOST_THREADS_PER_CORE
 from unslow.think.case.narrative import times_as_fast
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
@@ -59,11 +61,14 @@ def threads_against_cores(case: CaseView) -> Found | Absent:
     """The number of threads against the cores that run them; a CPU quota is a cause of its own."""
     trial = case.narrative.thread_trial
     threads, fact = case.narrative.need_thread_count()
-    host = case.without_cpu_quota.host
+    host, cpu = case.without_cpu_quota.host, case.machine.cpu
     if threads <= host.cores:
         return Absent(f"{threads} thread{'s' * (threads != 1)} on {host.cores:g} core{'s' * (host.cores != 1)}")
-    if threads <= host.hardware_threads and not trial:
-        return Absent(f"{threads} threads on {host.cores:g} cores with {host.hardware_threads:g} hardware threads")
+    # Two for each core where only cores were counted: no common CPU runs more
+    is_counted = any(isinstance(fact, Known) for fact in (cpu.logical_cpus, cpu.threads_per_core))
+    hardware_threads = host.cpus * (1 if is_counted or host.cpu_limits else MOST_THREADS_PER_CORE)
+    if threads <= hardware_threads and not trial:
+        return Absent(f"{threads} threads on {host.cores:g} cores with {hardware_threads:g} hardware threads")
     best = max(1, int(host.cores))
     return finding(
         case,

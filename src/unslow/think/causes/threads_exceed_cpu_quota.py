@@ -103,8 +103,12 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
         return Absent(f"all {allowed:g} CPUs of the machine are allowed")
     trial = case.narrative.experiment_on(Topic.CPU_QUOTA, Topic.THREADS)
     proof = trial if is_clear(trial) else None
-    if throttled is None and not proof and not _count_decides(case):
-        case.need("run.cpu_throttled_fraction")
+    if throttled is None and not proof and not by_cpuset:
+        # Threads that wait for each other spin, and so use up any quota: where both are known, the numbers decide
+        known, quota = isinstance(case.runtime.compute.threads, Known), isinstance(case.host.quota[0], Known)
+        blamed = case.narrative.blames("decode", "prefill") and (known or quota)
+        if not blamed and not (known and quota and case.placement.cpu_computes):
+            case.need("run.cpu_throttled_fraction")
     stopped = f", throttled in {throttled:.0%} of the periods" if throttled else ""
     waited_for = "those that share a CPU" if by_cpuset and not throttled else "the throttled ones"
     cpus, cure = "1 CPU is" if allowed == 1 else f"{allowed:g} CPUs are", Cure(threads=max(1, int(allowed)))
@@ -129,14 +133,6 @@ def _are_all(case: CaseView, allowed: float) -> bool:
     if case.narrative.is_report or (cores is not None and cores > allowed):
         return logical is not None and allowed >= logical
     return bool(allowed >= case.need("machine.cpu.logical_cpus"))
-
-
-def _count_decides(case: CaseView) -> bool:
-    """Whether the numbers alone decide: threads that wait for each other spin, and so use up any quota."""
-    known, quota = isinstance(case.runtime.compute.threads, Known), isinstance(case.host.quota[0], Known)
-    computes = known and quota and bool(case.placement.cpu_computes)
-    blamed = case.narrative.blames("decode", "prefill") and (known or quota)
-    return case.host.is_limited_by_cpuset or computes or blamed
 
 
 CAUSE = Cause(

@@ -33,6 +33,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, MIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.group import missing
+from unslow.think.case.host import USABLE_RAM
 from unslow.think.case.narrative import amount_bytes
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Citations, Found, Remedy, Route, Suspected, all_of, finding
@@ -92,7 +93,7 @@ def weights_against_memory(case: CaseView) -> Found | Absent | None:
     host, copied = max(0.0, weights - held), _is_copied(case)
     size = f"{host / GIB:.0f} GiB" if host >= GIB else f"{host / MIB:.0f} MiB"
     sizes = f"{size} of weights on the host, {ram / GIB:.0f} GiB of RAM"
-    if case.host.fits_in_ram(host):
+    if host <= USABLE_RAM * ram:
         # Fewer bytes in memory than weights: a limit that is not known may keep the rest out
         others = sum(b.bytes for b in case.vram.all_buffers if b.kind != "model" and not b.on_gpu)
         resident = case.runtime.process.resident_bytes.get()
