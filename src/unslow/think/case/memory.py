@@ -14,14 +14,12 @@ from unslow.facts.runtime import FACT_PATHS
 from unslow.facts.values import Known, MissingFactError, Unknown, estimated_fact, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.engine import NEWEST, build_number
-from unslow.think.case.gpus import SURELY_FREE
-from unslow.think.case.group import Group, if_known, missing
+from unslow.think.case.group import Group, missing
 from unslow.think.memo import once, remember_once
 from unslow.think.memory.llama_cpp.hyperparameters import Settings, hyper_of
 from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.scheduler import UNFUSED_UNTIL
 from unslow.think.physics.placement import (
-    COMPUTE_BUFFER_BYTES,
     Placement,
     Shape,
     fit_layers,
@@ -261,22 +259,6 @@ class MemoryView(Group):
         """Whether the cache is not small already, and the runtime did not refuse to make it so."""
         refused = any(_NO_FLASH_ATTENTION.search(line) for line in self.runtime.history.warnings.value_or([]))
         return self.cache_types == ("f16", "f16") and not refused
-
-    @cached_property
-    def fits_by_own_sum(self) -> bool:
-        """Whether the runtime's own sum fits what it found free, beside the margin that its own fit keeps."""
-        runtime, asked = self.runtime, self.runtime.memory.asked_bytes.value_or(0)
-        keeps_margin = runtime.placement.fit.get() or isinstance(runtime.placement.fit_margin_bytes, Known)
-        room = runtime.memory.available_bytes.value_or(0) - (self.case.vram.margin_bytes if keeps_margin else 0.0)
-        return 0 < asked <= room
-
-    @cached_property
-    def likely_demand(self) -> Demand:
-        """The demand; where what was free is not known, the weights against what is surely free on such a GPU."""
-        vram, weights = self.case.vram.total_bytes, self.model.weights_bytes.get()
-        if if_known(self.demand) is not None or vram is None or weights is None:
-            return self.demand()
-        return Demand(weights + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
 
     @cached_property
     def least_weights_bytes(self) -> float:

@@ -194,12 +194,12 @@ class VramView(Group):
         if self.runtime.state.value_or("") == "failed" or self.own_pid_is_listed:
             return True
         processes = [p for gpu in self.case.gpus.in_use for p in gpu.processes.value_or([])]
-        if any(self._is_surely_own(p) for p in processes):
+        if any(self.is_own(p) for p in processes):
             return True
         return isinstance(self.runtime.process.pid, Known) and not any(self._is_doubtful(p) for p in processes)
 
     def own_processes_on(self, gpu: Gpu) -> list[GpuProcess]:
-        return [p for p in gpu.processes.value_or([]) if self._is_surely_own(p)]
+        return [p for p in gpu.processes.value_or([]) if self.is_own(p)]
 
     def need_own_process(self, how_to_get: str) -> None:
         """Without the runtime told from the other processes on its GPUs, nothing can be said of other processes."""
@@ -208,8 +208,8 @@ class VramView(Group):
         self.case.need("runtime.process.pid")
         raise missing("which process on the GPU is the runtime: its number is of another namespace", how_to_get)
 
-    def is_own(self, process: GpuProcess, *, on_gpu: bool) -> bool:
-        """Whether a process is the runtime or computes for it; `on_gpu` says that the runtime is known to use a GPU.
+    def is_own(self, process: GpuProcess, *, on_gpu: bool | None = None) -> bool:
+        """Whether a process is the runtime or computes for it; `on_gpu` says whether it is known to use a GPU.
 
         A number that no list has is from another namespace, as in a container: the process with the right name is it.
         """
@@ -220,6 +220,7 @@ class VramView(Group):
             return process.pid == pid.value
         if not self.has_own_name(process):
             return False
+        on_gpu = self.case.gpus.runtime_says_it_uses_one if on_gpu is None else on_gpu
         return not isinstance(pid, Known) or (on_gpu and sum(self.has_own_name(p) for p in self._listed_processes) == 1)
 
     def may_be_own(self, process: GpuProcess) -> bool:
@@ -269,12 +270,9 @@ class VramView(Group):
         program = _program(next(iter(self.runtime.process.command.value_or([])), ""))
         return "" if program.lower().startswith("python") or program in _LAUNCHERS else program
 
-    def _is_surely_own(self, process: GpuProcess) -> bool:
-        return self.is_own(process, on_gpu=self.case.gpus.runtime_says_it_uses_one)
-
     def _is_doubtful(self, process: GpuProcess) -> bool:
         """Whether a process may well be the runtime under another number: it has its name, or none."""
-        if self.own_pid_is_listed or self._is_surely_own(process):
+        if self.own_pid_is_listed or self.is_own(process):
             return False
         return not isinstance(process.name, Known) or self.has_own_name(process)
 
@@ -283,7 +281,7 @@ class VramView(Group):
         """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
         loaded, named = self.runtime.state.value_or("") != "failed", isinstance(self.runtime.process.pid, Known)
         listed = (p for gpu in self.case.gpus.in_use for p in gpu.processes.value_or([]))
-        others = [p for p in listed if not self._is_surely_own(p)]
+        others = [p for p in listed if not self.is_own(p)]
         if loaded:
             others = [p for p in others if not ((named or not isinstance(p.name, Known)) and self._is_doubtful(p))]
         return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))

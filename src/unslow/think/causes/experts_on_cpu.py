@@ -36,6 +36,8 @@ from unslow.facts.knob import Knob
 from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.gpus import SURELY_FREE
+from unslow.think.case.group import if_known
+from unslow.think.case.memory import Demand
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
@@ -54,7 +56,10 @@ def tensor_overrides(case: CaseView) -> Found | Absent | None:
         return None if case.memory.is_mixture else Absent("no setting sends experts to the CPU")
     if not case.model.experts.need():
         return Absent("the model has no experts")
-    demand = case.memory.likely_demand
+    demand, vram, weights = if_known(case.memory.demand), case.vram.total_bytes, case.model.weights_bytes.get()
+    if demand is None and vram is not None and weights is not None:  # by what is surely free on such a GPU
+        demand = Demand(weights + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
+    demand = demand or case.memory.demand()
     away, stay = case.placement.expert_layers_on_host, case.memory.experts_without_room(demand.lacking)
     # By the size of a card alone, half of the experts must fit before it counts
     most = away if case.vram.available_is_known else away / 2

@@ -84,8 +84,13 @@ def demand_against_free_memory(case: CaseView) -> Found | Absent:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = case.memory.demand()
     needs, free = f"{demand.asked / GIB:.1f} GiB", f"{demand.available / GIB:.1f} GiB free"
-    if demand.lacking <= 0 or case.memory.fits_by_own_sum:
-        if not case.memory.fits_by_own_sum:
+    # The runtime's own sum, against what it found free, beside the margin that its own fit keeps
+    memory, placed = case.runtime.memory, case.runtime.placement
+    keeps_margin = placed.fit.get() or isinstance(placed.fit_margin_bytes, Known)
+    room = (memory.available_bytes.get() or 0) - (case.vram.margin_bytes if keeps_margin else 0.0)
+    fits_by_own_sum = 0 < (memory.asked_bytes.get() or 0) <= room
+    if demand.lacking <= 0 or fits_by_own_sum:
+        if not fits_by_own_sum:
             case.memory.need_room()
         return Absent(f"there was room: {needs} needed, {free}")
     return _spills(

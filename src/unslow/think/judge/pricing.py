@@ -8,10 +8,9 @@ the remainder itself: the time falls to what physics expects.
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
-from unslow.facts.run import AtDepth
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.physics import COPIES, CROSSINGS, FETCHES, LOGPROBS, SORTING
@@ -68,8 +67,11 @@ class Together:
         What is no part of the requests that were timed stands as it is.
         """
         times, lost = max(1.0, found.speedup or 1.0), found.lost
-        if deep := deepest_tried(self._case, found):
-            # Of a token deep in the context: all causes there explain the same fall, and a second only what is left
+        depths = [d for d in self._case.run.depths.value_or(()) if d.tokens_per_s > 0]
+        if depths and found.speedup and any(e.fact == DEPTHS for e in found.evidence):
+            # Of a token deep in the context, of which the speed at the start says nothing: all causes there explain the
+            # same fall, and a second only what is left
+            deep = max(depths, key=lambda d: d.depth_tokens)
             start = 1 / deep.tokens_per_s
             before = start if self._left_deep is None else self._left_deep
             self._left_deep = min(before, start / times)
@@ -113,14 +115,6 @@ def start_s(phase: str, outlook: Outlook) -> float | None:
     if pace is None:
         return time.seconds if time else None
     return pace.measured_s or (pace.now.seconds.mid if isinstance(pace.now, Prediction) else None)
-
-
-def deepest_tried(case: CaseView, found: Found) -> AtDepth | None:
-    """How fast it was deep in the context, where a cause rests on that: the speed at the start says nothing of it."""
-    depths = [d for d in case.run.depths.value_or(()) if d.tokens_per_s > 0]
-    if not found.speedup or all(e.fact != DEPTHS for e in found.evidence):
-        return None
-    return max(depths, key=lambda d: d.depth_tokens, default=None)
 
 
 def time_with(case: CaseView, pace: Pace, cure: Cure, *, explained: bool = False) -> float | None:
@@ -302,11 +296,8 @@ def _shared(case: CaseView) -> float | None:
     return max((gpu.others_busy.value for gpu in gpus if isinstance(gpu.others_busy, Known)), default=None)
 
 
+@lru_cache(maxsize=256)  # more than there are parts and causes
 def part_name(part: str) -> str:
     """The part by its fixed name: a cause that has no part in physics goes by its id, which outlives its title."""
-    return part if part in NAMES else _causes().get(part, OTHER)
-
-
-@cache
-def _causes() -> dict[str, str]:
-    return {f"{cause.title[0].lower()}{cause.title[1:]}": name for name, cause in all_causes().items()}
+    causes = {f"{cause.title[0].lower()}{cause.title[1:]}": name for name, cause in all_causes().items()}
+    return part if part in NAMES else causes.get(part, OTHER)

@@ -30,6 +30,7 @@ _DEBUG = re.compile(r"\b(?:DEBUG|TRACE)\b")
 _LABEL = re.compile(r"^\s*(?:[-*•>#]{1,4}\s+)?(?:\d{1,2}[.)]\s+)?")
 _SAME = str.maketrans({"→": ">", "⇒": ">", "➜": ">", "–": "-", "—": "-", "−": "-", "~": " ", "≈": " ",
                        "’": "'", "‘": "'", "“": '"', "”": '"', "×": "x", "\xa0": " ", "İ": "i"})  # fmt: skip
+"""One kind of arrow, dash and quote; places of the characters stay where they were."""
 
 
 class Line(NamedTuple):
@@ -49,41 +50,33 @@ def prose_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) 
         if seen[shape] >= _REPEATS or (shape not in seen and len(seen) >= MOST_LINES):
             continue
         seen[shape] += 1
-        line = _clean_line(raw)
+        line = masked_text(_bare(raw))[:LONGEST_LINE]  # masked before it is cut, lest half a key be left
         if line and not _PRINTED.match(line):
             characters += len(line)
             if characters > MOST_CHARACTERS:
                 return
             original = _LABEL.sub("", line)
-            yield Line(plain_line(original), original, f"{source}:{number}")
+            yield Line(original.translate(_SAME).lower(), original, f"{source}:{number}")
 
 
 def printed_lines(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
     """The lines that a program printed and no reader of logs knew, without what only a developer looks at."""
     found = 0
     for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
-        if not _PRINTED.match(_bare(raw)):  # there may be very many, and masking takes its time
+        bare = _bare(raw)
+        if not _PRINTED.match(bare):  # there may be very many, and masking takes its time
             continue
-        line = _clean_line(raw)
+        line = masked_text(bare)[:LONGEST_LINE]
         if line and not _DEBUG.search(line):
             found += 1
             if found > MOST_PRINTED:
                 return
-            yield Line(plain_line(line), line, f"{source}:{number}")
-
-
-def _clean_line(raw: str) -> str:
-    """The line without what drives a terminal and without keys: masked before it is cut, lest half a key be left."""
-    return masked_text(_bare(raw))[:LONGEST_LINE]
+            yield Line(line.translate(_SAME).lower(), line, f"{source}:{number}")
 
 
 def _bare(raw: str) -> str:
+    """The line without what drives a terminal."""
     return _CONTROLS.sub("", _ESCAPES.sub("", raw[: 4 * LONGEST_LINE])).replace("\t", " ").strip()
-
-
-def plain_line(text: str) -> str:
-    """Small letters, one kind of arrow, dash and quote; places of the characters stay where they were."""
-    return text.translate(_SAME).lower()
 
 
 MOST_REMARKS = 200

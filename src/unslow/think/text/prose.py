@@ -218,7 +218,8 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
             integrated = [
                 Gpu(index=0, name=told_fact(n, line.where), kind=told_fact("integrated", line.where)) for n in names
             ]
-            return told_fact(tuple(_number_gpus([*gpus, *integrated])), line.where)
+            both = enumerate([*gpus, *integrated])
+            return told_fact(tuple(msgspec.structs.replace(gpu, index=n) for n, gpu in both), line.where)
     return _unnamed_gpus(ordered)
 
 
@@ -262,10 +263,6 @@ def _gpus_named(said: DeviceSaid, line: Line) -> list[Gpu]:
     return [Gpu(index=0, **facts)] * max(1, min(number, MOST_GPUS))
 
 
-def _number_gpus(gpus: list[Gpu]) -> list[Gpu]:
-    return [msgspec.structs.replace(gpu, index=number) for number, gpu in enumerate(gpus)]
-
-
 def _unnamed_gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     """`4 GPUs`, `an NVIDIA GPU`: there are some, whatever they are called."""
     for line in lines:
@@ -283,7 +280,8 @@ def _unnamed_gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
             name=told_fact(f"{vendor} GPU".strip(), line.where),
             vendor=told_fact(vendor, line.where) if vendor else NOT_LOOKED,
         )
-        return told_fact(tuple(_number_gpus([gpu] * min(max(1, number), MOST_GPUS))), line.where)
+        places = range(min(max(1, number), MOST_GPUS))
+        return told_fact(tuple(msgspec.structs.replace(gpu, index=place) for place in places), line.where)
     return NOT_LOOKED
 
 

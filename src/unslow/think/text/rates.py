@@ -176,7 +176,13 @@ def _of_rate(before: str, text: str) -> Metric:
 
 def changes(text: str) -> Iterator[Change]:
     """Pairs of speeds: by an arrow, by a word such as `was`, or in a list with labels."""
-    found = list(direct_changes(text)) or list(_two_speeds(text))
+    found = list(direct_changes(text))
+    for match in () if found else _THEN.finditer(text):
+        # Two speeds with the unit at the first alone, each with the words behind it
+        sides = [(middle(match["a"]), match["first"]), (middle(match["b"]), match["then"])]
+        (slow, one), (fast, other) = sorted(sides)
+        if 0 < slow < fast < _MOST and not _UNIT_NEXT.match(text, match.end("b")):
+            found.append(Change(slow, fast, metric_of(text[: match.start()], text), (one, other)))
     yield from found or _speed_list(text)
 
 
@@ -193,15 +199,6 @@ def direct_changes(text: str) -> Iterator[Change]:
         rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
         ways, metric = words_beside(text, match), metric_of(text[: match.start()], text)
         yield Change(min(a, b), max(a, b), metric, sides=ways if a <= b else ways[::-1], rose=rose)
-
-
-def _two_speeds(text: str) -> Iterator[Change]:
-    """Two speeds with the unit at the first alone, each with the words behind it."""
-    for match in _THEN.finditer(text):
-        sides = [(middle(match["a"]), match["first"]), (middle(match["b"]), match["then"])]
-        (slow, one), (fast, other) = sorted(sides)
-        if 0 < slow < fast < _MOST and not _UNIT_NEXT.match(text, match.end("b")):
-            yield Change(slow, fast, metric_of(text[: match.start()], text), (one, other))
 
 
 def _speed_list(text: str) -> Iterator[Change]:

@@ -56,9 +56,9 @@ def _facts(line: Line) -> dict[str, Any]:
     name = _NAME.search(rest)
     called = name[0] if name else rest[:80]
     if said:  # the catalog's name where it is the same but for its spelling, else the name as it was written
-        label, called = said[0].label, line.original[said[0].start : said[0].end].strip(" ,;:()")
-        known, words = _letters(label), _letters(_TUNED.sub("", called.lower()))
-        called = label if known.startswith(words) or known == _letters(called) else called
+        written = line.original[said[0].start : said[0].end].strip(" ,;:()")
+        known, words = _letters(said[0].label), _letters(_TUNED.sub("", written.lower()))
+        called = said[0].label if known.startswith(words) or known == _letters(written) else written
     facts: dict[str, Any] = {"name": told_fact(called, line.where)}
     if said and said[0].parameters:
         facts["parameters"] = told_fact(int(said[0].parameters), line.where)
@@ -145,8 +145,8 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
             before = told_fact(_runtime_name(match), line.where)
         if before == NOT_LOOKED and isinstance(version, Known) and re.search(r"\d", line.text):
             # Another, older version in a line with a number: people quote what the last good one gave
-            named = version_phrases()["version"].findall(line.text)
-            alike = [v for v in named if _kind(v) == _kind(version.value) and _order(v) < _order(version.value)]
+            others = version_phrases()["version"].findall(line.text)
+            alike = [v for v in others if _kind(v) == _kind(version.value) and _order(v) < _order(version.value)]
             before = told_fact(alike[0], line.where) if alike else NOT_LOOKED
     return before, since
 
