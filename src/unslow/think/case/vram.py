@@ -58,18 +58,15 @@ class VramView(Group):
         return if_known(lambda: self.available_bytes) is not None
 
     @cached_property
-    def likely_available_bytes(self) -> float:
-        """What was free before the load; where not measured, what is surely free beside a desktop."""
-        if self.available_is_known or self.total_bytes is None:
-            return self.available_bytes
-        return SURELY_FREE * self.total_bytes
+    def likely_room(self) -> tuple[float, str]:
+        """What was free before the load, and the same in words, to be followed by what fits.
 
-    @cached_property
-    def room_in_words(self) -> str:
-        """The room before the load, to be followed by what fits; an estimate is not worded as a measurement."""
-        if self.available_is_known:
-            return f"the GPU had {self.available_bytes / GIB:.0f} GiB free, enough for"
-        return f"a GPU with {(self.total_bytes or 0.0) / GIB:.0f} GiB and nothing else on it holds"
+        Where it was not measured, what is surely free beside a desktop, not worded as a measurement.
+        """
+        total = self.total_bytes
+        if self.available_is_known or total is None:
+            return self.available_bytes, f"the GPU had {self.available_bytes / GIB:.0f} GiB free, enough for"
+        return SURELY_FREE * total, f"a GPU with {total / GIB:.0f} GiB and nothing else on it holds"
 
     @cached_property
     def free_bytes(self) -> float:

@@ -47,13 +47,13 @@ def tensor_overrides(case: CaseView) -> Found | None:
     sent = case.placement.sent_to_cpu
     if not sent.others or sent.experts or case.gpus.visible_to_runtime is False:
         return None
-    shape, available = case.memory.shape, case.vram.likely_available_bytes
+    shape, (available, room) = case.memory.shape, case.vram.likely_room
     if case.memory.fitting_placement(shape, available).gpu_layers < shape.layers:
         return None
     overrides = " ".join(case.placement.overrides_sending("others"))
     return finding(
         case,
-        f"{overrides} keeps parts of layers on the CPU; {case.vram.room_in_words} all of them",
+        f"{overrides} keeps parts of layers on the CPU; {room} all of them",
         case.cite("runtime.placement.tensor_overrides", "all layers fit"),
         case.vram.cite_free_before_load,
         cure=Cure(vram_bytes=available),
@@ -85,7 +85,7 @@ def number_against_room(case: CaseView) -> Found | Absent | None:
         return Absent(f"{asked} layers set, the model has {total}")
     if asked == total - 1 and case.placement.leaves_out_output:
         return Absent("all layers except the output are on the GPU")
-    available = case.vram.likely_available_bytes
+    available, room = case.vram.likely_room
     fitting = case.memory.layers_that_fit(available)
     if fitting <= asked:
         _ = case.vram.available_bytes  # only what was really free may rule it out
@@ -97,7 +97,7 @@ def number_against_room(case: CaseView) -> Found | Absent | None:
         change = Knob.GPU_LAYERS.to(None, "remove the setting: all layers fit")
     return finding(
         case,
-        f"{decided.words} keeps {total - asked} of {total} layers on the CPU; {case.vram.room_in_words} {fitting}",
+        f"{decided.words} keeps {total - asked} of {total} layers on the CPU; {room} {fitting}",
         case.cite(decided.fact, f"{total} layers, {fitting} of them fit"),
         case.vram.cite_free_before_load,
         cure=Cure(vram_bytes=available),

@@ -140,9 +140,9 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
             if older != newer:
                 return told_fact(older, line.where), told_fact(newer, line.where)
         if (match := version_phrases()["since"].search(line.text)) and since == NOT_LOOKED:
-            since = told_fact(_runtime_name(match), line.where)
+            since = told_fact(_first_group(match), line.where)
         if (match := version_phrases()["before"].search(line.text)) and before == NOT_LOOKED:
-            before = told_fact(_runtime_name(match), line.where)
+            before = told_fact(_first_group(match), line.where)
         if before == NOT_LOOKED and isinstance(version, Known) and re.search(r"\d", line.text):
             # Another, older version in a line with a number: people quote what the last good one gave
             others = version_phrases()["version"].findall(line.text)
@@ -151,7 +151,7 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
     return before, since
 
 
-def _runtime_name(match: re.Match[str]) -> str:
+def _first_group(match: re.Match[str]) -> str:
     return next(value for value in match.groupdict().values() if value)
 
 
