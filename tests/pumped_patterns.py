@@ -97,7 +97,8 @@ def _load_catalogue(modules: Iterable[Any]) -> None:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear") and value.__module__ == module.__name__:
                 value.cache_clear()
-                if not value.__wrapped__.__code__.co_argcount:
+                code = value.__wrapped__.__code__
+                if not code.co_argcount + code.co_kwonlyargcount:
                     value()
 
 

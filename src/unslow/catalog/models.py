@@ -246,7 +246,7 @@ class _NoSuchModelError(UserError):
 def _several(models: list[WellKnown], word: str) -> UserError:
     names = [model.name for model in models]
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    hint = f"Say which one; `unslow fit --list {shlex.quote(word)}` shows all" if more else "Say which one"
+    hint = f"say which one; `unslow fit --list {shlex.quote(word)}` shows all" if more else "say which one"
     return UserError(f"{word!r} could be {', '.join(names[:_MOST_SHOWN])}{more}", hint)
 
 
