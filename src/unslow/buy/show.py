@@ -52,7 +52,7 @@ def _devices_answer(report: DevicesReport, width: int) -> RenderableType:
         title = head(f"{count}", f"device{'' if count == 1 else 's'}{of_all}")
         rows = (
             (
-                rig.name, memory_words(rig.memory_bytes), _whole(rig.bytes_per_s, GB), _whole(rig.tdp_w),
+                rig.name, memory_words(rig.memory_bytes), _whole_number(rig.bytes_per_s, GB), _whole_number(rig.tdp_w),
                 str(rig.year or "?"), price_words(rig.price), rig.vendor, rig.kind,
             )
             for rig in report.devices
@@ -86,15 +86,15 @@ def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
     middle, ends = speed_words(each)
     prompt, prompt_ends = speed_words(found.prefill_tokens_per_s if found else None)
     return (
-        rig.name, memory_words(rig.memory_bytes), _whole(rig.bytes_per_s, GB), fits, middle, ends, prompt,
+        rig.name, memory_words(rig.memory_bytes), _whole_number(rig.bytes_per_s, GB), fits, middle, ends, prompt,
         prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
         price_words(rig.price), money_words(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-",
-        _whole(rig.tdp_w), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-",
+        _whole_number(rig.tdp_w), f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-",
         str(rig.year or "?"),
     )  # fmt: skip
 
 
-def _whole(number: float | None, unit: int = 1) -> str:
+def _whole_number(number: float | None, unit: int = 1) -> str:
     return f"{number / unit:,.0f}" if number else "?"
 
 
@@ -153,7 +153,7 @@ def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     return (
         "→" if chosen else "", rig.name, memory_words(rig.memory_bytes), rig.quant, middle, ends,
         prompt, prompt_ends, rig.speed.backend if rig.speed else "", money_words(offer.total), price_words(rig.price),
-        _whole(rig.tdp_w),
+        _whole_number(rig.tdp_w),
     )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def runtime_words() -> tuple[tuple[str, str], ...]:
     return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 
-class _Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _CauseCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     reports: int
     seen: dict[str, float]
@@ -100,5 +100,5 @@ class _Counted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def cause_frequency(cause: str) -> float:
     """The share of reports that a cause is behind, with one more report for each: unreported causes happen too."""
-    counted = entry("causes", "frequency", _Counted)
+    counted = entry("causes", "frequency", _CauseCounts)
     return (counted.seen.get(cause, 0.0) + 1) / (counted.reports + len(counted.seen))

@@ -148,7 +148,7 @@ class WrittenName(NamedTuple):
     phrase: str = ""  # Its words in their order but the makers, for names that mean something only side by side
 
 
-class _Known(NamedTuple):
+class _KnownName(NamedTuple):
     file: tuple[str, str]
     words: frozenset[str]
     models: frozenset[str]
@@ -188,7 +188,7 @@ def _best(written: WrittenName, memory_bytes: int) -> Device | None:
     return fits[0][1] if fits else None
 
 
-def _fitting(written: WrittenName) -> Iterator[_Known]:
+def _fitting(written: WrittenName) -> Iterator[_KnownName]:
     """The names all of whose words were written, with no word beside them that makes another device of it."""
     models, forms = written.words & MODELS, written.words & FORMS
     index = _index()
@@ -209,7 +209,7 @@ def _only_candidate(devices: Iterable[Device | None], *sizes: int) -> Device | N
     return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
 
 
-def _match_score(known: _Known, written: WrittenName, memory_bytes: int) -> tuple[int, ...]:
+def _match_score(known: _KnownName, written: WrittenName, memory_bytes: int) -> tuple[int, ...]:
     """What speaks for a device, what counts most first: words, cores, memory, form, the usual one, the largest."""
     device = known.device
     sizes = _sizes_said(written, memory_bytes)
@@ -292,13 +292,13 @@ def parse_alternatives(text: str) -> list[WrittenName]:
 
 
 @cache
-def _index() -> dict[str, list[_Known]]:
+def _index() -> dict[str, list[_KnownName]]:
     names = [(file, parse_device_name(text).words) for file, every in names_by_file() for text in every]
     often = Counter(word for _, words in names for word in words)
-    index: dict[str, list[_Known]] = {}
+    index: dict[str, list[_KnownName]] = {}
     for file, words in names:
         rarest = min(words - FORMS, key=lambda word: (often[word], word))
-        index.setdefault(rarest, []).append(_Known(file, words - FORMS, words & MODELS, words & FORMS))
+        index.setdefault(rarest, []).append(_KnownName(file, words - FORMS, words & MODELS, words & FORMS))
     return index
 
 

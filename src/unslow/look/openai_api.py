@@ -86,11 +86,11 @@ class Server(NamedTuple):
 
     def json(self, path: str, method: str = "GET", body: Any = None) -> Any:
         """The JSON of an answer; LookError with the reason for any other."""
-        return self._checked(path, self.ask(path, method, body)).json()
+        return self._check_status(path, self.ask(path, method, body)).json()
 
     def text(self, path: str) -> str:
         """The text of an answer."""
-        return self._checked(path, self.ask(path)).body.decode("utf-8", "replace")
+        return self._check_status(path, self.ask(path)).body.decode("utf-8", "replace")
 
     def stream(
         self, path: str, body: Any, timeout_s: float = looking.STREAM_TIMEOUT_S, silence_s: float = looking.SILENCE_S
@@ -103,7 +103,7 @@ class Server(NamedTuple):
         except LookError as error:
             raise self._without_key(error) from None
 
-    def _checked(self, path: str, answer: Answer) -> Answer:
+    def _check_status(self, path: str, answer: Answer) -> Answer:
         if answer.status == OK:
             return answer
         absence = Absence.NOT_FOUND if answer.status in _MISSING else Absence.FAILED

@@ -95,7 +95,7 @@ class Bencher:
         try:
             reply = ask(self.system, self.target, question)
         except AskError as error:
-            return self._failed(wanted, start, error)
+            return self._note_failure(wanted, start, error)
         self.prompts.learn(len(question.prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         done = pass_of(wanted, reply, start - self.began_s, users)
         if waited is not None and (now := run_delay(self.system, self.target.pid)) is not None:
@@ -134,7 +134,7 @@ class Bencher:
                 threads.append(thread)
             except RuntimeError as error:
                 why = AskError("error", f"this machine cannot start that many threads: {error}")
-                answers[number] = self._failed(wanted[number], self.system.clock(), why)
+                answers[number] = self._note_failure(wanted[number], self.system.clock(), why)
         for thread in threads:
             thread.join()
         self._go_on()
@@ -147,7 +147,7 @@ class Bencher:
             self.flush()
             self._flushed_s = self.system.clock()
 
-    def _failed(self, wanted: BenchWish, start: float, error: AskError) -> Failure:
+    def _note_failure(self, wanted: BenchWish, start: float, error: AskError) -> Failure:
         failure = Failure(
             case=wanted.case,
             round=wanted.round,

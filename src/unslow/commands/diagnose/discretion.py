@@ -37,7 +37,7 @@ class Discretion(NamedTuple):
 
     def progress(self, progress: Progress) -> Progress:
         """A progress that shows no key."""
-        return _Hushed(progress, self.keys) if self.keys else progress
+        return _KeylessProgress(progress, self.keys) if self.keys else progress
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -50,7 +50,7 @@ class Discretion(NamedTuple):
             raise UserError(without_keys(error.message, *self.keys), without_keys(error.hint, *self.keys)) from None
 
 
-class _Hushed:
+class _KeylessProgress:
     def __init__(self, progress: Progress, keys: tuple[str, ...]) -> None:
         self._progress, self._keys = progress, keys
 

@@ -185,7 +185,7 @@ class _Gguf:
         """The whole answer."""
         setup, found = self._setup, self._found
         devices, host = shown_needs(setup)
-        placed = self._placed(setup)
+        placed = self._placed_settings(setup)
         is_open = self._request.gpu_layers is None
         changed = None if placed or not is_open else self._runnable()
         verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
@@ -225,7 +225,7 @@ class _Gguf:
             notes=notes,
         )
 
-    def _placed(self, setup: Setup) -> Settings | None:
+    def _placed_settings(self, setup: Setup) -> Settings | None:
         """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
         free = setup._replace(settings=setup.settings._replace(gpu_layers=-1))
         return fitting_settings(free, experts_may_move=not self._ollama)
@@ -312,14 +312,14 @@ class _Gguf:
         while (tokens := tokens // 2) >= _SHORTEST_USEFUL:
             less.append((f"a context of {tokens:,} tokens", asked.settings._replace(context=tokens * self._sharing)))
         for what, settings in less:
-            if placed := self._placed(asked._replace(settings=settings)):
+            if placed := self._placed_settings(asked._replace(settings=settings)):
                 yield WayShown(what=f"{what}, with {self._placement_words(placed)}", **self._lines(placed))
                 break
         # With less than this, most trials would be in vain
         room = asked.hardware.usable_bytes - len(asked.hardware.rooms) * asked.margin_bytes
         for quant, settings in product(self._quants_below(room), self._caches):
             other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
-            if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
+            if other.weights_and_cache_bytes <= room and (placed := self._placed_settings(other)):
                 what = f"{self._quant_words(quant, placed)}, with {self._placement_words(placed)}"
                 yield WayShown(what=what, **self._lines(placed, other_file=True))
                 break

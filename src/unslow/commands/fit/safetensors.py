@@ -76,7 +76,7 @@ def _vllm_report(request: FitRequest, found: FoundShape, hardware: Hardware, con
         small_batches=any("A100" in room.name for room in rooms),
         linked=device is None or has_links(device),
     )
-    tried = _Tried(loaded, tuple(loaded.parts), settings, rooms, shortens=request.context is None)
+    tried = _VllmTrial(loaded, tuple(loaded.parts), settings, rooms, shortens=request.context is None)
     answer = tried.answer()
     shown: dict[str, str | int | bool] = {
         "context": answer.context, "kv_type": settings.kv_cache_dtype, "tensor_parallel": len(rooms),
@@ -87,7 +87,7 @@ def _vllm_report(request: FitRequest, found: FoundShape, hardware: Hardware, con
     return _report(request, found, answer, shown, hardware, tried.command(), ways)
 
 
-class _Tried(NamedTuple):
+class _VllmTrial(NamedTuple):
     """A model under vLLM with settings on cards, and how to start it so."""
 
     found: FoundShape
@@ -100,7 +100,7 @@ class _Tried(NamedTuple):
         """Whether it fits."""
         return vllm_answer(self.found.shape, self.parts, self.settings, self.rooms, shortens=self.shortens)
 
-    def in_format(self, word: str) -> "_Tried":
+    def in_format(self, word: str) -> "_VllmTrial":
         """With the weights in another format."""
         scheme = find_scheme(word)
         parts = tuple(parts_of_shape(self.found.shape, packed_storage(scheme)))
@@ -125,7 +125,7 @@ class _Tried(NamedTuple):
         return "\n".join(commands_for(asked, CaseView(Case(model=checkpoint)), name="vllm").lines)
 
 
-def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator[WayShown]:
+def _vllm_ways(tried: _VllmTrial, most_context: int | None, family: str) -> Iterator[WayShown]:
     """What would fit instead, each tried out, the mildest first; `family` is the chip's."""
     settings, now = tried.settings, tried.settings.utilization
     shorter = tried._replace(settings=settings._replace(max_model_len=most_context or settings.max_model_len))

@@ -79,7 +79,7 @@ class Head(msgspec.Struct, rename="camel"):
     is_partial: bool = False  # VictoriaMetrics says so where a storage node did not answer
 
 
-class _Whole(Head, Generic[R], rename="camel"):
+class _WholeAnswer(Head, Generic[R], rename="camel"):
     data: _Data[R] | None = None
 
 
@@ -101,10 +101,10 @@ class BadAnswerError(Exception):
         self.limit = limit
 
 
-_VECTOR = msgspec.json.Decoder(_Whole[list[_Sample] | None])
-_MATRIX = msgspec.json.Decoder(_Whole[list[_Samples] | None])
-_SCALAR = msgspec.json.Decoder(_Whole[_Point])
-_ANY = msgspec.json.Decoder(_Whole[msgspec.Raw])
+_VECTOR = msgspec.json.Decoder(_WholeAnswer[list[_Sample] | None])
+_MATRIX = msgspec.json.Decoder(_WholeAnswer[list[_Samples] | None])
+_SCALAR = msgspec.json.Decoder(_WholeAnswer[_Point])
+_ANY = msgspec.json.Decoder(_WholeAnswer[msgspec.Raw])
 _HEAD = msgspec.json.Decoder(Head)
 
 

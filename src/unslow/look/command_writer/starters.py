@@ -220,7 +220,7 @@ def lines_for_system(lines: Sequence[str], system: str) -> list[str]:
 
 
 def _export(found: re.Match[str]) -> list[str]:
-    value = _rejoined(found[2])
+    value = _requote(found[2])
     in_cmd = [labelled_line(Place.CMD, f"set {found[1]}={value}")] if commands.is_plain_word(value) else []
     return [_powershell(_set(found[1], found[2])), *in_cmd]
 
@@ -251,7 +251,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[str]]], ...]
         lambda found: [
             _powershell(
                 f"Invoke-RestMethod {found[1]} -Method Post -ContentType application/json "
-                f"-Body {commands.powershell_word(_rejoined(found[2]))}"
+                f"-Body {commands.powershell_word(_requote(found[2]))}"
             )
         ],
     ),
@@ -265,10 +265,10 @@ def _powershell(text: str) -> str:
 
 
 def _set(name: str, value: str) -> str:
-    return f"$env:{name} = {commands.powershell_text(_rejoined(value))}"
+    return f"$env:{name} = {commands.powershell_text(_requote(value))}"
 
 
-def _rejoined(text: str, joined: Callable[[Sequence[str]], str] = " ".join) -> str:
+def _requote(text: str, joined: Callable[[Sequence[str]], str] = " ".join) -> str:
     """The words of a text, of which the quotes are those of Unix; the text itself where a quote is not closed."""
     try:
         words = shlex.split(text)
@@ -277,5 +277,5 @@ def _rejoined(text: str, joined: Callable[[Sequence[str]], str] = " ".join) -> s
     return joined(words) if words else text
 
 
-_for_windows = partial(_rejoined, joined=lambda words: commands.shell_joined(words, WINDOWS))
+_for_windows = partial(_requote, joined=lambda words: commands.shell_joined(words, WINDOWS))
 """A command line whose words are quoted as Windows reads them."""

@@ -238,7 +238,7 @@ class SpeedView(Group):
             known = calibrated_decode(demand_of(plan, max(1, int(self.depth)), self.case.memory.cache_types), usable)
             if known:
                 seconds = known.seconds.shift(sum(part.seconds for part in load.beside))
-                parts = [*_named(known.parts), *load.beside]
+                parts = [*_budget_parts(known.parts), *load.beside]
                 return Prediction(seconds, parts, ceiling_tokens_per_s(load), "calibrated")
         # By how much a server of this kind was slower than expected when it was calibrated
         is_scaled = usable and load.device is not None and usable.backend == "gpu"
@@ -311,7 +311,7 @@ class SpeedView(Group):
         if found is None:
             return None
         each = [part._replace(seconds=part.seconds / tokens) for part in found.parts]
-        return Interval(*(seconds / tokens for seconds in found.seconds)), _named(each)
+        return Interval(*(seconds / tokens for seconds in found.seconds)), _budget_parts(each)
 
     @cached_property
     def prompt_tokens(self) -> float:
@@ -417,7 +417,7 @@ class SpeedView(Group):
         return Known(Turns(as_set, tried.value.changed_tokens_per_s), tried.origin, tried.source)
 
 
-def _named(parts: Iterable[Part]) -> list[Part]:
+def _budget_parts(parts: Iterable[Part]) -> list[Part]:
     """The parts as a budget calls them, those of one name together."""
     named: dict[str, Part] = {}
     for part in parts:

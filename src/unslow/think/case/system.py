@@ -109,7 +109,7 @@ class SystemView(Group):
             # Ollama's log always has all of it, those of others as much as they are told to write
             log = self.runtime.process.log_path.value_or("") if runtime == "ollama" else ""
             here = _Here(self.family or UNKNOWN_WHICH, self.gpu_makers, self.container, runtime, log)
-            advice = _worded(advice, here)
+            advice = _spell_readings(advice, here)
         return self.fill_placeholders(advice)
 
     @cached_property
@@ -120,12 +120,12 @@ class SystemView(Group):
 
 
 @lru_cache(maxsize=4096)  # a fleet has many instances in few surroundings
-def _worded(advice: str, here: _Here) -> str:
+def _spell_readings(advice: str, here: _Here) -> str:
     def way_to(reading: re.Match[str]) -> str:
         """The first way that fits, which may name other readings in turn; what is no reading stays as it is."""
         if reading[1] == "load_log" and here.log:
             return f"`{here.log}`"
-        ways = (_worded(way.does, here) for way in readings().get(reading[1], ()) if _fits(way, here))
+        ways = (_spell_readings(way.does, here) for way in readings().get(reading[1], ()) if _fits(way, here))
         return next(ways, reading[0])
 
     return _NAMED.sub(way_to, advice)

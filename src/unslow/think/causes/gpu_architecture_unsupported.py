@@ -62,7 +62,11 @@ def log_line(case: CaseView) -> Found | None:
     if len(case.gpus.usable) < 2 or not _computes(case):  # noqa: PLR2004 (several)
         lines += [("runtime.history.warnings", line) for line in case.engine.warnings]
     fact, line = next(((fact, line) for fact, line in lines if _UNSUPPORTED.search(line)), ("", ""))
-    return _found(case, f"the runtime has no code for this GPU: {line}", case.cite(fact, words=line)) if line else None
+    return (
+        _lacking_code(case, f"the runtime has no code for this GPU: {line}", case.cite(fact, words=line))
+        if line
+        else None
+    )
 
 
 def failed_allocation(case: CaseView) -> Absent | None:
@@ -91,10 +95,10 @@ def architectures_of_build(case: CaseView) -> Found | Absent | None:
     alike = [(device.name, case.gpus.named_by([device], seen, case.gpus.usable)) for device in seen]
     devices = [own for own, found in alike if found and all(gpu in usable for gpu in found)]
     if not devices or len(devices) != len(able):
-        return _found(case, because, *shown_by)
+        return _lacking_code(case, because, *shown_by)
     room = sum(first_known(c.gpu.vram_free_bytes, c.gpu.vram_total_bytes).get() or 0 for c in able)
     change = Knob.DEVICE.to(",".join(devices), f"exclude {name}, for which the build has no code")
-    return _found(case, because, *shown_by, before=(Remedy(change, Cure(vram_bytes=room) if room else None),))
+    return _lacking_code(case, because, *shown_by, before=(Remedy(change, Cure(vram_bytes=room) if room else None),))
 
 
 def gpu_without_code(case: CaseView) -> Found | None:
@@ -102,7 +106,7 @@ def gpu_without_code(case: CaseView) -> Found | None:
     lost, idle = case.gpus.unreachable, case.narrative.remarks_on(Topic.GPU_UNUSED)
     if lost is None or not lost.by_architecture or not (idle or case.runtime.memory.vram_share.get() == 0):
         return None
-    return _found(case, lost.why, lost.fact, idle[0] if idle else "runtime.memory.vram_share")
+    return _lacking_code(case, lost.why, lost.fact, idle[0] if idle else "runtime.memory.vram_share")
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
@@ -110,7 +114,7 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
     said = case.narrative.remarks_on(Topic.GPU_NOT_SUPPORTED)
     printed = next((remark for remark in said if _PRINTED.search(remark.text)), None)
     if printed:
-        return _found(case, f"the runtime has no code for this GPU: {printed.text}", printed)
+        return _lacking_code(case, f"the runtime has no code for this GPU: {printed.text}", printed)
     return Suspected(said[0].text, "runtime.placement.gpu_refused", CAUSE.ask) if said else None
 
 
@@ -131,7 +135,9 @@ def _computes(case: CaseView) -> bool:
     return bool(held) and is_timed and case.runtime.state.get() != "failed"
 
 
-def _found(case: CaseView, because: str, *shown_by: str | Remark | Evidence, before: tuple[Remedy, ...] = ()) -> Found:
+def _lacking_code(
+    case: CaseView, because: str, *shown_by: str | Remark | Evidence, before: tuple[Remedy, ...] = ()
+) -> Found:
     room = case.vram.free_bytes
     why = "use a build or version with code for this GPU, or a backend that needs none: Vulkan"
     cure = Cure(vram_bytes=room) if room else None

@@ -107,7 +107,7 @@ def devices_of_runtime(case: CaseView) -> Found | Absent | None:
     # What each GPU holds, where that alone shows that the model is on none
     used = case.cite_known(*(f"{gpu}.vram_used_bytes" for gpu in gpus), reference="none of it the runtime's")
     because = f"the machine has {case.gpus.label}, but the runtime uses no GPU: {why}{hidden}"
-    return _found(case, because, there, cited or used)
+    return _unused_gpu(case, because, there, cited or used)
 
 
 def refusal(case: CaseView) -> Found | Suspected | None:
@@ -118,7 +118,9 @@ def refusal(case: CaseView) -> Found | Suspected | None:
     said = case.narrative.remarks_on(*_COMPLAINTS)
     if not said and not _NAMES_A_GPU.search(refused):
         return Suspected(refused, "machine.gpus", "{gpu_list}")
-    return _found(case, f"the runtime could not open the GPU: {refused}", "runtime.placement.gpu_refused", *said[:1])
+    return _unused_gpu(
+        case, f"the runtime could not open the GPU: {refused}", "runtime.placement.gpu_refused", *said[:1]
+    )
 
 
 def loaded_backends(case: CaseView) -> Found | Suspected | None:
@@ -132,7 +134,7 @@ def loaded_backends(case: CaseView) -> Found | Suspected | None:
     if not said or not is_complete:
         return Suspected(f"only {names} was loaded", "runtime.placement.devices", CAUSE.ask)
     because = f"the machine has {case.gpus.label}, but the runtime loaded only {names}"
-    return _found(case, because, (case.cite("runtime.build.backends", "no GPU among them", names),), said[0])
+    return _unused_gpu(case, because, (case.cite("runtime.build.backends", "no GPU among them", names),), said[0])
 
 
 def unreachable_gpu(case: CaseView) -> Found | None:
@@ -141,7 +143,7 @@ def unreachable_gpu(case: CaseView) -> Found | None:
     if lost is None or lost.by_architecture or case.narrative.blames_version:
         return None
     said = case.narrative.remarks_on(*_COMPLAINTS)
-    return _found(case, f"the runtime cannot reach the GPU: {lost.why}", lost.fact, *said[:1])
+    return _unused_gpu(case, f"the runtime cannot reach the GPU: {lost.why}", lost.fact, *said[:1])
 
 
 def missing_library(case: CaseView) -> Found | None:
@@ -152,13 +154,13 @@ def missing_library(case: CaseView) -> Found | None:
         return None
     if absent:
         because = f"the machine has {case.gpus.label}, but a library for it is missing: {absent[0].text}"
-        return _found(case, because, case.narrative.cite_remarks(absent))
+        return _unused_gpu(case, because, case.narrative.cite_remarks(absent))
     if not idle or not (closed or lost):
         return None
     because = f"the runtime lost {case.gpus.label}, and has computed on the CPU since"
     because = f"{case.gpus.label} was not passed to the container" if closed else because
     said = (closed or lost)[0]
-    return _found(case, f"{because}: {said.text}", case.narrative.cite_remarks((said, idle[0])))
+    return _unused_gpu(case, f"{because}: {said.text}", case.narrative.cite_remarks((said, idle[0])))
 
 
 def requested_layers(case: CaseView) -> Found | None:
@@ -169,7 +171,7 @@ def requested_layers(case: CaseView) -> Found | None:
     if asked is None or asked < 1 or not said or not case.gpus.usable or not by_hand:
         return None
     because = f"{asked} layers were requested on {case.gpus.label}, but it is not used: {said[0].text}"
-    return _found(case, because, "runtime.placement.gpu_layers_set", said[0])
+    return _unused_gpu(case, because, "runtime.placement.gpu_layers_set", said[0])
 
 
 def said_by_person(case: CaseView) -> Found | Suspected:
@@ -178,7 +180,7 @@ def said_by_person(case: CaseView) -> Found | Suspected:
     printed = [remark for remark in said if _PRINTED.search(remark.text)]
     if printed and case.gpus.usable:
         because = f"the machine has {case.gpus.label}, but the runtime cannot use it: {printed[0].text}"
-        return _found(case, because, printed[0])
+        return _unused_gpu(case, because, printed[0])
     if said:
         return Suspected(said[0].text, "runtime.placement.devices", "{sees_gpu}")
     if case.runtime.memory.vram_share.get() == 0 and case.gpus.usable:
@@ -186,7 +188,7 @@ def said_by_person(case: CaseView) -> Found | Suspected:
     raise missing("whether the runtime sees the GPU", "{sees_gpu}, or {load_log}")
 
 
-def _found(case: CaseView, because: str, *shown_by: str | Remark | Citations) -> Found:
+def _unused_gpu(case: CaseView, because: str, *shown_by: str | Remark | Citations) -> Found:
     """With what makes the GPU usable, as far as the reason is known."""
     room, refused = case.vram.free_bytes, case.runtime.placement.gpu_refused.get() or ""
     helps = next((words for reason, words in _HELP if reason.search(refused)), _INSTALL)

@@ -88,7 +88,7 @@ def several_requests(case: CaseView) -> Found | Absent | None:
     )
     if longer > SAME_STEP:
         return Absent(f"{words}: launches are not the limit")
-    return _found(case, case.cite("run.at_once", "1 where launches decide", words))
+    return _launch_bound(case, case.cite("run.at_once", "1 where launches decide", words))
 
 
 def busy_core(case: CaseView) -> Found | Absent | None:
@@ -106,7 +106,7 @@ def busy_core(case: CaseView) -> Found | Absent | None:
     busy = max(share for share in shares if share is not None)
     if not ONE_CORE[0] <= own <= ONE_CORE[1] or busy > BUSY:
         return Absent(f"the runtime uses {own:.1f} cores, and the GPU's memory is {busy:.0%} busy")
-    return _found(case, case.cite("run.own_cpus"), case.cite(f"run.gpus.{samples[0][0]}.busy"))
+    return _launch_bound(case, case.cite("run.own_cpus"), case.cite(f"run.gpus.{samples[0][0]}.busy"))
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
@@ -115,7 +115,7 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
     if core and idle:
         because = f"one core is busy launching kernels all the time: {core[0].text}"
         shown_by = case.narrative.cite_remarks((core[0], idle[0]))
-        return finding(case, because, shown_by, fixes=[_USE_GRAPHS], explains=_explained(case))
+        return finding(case, because, shown_by, fixes=[_USE_GRAPHS], explains=_explained_causes(case))
     said = core or idle
     return Suspected(said[0].text, "run.own_cpus", CAUSE.ask) if said else None
 
@@ -124,7 +124,7 @@ def _launch_s(case: CaseView) -> float:
     return 1 / (case.speed.measured_rate.need() * KERNELS_PER_LAYER * case.memory.shape.layers)
 
 
-def _found(case: CaseView, *shown_by: Evidence) -> Found:
+def _launch_bound(case: CaseView, *shown_by: Evidence) -> Found:
     return finding(
         case,
         f"{case.engine.label} takes about {_launch_s(case) * 1e6:.0f} microseconds to launch a kernel that the GPU "
@@ -134,11 +134,11 @@ def _found(case: CaseView, *shown_by: Evidence) -> Found:
         "run.decode_tokens_per_s",
         cure=GRAPHS,
         fixes=[_USE_GRAPHS],
-        explains=_explained(case),
+        explains=_explained_causes(case),
     )
 
 
-def _explained(case: CaseView) -> tuple[str, ...]:
+def _explained_causes(case: CaseView) -> tuple[str, ...]:
     """What follows from it; the cost of samplers is a finding of its own where decode was timed without them."""
     tried = isinstance(case.run.plain_sampling, Known)
     return tuple(cause for cause in CAUSE.explains if not (tried and cause == "sampling_on_cpu"))

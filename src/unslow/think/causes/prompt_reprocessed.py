@@ -67,7 +67,7 @@ def held_conversation(case: CaseView) -> Found | Absent | None:
         # One conversation that is kept does not prove that all are: the log counts those of others
         times = case.runtime.history.prompts_reprocessed.get()
         if times is not None and times >= SEVERAL:
-            return _reprocessed(case, times)
+            return _prompts_read_again(case, times)
         return Absent(f"{words}, and {last.new_tokens} were new")
     # Prefill speed: of a long prompt, else of this turn
     rate = case.speed.prompt_speed.get()
@@ -151,13 +151,13 @@ def logged_count(case: CaseView) -> Found | Absent | Suspected:
         return Suspected(OFF, "run.turns", SHOW)
     if not times:
         return Absent("the log never says that a whole prompt was processed again")
-    found = _reprocessed(case, times)
+    found = _prompts_read_again(case, times)
     if times < SEVERAL and not case.narrative.is_report:
         return Suspected(found.because, "whether it happens at every turn", SHOW)
     return found
 
 
-def _reprocessed(case: CaseView, times: int) -> Found:
+def _prompts_read_again(case: CaseView, times: int) -> Found:
     fixes = [keep_prompts(case)]
     if case.memory.has_sliding_windows and not case.runtime.cache.swa_full.get():
         whole = Knob.PROMPT_CACHE.to("swa-full", "keep what this model's sliding windows drop")

@@ -96,9 +96,9 @@ def said_by_person(case: CaseView) -> Found | Absent | Suspected | None:
         # A user bisected it, or measured one version, the other, and the first again
         again = [c for c in case.narrative.comparisons if c.differs == (Topic.VERSION,)]
         sure = any(_BISECTED.search(r.text) for r in back) or any(_ONCE_MORE.search(c.text) for c in again)
-        return _found(case, loss, (*sides, *shown, *case.narrative.cite_remarks(back[:1])), sure=sure)
+        return _regression(case, loss, (*sides, *shown, *case.narrative.cite_remarks(back[:1])), sure=sure)
     if trial and told_ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
-        return _found(case, loss, shown)
+        return _regression(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was fast, and which is slow"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
 
@@ -119,7 +119,7 @@ def _loss(case: CaseView, trial: Comparison | None) -> tuple[float | None, Citat
     return None, case.narrative.cite_remarks(case.narrative.remarks_on(Topic.SAME_FOR_OTHERS))
 
 
-def _found(case: CaseView, loss: float | None, shown_by: Citations, *, sure: bool = False) -> Found:
+def _regression(case: CaseView, loss: float | None, shown_by: Citations, *, sure: bool = False) -> Found:
     since, before = case.account.version_since.get() or "", case.account.version_before.get() or ""
     which = f"since {since}" if since else f"since the version after {before}" if before else "since an update"
     slower = f"{loss:.1f} times slower" if loss else "slower"

@@ -107,7 +107,7 @@ def rate_for_kind_of_disk(case: CaseView) -> Found | Absent | Suspected | None:
         case.host.cite_model_disk,
         fixes=[Knob.STORAGE.to(None, what)],
         speedup=NVME_RATE / rate,
-        lost=_lost(case, rate),
+        lost=_lost_seconds(case, rate),
     )
 
 
@@ -150,10 +150,10 @@ def _slower_than_disks(case: CaseView, rate: float, words: str) -> Found | Suspe
         return Suspected(words, "runtime.process.disk_read_bytes", from_disk.how_to_get or SHOW)
     shown = (*case.cite_known("run.load_s", "runtime.process.disk_read_bytes"), *case.host.cite_model_disk)
     fixes = [Knob.STORAGE.to(None, _LOCAL)]
-    return finding(case, words, shown, fixes=fixes, speedup=NVME_RATE / rate, lost=_lost(case, rate))
+    return finding(case, words, shown, fixes=fixes, speedup=NVME_RATE / rate, lost=_lost_seconds(case, rate))
 
 
-def _lost(case: CaseView, rate: float) -> Cost:
+def _lost_seconds(case: CaseView, rate: float) -> Cost:
     """What an ordinary NVMe disk would save."""
     return Cost(seconds=case.need("run.load_s") * (1 - rate / NVME_RATE), per="request")
 

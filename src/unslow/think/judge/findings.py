@@ -144,7 +144,7 @@ _LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUA
 _FAR_LESS = 0.7  # Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure
 
 
-class _Priced(NamedTuple):
+class _PricedCause(NamedTuple):
     """A cause that is there, its price by itself, and the seconds of a request that it stands for."""
 
     found: Found
@@ -177,7 +177,7 @@ def priced_findings(case: CaseView, found: dict[str, Found], outlook: Outlook) -
         name: answer._replace(lost=lost[name]) if name in lost and not answer.lost and not answer.speedup else answer
         for name, answer in found.items()
     }
-    priced = {name: _priced(case, name, answer, outlook) for name, answer in found.items()}
+    priced = {name: _price_cause(case, name, answer, outlook) for name, answer in found.items()}
     explains = consequences(found, sorted(priced, key=lambda name: (-priced[name].request_s, name)))
     explained = {e for others in explains.values() for e in others}
     findings = [_finding(case, name, priced[name], explains[name], outlook) for name in found]
@@ -205,17 +205,17 @@ def priced_findings(case: CaseView, found: dict[str, Found], outlook: Outlook) -
     return (*together, *(msgspec.structs.replace(f, cost=None) for f in after))
 
 
-def _priced(case: CaseView, name: str, found: Found, outlook: Outlook) -> _Priced:
+def _price_cause(case: CaseView, name: str, found: Found, outlook: Outlook) -> _PricedCause:
     phase = all_causes()[name].phase
     price = price_alone(case, found, phase, outlook)
     # a load that is not repeated is no part of a request
     once = phase == "load" and outlook.time_of("load") is None
     cost = None if once else price.cost
     tokens = 1.0 if cost and cost.per == "request" else case.waits.answer_tokens
-    return _Priced(found, phase, price, cost.seconds * tokens if cost else 0.0)
+    return _PricedCause(found, phase, price, cost.seconds * tokens if cost else 0.0)
 
 
-def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
+def _priced_by(root: Finding, priced: dict[str, _PricedCause]) -> Found:
     """What the price of a root is reckoned from: itself, else the dearest of its phase that follows from it."""
     own = priced[root.cause]
     if own.price.cost or own.price.speedup:
@@ -224,7 +224,7 @@ def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
     return max((own, *after), key=lambda one: one.request_s).found
 
 
-def _finding(case: CaseView, name: str, priced: _Priced, explains: tuple[str, ...], outlook: Outlook) -> Finding:
+def _finding(case: CaseView, name: str, priced: _PricedCause, explains: tuple[str, ...], outlook: Outlook) -> Finding:
     found, pace = priced.found, outlook.pace_of(priced.phase)
     cured = pace.predict(found.cure) if pace and found.cure else None
     fixes = _fixes(case, priced, outlook)
@@ -244,7 +244,7 @@ def _finding(case: CaseView, name: str, priced: _Priced, explains: tuple[str, ..
     )
 
 
-def _fixes(case: CaseView, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
+def _fixes(case: CaseView, priced: _PricedCause, outlook: Outlook) -> tuple[Fix, ...]:
     """The remedies that are worth it, the one that gains most first; those without a price last."""
     phase, remedies = priced.phase, [r for r in priced.found.remedies if not changes_nothing(case, r.change)]
     metric, fixes = _METRIC.get(phase, DECODE), [_fix(case, remedy, priced, outlook) for remedy in remedies]
@@ -258,7 +258,7 @@ def _fixes(case: CaseView, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]
     return tuple(sorted(worth, key=lambda f: (f.predicted.get(metric, far_less) < far_less, _LOSS.get(f.knob, 0))))
 
 
-def _fix(case: CaseView, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
+def _fix(case: CaseView, remedy: Remedy, priced: _PricedCause, outlook: Outlook) -> Fix:
     pace = outlook.pace_of(priced.phase) or outlook.decode
     deep = priced.price.cost is not None and priced.price.cost.depth_tokens is not None  # the pace is of the start
     then_s = time_with(case, pace, remedy.cure) if remedy.cure and not deep else None

@@ -56,7 +56,7 @@ def judge(case: CaseView, *, brief: bool = False) -> SubjectReport:
     findings, costless = worthy_findings(case, found, seen)
     verdict = verdict_on(case, findings, seen)
     if not (brief and verdict == "normal"):
-        answers = {name: _spelled(case, answer) for name, answer in answers.items()}
+        answers = {name: _spell_answer(case, answer) for name, answer in answers.items()}
     too_small = (*costless, *(findings if verdict == "normal" else ()))
     told = () if verdict == "normal" else findings
     causes, beyond = [f.cause for f in told], beyond_physics(case, found, told, seen)
@@ -115,7 +115,7 @@ def _answer(case: CaseView, cause: Cause) -> Found | Absent | CannotTell:
     return answer
 
 
-def _spelled(case: CaseView, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:
+def _spell_answer(case: CaseView, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:
     if isinstance(answer, CannotTell):
         return answer._replace(how_to_get=case.system.spell_out(answer.how_to_get))
     return answer

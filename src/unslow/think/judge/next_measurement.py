@@ -292,15 +292,15 @@ def stakes(case: CaseView, report: SubjectReport) -> dict[str, float]:
     traffic, deferred = case.run.traffic.get(), case.runtime.scheduling.deferred_requests.value_or(0)
     waits = deferred or (traffic.waiting if traffic else 0)
     return {
-        "decode": max(_lost(report, "decode"), unexplained),
-        "prefill": _lost(report, "prefill"),
+        "decode": max(_lost_share(report, "decode"), unexplained),
+        "prefill": _lost_share(report, "prefill"),
         "client": outside,
         "queue": 1.0 if waits else 2 * ALWAYS,
         "load": UNKNOWN,
     }
 
 
-def _lost(report: SubjectReport, phase: str) -> float:
+def _lost_share(report: SubjectReport, phase: str) -> float:
     """What is missing to the achievable speed; little where its interval is reached."""
     measured, best = report.measured.get(_RATES[phase]), report.expected.achievable.get(_RATES[phase])
     if not measured:

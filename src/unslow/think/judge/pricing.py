@@ -264,7 +264,7 @@ def found_parts(case: CaseView, found: Collection[str], pace: Pace) -> dict[str,
     told: dict[str, tuple[str, Callable[[CaseView], float | None]]] = {
         "weights_streamed_from_disk": (READING, _reading),
         "swapping": (SWAPPING, _swapping),
-        "gpu_shared_with_other_work": (SHARED, _shared),
+        "gpu_shared_with_other_work": (SHARED, _share_of_others),
     }
     shares = {cause: (name, share(case)) for cause, (name, share) in told.items() if cause in found}
     seconds = {cause: (name, min(left, s * pace.measured_s)) for cause, (name, s) in shares.items() if s}
@@ -285,7 +285,7 @@ def _swapping(case: CaseView) -> float | None:
     return back.mean / back.high if back and back.high > 0 else None
 
 
-def _shared(case: CaseView) -> float | None:
+def _share_of_others(case: CaseView) -> float | None:
     """All that is left where the GPU never pauses, else the share of the time that kernels of others run.
 
     The driver counts a process in few and coarse samples: 9 % of a GPU that a second server slowed by a quarter.

@@ -52,13 +52,13 @@ _TOOLS = (
 
 def summary(case: CaseView, report: SubjectReport, advice: str | None = None) -> SubjectReport:
     """The report with its summary filled in; `advice` says what to do next, empty for nothing, None to choose it."""
-    said = {"failed": _failed, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
+    said = {"failed": _failed_sentence, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
     told = said(case, report, advice)
     sentences = (told, first_fix(report, told))
     return msgspec.structs.replace(report, summary=" ".join(s for s in sentences if s))
 
 
-def _failed(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
+def _failed_sentence(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
     causes = "; ".join(f.because for f in report.findings[:2])
     why = causes or case.runtime.memory.load_error.value_or("the log does not say why")
     return f"The model could not be loaded: {why}."
@@ -67,12 +67,12 @@ def _failed(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
 def _slow(case: CaseView, report: SubjectReport, advice: str | None) -> str:
     now = slowness_now(case, report)
     if "reading speed" not in now:
-        now = f"{now} {_felt(case, report)}".strip()
+        now = f"{now} {_speed_feeling(case, report)}".strip()
     if advice is None:
         look = "other processes that read memory, and the CPU clock during decode"
         if len(report.devices) > 1:
             look = case.system.spell_out("other processes on the GPU ({gpu_users}), and its clocks during decode")
-        advice = _asked(case, report) or look
+        advice = _next_reading(case, report) or look
     settle = f" Next, check: {advice}." if advice else ""
     if not report.findings:
         token = [b for b in report.budget if b.phase == "decode"]
@@ -86,12 +86,12 @@ def _slow(case: CaseView, report: SubjectReport, advice: str | None) -> str:
     chains = chains_of(report.findings)
     dearest = _request_s(chains[0].root.cost)
     matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
-    because = "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
+    because = "; and because ".join(_chain_sentence(chain) for chain in (matter or chains)[:2])
     little = _explains_little(report)
     return f"{now} Slow because {because}.{little}{settle if little else ''}".lstrip()
 
 
-def _asked(case: CaseView, report: SubjectReport) -> str:
+def _next_reading(case: CaseView, report: SubjectReport) -> str:
     """What settles the first suspicion, else a cause of the slow phase, in words that this runtime understands."""
     phases = {name: cause.phase for name, cause in all_causes().items()}
     relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, phases.get(one.cause) != report.phase))
@@ -113,7 +113,7 @@ def _request_s(cost: Cost | None) -> float:
     return cost.seconds if cost.per == "request" else cost.seconds * USUAL_ANSWER
 
 
-def _told(chain: Chain) -> str:
+def _chain_sentence(chain: Chain) -> str:
     if not chain.after:
         return chain.root.because
     end = chain.after[-1].title
@@ -150,11 +150,11 @@ def _normal(case: CaseView, report: SubjectReport, _advice: str | None) -> str:
     reads_most = not longest or longest.endswith("memory reads")
     if not ceiling or reads_most or rate > _MOST * ceiling:
         reached = f"That is {rate / ceiling:.0%} of the limit set by memory bandwidth." if ceiling else ""
-        said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
+        said = (usual, reached, _speed_feeling(case, report), _one_channel(case), _LEVERS, _open_beside(report))
     else:  # What would move a speed that memory does not bound, by the longest part of a token
         own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
         levers = own.get(longest, _LEVERS_BESIDE_MEMORY)
-        said = (usual, _goes_to(report), _felt(case, report), "", levers, _open_beside(report))
+        said = (usual, _goes_to(report), _speed_feeling(case, report), "", levers, _open_beside(report))
     return " ".join(s for s in said if s)
 
 
@@ -192,7 +192,7 @@ def _goes_to(report: SubjectReport) -> str:
 def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> str:
     unmeasured = case.sharing.rate_among_others
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
-    how = advice if advice is not None else how or _asked(case, report)
+    how = advice if advice is not None else how or _next_reading(case, report)
     look = f" To find out: {how}." if how else ""
     rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not usual or report.expected.because:
@@ -222,7 +222,7 @@ def as_lack(why: str) -> str:
     return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ", "the ")) else why
 
 
-def _felt(case: CaseView, report: SubjectReport) -> str:
+def _speed_feeling(case: CaseView, report: SubjectReport) -> str:
     """How the speed feels, against the user's own goal or reading speed."""
     rate, goal = report.measured.get(DECODE), case.wish.tokens_per_s.value_or(0)
     if not rate or report.phase != "decode":

@@ -206,13 +206,13 @@ def _warnings_about(keys: str, values: str, architecture: str) -> list[CacheExce
     return found
 
 
-class _Asked(NamedTuple):
+class _AskedModel(NamedTuple):
     parameters: int
     architecture: str
     rotated: bool
 
 
-class _Found(NamedTuple):
+class _QualityFigures(NamedTuple):
     """Figures that add up to an answer; none where a part was not measured."""
 
     taken: tuple[tuple[Figure, float], ...] = ()
@@ -228,7 +228,7 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     label = f"cache {keys or 'f16'}/{values or 'f16'}: "
     if parameters <= 0:
         return unknown_loss(label + "model size unknown")
-    asked = _Asked(parameters, architecture, rotated)
+    asked = _AskedModel(parameters, architecture, rotated)
     shares, nats = (_find_figures(keys, values, asked, number) for number in (_INCREASE, _DIVERGENCE))
     if not shares.taken:
         return unknown_loss(label + "no published perplexity")
@@ -239,7 +239,7 @@ def _measured_cache(keys: str, values: str, parameters: int, architecture: str, 
     return Loss(shares.sum, kl, shares.at_least, words, tuple(sources))
 
 
-def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+def _find_figures(keys: str, values: str, asked: _AskedModel, number: FigureNumber) -> _QualityFigures:
     """Both halves as they were measured together, and never less than one of them alone; else one and the other."""
     whole = _single_figure(keys, values, asked, number)
     if not keys or not values or any(figure.table.only_for for figure, _ in whole.taken):
@@ -247,21 +247,21 @@ def _find_figures(keys: str, values: str, asked: _Asked, number: FigureNumber) -
     halves = _single_figure(keys, "", asked, number), _single_figure("", values, asked, number)
     if whole.taken:
         worst = max((whole, *halves), key=lambda found: found.sum)
-        return _Found(worst.taken, whole.at_least)
+        return _QualityFigures(worst.taken, whole.at_least)
     if halves[0].taken and halves[1].taken:
-        return _Found((*halves[0].taken, *halves[1].taken), halves[0].at_least or halves[1].at_least)
-    return _Found()
+        return _QualityFigures((*halves[0].taken, *halves[1].taken), halves[0].at_least or halves[1].at_least)
+    return _QualityFigures()
 
 
-def _single_figure(keys: str, values: str, asked: _Asked, number: FigureNumber) -> _Found:
+def _single_figure(keys: str, values: str, asked: _AskedModel, number: FigureNumber) -> _QualityFigures:
     """What was measured of just this, rotated as asked if that was; rotating only ever loses less."""
     known = [f for f in figures_about(asked.architecture, cache_figures(keys, values)) if number(f) is not None]
     for rotated in (asked.rotated, not asked.rotated):
         among = [f for f in known if f.row.rotated == rotated]
         found = nearest_figure(asked.parameters, asked.architecture, among, number)
         if found:
-            return _Found((found,), at_least=rotated and not asked.rotated)
-    return _Found()
+            return _QualityFigures((found,), at_least=rotated and not asked.rotated)
+    return _QualityFigures()
 
 
 def unknown_loss(words: str) -> Loss:

@@ -23,7 +23,7 @@ MOST = 1024  # Each user is a thread and a connection here
 _WARM_UP_TOKENS = 16
 
 
-class _Measured(NamedTuple):
+class _UserCount(NamedTuple):
     """So many users, and what came of all their requests."""
 
     users: int
@@ -50,7 +50,7 @@ class _Measured(NamedTuple):
 
 def sweep(bencher: Bencher, limits: Limits) -> Sweep:
     """The curve, and where it ends."""
-    done: list[_Measured] = []
+    done: list[_UserCount] = []
     slot, bencher.slot = bencher.slot, None  # all users on one slot would be one after the other
     try:
         stopped = until_stopped(bencher, lambda: _measure_all(bencher, limits, done))
@@ -67,14 +67,14 @@ def slots_of(bencher: Bencher) -> int | None:
     return slots if slots is not None else runtime.scheduling.max_sequences.value_or(None)
 
 
-def _measure_all(bencher: Bencher, limits: Limits, done: list[_Measured]) -> str:
+def _measure_all(bencher: Bencher, limits: Limits, done: list[_UserCount]) -> str:
     """Into the list, so that nothing is lost on the way; why not all numbers were tried."""
     values, end_s = users_of(limits), bencher.system.clock() + limits.seconds
     bencher.progress.step("users: warming up", 0.0)
     bencher.ask(BenchWish(AXIS, min(limits.tokens, _WARM_UP_TOKENS), round=0))
     for number, users in enumerate(values):
         bencher.progress.step(f"{_users(users)} at once", number / len(values))
-        one = _Measured(users, [], [], [], None)
+        one = _UserCount(users, [], [], [], None)
         done.append(one)
         start_s = bencher.system.clock()
         for repeat in range(1, max(1, limits.repeats) + 1):
@@ -106,7 +106,7 @@ def users_of(limits: Limits) -> list[int]:
     return sorted({int(value) for value in limits.values}) or list(USUAL)
 
 
-def _enough(bencher: Bencher, limits: Limits, done: Sequence[_Measured], left_s: float, took_s: float) -> str:
+def _enough(bencher: Bencher, limits: Limits, done: Sequence[_UserCount], left_s: float, took_s: float) -> str:
     """Why more users need not be tried; those that were asked for are, unless the time is over."""
     points = [one.point() for one in done]
     if points[-1].failed >= 1:
@@ -117,7 +117,7 @@ def _enough(bencher: Bencher, limits: Limits, done: Sequence[_Measured], left_s:
     return f"more users would take longer than {limits.seconds:.0f} s" if needed_s > left_s else ""
 
 
-def _point(one: _Measured) -> SweepPoint:
+def _point(one: _UserCount) -> SweepPoint:
     """What the report shows of it: speeds by the client's clock, which all users share."""
     label, note = _users(one.users), ""
     if one.failures:

@@ -44,11 +44,11 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     """One program with all changes; where a program runs already, what to change in it."""
     codes, advised, left = writer.answer_changes("Transformers", _TURNS, changes, runtime, at_hand)
     if not at_hand.anew:
-        return Commands(lines=(*_fragments(_merged(codes)), *advised), left_out=left)
+        return Commands(lines=(*_fragments(_merge_codes(codes)), *advised), left_out=left)
     codes = [code for code in codes if not code.missing]
     if not codes:
         return Commands(lines=advised, left_out=left)
-    code = _merged(codes)
+    code = _merge_codes(codes)
     model = code.model or at_hand.checkpoint or _UNNAMED
     notes = (by_hand(_NAMELESS),) if model == _UNNAMED else ()
     needed = (f"pip install {' '.join(code.packages)}",) if code.packages else ()
@@ -56,7 +56,7 @@ def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = 
     return Commands(lines=(*needed, whole, *notes, *advised), left_out=left)
 
 
-def _merged(codes: Sequence[Code]) -> Code:
+def _merge_codes(codes: Sequence[Code]) -> Code:
     """All changes as one; lines and packages that several need are there once."""
 
     def once(name: str) -> tuple[str, ...]:
