@@ -39,7 +39,7 @@ def facts_page() -> str:
                 f"| `{path}` | {kind} | {words} | {', '.join(needed.get(path, ()))} |"
                 for path, kind, words in _facts(field.type, field.name)
             )
-            facts.append(f"### `{field.name}`\n\n| path | type | meaning | needed by |\n|---|---|---|---|\n{rows}\n")
+            facts.append(f"### `{field.name}`\n\n| path | type | meaning | declared as needed by |\n|---|---|---|---|\n{rows}\n")
     questions = ["## Questions\n"]
     for name, group in _groups():
         rows = "\n".join(f"| `case.{name}.{call}` | {words} |" for call, words in _questions(group))

@@ -1,4 +1,4 @@
-"""The blocks of docs/explanation/flow.md: one line of a log at each of its stations, from a recorded diagnosis."""
+"""The blocks of docs/explanation/flow.md: one line of a log at each of its steps, from a recorded diagnosis."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from unslow.commands._command_lines import with_fix_commands
 from unslow.commands._formats import render
 from unslow.commands.diagnose.target import read_stored
 from unslow.think.judge.judge import diagnose
@@ -19,7 +20,7 @@ SOURCE, FIELD = f"server.log:{LINE}", "free_bytes"
 def followed_line() -> dict[str, str]:
     """The line in the log, the fact in the snapshot, the evidence in the report, and what a terminal shows."""
     snapshot = read_stored(str(RECORDING))
-    report = diagnose(snapshot)
+    report = with_fix_commands(diagnose(snapshot), snapshot)
     facts = json.loads(msgspec.json.encode(snapshot))
     path, fact = next((path, fact) for path, fact in _facts_from_the_line(facts) if path.endswith(FIELD))
     finding = report.subjects[0].findings[0]

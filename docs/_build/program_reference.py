@@ -19,8 +19,8 @@ _SCHEMAS = {
 """The schema of an answer, by its type."""
 _HEAD = """# Python
 
-`import unslow` takes as long as importing nothing: everything below is imported when it is used. All of it is typed,
-nothing is printed, and what can't be done is an `unslow.UserError` with a `message` and a `hint`. Answers are frozen
+`import unslow` takes as long as importing nothing: everything below is imported when it is used. Everything is typed,
+nothing is printed, and an impossible request raises `unslow.UserError` with a `message` and a `hint`. Answers are frozen
 structs; their fields are those of the JSON schemas, which later versions keep. How to use it:
 [how_to/python.md](../how_to/python.md).
 """

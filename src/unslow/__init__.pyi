@@ -544,7 +544,7 @@ def view(
 ) -> View:
     """A diagnosis with every number that the page draws: memory, roofline, timeline, curves, before and after.
 
-    It sends what `diagnose` sends. A panel that can't be drawn is None, and `missing` says why.
+    It sends what `diagnose` sends. A panel that cannot be drawn is None, and `missing` says why.
 
     target: URL, process id, snapshot or recording folder
     passive: only observe: send no prompt and start nothing
@@ -558,6 +558,6 @@ def view(
     evict: measure even if it evicts a conversation's prompt cache
     model: synthetic model for the embedded engine, such as llama_1b
     ready: also work out what each slider of the memory would say, which takes longer
-    masked: without user names, home folders, hosts and serial numbers, for somebody else to see
+    masked: without user names, home folders, hosts and serial numbers, to share it
     progress: called with each progress message; None for none
     """

@@ -59,7 +59,7 @@ def test_every_file_on_the_flow_page_exists(path):
     assert (PACKAGE / path).is_file()
 
 
-def test_followed_line_is_shown_as_it_is_at_each_station():
+def test_followed_line_is_shown_as_it_is_at_each_step():
     assert str(FOLLOWED.relative_to(ROOT)) == RECORDING
     for name, text in followed_line().items():
         _, _, block = PAGE.partition(f"<!-- {name}: written by `make docs` -->")
@@ -67,7 +67,7 @@ def test_followed_line_is_shown_as_it_is_at_each_station():
 
 
 def test_number_in_the_log_is_the_number_in_the_report():
-    stations = followed_line()
-    free_mib = int(re.search(r"(\d+) MiB free", stations["log line"])[1])
-    assert json.loads(stations["evidence"])["value"] == free_mib * 2**20
-    assert f"{free_mib / 2**10:.1f} GiB" in stations["shown"]
+    steps = followed_line()
+    free_mib = int(re.search(r"(\d+) MiB free", steps["log line"])[1])
+    assert json.loads(steps["evidence"])["value"] == free_mib * 2**20
+    assert f"{free_mib / 2**10:.1f} GiB" in steps["shown"]

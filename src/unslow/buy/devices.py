@@ -38,7 +38,7 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
     shown, every = [this_machine(system, request, prices)] if here else [], _requested_rigs(request)
     for n, rig in enumerate(every):
         if progress and n % 16 == 0:
-            what = f"predicting {len(every)} devices" if found else "reading the catalog"
+            what = f"predicting {len(every)} device{'s' * (len(every) != 1)}" if found else "reading the catalog"
             progress.step(what, n / len(every))
         answer = rate_rig(rig, found, question) if found else None
         shown.append(rig_shown(rig, prices, found.quant if found else "", answer))

@@ -23,7 +23,7 @@ _PLAIN = (
 _FULL = (
     Column("DEVICE", right=False), Column("GB"), Column("GB/s", spare=5), Column("FITS", right=False),
     Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PREFILL", spare=3),
-    Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("FIRST", spare=4),
+    Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("TTFT", spare=4),
     Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
 )  # fmt: skip
 _COLUMNS = (

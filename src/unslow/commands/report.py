@@ -57,13 +57,11 @@ def run(request: ReportRequest) -> int:
 class ViewRequest(Looking, frozen=True, kw_only=True):
     """A diagnosis with every number that the page draws: memory, roofline, timeline, curves, before and after.
 
-    It sends what `diagnose` sends. A panel that can't be drawn is None, and `missing` says why.
+    It sends what `diagnose` sends. A panel that cannot be drawn is None, and `missing` says why.
     """
 
     ready: Annotated[bool, Option("also work out what each slider of the memory would say, which takes longer")] = False
-    masked: Annotated[
-        bool, Option("without user names, home folders, hosts and serial numbers, for somebody else to see")
-    ] = False
+    masked: Annotated[bool, Option("without user names, home folders, hosts and serial numbers, to share it")] = False
 
 
 def _view(request: ViewRequest, progress: Progress) -> "View":

@@ -2,7 +2,7 @@
 
 
 class UserError(Exception):
-    """The user asked for something that can't be done; `hint` says what to try."""
+    """The user asked for something impossible; `hint` says what to try."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -116,7 +116,10 @@ def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction
         on_gpus = f"{held / GIB:.1f} of the {weights / GIB:.1f} GiB of weights are in GPU buffers"
     else:
         on_gpus = f"none of the {weights / GIB:.1f} GiB of weights is in a GPU buffer"
+    device = last_statement(runtimes, "device_set")
     meaning = "parts of the layers, such as experts, were left in system memory" if whole else ""
+    if whole and device and device.value == "none":
+        meaning = "the device setting `none` disables the GPU, whatever the count says"
     offloaded = f"{decided.value}/{layers.value} layers offloaded"
     return contradiction("buffers", meaning, (offloaded, decided), (on_gpus, buffers))
 

@@ -16,7 +16,7 @@ def page_markdown(page: Page) -> str:
     if page.needs:
         routes = (f"{number}. {route.looks_at} ({route.kind})" for number, route in enumerate(page.routes, 1))
         lines += ["", "## What decides it", "In this order:", "", *routes]
-        lines += ["", "Facts that must be known, one of each line:", "", *(f"- `{n}`" for n in page.needs)]
+        lines += ["", "At least one fact of each line must be known:", "", *(f"- `{n}`" for n in page.needs)]
     if page.explains:
         lines += ["", "It also explains: " + ", ".join(f"`{e}`" for e in page.explains) + "."]
     return "\n".join(lines)

@@ -15,7 +15,7 @@ _LONGEST_BAR, _SHORTEST_BAR = 40, 8
 _WALLS_BESIDE, _BATCHES_BESIDE, _QUANTS_BESIDE = 56, 48, 64  # The columns that stand beside a bar, in letters
 _OVERLAP = (
     "The parts overlap in practice: each is the time a step would save if that part were free, fitted to measured "
-    "speeds. A profiler shows other numbers."
+    "speeds. A profiler will show different numbers."
 )
 
 
@@ -128,7 +128,7 @@ def memory_wall(explain: ExplainShown, own_quant: str, width: int) -> Iterator[R
     yield grid
     if explain.ridge_conversations is not None:
         conversations = f"{explain.ridge_conversations:,.0f} conversations"
-        yield dim(f"Ridge: from about {conversations}, compute at its best takes as long as reading the weights.")
+        yield dim(f"Above about {conversations}, compute becomes the limit instead of reading the weights.")
     yield ""
     yield Text("Quant by quant", style="bold")
     longest = _bar_length(width, _QUANTS_BESIDE)

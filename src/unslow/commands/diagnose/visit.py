@@ -165,7 +165,8 @@ def notes_on(course: Course, missing: Sequence[Choice]) -> tuple[str, ...]:
         rest = f", before {_measurement_names(missing)}" if missing else ", when nothing else was worth measuring"
         return (f"Measuring stopped after {course.seconds:.0f} s{rest}.",)
     if course.ended == "late" and missing:
-        return (f"No time left for {_measurement_names(missing)}; --thorough takes up to {THOROUGH.seconds:.0f} s.",)
+        longer = f"--thorough takes up to {THOROUGH.seconds:.0f} s"
+        return (f"Not run for lack of time: {_measurement_names(missing)}; {longer}.",)
     return ()
 
 

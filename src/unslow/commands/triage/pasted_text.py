@@ -163,9 +163,11 @@ def is_about_inference(pasted: PastedFacts, snapshot: Snapshot) -> bool:
 
 def _with_questions_and_facts(subject: SubjectReport, case: CaseView, pasted: PastedFacts) -> SubjectReport:
     """With what to ask next, what was understood, and how it was read."""
-    read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
+    read = ", ".join(
+        f"{count} recognized as {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1])
+    )
     lines = f"{pasted.lines:,} line{'' if pasted.lines == 1 else 's'}"
-    note = f"Read {lines}: {read or 'no log or table found'}; the rest as prose."
+    note = f"Read {lines}: {read or 'no log or table found'}; the rest read as prose."
     if pasted.sampled:
         note += " Repeated lines were only counted."
     judged = with_expectation(subject, case)

@@ -219,6 +219,6 @@ _PROGRAM = Program(
         at_hand.program or "mlx_lm.server",
         *(["--model", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model MODEL` into the line: the model is unknown",
+    no_model="add `--model MODEL`: the model is unknown",
 )
 commands_for = _PROGRAM.commands_for

@@ -259,7 +259,7 @@ _PROGRAM = Program(
         *(at_hand.program or "python3", "-m", "sglang.launch_server"),
         *(["--model-path", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model-path MODEL` into the line: the model is unknown",
+    no_model="add `--model-path MODEL`: the model is unknown",
     removal=engine.removal,
 )
 commands_for = _PROGRAM.commands_for

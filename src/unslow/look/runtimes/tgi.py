@@ -191,7 +191,7 @@ _PROGRAM = Program(
         "text-generation-launcher",
         *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else []),
     ],
-    no_model="put `--model-id MODEL` into the line: the model is unknown",
+    no_model="add `--model-id MODEL`: the model is unknown",
     removal=engine.removal,
 )
 commands_for = _PROGRAM.commands_for

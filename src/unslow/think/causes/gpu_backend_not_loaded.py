@@ -77,12 +77,12 @@ def cpu_on_purpose(case: CaseView) -> Absent | None:
 
 
 def integrated_gpu(case: CaseView) -> Absent | None:
-    """A small integrated GPU is no faster than the CPU."""
+    """A small integrated GPU is about as fast as the CPU."""
     devices = [device_of(gpu) for gpu in case.gpus.usable]
     are_slow = all(device is None or device.vendor == "Intel" for device in devices)  # unlike Apple's and some of AMD's
     if not devices or not are_slow or not all(is_integrated(gpu) for gpu in case.gpus.usable):
         return None
-    return Absent(f"{case.gpus.label} is an integrated GPU, which is no faster than the CPU")
+    return Absent(f"{case.gpus.label} is an integrated GPU, about as fast as the CPU")
 
 
 def devices_of_runtime(case: CaseView) -> Found | Absent | None:

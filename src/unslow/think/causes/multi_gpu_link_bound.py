@@ -145,7 +145,7 @@ def split_over_links(case: CaseView) -> Found | Absent | Suspected:
 
 
 def split_suspected_by_person(case: CaseView) -> Suspected | None:
-    """A user says that the GPUs take turns, are no faster than one, or suspects the split."""
+    """A user says that the GPUs take turns, are not faster than one, or suspects the split."""
     said = case.narrative.remarks_on(Topic.GPUS_TAKE_TURNS, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
     return Suspected(said[0].text, "the speed with another split", SHOW) if said else None
 

@@ -13,15 +13,16 @@ column "Dedicated GPU memory" added). Together the other processes hold at least
 the same model in one log, with gigabytes less free before the slow one, show the same.
 
 ## What it is not
-The runtime's own child processes (Ollama's llama-server, vLLM's workers). Nor ones that hold less than it lacks.
+The runtime's own child processes (Ollama's llama-server, vLLM's workers). Nor processes that hold less than the
+shortfall.
 
 ## How to fix
 Close them, or start them after the model, then load the model again:
 - llama.cpp: restart llama-server; Ollama: `ollama stop MODEL`; LM Studio: `lms unload --all`, then load
 - a second model in the same Ollama: `OLLAMA_MAX_LOADED_MODELS=1`
-- vLLM: it refuses to start where less is free than `--gpu-memory-utilization` asks for; lower it to plan with the rest
+- vLLM: it refuses to start where less is free than `--gpu-memory-utilization` asks for; lower it to match what is free
 - Transformers: end the other program, then start yours again; an open notebook keeps its model in memory
-- the display: on another GPU or the processor's own; a browser: hardware acceleration off
+- connect the display to another or the integrated GPU; turn off hardware acceleration in the browser
 
 ## Safety
 Ending a program loses its unsaved work. This tool names it and never ends it.
@@ -162,7 +163,7 @@ def taken_before_load(case: CaseView) -> Found | None:
 
 
 def said_by_person(case: CaseView) -> Found | Suspected | None:
-    """A person blames another program; only one who gives its gigabytes has looked."""
+    """A user blames another program; it counts only with the gigabytes that it holds."""
     said, split = case.narrative.remarks_on(Topic.OTHER_VRAM_USER), case.placement.split
     if not said:
         return None

@@ -2,7 +2,7 @@
 
 ## Why it is slow
 The output layer turns each token into a score for every word of the vocabulary. With large vocabularies it is several
-times as large as a repeating layer. Every token reads all of it, so on the CPU it alone can cost more than all the
+times as large as a repeating layer. Every token reads all its weights, so on the CPU it alone can cost more than the
 layers on the GPU.
 
 ## How to confirm

@@ -2,9 +2,9 @@
 
 ## Why it is slow
 A runtime keeps the KV cache of the conversation so far, and a new turn needs prefill only for its own tokens. Where
-that cache can't be used (the start of the prompt changes, prompt caching is off, the cache is too small or was given to
-another conversation, or the model's kind of memory can't be rewound), everything is computed again, and each turn takes
-longer than the one before.
+that cache cannot be used (the start of the prompt changes, prompt caching is off, the cache is too small or was given
+to another conversation, or the model's kind of memory cannot be rewound), everything is computed again, and each turn
+takes longer than the one before.
 
 ## How to confirm
 Send a question, then the same conversation with one more question: `unslow` does that when the server is idle. The

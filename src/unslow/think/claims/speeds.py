@@ -220,7 +220,7 @@ def _arithmetic(question: CeilingQuestion, ceiling: Ceiling, claim: Amount, step
     if steps > 1:
         most += f", with {steps} tokens in each of {three_digits(ceiling.tokens_per_s)} steps/s"
     elif ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
-        most += f" ({three_digits(ceiling.resident_tokens_per_s)} if it all fitted)"
+        most += f" ({three_digits(ceiling.resident_tokens_per_s)} tok/s if it all fit)"
     needed = bandwidth(ceiling.read_bytes * claim.low / steps)
     return ", ".join(parts), has, f"{most}; {rate(claim.low)} would need {needed}"
 

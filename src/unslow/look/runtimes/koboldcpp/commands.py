@@ -95,7 +95,7 @@ _PROGRAM = writer.Program(
         at_hand.program or "koboldcpp",
         *(["--model", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
-    no_model="put `--model FILE` into the line: the model file is unknown",
+    no_model="add `--model FILE`: the model file is unknown",
     model_flags=("model_param",),
 )
 commands_for = _PROGRAM.commands_for

@@ -305,7 +305,7 @@ _PROGRAM = writer.Program(
         at_hand.program or "llama-server",
         *(["-m", path] if (path := at_hand.model.path.value_or("")) else []),
     ],
-    no_model="put `-m FILE` into the line: the model file is unknown",
+    no_model="add `-m FILE`: the model file is unknown",
     model_flags=("model", "repository", "model_url", "models_folder"),
     removal=lambda flags, names, command: (
         "" if command else f"remove {'/'.join((flags[name].opposites or flags[name].spellings)[0] for name in names)}"

@@ -49,7 +49,7 @@ class OptionWords:
         if found.memory.estimated:
             risk = "its buffers are estimated: if it does not load, keep one more layer on the CPU"
         elif left < _LITTLE_ROOM:
-            risk = f"only {left / MIB:,.0f} MiB of VRAM stay free: it fails if another program takes more"
+            risk = f"only {left / MIB:,.0f} MiB of VRAM remain free: loading fails if another program needs more"
         return OptionShown(
             name=name_of(point) + ("" if found.threads == self.threads else threads),
             quant=point.variant.quant,

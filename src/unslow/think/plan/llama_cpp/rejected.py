@@ -155,7 +155,7 @@ def _compared_words(best: Price, other: Price, *, at_most: bool = False) -> str:
         return f"{'at least ' if at_most else ''}{ratio:.2f} times as long for the same request ({speeds})"
     if ratio < 1 / _ALIKE:
         return f"the same request {1 / ratio:.2f} times as fast, decode at {speeds}"
-    return f"{'at best as fast' if at_most else 'no noticeable difference'} ({speeds})"
+    return f"{'no clear gain' if at_most else 'no noticeable difference'} ({speeds})"
 
 
 def _settings_without_placing(point: Point) -> Settings:
