@@ -145,7 +145,7 @@ def test_server_too_slow_for_the_time_limit_suggests_thorough():
     assert found.course.ended == "late"
     assert isinstance(speed, Unknown)
     assert "--thorough" in speed.how_to_get
-    assert "No time left for" in found.notes[0][0]
+    assert "lack of time" in found.notes[0][0]
 
 
 def test_recorded_course_is_replayed():

@@ -61,7 +61,7 @@ def test_prose_and_log_in_one_text_are_combined():
     assert (known["runtime.placement.gpu_layers"].value, known["runtime.placement.layers"].value) == (20, 33)
     assert known["runtime.placement.gpu_layers"].origin == "reported"
     assert known["machine.gpus"].origin == "told"
-    assert "of llama_cpp" in subject.notes[-1]
+    assert "recognized as llama_cpp" in subject.notes[-1]
 
 
 def test_program_output_wins_over_prose():
