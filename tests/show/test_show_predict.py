@@ -21,7 +21,7 @@ def report() -> PredictionReport:
 def test_lines_fit_the_terminal_and_name_every_part(report: PredictionReport, width: int) -> None:
     text = render_predict(report, "terminal", width=width, color=False)
     assert max(len(line) for line in text.splitlines()) <= width
-    for word in ("decode", "ceiling", "first token", "if halved", "Ridge", "Q4_K_M", "bound by"):
+    for word in ("decode", "ceiling", "first token", "if halved", "compute becomes the limit", "Q4_K_M", "bound by"):
         assert width < 80 or word in text
 
 

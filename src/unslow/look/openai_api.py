@@ -1,6 +1,6 @@
 """A server that is asked over HTTP, and what OpenAI's interface gives: its models, the events of an answer."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -94,8 +94,8 @@ class Server(NamedTuple):
 
     def stream(
         self, path: str, body: Any, timeout_s: float = looking.STREAM_TIMEOUT_S, silence_s: float = looking.SILENCE_S
-    ) -> Iterator[Line]:
-        """POST, and the answer line by line."""
+    ) -> Generator[Line, None, None]:
+        """POST, and the answer line by line; to be closed by whoever may stop listening before its end."""
         key = self.api_key
         try:
             for line in self.system.stream(self.url + path, body, key_headers(key), timeout_s, silence_s):

@@ -6,6 +6,7 @@ knows more of the server runs unslow beside it, or gives its log to `unslow tria
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import msgspec
@@ -128,7 +129,8 @@ def _ask(system: System, target: Target, question: Question, heard: PartialAnswe
     server, body = target.server(system), body_of(target, question, path)
     shown = path == _TEXT and question.stream
     if question.stream:
-        usage, extras = listen(server.stream(path, body, question.deadline_s, question.silence_s), heard)
+        with closing(server.stream(path, body, question.deadline_s, question.silence_s)) as lines:
+            usage, extras = listen(lines, heard)
         return reply_of(usage, extras, question, heard, heard.last_s, shown=shown)
     answer, total_s = read_whole_answer(server, path, body, question)
     words = parse_words(answer)

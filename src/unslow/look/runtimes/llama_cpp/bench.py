@@ -8,6 +8,7 @@ from the logits of the prompt, and times the steps after it: `predicted_n` token
 import hashlib
 import re
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -81,7 +82,8 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
 def _ask(system: System, target: Target, question: Question, heard: PartialAnswer, changes: dict[str, Any]) -> Reply:
     server, body = target.server(system), body_of(target, question) | changes
     if question.stream:
-        timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
+        with closing(server.stream(_PATH, body, question.deadline_s, question.silence_s)) as lines:
+            timings = listen(lines, heard)
         return reply_of(parse_timings(timings), question, heard, heard.last_s)
     answer, total_s = requests.read_whole_answer(server, _PATH, body, question)
     heard.keep_text(answer.get("content"))

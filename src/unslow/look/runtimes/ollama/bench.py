@@ -9,6 +9,7 @@ begins with the first token, so that n tokens are n - 1 steps. `prompt_eval_coun
 """
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -39,7 +40,8 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
         raise LookError(f"{target.model} is no longer loaded, and a measurement must not load it")
     body = body_of(target, question)
     if question.stream:
-        final = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
+        with closing(server.stream(_PATH, body, question.deadline_s, question.silence_s)) as lines:
+            final = listen(lines, heard)
         if not final and len(heard.arrivals) >= _FEWEST_PIECES:
             # What came, timed by the client: Ollama sends a piece for each token
             return Reply(
