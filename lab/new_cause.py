@@ -105,7 +105,8 @@ def main(name: str) -> int:
         path.write_text(text, "utf-8")
         print(path.relative_to(ROOT))
     print(f"\nNext: replace each TODO until this passes:  .venv/bin/pytest -q tests/think/causes -k {name}")
-    print("One of these tests wants a machine in tests/machines that is reported for it: see CONTRIBUTING.md.")
+    print("One of these tests wants a machine in tests/machines whose report names it: see CONTRIBUTING.md.")
+    print("Then: python -m lab.cause_frequency; python -m tests.golden update; make docs")
     return 0
 
 
