@@ -64,6 +64,7 @@ def _check_agreement(question: tuple[str, str, str, str, int]) -> None:
 @example(("DeepSeek-MoE-16B", "Q8_0", "RTX 5080", "8GB", 8192))
 @example(("Llama-3.1-8B", "Q8_0", "RTX 3060", "1GB", 8192))
 @example(("Granite-3.1-3B-A800M", "Q8_0", "2x GTX 1650", "1GB", 8192))
+@example(("Gemma-3-4B", "Q3_K_M", "M3 Max 64GB", "0.5GB", 65_536))  # shares its memory: --ram says nothing of it
 def test_fit_predict_and_plan_agree_whether_a_model_runs(question: tuple[str, str, str, str, int]) -> None:
     _check_agreement(question)
 

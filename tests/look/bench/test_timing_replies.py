@@ -188,3 +188,23 @@ def test_garbage_in_an_unstreamed_reply_is_an_ask_error(body):
     with pytest.raises(AskError) as caught:
         ask(machine, Target(URL, runtime="LM Studio", model="m"), Question("x", 9, stream=False))
     assert caught.value.kind == "error"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "path"), [("llama.cpp", "/completion"), ("Ollama", "/api/generate"), ("vLLM", "/v1/completions")]
+)
+def test_a_stream_with_an_error_is_closed_while_the_error_is_still_held(runtime, path):
+    closed = []
+
+    class Streaming(FakeSystem):
+        def stream(self, url, *_given, **_named):
+            try:
+                yield Line(0.5, '{"error": "no"}' if runtime == "Ollama" else data(error={"message": "no"}))
+                yield Line(0.6, "")
+            finally:
+                closed.append(url)
+
+    with pytest.raises(AskError) as caught:
+        ask(Streaming(http=LOADED), Target(URL, runtime=runtime, model="m"), Question("x", 9))
+    assert closed
+    assert caught.value

@@ -270,9 +270,10 @@ def _as_said(fix: Fix) -> str:
     short = [line for line in lines if len(line.text) <= LONGEST_COMMAND and line.place is not Place.HAND]
     short = [line for line in short if not line.text.startswith(_MAKES_IT_SEEN)]
     telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
-    dropped = [line for line in telling if fix.why.startswith(REMOVE_SETTING) and _REMOVES.match(line.text)]
-    chosen = next((line for line in (*dropped, *telling) if dropped or line.place is Place.SHELL), None)
-    chosen = chosen or (telling[0] if telling else None)
+    removals = telling if fix.why.startswith(REMOVE_SETTING) else []
+    dropped = next((line for line in removals if _REMOVES.match(line.text)), None)
+    typed = next((line for line in telling if line.place is Place.SHELL), None)
+    chosen = dropped or typed or next(iter(telling), None)
     if chosen is None:
         # A line that is too long for a sentence may put a variable into a unit
         found = next((found for line in lines if (found := _ENVIRONMENT.search(line.text))), None)
