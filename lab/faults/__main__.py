@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from lab.faults.again import judged_again
 from lab.faults.diagnosing import LIMIT_S
-from lab.faults.every import every_fault, faults_of
+from lab.faults.every import every_fault, faults_of, places, runtime_of
 from lab.faults.fault import Fault
 from lab.faults.keeping import keep
 from lab.faults.large_models import make_large_models
@@ -26,11 +26,12 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m lab.faults", description=sys.modules["lab.faults"].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    made.add_argument("--where", choices=("cpu", "gpu"), default="cpu")
-    made.add_argument("--server", type=Path, help="llama-server, or a folder of its builds")
+    made.add_argument("--where", choices=places(), default="cpu")
+    made.add_argument("--server", type=Path, help="llama-server, or a folder of programs")
     made.add_argument("--models", type=Path, help="the folder of .gguf files")
     made.add_argument("--out", type=Path, help="the folder for rows.jsonl and the recordings")
     made.add_argument("--only", nargs="+", metavar="NAME", help="these faults alone")
+    made.add_argument("--fresh", action=argparse.BooleanOptionalAction, help="the fresh cases alone, or all the others")
     made.add_argument("--list", action="store_true", help="say which faults there are")
     made.add_argument("--keep-going", action="store_true", help="go on with the next fault where one breaks")
     made.add_argument("--resume", action="store_true", help="leave out the faults that OUT has a row of")
@@ -105,7 +106,10 @@ def chosen(args: argparse.Namespace, known: dict[str, Fault]) -> list[Fault]:
     """The faults to play, in their own order."""
     path = args.out / "rows.jsonl"
     done = {row.name for row in read_rows(path)} if args.resume and path.is_file() else set()
-    return [fault for name, fault in known.items() if name in (args.only or known) and name not in done]
+    return [
+        fault for name, fault in known.items()
+        if name in (args.only or known) and name not in done and args.fresh in (None, fault.fresh)
+    ]  # fmt: skip
 
 
 def one(fault: Fault, args: argparse.Namespace, place: Place) -> Row:
@@ -115,7 +119,9 @@ def one(fault: Fault, args: argparse.Namespace, place: Place) -> Row:
     flags = ("--seconds", str(args.budget_s)) if args.budget_s else ("--quick",) if args.quick else ()
     fault = replace(fault, flags=(*fault.flags, *flags))
     try:
-        row = run_fault(fault, args.where, place, args.out, limits, lambda text: print(text, flush=True))
+        row = run_fault(
+            fault, args.where, place, args.out, limits, lambda text: print(text, flush=True), runtime_of(args.where)
+        )
     except (OSError, RuntimeError, ValueError) as error:
         if not args.keep_going:
             raise

@@ -24,8 +24,8 @@ def _again(row: Row, fault: Fault | None, out: Path) -> Row:
     folder = out / f"{row.where}_{row.name}"
     if row.skipped or fault is None or not folder.is_dir():
         return row
-    fresh = row_of(fault, fault.where[0], _diagnosis(folder, row.diagnosis_s))
-    for name in ("where", "measured_before", "measured_after", "asked", "others_cpus"):
+    fresh = row_of(fault, row.where, _diagnosis(folder, row.diagnosis_s))
+    for name in ("measured_before", "measured_after", "asked", "others_cpus"):
         setattr(fresh, name, getattr(row, name))
     if fresh.predicted_after and fresh.measured_after:
         fresh.error = fresh.predicted_after / fresh.measured_after - 1

@@ -12,10 +12,10 @@ and its llama-server is kept as `llama-server-generic` in the folder of the serv
 import os
 
 from lab.faults.control_groups import cpu_quota, cpuset, limited
-from lab.faults.fault import Fault, Stage, Where
+from lab.faults.fault import Fault, Stage
 from lab.faults.neighbours import busy_loops
 
-HERE: tuple[Where, ...] = ("cpu",)
+HERE = ("cpu",)
 CPUS = os.cpu_count() or 1
 AS_IT_COMES = Stage()
 ONE_CPU, ONE_CPU_OF_TIME = limited(cpuset("0")), limited(cpu_quota(1.0))

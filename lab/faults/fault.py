@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-Where = Literal["cpu", "gpu"]
 Metric = Literal["decode", "prefill", "first_token", "load", "together"]
 """What the cure should improve: tokens per second, prompt tokens per second, seconds to the first token,
 seconds to load, or tokens per second of all users together."""
@@ -20,7 +19,7 @@ class Stage:
     """All that stands around one server: how it is started, what surrounds it, who asks it meanwhile."""
 
     arguments: tuple[str, ...] = ()
-    """Of llama-server, beyond the model and the address; `{models}` stands for the folder of the models."""
+    """Of the server, beyond the model and the address; `{models}` stands for the folder of the models."""
     environment: dict[str, str] = field(default_factory=dict)
     wrap: tuple[str, ...] = ()
     """A command in front of the server's: `taskset -c 0`, ... It must become the server, as `exec` does."""
@@ -94,7 +93,8 @@ class Fault:
     name: str
     what: str
     """What was done, in one line, for whoever reads the recording."""
-    where: tuple[Where, ...]
+    where: tuple[str, ...]
+    """`cpu` or `gpu`: a llama-server there; another runtime of lab/real by its name."""
     model: str
     stage: Stage
     cause: str = ""
@@ -107,3 +107,5 @@ class Fault:
     metric: Metric = "decode"
     flags: tuple[str, ...] = ()
     """Of `unslow diagnose`, beyond the usual."""
+    fresh: bool = False
+    """Whether it was thought up after the causes were mended with the others: its score is the honest one."""

@@ -20,14 +20,14 @@ MOST_BYTES = 260_000
 
 def keep(rows: list[Row], out: Path, machines: Path) -> Iterator[Path]:
     """Copy the machine of each row; yields the folders."""
-    faults = {fault.name: fault for fault in every_fault()}
+    faults = {(where, fault.name): fault for fault in every_fault() for where in fault.where}
     for row in rows:
         source, target = out / f"{row.where}_{row.name}", machines / f"lab_{row.where}_{row.name}"
         if row.skipped or not row.right or row.strays or not source.is_dir():
             continue
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        (target / EXPECTED).write_text(expectation(as_found(faults[row.name], row)), encoding="utf-8")
+        (target / EXPECTED).write_text(expectation(as_found(faults[row.where, row.name], row)), encoding="utf-8")
         _copy(source, target)
         yield target
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 from lab.faults.diagnosing import Diagnosis
-from lab.faults.fault import Fault, Metric, Where
+from lab.faults.fault import Fault, Metric
 
 REPORTED: dict[Metric, str] = {
     "decode": "decode_tokens_per_s",
@@ -53,7 +53,7 @@ class Row(msgspec.Struct, kw_only=True):
     trouble: str = ""
 
 
-def row_of(fault: Fault, where: Where, diagnosis: Diagnosis) -> Row:
+def row_of(fault: Fault, where: str, diagnosis: Diagnosis) -> Row:
     """What the report says of the fault; the measurements come to it later."""
     subject = diagnosis.subject
     found = [finding["cause"] for finding in subject.get("findings", ())]

@@ -4,12 +4,13 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from lab.faults.asked import USUAL, Asked, asked_in
 from lab.faults.diagnosing import diagnosed
-from lab.faults.fault import Fault, Playing, SkippedError, Stage, Where
+from lab.faults.fault import Fault, Metric, Playing, SkippedError, Stage
 from lab.faults.measuring import measured
 from lab.faults.playing import Place, played
 from lab.faults.recordings import finish
@@ -30,54 +31,67 @@ class Limits(NamedTuple):
     rounds: int
 
 
-def run_fault(fault: Fault, where: Where, place: Place, out: Path, limits: Limits, say: Say) -> Row:
+class Runtime(NamedTuple):
+    """How the stages of one runtime are played and measured; llama-server's way is the usual one."""
+
+    played: Callable[[Fault, Stage, Place], AbstractContextManager[Playing]] = played
+    measured: Callable[[Metric, Playing, Asked], float | None] = measured
+
+
+LLAMA_SERVER = Runtime()
+
+
+def run_fault(
+    fault: Fault, where: str, place: Place, out: Path, limits: Limits, say: Say, runtime: Runtime = LLAMA_SERVER
+) -> Row:
     """The row of a fault; its recording goes to a folder of its own under `out`."""
     others = quiet(limits.quiet_s)
     try:
-        row = _diagnosed(fault, where, place, out / f"{where}_{fault.name}", limits.diagnosis_s)
+        row = _diagnosed(fault, where, place, out, limits.diagnosis_s, runtime)
         say(f"  diagnosed {', '.join(row.diagnosed) or row.verdict or row.trouble} in {row.diagnosis_s} s")
         if fault.cure is not None:
-            _cured(row, fault, fault.cure, place, limits.rounds)
+            _cured(row, fault, fault.cure, place, limits.rounds, runtime)
     except SkippedError as why:
         return Row(name=fault.name, where=where, what=fault.what, cause=fault.cause, skipped=str(why))
     row.others_cpus = round(others, 2)
     return row
 
 
-def _diagnosed(fault: Fault, where: Where, place: Place, folder: Path, limit_s: float) -> Row:
-    with played(fault, fault.stage, place) as playing:
+def _diagnosed(fault: Fault, where: str, place: Place, out: Path, limit_s: float, runtime: Runtime) -> Row:
+    folder = out / f"{where}_{fault.name}"
+    with runtime.played(fault, fault.stage, place) as playing:
         diagnosis = diagnosed(playing, folder, fault.flags, limit_s)
         row = row_of(fault, where, diagnosis)
         row.asked = asked_in(folder, row.diagnosed) if fault.metric == "first_token" else None
-        row.measured_before = _measure(fault, playing, row)
+        row.measured_before = _measure(fault, playing, row, runtime)
         private = (place.scratch, place.servers.resolve().parent, place.servers)
         row.trouble = "; ".join(filter(None, [row.trouble, *finish(folder, fault, playing, private)]))
     return row
 
 
-def _measure(fault: Fault, playing: Playing, row: Row) -> float | None:
+def _measure(fault: Fault, playing: Playing, row: Row, runtime: Runtime) -> float | None:
     """The metric; what is in its way is noted in the row."""
     try:
-        return measured(fault.metric, playing, Asked(*row.asked) if row.asked else USUAL)
+        return runtime.measured(fault.metric, playing, Asked(*row.asked) if row.asked else USUAL)
     except OSError as error:
         row.trouble = f"could not be measured: {error}"
         return None
 
 
-def _cured(row: Row, fault: Fault, cure: Stage, place: Place, rounds: int) -> None:
+def _cured(row: Row, fault: Fault, cure: Stage, place: Place, rounds: int, runtime: Runtime) -> None:
     """Measure with the cure, and in further rounds fault and cure in turns: a machine has better and worse minutes."""
-    before, after = [row.measured_before], [_played_speed(fault, cure, place, row)]
+    before, after = [row.measured_before], [_played_speed(fault, cure, place, row, runtime)]
     for _ in range(rounds - 1):
-        before.append(_played_speed(fault, fault.stage, place, row))
-        after.append(_played_speed(fault, cure, place, row))
+        before.append(_played_speed(fault, fault.stage, place, row, runtime))
+        after.append(_played_speed(fault, cure, place, row, runtime))
     row.measured_before, row.measured_after = _middle(before), _middle(after)
     if row.predicted_after and row.measured_after:
         row.error = row.predicted_after / row.measured_after - 1
 
 
-def _played_speed(fault: Fault, stage: Stage, place: Place, row: Row) -> float | None:
-    with played(fault, stage, place) as playing:
-        return _measure(fault, playing, row)
+def _played_speed(fault: Fault, stage: Stage, place: Place, row: Row, runtime: Runtime) -> float | None:
+    with runtime.played(fault, stage, place) as playing:
+        return _measure(fault, playing, row, runtime)
 
 
 def _middle(values: list[float | None]) -> float | None:
