@@ -38,6 +38,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=LIMIT_S, help="the longest that one diagnosis may take")
     made.add_argument("--quiet-s", type=float, default=30.0, help="how long to wait for strangers to leave the CPUs")
     made.add_argument("--rounds", type=int, default=2, help="how often fault and cure are measured, in turns")
+    made.add_argument(
+        "--together", type=int, default=1, help="start the servers of so many faults at once, if the runtime can"
+    )
     made.add_argument("--quick", action="store_true", help="diagnose with --quick")
     made.add_argument("--budget-s", type=int, metavar="N", help="diagnose with --seconds N")
     made.add_argument("--port", type=int, default=8640)
@@ -97,7 +100,10 @@ def play(args: argparse.Namespace) -> int:
     usual = ("-lv", args.verbosity) if args.verbosity else ()
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
         place = Place(args.server, args.models, args.port, Path(scratch), usual, not args.no_log)
-        rows = [one(fault, args, place) for fault in chosen(args, known)]
+        rows = []
+        for group in batched(chosen(args, known), args.together):
+            with runtime_of(args.where).ahead(group, place):
+                rows += [one(fault, args, place) for fault in group]
     print(table(rows))
     return int(any(not row.right for row in rows if not row.skipped))
 
@@ -110,6 +116,11 @@ def chosen(args: argparse.Namespace, known: dict[str, Fault]) -> list[Fault]:
         fault for name, fault in known.items()
         if name in (args.only or known) and name not in done and args.fresh in (None, fault.fresh)
     ]  # fmt: skip
+
+
+def batched(faults: list[Fault], size: int) -> list[list[Fault]]:
+    """In groups of so many, in their own order."""
+    return [faults[at : at + size] for at in range(0, len(faults), size)]
 
 
 def one(fault: Fault, args: argparse.Namespace, place: Place) -> Row:

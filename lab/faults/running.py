@@ -3,8 +3,8 @@
 import os
 import statistics
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ class Runtime(NamedTuple):
 
     played: Callable[[Fault, Stage, Place], AbstractContextManager[Playing]] = played
     measured: Callable[[Metric, Playing, Asked], float | None] = measured
+    ahead: Callable[[Sequence[Fault], Place], AbstractContextManager[object]] = lambda _faults, _place: nullcontext()
+    """What is started for several faults at once, before the first of them is played."""
 
 
 LLAMA_SERVER = Runtime()

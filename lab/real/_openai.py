@@ -177,10 +177,11 @@ def decode_together(url: str, model: str, users: int, depth: int, answer: int) -
     Each user's prompt is its own, so that no two share what attention reads.
     """
     prompts = [words(depth, seed=users * 1000 + user) for user in range(users)]
-    with ThreadPoolExecutor(min(users, 64)) as pool:
-        list(pool.map(lambda prompt: ask(url, model, prompt, 1), prompts))
+    parts = [prompts[at : at + USERS_PER_PROCESS] for at in range(0, users, USERS_PER_PROCESS)]
+    with multiprocessing.Pool(len(parts)) as pool:
+        pool.map(partial(_ask_all, url, model, 1), parts, chunksize=1)
         start = time.monotonic()
-        answers = list(pool.map(lambda prompt: ask(url, model, prompt, answer), prompts))
+        answers = [a for part in pool.map(partial(_ask_all, url, model, answer), parts, chunksize=1) for a in part]
     since, until = max(a.pieces[0] for a in answers), min(a.pieces[-1] for a in answers)
     steps = [(until - since) / max(1, sum(since < piece <= until for piece in one.pieces)) for one in answers]
     return {
@@ -191,6 +192,11 @@ def decode_together(url: str, model: str, users: int, depth: int, answer: int) -
         "first_token_s": statistics.median(a.pieces[0] - a.start for a in answers),
         "wall_s": time.monotonic() - start,
     }
+
+
+def _ask_all(url: str, model: str, answer: int, prompts: list[list[int]]) -> list[Answer]:
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        return list(pool.map(lambda prompt: ask(url, model, prompt, answer), prompts))
 
 
 def measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:

@@ -1,0 +1,287 @@
+"""A real vLLM on a GPU: `--server` is the folder of `vllm`, `--models` that of folders with a config and a tokenizer.
+
+Weights are random, made at the start (`--load-format dummy`), so that a folder holds no weights. A start takes a
+minute, most of it compilers: `--together N` starts the servers of N faults at once. With UNSLOW_VLLM_SWEEP=FILE every
+server that stands idle is also measured over users and depths: from that its terms of physics are learned.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.faults.asked import USUAL, Asked
+from lab.faults.fault import Fault, Metric, Playing, SkippedError, Stage
+from lab.faults.neighbours import busy_loops, slow_proxy
+from lab.faults.playing import Place, loaded, started
+from lab.faults.running import Runtime
+from lab.faults.strangers import holds, leaves
+from lab.real import _openai
+from lab.real._openai import Load, users
+
+GIB = 1024**3
+B1, B3, B8, B70 = "llama-1b", "llama-3b", "llama-8b", "llama-70b"
+FP8 = ("--quantization", "fp8")
+WARM_TOKENS = 16
+SWEEP = "UNSLOW_VLLM_SWEEP"
+STEPS = ((1, 32), (1, 2048), (1, 8192), (1, 31_000), (4, 512), (4, 16_000), (8, 2048), (16, 512), (16, 8192), (32, 512),
+         (32, 4096), (64, 512), (64, 2048), (128, 512), (256, 512), (512, 256))  # fmt: skip
+"""Users who decode at once, and the depth of each."""
+PROMPTS = (512, 2048, 8192, 31_000)
+LOADS = (Load(8, 1024, 128, 10), Load(64, 512, 128, 12), Load(256, 512, 128, 14))
+SETTLE_S = 4.0
+
+
+class Started(NamedTuple):
+    """A server that was started ahead."""
+
+    process: subprocess.Popen[Any]
+    playing: Playing
+
+
+_ahead: dict[tuple[Any, ...], Started] = {}
+
+
+def cache(gib: float, *arguments: str, length: int = 32_768) -> tuple[str, ...]:
+    """A server beside others: a KV cache of so much, whatever is left of the GPU."""
+    return ("--max-model-len", str(length), "--kv-cache-memory-bytes", str(int(gib * GIB)), *arguments)
+
+
+def _key(fault: Fault, stage: Stage) -> tuple[Any, ...]:
+    return (stage.model or fault.model, stage.arguments, tuple(sorted(stage.environment.items())))
+
+
+def _prepared(fault: Fault, stage: Stage, place: Place, port: int) -> Playing:
+    model = place.models.absolute() / (stage.model or fault.model)
+    if not (model / "config.json").is_file():
+        raise SkippedError(f"there is no folder {model.name} with a config.json and a tokenizer among the models")
+    scratch = tempfile.mkdtemp(prefix=f"{fault.name}-", dir=place.scratch)
+    named = ["--served-model-name", model.name, "--load-format", "dummy"]
+    address = ["--host", "127.0.0.1", "--port", str(port)]
+    given = [word.replace("{models}", str(place.models.absolute())) for word in stage.arguments]
+    return Playing(
+        url=f"http://127.0.0.1:{port}",
+        port=port,
+        scratch=scratch,
+        command=[str(place.program("vllm")), "serve", str(model), *named, *address, *given],
+        environment={**os.environ, **stage.environment},
+        models=str(place.models.absolute()),
+        log=str(Path(scratch) / "server.log"),
+    )
+
+
+@contextmanager
+def ahead(faults: Sequence[Fault], place: Place) -> Iterator[None]:
+    """The servers of these faults, started at once; those with surroundings of their own are started when played."""
+    with ExitStack() as stack:
+        start = time.monotonic()
+        for fault in faults:
+            key = _key(fault, fault.stage)
+            if key in _ahead or fault.stage.around or fault.verdict == "failed":
+                continue
+            playing = _prepared(fault, fault.stage, place, place.port + 1 + len(_ahead))
+            server = started(playing.command, playing.environment, Path(playing.log))
+            _ahead[key] = Started(stack.enter_context(server), playing)
+        for process, playing in _ahead.values():
+            if loaded(process, playing.url):
+                playing.load_s = time.monotonic() - start
+        try:
+            yield
+        finally:
+            _ahead.clear()
+
+
+@contextmanager
+def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
+    """The stage with its server loaded, or ended where it could not load."""
+    with ExitStack() as stack:
+        ready = _ahead.get(_key(fault, stage)) if not stage.around else None
+        playing = ready.playing if ready else _prepared(fault, stage, place, place.port)
+        playing.clients, playing.heard, playing.diagnose_url = 0, [], ""
+        for surround in stage.around:
+            stack.enter_context(surround(playing))
+        if ready is None:
+            start = time.monotonic()
+            server = stack.enter_context(started(playing.command, playing.environment, Path(playing.log)))
+            playing.load_s = time.monotonic() - start if loaded(server, playing.url) else None
+        else:
+            server = ready.process
+        playing.pid = server.pid
+        if playing.load_s is not None:
+            _openai.ask(playing.url, _openai.model_of(playing.url), _openai.words(WARM_TOKENS), WARM_TOKENS)
+            for go_on in stage.beside:
+                stack.enter_context(go_on(playing))
+        yield playing
+
+
+def measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
+    """The metric; and, where it was asked for, the server over users and depths."""
+    path = os.environ.get(SWEEP)
+    if path and playing.load_s is not None and not playing.clients and not playing.diagnose_url:
+        with Path(path).open("a") as file:
+            for row in sweep(playing):
+                file.write(json.dumps({"arguments": playing.command[2:], **row}) + "\n")
+                file.flush()
+    return _openai.measured(metric, playing, asked)
+
+
+def sweep(playing: Playing) -> Iterator[dict[str, Any]]:
+    """Steps of decoding by users and depth, prompts alone, and loads; what does not fit its cache is left out."""
+    url, model = playing.url, _openai.model_of(playing.url)
+    room = _cache_tokens(playing)
+    for length in PROMPTS:
+        if length < room:
+            answers = [_openai.ask(url, model, _openai.words(length), 1) for _ in range(2)]
+            yield {"kind": "prompt", "tokens": length, "seconds": min(a.pieces[0] - a.start for a in answers)}
+    for many, depth in STEPS:
+        if many * (depth + 100) < room:
+            yield {"kind": "step", **_openai.decode_together(url, model, many, depth, 48 if many < 64 else 32)}
+    for load in LOADS:
+        if load.users * (load.prompt + load.answer) < room:
+            yield {"kind": "load", **load._asdict(), **_openai.measure_load(url, model, load, SETTLE_S)}
+
+
+def _cache_tokens(playing: Playing) -> int:
+    """How many tokens its KV cache holds, by its log."""
+    for line in Path(playing.log).read_text(errors="replace").splitlines():
+        if "GPU KV cache size:" in line:
+            return int(line.split("GPU KV cache size:")[1].split()[0].replace(",", ""))
+    return 0
+
+
+RUNTIME = Runtime(played, measured, ahead)
+
+
+def fault(name: str, what: str, cause: str, stage: Stage, model: str = B8, **more: Any) -> Fault:
+    """One of vLLM's."""
+    return Fault(name, what, ("vllm",), model, stage, cause, **more)
+
+
+def healthy(name: str, what: str, stage: Stage, model: str = B8, **more: Any) -> Fault:
+    """A control."""
+    return fault(name, what, "", stage, model, verdict="normal", **more)
+
+
+PLAIN = Stage(cache(32))
+CROWD = ("queueing", "gpu_underused_by_one_stream")
+FAULTS = (
+    healthy("8b", "as installed, but for the size of its cache; nobody asks", PLAIN),
+    fault("eager", "--enforce-eager", "eager_mode", Stage(cache(8, "--enforce-eager")), cure=PLAIN),
+    healthy("3b", "a model of 3 billion weights in BF16", Stage(cache(16)), B3),
+    healthy("1b", "a model of 1 billion weights in BF16", Stage(cache(8)), B1),
+    healthy(
+        "64_users",
+        "sixty-four users at once, as it is made for",
+        Stage(PLAIN.arguments, beside=(users(Load(64, 512, 128)),)),
+    ),
+    fault(
+        "slow_client",
+        "a proxy before the server holds each piece back for 20 ms",
+        "client_overhead",
+        Stage(PLAIN.arguments, beside=(slow_proxy(8768, 0.02),)),
+        cure=PLAIN,
+    ),
+    fault(
+        "busy_cpus",
+        "sixty-four busy loops on sixteen CPUs",
+        "cpu_contended",
+        Stage(PLAIN.arguments, beside=(busy_loops(64),)),
+        cure=PLAIN,
+    ),
+    fault(
+        "gpu_shared",
+        "another process multiplies matrices on the same GPU",
+        "gpu_shared_with_other_work",
+        Stage(PLAIN.arguments, beside=(holds(0.5, works=True),)),
+        cure=PLAIN,
+    ),
+    # other quants and shapes
+    healthy("8b_fp8", "--quantization fp8", Stage(cache(32, *FP8))),
+    healthy("8b_gptq", "4-bit GPTQ weights, which the Machete kernel multiplies", Stage(cache(16)), "llama-8b-gptq"),
+    healthy("3b_fp8", "--quantization fp8 of a model of 3 billion weights", Stage(cache(10, *FP8)), B3),
+    fault("eager_1b", "--enforce-eager of a small model", "eager_mode", Stage(cache(4, "--enforce-eager")), B1),
+    fault(
+        "graphs_off",
+        "CUDA graphs switched off by --compilation-config, compiled kernels kept",
+        "eager_mode",
+        Stage(cache(4, "--compilation-config", '{"cudagraph_mode":"NONE"}')),
+        B3,
+    ),
+    # the cache, the queue, the batch
+    fault(
+        "preempted",
+        "--num-gpu-blocks-override 640 and 128 users: requests are thrown out and begun again",
+        "kv_cache_preemption",
+        Stage(cache(6, "--num-gpu-blocks-override", "640", length=8192), beside=(users(Load(128, 512, 256)),)),
+        also=CROWD,
+        metric="together",
+    ),
+    fault(
+        "four_sequences",
+        "--max-num-seqs 4 and 32 users: twenty-eight of them wait",
+        "queueing",
+        Stage(cache(6, "--max-num-seqs", "4"), beside=(users(Load(32, 512, 128)),)),
+        also=CROWD[1:],
+        metric="first_token",
+    ),
+    fault(
+        "one_sequence",
+        "--max-num-seqs 1 and eight users",
+        "gpu_underused_by_one_stream",
+        Stage(cache(4, "--max-num-seqs", "1"), beside=(users(Load(8, 512, 128)),)),
+        B3,
+        also=CROWD[:1],
+        metric="together",
+    ),
+    fault(
+        "prefix_cache_off",
+        "--no-enable-prefix-caching and four users whose prompts begin with the same 12,000 tokens",
+        "prompt_reprocessed",
+        Stage(cache(16, "--no-enable-prefix-caching"), beside=(users(Load(4, 12_200, 16, shared=12_000)),)),
+        metric="first_token",
+    ),
+    fault(
+        "small_batches",
+        "--max-num-batched-tokens 128: a prompt is read in pieces of 128 tokens",
+        "prefill_batch_too_small",
+        Stage(cache(6, "--max-num-batched-tokens", "128", "--max-num-seqs", "64")),
+        metric="prefill",
+    ),
+    fault(
+        "weights_on_host",
+        "--cpu-offload-gb 8: half of the weights are read over the link for each token",
+        "weights_spill_to_ram",
+        Stage(cache(4, "--cpu-offload-gb", "8", length=16_384)),
+    ),
+    # starts that fail
+    fault(
+        "context_refused",
+        "--max-model-len 131072 --gpu-memory-utilization 0.17: the cache of one request does not fit",
+        "memory_allocation_failed",
+        Stage(("--max-model-len", "131072", "--gpu-memory-utilization", "0.17")),
+        verdict="failed",
+    ),
+    fault(
+        "full_card",
+        "another process holds all but 20 GiB, and vLLM wants 0.92 of the card",
+        "other_process_holds_vram",
+        Stage(("--max-model-len", "8192"), around=(leaves(20),)),
+        also=("memory_allocation_failed",),
+        verdict="failed",
+    ),
+    fault(
+        "gpu_hidden",
+        "CUDA_VISIBLE_DEVICES is empty",
+        "gpu_backend_not_loaded",
+        Stage(cache(4), {"CUDA_VISIBLE_DEVICES": ""}),
+        B1,
+        verdict="failed",
+    ),
+    # a large model
+    healthy("70b_fp8", "70 billion weights in fp8", Stage(cache(30, *FP8)), B70),
+)
