@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--together", type=int, default=1, help="start the servers of so many faults at once, if the runtime can"
     )
+    made.add_argument("--no-cures", action="store_true", help="only diagnose: play no cure")
     made.add_argument("--quick", action="store_true", help="diagnose with --quick")
     made.add_argument("--budget-s", type=int, metavar="N", help="diagnose with --seconds N")
     made.add_argument("--port", type=int, default=8640)
@@ -128,7 +129,7 @@ def one(fault: Fault, args: argparse.Namespace, place: Place) -> Row:
     print(f"{fault.name}: {fault.what}", flush=True)
     limits = Limits(args.seconds, args.quiet_s, args.rounds)
     flags = ("--seconds", str(args.budget_s)) if args.budget_s else ("--quick",) if args.quick else ()
-    fault = replace(fault, flags=(*fault.flags, *flags))
+    fault = replace(fault, flags=(*fault.flags, *flags), cure=None if args.no_cures else fault.cure)
     try:
         row = run_fault(
             fault, args.where, place, args.out, limits, lambda text: print(text, flush=True), runtime_of(args.where)

@@ -184,6 +184,8 @@ def decode_together(url: str, model: str, users: int, depth: int, answer: int) -
         answers = [a for part in pool.map(partial(_ask_all, url, model, answer), parts, chunksize=1) for a in part]
     since, until = max(a.pieces[0] for a in answers), min(a.pieces[-1] for a in answers)
     steps = [(until - since) / max(1, sum(since < piece <= until for piece in one.pieces)) for one in answers]
+    if until <= since:  # some were done before the last began
+        steps = [one.as_heard().seconds / max(1, one.tokens - 1) for one in answers]
     return {
         "users": users,
         "depth": depth,

@@ -27,14 +27,15 @@ from lab.real._openai import Load, users
 GIB = 1024**3
 B1, B3, B8, B70 = "llama-1b", "llama-3b", "llama-8b", "llama-70b"
 FP8 = ("--quantization", "fp8")
+CACHE = "--kv-cache-memory-bytes"
 WARM_TOKENS = 16
 SWEEP = "UNSLOW_VLLM_SWEEP"
 STEPS = ((1, 32), (1, 2048), (1, 8192), (1, 31_000), (4, 512), (4, 16_000), (8, 2048), (16, 512), (16, 8192), (32, 512),
          (32, 4096), (64, 512), (64, 2048), (128, 512), (256, 512), (512, 256))  # fmt: skip
 """Users who decode at once, and the depth of each."""
 PROMPTS = (512, 2048, 8192, 31_000)
-LOADS = (Load(8, 1024, 128, 10), Load(64, 512, 128, 12), Load(256, 512, 128, 14))
-SETTLE_S = 4.0
+LOADS = (Load(16, 1024, 128, 8), Load(128, 512, 128, 10))
+SETTLE_S = 3.0
 
 
 class Started(NamedTuple):
@@ -49,7 +50,8 @@ _ahead: dict[tuple[Any, ...], Started] = {}
 
 def cache(gib: float, *arguments: str, length: int = 32_768) -> tuple[str, ...]:
     """A server beside others: a KV cache of so much, whatever is left of the GPU."""
-    return ("--max-model-len", str(length), "--kv-cache-memory-bytes", str(int(gib * GIB)), *arguments)
+    shared = ("--gpu-memory-utilization", "0.1")  # what must be free at its start; the cache is as large as is said
+    return ("--max-model-len", str(length), CACHE, str(int(gib * GIB)), *shared, *arguments)
 
 
 def _key(fault: Fault, stage: Stage) -> tuple[Any, ...]:
@@ -77,12 +79,12 @@ def _prepared(fault: Fault, stage: Stage, place: Place, port: int) -> Playing:
 
 @contextmanager
 def ahead(faults: Sequence[Fault], place: Place) -> Iterator[None]:
-    """The servers of these faults, started at once; those with surroundings of their own are started when played."""
+    """The servers of these faults, started at once; those that want the GPU for themselves are started when played."""
     with ExitStack() as stack:
         start = time.monotonic()
         for fault in faults:
             key = _key(fault, fault.stage)
-            if key in _ahead or fault.stage.around or fault.verdict == "failed":
+            if key in _ahead or fault.stage.around or CACHE not in fault.stage.arguments:
                 continue
             playing = _prepared(fault, fault.stage, place, place.port + 1 + len(_ahead))
             server = started(playing.command, playing.environment, Path(playing.log))
@@ -122,7 +124,9 @@ def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
 def measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
     """The metric; and, where it was asked for, the server over users and depths."""
     path = os.environ.get(SWEEP)
-    if path and playing.load_s is not None and not playing.clients and not playing.diagnose_url:
+    idle = playing.load_s is not None and not playing.clients and not playing.diagnose_url
+    if path and idle and not Path(playing.scratch, "swept").exists():
+        Path(playing.scratch, "swept").touch()
         with Path(path).open("a") as file:
             for row in sweep(playing):
                 file.write(json.dumps({"arguments": playing.command[2:], **row}) + "\n")
@@ -136,11 +140,11 @@ def sweep(playing: Playing) -> Iterator[dict[str, Any]]:
     room = _cache_tokens(playing)
     for length in PROMPTS:
         if length < room:
-            answers = [_openai.ask(url, model, _openai.words(length), 1) for _ in range(2)]
+            answers = [_openai.ask(url, model, _openai.words(length), 1) for _ in range(3)]
             yield {"kind": "prompt", "tokens": length, "seconds": min(a.pieces[0] - a.start for a in answers)}
     for many, depth in STEPS:
-        if many * (depth + 100) < room:
-            yield {"kind": "step", **_openai.decode_together(url, model, many, depth, 48 if many < 64 else 32)}
+        if many * (depth + 200) < room:
+            yield {"kind": "step", **_openai.decode_together(url, model, many, depth, 48 if many < 16 else 160)}
     for load in LOADS:
         if load.users * (load.prompt + load.answer) < room:
             yield {"kind": "load", **load._asdict(), **_openai.measure_load(url, model, load, SETTLE_S)}
@@ -200,10 +204,6 @@ FAULTS = (
         Stage(PLAIN.arguments, beside=(holds(0.5, works=True),)),
         cure=PLAIN,
     ),
-    # other quants and shapes
-    healthy("8b_fp8", "--quantization fp8", Stage(cache(32, *FP8))),
-    healthy("8b_gptq", "4-bit GPTQ weights, which the Machete kernel multiplies", Stage(cache(16)), "llama-8b-gptq"),
-    healthy("3b_fp8", "--quantization fp8 of a model of 3 billion weights", Stage(cache(10, *FP8)), B3),
     fault("eager_1b", "--enforce-eager of a small model", "eager_mode", Stage(cache(4, "--enforce-eager")), B1),
     fault(
         "graphs_off",
@@ -212,6 +212,10 @@ FAULTS = (
         Stage(cache(4, "--compilation-config", '{"cudagraph_mode":"NONE"}')),
         B3,
     ),
+    # other quants and shapes
+    healthy("8b_fp8", "--quantization fp8", Stage(cache(32, *FP8))),
+    healthy("8b_gptq", "4-bit GPTQ weights, which the Machete kernel multiplies", Stage(cache(16)), "llama-8b-gptq"),
+    healthy("3b_fp8", "--quantization fp8 of a model of 3 billion weights", Stage(cache(10, *FP8)), B3),
     # the cache, the queue, the batch
     fault(
         "preempted",
@@ -225,7 +229,7 @@ FAULTS = (
         "four_sequences",
         "--max-num-seqs 4 and 32 users: twenty-eight of them wait",
         "queueing",
-        Stage(cache(6, "--max-num-seqs", "4"), beside=(users(Load(32, 512, 128)),)),
+        Stage(cache(5, "--max-num-seqs", "4"), beside=(users(Load(32, 512, 128)),)),
         also=CROWD[1:],
         metric="first_token",
     ),
@@ -242,14 +246,14 @@ FAULTS = (
         "prefix_cache_off",
         "--no-enable-prefix-caching and four users whose prompts begin with the same 12,000 tokens",
         "prompt_reprocessed",
-        Stage(cache(16, "--no-enable-prefix-caching"), beside=(users(Load(4, 12_200, 16, shared=12_000)),)),
+        Stage(cache(8, "--no-enable-prefix-caching"), beside=(users(Load(4, 12_200, 16, shared=12_000)),)),
         metric="first_token",
     ),
     fault(
         "small_batches",
         "--max-num-batched-tokens 128: a prompt is read in pieces of 128 tokens",
         "prefill_batch_too_small",
-        Stage(cache(6, "--max-num-batched-tokens", "128", "--max-num-seqs", "64")),
+        Stage(cache(5, "--max-num-batched-tokens", "128", "--max-num-seqs", "64")),
         metric="prefill",
     ),
     fault(
