@@ -5,6 +5,7 @@ python -m lab.fit_speed --write         also writes src/unslow/catalog/speed/lea
 python -m lab.fit_speed --csv OUT.csv   also writes the table with those predictions, for a scorer
 python -m lab.fit_speed --host          learns only what CPUs take; what GPUs take stays as it is, and so do their
                                         intervals: devices left out are known by what is held
+python -m lab.fit_speed --served        learns only what vLLM takes, and judges it by thirds of its runs left out
 """
 
 import argparse
@@ -20,6 +21,7 @@ from lab.h200_speed.questions import DEVICE
 from lab.speed.own import BATCHED, own_rows
 from lab.speed.priors import all_factors, prior_of
 from lab.speed.processors import processor_rows
+from lab.speed.served import load_ratios, served_rows
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 
@@ -33,6 +35,7 @@ SCARCE = (PARTIAL, CPU, BATCHED)
 """Groups of which trusted rows are too few to learn an interval from."""
 FEWEST = 4
 NEGLIGIBLE = 0.005
+THIRDS = 3
 
 
 def is_of_host(name: str) -> bool:
@@ -187,6 +190,43 @@ def _wider(a: Spread, b: Spread) -> Spread:
     )
 
 
+def is_of_served(name: str) -> bool:
+    """Whether a factor is of an engine that serves many."""
+    return name.startswith("served ")
+
+
+def learned_of_served() -> LearnedSpeed:
+    """What was known, with what vLLM takes learned anew; a third of its runs at a time is predicted from the others."""
+    known, own = learned_speed(), served_rows()
+    held = {name: log for name, log in known.factors.items() if not is_of_served(name)}
+    table = [
+        m for m in measured(read_rows(DATA / "measurements.csv"))
+        if any(is_of_served(factor.name) for term in m.terms for factor in term.factors)
+    ]  # fmt: skip
+    ratios, loads = [1.0] * len(own), []
+    for third in range(THIRDS):
+        logs = held | fitted([*table, *(m for i, m in enumerate(own) if i % THIRDS != third)], held=held, free=None)
+        some = range(third, len(own), THIRDS)
+        for i, seconds in zip(some, predicted([own[i] for i in some], logs), strict=True):
+            ratios[i] = own[i].seconds / float(seconds)
+        loads += list(load_ratios(logs))[third::THIRDS]
+    report(own, ratios, "vLLM on an H200, a third of the runs left out at a time")
+    for group in sorted({m.group for m in own}):
+        spread = known.spread(group, "cuda")
+        inside = [spread.low <= 1 / r <= spread.high for m, r in zip(own, ratios, strict=True) if m.group == group]
+        print(f"  {group:16} {np.mean(inside):.0%} of {len(inside)} lie inside the interval")
+    off = [abs(ratio - 1) for _, ratio in loads]
+    print(f"  throughput at a load: median error {np.median(off):.1%}, largest {max(off):.1%} of {len(off)}")
+    logs = fitted([*table, *own], held=held, free=None)
+    report(
+        table,
+        [m.seconds / float(t) for m, t in zip(table, predicted(table, logs), strict=True)],
+        "published, in sample",
+    )
+    priors = {name: prior_of(name).mean for name in all_factors() if is_of_served(name)}
+    return msgspec.structs.replace(known, factors=held | priors | {n: v for n, v in logs.items() if is_of_served(n)})
+
+
 def main() -> None:
     """Learn, report, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -194,10 +234,16 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="where to write the table with predictions of left-out devices")
     parser.add_argument("--quick", action="store_true", help="only the fit, no device left out")
     parser.add_argument("--host", action="store_true", help="only what CPUs take")
+    parser.add_argument("--served", action="store_true", help="only what vLLM takes")
     args = parser.parse_args()
     if args.quick and (args.write or args.csv):
         parser.error("without leaving devices out there are no honest intervals to write")
-    own = own_rows()
+    if args.served:
+        learned = learned_of_served()
+        if args.write:
+            CATALOG.write_text(as_toml(learned), "utf-8")
+        return
+    own = [*own_rows(), *served_rows()]
     table = measured(read_rows(DATA / "measurements.csv"))
     rows = [*table, *(m for m in own if m.group != PREFILL), *processor_rows()]
     known = learned_speed() if args.host else None

@@ -26,6 +26,13 @@ _MIDDLES = {
     "prompt copy": (1.2, 0.3), "prompt copy experts": (0.8, 0.4),
     "packed cache": (80.0, 0.7), "batched layer": (30 * MICRO, 0.7),
     "conversation": (30 * MICRO, 0.7), "batched": (0.35, 0.5), "tiles": (1.5, 0.5), "batch": (2.0, 0.7),
+    "served waste": (0.1, 0.7), "served cache waste": (0.05, 0.7), "served fp8": (3.0, 1.0), "served int4": (6.0, 1.0),
+    "served batch": (1.5, 0.7), "served layer": (15 * MICRO, 0.7), "served expert layer": (30 * MICRO, 0.7),
+    "served state layer": (40 * MICRO, 0.7), "served step": (500 * MICRO, 0.7), "served sampling": (2 * MICRO, 1.0),
+    "served schedule": (1000 * MICRO, 0.7), "served answer": (50 * MICRO, 0.7),
+    "served prompt": (1.7, 0.7), "served prompt attention": (2.0, 0.7), "served prompt layer": (50 * MICRO, 0.7),
+    "served prompt expert layer": (150 * MICRO, 0.7), "served prompt step": (4000 * MICRO, 0.7),
+    "served prompt token": (1 * MICRO, 0.7),
 }  # fmt: skip
 """By kind: the usual value, and the width."""
 _CPU = {
@@ -41,6 +48,7 @@ _SHIFTS = {
     "unfused prompt": (0.5, 0.5), "prompt progress": (0.1, 0.15), "pipeline": (-0.9, 0.2),
     "no peers prompt": (0.3, 0.5), "slow host prompt": (0.5, 0.5), "wide vectors": (-0.4, 0.2),
     "prompt wide vectors": (-0.6, 0.3), "server": (0.4, 0.4),
+    "served launch": (0.0, 0.4), "served prompt types": (0.0, 0.4),
 }  # fmt: skip
 """By kind, as logarithms: what makes others larger or smaller. AVX-512 multiplies twice as many weights at once, which
 are unpacked no faster, and most kernels of llama.cpp have no form of their own for it: 1.2 to 1.8 times as fast."""
@@ -90,7 +98,7 @@ _NAMELESS = frozenset({
 })  # fmt: skip
 _BY_SPLIT = frozenset({"gather", "gather each", "gather wide", "prompt gather", "prompt gather each"})
 _ONLY_CPU = frozenset({"barrier", "expert barrier", "wide vectors", "prompt wide vectors", "server"})
-_NOT_BY_BACKEND = frozenset({"types", "launch", "prompt types"})
+_NOT_BY_BACKEND = frozenset({"types", "launch", "prompt types", "served launch", "served prompt types"})
 
 
 def all_factors() -> list[str]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from unslow.think.physics.chip import HALF, Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
+from unslow.think.physics.chip import Chip, SpeedSetting, class_of_kind, progress, reading_bytes_per_s
 from unslow.think.physics.terms import KEPT, Factor, Factors, Number, Term, at_most, larger, smaller
 
 READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
@@ -99,18 +99,15 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Numb
     yield from product_terms(amounts, chip, setting, year)
     # What layers cost beyond their bytes: launches, and kernels too small to fill the chip
     host = (Factor("slow host"),) if setting.slow_host else ()
-    recorded = serves_many(setting) and setting.graphs and setting.types == HALF
-    software = () if recorded else _runtime("launch", setting)
-    overhead = (Factor(f"launch progress/{setting.backend}", progress(year)), *host, *software)
+    overhead = (Factor(f"launch progress/{setting.backend}", progress(year)), *host, *_runtime("launch", setting))
     per_layer = (*deviating("launch", setting)[1:], *overhead)
     wide = amounts.layers * amounts.width / REFERENCE_WIDTH
     counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
-    many = 0.0 if serves_many(setting) else amounts.layers * (1 - at_most(amounts.tokens, FEW))
+    many = amounts.layers * (1 - at_most(amounts.tokens, FEW))
     for kind, count in (*counts, ("state layer", amounts.state_layers), ("batched layer", many)):
         yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *device_factors(kind, setting)))
     yield Term(ROUND_TRIP, 1.0, (Factor(f"step/{setting.backend}"), *device_factors("step", setting), *overhead))
-    if not serves_many(setting):  # which samples for all conversations at once, on the GPU
-        yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
+    yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
 
 
 def read_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[Term]:
@@ -138,10 +135,6 @@ def read_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting) -> Iterator[
 
 def product_terms(amounts: Amounts, chip: Chip, setting: SpeedSetting, year: Number) -> Iterator[Term]:
     """Unpacking and multiplying, which the plain units do, and which takes longer for some types than for others."""
-    if serves_many(setting) and setting.types == HALF:  # nothing is unpacked first
-        products = sum(by_kind(amounts, setting).values()) * amounts.tokens
-        yield Term(COMPUTE, 2 * products / chip.matrix_flops_per_s, (Factor(f"batch/{setting.backend}"),))
-        return
     common = (*deviating("product", setting), Factor(f"progress/{setting.backend}", progress(year)))
     for kind, weights in by_kind(amounts, setting).items():
         factors = (*common, *kind_factors(kind, setting.backend))
@@ -162,16 +155,6 @@ def batched_product_terms(
     yield Term(part, one * (tokens - 1) * few, (*factors, Factor(f"batched/{backend}")))
     yield Term(part, met / chip.flops_per_s * many, (*factors, Factor(f"tiles/{backend}")))
     yield Term(part, 2 * weights * tokens / chip.matrix_flops_per_s * many, (Factor(f"batch/{backend}"),))
-
-
-def serves_many(setting: SpeedSetting) -> bool:
-    """Whether the engine is made for many conversations, as vLLM and its kin are."""
-    # Its matrix units multiply plain weights from the first conversation on, while they arrive; it has no other kernels
-    # for many, samples for all at once, and with recorded graphs its host costs nothing: torch.compile fuses what is
-    # small, and only packed weights have small kernels of their own (scales, activations). What was learned of
-    # llama.cpp in these is not charged: of Llama 3 8B in BF16 on an H200, vLLM 0.26 was measured at 4.95 ms a step for
-    # one, 5.2 for 4, 5.4 for 16 and 7.3 for 64 conversations (tests/machines/vllm_0_26_h200_full).
-    return setting.runtime == "vllm"
 
 
 @lru_cache(maxsize=KEPT)

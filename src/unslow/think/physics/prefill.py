@@ -66,7 +66,7 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, year: Numbe
     unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
     seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
     yield Term(decode.COMPUTE, seconds, (*decode.deviating("prompt attention", setting), *unfused, *shared))
-    yield from _link_terms(prompt, setting)
+    yield from link_terms(prompt, setting)
 
 
 def _product_terms(prompt: Prompt, chip: Chip, setting: SpeedSetting, shared: Factors) -> Iterator[Term]:
@@ -89,7 +89,7 @@ def _type_factors(setting: SpeedSetting) -> Factors:
     return Factor(f"prompt types/{types}"), Factor(f"prompt types/{backend}/{types}"), *own
 
 
-def _link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
+def link_terms(prompt: Prompt, setting: SpeedSetting) -> Iterator[Term]:
     """Sending a token's state on to the next GPU, or gathering it from all in every layer."""
     width, others = prompt.amounts.width, prompt.gpus - 1
     if prompt.split == SPLIT_BY_LAYER:

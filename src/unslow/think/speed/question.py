@@ -12,6 +12,7 @@ from unslow.think.physics import decode, placement
 from unslow.think.physics.chip import HALF, Chip, SpeedSetting
 from unslow.think.physics.placement import F16_BYTES, SPLIT_BY_LAYER, SPLIT_BY_ROW
 from unslow.think.physics.prefill import Prompt, host_prefill_terms, lent_weights_terms, pipelined_gpus, prefill_terms
+from unslow.think.physics.served import served_prompt_terms, served_step_terms, serves_many
 from unslow.think.physics.terms import Interval, Number, Term, by_part, larger, least_seconds, smaller, total_of_terms
 from unslow.think.speed.load import Totals
 from unslow.think.speed.report import WallShown
@@ -212,9 +213,12 @@ def decode_outcome(q: SpeedQuestion, group: str) -> Outcome:
     return _outcome(tuple(step_terms(q)), float(q.tokens), spread, 0.0 if launches is None else float(launches))
 
 
-def prefill_outcome(q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH) -> Outcome:
+def prefill_outcome(
+    q: SpeedQuestion, tokens: float, micro_batch: float = USUAL_MICRO_BATCH, prompts: float = 1.0
+) -> Outcome:
     """Prompt tokens per second."""
-    return _outcome(tuple(prompt_terms(q, tokens, micro_batch)), 1.0, spread_of("prefill", q.setting.backend))
+    terms = tuple(prompt_terms(q, tokens, micro_batch, prompts))
+    return _outcome(terms, 1.0, spread_of("prefill", q.setting.backend))
 
 
 def _outcome(terms: tuple[Term, ...], tokens: float, spread: Spread, launches: float = 0.0) -> Outcome:
@@ -257,13 +261,13 @@ def step_terms(q: SpeedQuestion) -> Iterator[Term]:
         amounts = q.totals.step(q.depth, q.element_bytes, q.tokens)
         if q.split == SPLIT_BY_LAYER:
             weights_s = (amounts.dense_bytes + amounts.expert_bytes) / q.chip.bytes_per_s
-            yield from decode.decode_terms(amounts, q.chip, q.setting, q.year)
+            yield from _gpu_step_terms(amounts, q)
             yield from placement.layer_split_terms(q.gpus, q.setting.backend, weights_s)
         else:
             shared = amounts.share(q.gpus)
             if q.split == SPLIT_BY_ROW:  # attention is not split by rows
                 shared = shared._replace(cache_bytes=amounts.cache_bytes)
-            yield from decode.decode_terms(shared, q.chip, q.setting, q.year)
+            yield from _gpu_step_terms(shared, q)
             yield from placement.tensor_split_terms(
                 q.gpus, amounts.layers, amounts.width, q.split, peers=q.peers, linked=q.setting.linked
             )
@@ -273,9 +277,17 @@ def step_terms(q: SpeedQuestion) -> Iterator[Term]:
         yield from placement.offload_terms(q.host.crossings, q.setting.backend)
 
 
-def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH) -> Iterator[Term]:
-    """What a token of a prompt costs on average; `depth` is where the prompt begins."""
-    each = smaller(micro_batch, tokens)
+def _gpu_step_terms(amounts: decode.Amounts, q: SpeedQuestion) -> Iterator[Term]:
+    if serves_many(q.setting):
+        return served_step_terms(amounts, q.chip, q.setting)
+    return decode.decode_terms(amounts, q.chip, q.setting, q.year)
+
+
+def prompt_terms(
+    q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_MICRO_BATCH, prompts: Number = 1.0
+) -> Iterator[Term]:
+    """What a token of a prompt costs on average, beside others as long; `depth` is where the prompt begins."""
+    each = smaller(micro_batch, tokens * prompts)
     depth = q.depth + tokens / 2
     lent = _shared_prompt(q.host.totals, each, depth) if q.host is not None else None
     if q.totals is not None:
@@ -292,7 +304,10 @@ def prompt_terms(q: SpeedQuestion, tokens: Number, micro_batch: Number = USUAL_M
                 token_expert_weights=own.token_expert_weights + lent.token_expert_weights,
                 attention_products=own.attention_products + lent.attention_products,
             )
-        yield from prefill_terms(own, q.chip, q.setting, q.year)
+        if serves_many(q.setting):
+            yield from served_prompt_terms(own, q.chip, q.setting)
+        else:
+            yield from prefill_terms(own, q.chip, q.setting, q.year)
     if lent is None or q.host is None:
         return
     if q.totals is None:

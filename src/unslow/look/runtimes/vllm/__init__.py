@@ -71,6 +71,8 @@ _PLACES = {
     "draft_tokens": ("count", "speculative_config.num_speculative_tokens"),
 }
 _PATH = "/v1/completions"
+_PACKED_AT_LOAD = {"fp8": "FP8"}
+_PLAIN = ("BF16", "F16", "FP16", "F32")
 
 
 class Answers(NamedTuple):
@@ -132,9 +134,22 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     name = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     runtime = overlaid(runtime, process_facts(process, name, FLAGS.without_secrets, url, path))
     model = overlaid(serving.model_of_name(written, "command line"), overlaid(log.model, http.model))
-    files = serving.with_files(process.system, model, written, process)
+    files = _as_loaded(serving.with_files(process.system, model, written, process), runtime)
     runtime = _with_reasons(flags.with_defaults(runtime), _SAID_IN_LOG, "vLLM reports it only in its log", _LOG)
     return (Subject(runtime=runtime, model=files, run=http.run),)
+
+
+def _as_loaded(model: Model, runtime: Runtime) -> Model:
+    """The model as it is in memory: `--quantization fp8` packs plain weights at the load; the log says how small."""
+    packed = _PACKED_AT_LOAD.get(runtime.compute.quantization.value_or(""))
+    buffers = runtime.memory.buffers
+    if not packed or model.quant.value_or("") not in _PLAIN or not isinstance(buffers, Known):
+        return model
+    held = sum(buffer.bytes for buffer in buffers.value if buffer.kind == "model")
+    if not held or runtime.placement.tensor_parallel.value_or(1) > 1:  # then the log tells of a part
+        return model
+    quant = reported_fact(packed, "--quantization")
+    return msgspec.structs.replace(model, quant=quant, weights_bytes=reported_fact(held, buffers.source))
 
 
 def _engine(process: Process) -> Subject:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
 from unslow.facts.model import HfShape
-from unslow.think.physics.chip import BYTES, HALF, SpeedSetting
+from unslow.think.physics.chip import SpeedSetting
 from unslow.think.physics.placement import LINK, SPLIT_BY_LAYER, SPLIT_BY_TENSOR
 from unslow.think.physics.terms import Interval
 from unslow.think.plan.vllm.choices import Choice, VllmPlanQuestion
@@ -22,8 +22,6 @@ from unslow.think.speed.rows import gpu_group
 
 BATCHED = "batched"  # the group that the spread of several conversations was learned in
 THIS_YEAR = 2026.8  # of the newest builds that were measured
-MULTIPLIES_FP8 = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
-"""Chips whose matrix units take weights in FP8."""
 LINK_USED = 0.6  # of what a link carries in one direction, for messages of a few MiB
 USUAL_BRIDGE = 112.5e9
 """Of an NVLink bridge between two cards, both directions together, where the catalog does not tell (RTX 3090)."""
@@ -63,7 +61,7 @@ class Pace:
         step = self.step(alike, at_once)
         read = goal.prompt_tokens + (0 if keeps else goal.kept_tokens)
         start = goal.kept_tokens if keeps else 0
-        prompt = self.prompt(alike, read, start, min(choice.batched, read))
+        prompt = self.prompt(alike, read, start, choice.batched, at_once)
         answer = goal.answer_tokens
         both = list(zip(prompt, step, strict=True))
         felt = (answer / (answer / each + (at_once - 1) * read / fast) for fast, each in both)
@@ -102,11 +100,10 @@ class Pace:
             each_way = min(slot, USUAL_LINK) / (1 if has_peers(device) else 2)  # through the host's memory: up and down
         return _ring_bytes(self.question.shape, choice.tensor) / each_way
 
-    def _prompt(self, choice: Choice, tokens: int, start: int, batch: int) -> Interval:
+    def _prompt(self, choice: Choice, tokens: int, start: int, batch: int, prompts: int) -> Interval:
+        """Prompt tokens per second of so many prompts together."""
         q = self._ask(choice, float(start))
-        if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
-            q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
-        found = speeds.prefill_outcome(q, float(tokens), float(batch))
+        found = speeds.prefill_outcome(q, float(tokens), float(batch), float(prompts))
         wide = widen_interval(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         # Seconds of a prompt token for what cards tell each other, beyond what was counted for it. The physics
         # learned it over PCIe, where it grows with every card. Over links of their own each card sends to the next
