@@ -39,12 +39,16 @@ def facts_page() -> str:
                 f"| `{path}` | {kind} | {words} | {', '.join(needed.get(path, ()))} |"
                 for path, kind, words in _facts(field.type, field.name)
             )
-            facts.append(f"### `{field.name}`\n\n| path | type | meaning | declared as needed by |\n|---|---|---|---|\n{rows}\n")
+            facts.append(
+                f"### `{field.name}`\n\n| path | type | meaning | declared as needed by |\n|---|---|---|---|\n{rows}\n"
+            )
     questions = ["## Questions\n"]
     for name, group in _groups():
         rows = "\n".join(f"| `case.{name}.{call}` | {words} |" for call, words in _questions(group))
         where = group.__module__.removeprefix("unslow.").replace(".", "/")
-        questions.append(f"### `case.{name}`\n\n{inspect.getdoc(group)} (`{where}.py`)\n\n| question | answer |\n|---|---|\n{rows}\n")
+        questions.append(
+            f"### `case.{name}`\n\n{inspect.getdoc(group)} (`{where}.py`)\n\n| question | answer |\n|---|---|\n{rows}\n"
+        )
     return "\n".join((*facts, *questions, _prices_and_fixes()))
 
 
@@ -78,7 +82,7 @@ def _needed_by() -> dict[str, list[str]]:
 
 def _facts(kind: type[msgspec.Struct], path: str) -> Iterator[tuple[str, str, str]]:
     """Path, type and meaning of every fact of a struct, the structs in it included; `N` is a place in a list.
-In the file, a subject's facts stand below `subjects.N`, and what is inside a known fact below its `value`."""
+    In the file, a subject's facts stand below `subjects.N`, and what is inside a known fact below its `value`."""
     meanings = _field_docstrings(kind)
     for field in msgspec.structs.fields(kind):
         here, inner, number = f"{path}.{field.name}", _value_type(field.type), ""

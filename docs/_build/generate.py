@@ -5,6 +5,8 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from textwrap import fill
 
@@ -19,7 +21,9 @@ from docs._build.flow_page import followed_line
 from docs._build.program_reference import python_page, tools_page
 from docs._build.stub import stub
 from lab.check_triage import REPORTS, answered, read_reports, score
+from lab.engines import table as engines_table
 from lab.faults.rows import read_rows, table, totals
+from lab.fit_speed import learned_of_served
 from lab.plan_gpu import table as plans
 from lab.plan_gpu.sheet import read_rows as read_plan_rows
 from lab.verify_cpu import read_rows as read_verified_rows
@@ -78,6 +82,7 @@ BY_HAND = {ROOT / "glossary.md"}
 """Pages of the reference that are not generated."""
 README = DOCS.parent / "README.md"
 PHYSICS = DOCS / "explanation" / "physics.md"
+ENGINES = DOCS / "explanation" / "engines.md"
 TUTORIAL = DOCS / "tutorial.md"
 HOW_SURE = DOCS / "explanation" / "how_sure.md"
 MEMORY_WALL = DOCS / "explanation" / "memory_wall.md"
@@ -172,6 +177,7 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield FLOW, with_blocks(FLOW, followed_line())
     yield QUALITY, with_blocks(QUALITY, {"exceptions": exceptions_block(), "figures": figures_block()})
     yield PHYSICS, with_blocks(PHYSICS, {"errors": errors_block(), "h200": h200_block()})
+    yield ENGINES, with_blocks(ENGINES, {"engines": engines_table(), "served": served_block()}, fenced=False)
     yield HOW_SURE, with_blocks(HOW_SURE, {"errors": errors_block()})
     yield BUY, with_blocks(BUY, buying_blocks())
     yield PRICES, with_blocks(PRICES, shipped_prices())
@@ -281,8 +287,8 @@ def with_blocks(path: Path, texts: Mapping[str, str], *, fenced: bool = True) ->
 
 
 def fill_words(text: str) -> str:
-    """Prose in lines of the usual width; tables stay as they are."""
-    return text if text.startswith("|") else fill(text, 140, break_long_words=False, break_on_hyphens=False)
+    """Prose in lines of the usual width; tables and printed texts stay as they are."""
+    return text if text.startswith(("|", "```")) else fill(text, 140, break_long_words=False, break_on_hyphens=False)
 
 
 def errors_block() -> str:
@@ -294,6 +300,13 @@ def errors_block() -> str:
         for name, s in sorted(learned_speed().spreads.items())
     ]
     return "\n".join([head, *rows])
+
+
+def served_block() -> str:
+    """How well vLLM is predicted, a third of its runs left out at a time."""
+    with redirect_stdout(StringIO()) as said:
+        learned_of_served()
+    return f"```text\n{said.getvalue().strip()}\n```"
 
 
 def h200_block() -> str:
