@@ -9,7 +9,7 @@ FOLDER has quants that were made from the file, each named by its quant (`llama-
 FOLDER/Q3_K_M.gguf Q3_K_M`). These were quantised twice and without an importance matrix, so they lose more than a quant
 made from the original; one with more bits than the file gains nothing. The speed of the machine plays no part, so other
 work beside it does no harm. One line of JSON for each setting and program is added to the file of --save; settings that
-it has already are not measured again.
+it has already are not measured again. With --catalog DATE the caches are printed as a file of the catalog.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -29,9 +29,13 @@ import msgspec
 from unslow.catalog.quality import sample_openings
 from unslow.commands._output import Silent
 from unslow.commands.bench.server import place_of
-from unslow.commands.verify.server import MOST_PLACES, MOST_TOKENS, Extent, MeasuredServer, compare_answers
+from unslow.commands.verify.server import MOST_PLACES, Extent, MeasuredServer, compare_answers
 from unslow.facts.verification import Side, Work
+from unslow.look.models.gguf import model_facts, read_gguf
+from unslow.look.system.live import LiveSystem
+from unslow.think.plan.quality import Bounds, Cost, Loss, agreement, increase_words, quality_cost
 from unslow.think.stats.answers import judge_answers
+from unslow.think.stats.published import published_change
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(__file__).parent / "data"
@@ -45,9 +49,10 @@ CONTEXT, PIECES = 2048, 3
 PIECE_CHARS = 6000  # of one file, so that all pieces together hold both kinds
 DOCS = ("physics", "planning", "diagnosis", "limits")
 CODE = ("judge/findings", "plan/free_memory", "stats/repeats", "case/memory")
+ANSWER_TOKENS = 24
 PATIENCE_S = 600.0
 Z = 1.96  # of a 95 % interval
-NUMBER = r"\s*:?\s*(-?[\d.]+)(?: ±\s*([\d.]+))?"
+NUMBER = r"\s*:\s*(-?[\d.]+)(?: ±\s*([\d.]+))?"
 """A figure of llama-perplexity, and its standard error."""
 FIGURES = {
     "ppl": r"Mean PPL\(Q\)",
@@ -80,6 +85,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     setting: str
     by: By
     model: str
+    quant: str
+    architecture: str
+    parameters: int
     program: str  # The version of llama.cpp
     tokens: int  # At how many the probabilities were compared
     context: int
@@ -96,6 +104,26 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     together: float | None = None
     together_before: float | None = None
     verdict: str = ""
+
+    @property
+    def bounds(self) -> Bounds:
+        """The increase as the comparison with published figures takes it."""
+        return Bounds(*self.increase)
+
+
+class Named(NamedTuple):
+    """The model that everything is measured of."""
+
+    model: str
+    quant: str
+    architecture: str
+    parameters: int
+
+
+def read_name(path: Path) -> Named:
+    """By the header of its file."""
+    model = model_facts(read_gguf(LiveSystem(), str(path)))
+    return Named(model.name.need(), model.quant.need(), model.architecture.need(), int(model.parameters.need()))
 
 
 def corpus() -> str:
@@ -119,12 +147,12 @@ def ask_server(server: str, setting: Setting, *, twice: bool = False) -> Side:
     place = place_of(None, "", Silent(), bandwidth=False)
     party = MeasuredServer(line, place)
     with party.open_bencher(Silent()) as bencher:
-        extent = Extent(MOST_TOKENS, MOST_PLACES, len(sample_openings()), PATIENCE_S)
+        extent = Extent(ANSWER_TOKENS, MOST_PLACES, len(sample_openings()), PATIENCE_S)
         compare_answers(bencher, party, extent, twice=twice)
     return party.side(Work())
 
 
-def compared_sides(setting: Setting, before: Side, after: Side) -> Measured:
+def compared_sides(setting: Setting, of: Named, before: Side, after: Side) -> Measured:
     """As `unslow verify` tells it."""
     told = judge_answers(before, after)
     seen = told.perplexity
@@ -134,7 +162,7 @@ def compared_sides(setting: Setting, before: Side, after: Side) -> Measured:
     return Measured(
         setting=setting.name,
         by="unslow",
-        model=before.model,
+        **of._asdict(),
         program=before.runtime_version,
         tokens=seen.places,
         context=tokens,
@@ -154,8 +182,8 @@ def compared_sides(setting: Setting, before: Side, after: Side) -> Measured:
 class Reader:
     """llama-perplexity over the corpus; the probabilities of the plain file stay beside it for all others."""
 
-    def __init__(self, program: str, plain: Setting, folder: Path) -> None:
-        self.program, self.text = program, corpus()
+    def __init__(self, program: str, plain: Setting, folder: Path, pieces: int) -> None:
+        self.program, self.text, self.pieces = program, corpus(), pieces
         folder.mkdir(parents=True, exist_ok=True)
         self.sign = hashlib.sha256(self.text.encode()).hexdigest()[:16]
         self._corpus, self._base = folder / f"{self.sign}.txt", folder / f"{self.sign}.{plain.file.stem}.logits"
@@ -167,12 +195,14 @@ class Reader:
 
     def _run(self, setting: Setting, words: list[str]) -> str:
         line = [self.program, *setting.flags, "-f", str(self._corpus), "-c", str(CONTEXT), "-b", str(CONTEXT)]
-        done = subprocess.run([*line, "--chunks", str(PIECES), *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*line, "--chunks", str(self.pieces), *words], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             sys.exit(f"{shlex.join(line)} failed: {done.stderr[-400:]}")
         return done.stdout + done.stderr
 
-    def compare(self, setting: Setting, model: str, version: str) -> Measured:
+    def compare(self, setting: Setting, of: Named, version: str) -> Measured:
         """One setting against the plain file."""
         said = self._run(setting, ["--kl-divergence", "--kl-divergence-base", str(self._base)])
         figures = parse_divergence(said)
@@ -181,9 +211,9 @@ class Reader:
         return Measured(
             setting=setting.name,
             by="llama-perplexity",
-            model=model,
+            **of._asdict(),
             program=version,
-            tokens=PIECES * (CONTEXT // 2),  # of each piece the second half counts
+            tokens=self.pieces * (CONTEXT // 2),  # of each piece the second half counts
             context=CONTEXT,
             text=f"documentation and source of unslow, {self.sign}",
             ppl_before=figures["ppl_before"][0],
@@ -213,19 +243,86 @@ def read_rows(path: Path) -> list[Measured]:
     return list({(row.setting, row.by): row for row in rows}.values())
 
 
+def published_loss(row: Measured) -> Loss:
+    """What others published about the step from the plain file to this setting."""
+
+    def cost(quant: str, cache: str) -> Cost:
+        return quality_cost(quant, *cache.split("/"), row.parameters, row.architecture, rotated=True)
+
+    cache = row.setting.removeprefix("cache ")
+    after = cost(row.quant, cache) if cache != row.setting else cost(row.setting, PLAIN)
+    return published_change(cost(row.quant, PLAIN), after)
+
+
+def table(rows: Sequence[Measured]) -> str:
+    """The rows for a page, what was published beside what was measured, and whether the two agree."""
+    if not rows:
+        return "not measured yet"
+    head = f"{'setting':17}{'published':>10}  {'at 2048 tokens: perplexity':28}{'KL':>8}{'same':>7}"
+    lines = [f"{head}  {'verify: perplexity':26}{'same':>5}{'answers':>9}  agree"]
+    for setting in dict.fromkeys(row.setting for row in rows):
+        by = {row.by: row for row in rows if row.setting == setting}
+        deep, short = by.get("llama-perplexity"), by.get("unslow")
+        best = deep or short
+        assert best is not None  # a setting has a row
+        loss = published_loss(best)
+        agrees, _ = agreement(best.bounds, loss)
+        known = "much" if loss.much else "-" if loss.increase is None else increase_words(loss.increase)
+        cells = [f"{setting:17}{'≥' * loss.at_least + known:>10}", f"{_rise(deep):28}"]
+        cells[-1] += f"{deep.kl or 0:8.4f}{deep.same_choice:7.1%}" if deep else f"{'-':>8}{'-':>7}"
+        told = f"{short.same_choice:5.0%}{short.together or 0:9.0%}" if short else f"{'-':>5}{'-':>9}"
+        cells.append(f"{_rise(short):26}{told}")
+        lines.append("  ".join([*cells, {True: "yes", False: "NO", None: "cannot tell"}[agrees]]))
+    seen = rows[-1]
+    return "\n".join([*lines, "", f"{seen.model} {seen.quant}, llama.cpp {seen.program}"])
+
+
+def _rise(row: Measured | None) -> str:
+    if row is None:
+        return "-"
+    low, middle, high = map(increase_words, row.increase)
+    return f"{middle} ({low} to {high})"
+
+
+def catalog_table(rows: Sequence[Measured], date: str) -> str:
+    """The caches that llama-perplexity measured, as a file of src/unslow/catalog/quality."""
+    found = [row for row in rows if row.by == "llama-perplexity" and row.setting.startswith("cache ")]
+    seen = found[0]
+    size = re.search(r"([\d.]+)B\b", seen.model)  # a file may hold its output matrix twice
+    parameters = int(float(size[1]) * 1e9) if size else seen.parameters
+    lines = [
+        f'source = "lab/quality.py with llama.cpp {seen.program}: {seen.tokens:,} tokens of own text"',
+        f'date = "{date}"\nmodel = "{seen.model} {seen.quant}"\narchitecture = "{seen.architecture}"',
+        f'parameters = {parameters:_}\ntext = "{seen.text}"\ncontext = {seen.context}',
+        f'weights = "{seen.quant}"\nppl_full = {seen.ppl_before}\nown = true\nrows = [',
+    ]
+    for row in found:
+        keys, values = row.setting.removeprefix("cache ").split("/")
+        halves = ", ".join(f'{half} = "{kind}"' for half, kind in (("keys", keys), ("values", values)) if kind != "f16")
+        error = (row.increase[2] - row.increase[0]) / 2 / Z
+        figures = f"ppl = {row.ppl}, kl = {row.kl}, kl_999 = {row.kl_999}, error = {error:.6f}"
+        lines.append(f"  {{ {halves}, {figures}, rotated = true }},")
+    return "\n".join([*lines, "]", ""])
+
+
 def main() -> None:
     """Measure all settings, or those that have a word in their name."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", help="llama-server; without it the answers are not compared")
     parser.add_argument("--perplexity", help="llama-perplexity")
-    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--model", type=Path, default=Path())
     parser.add_argument("--made", type=Path, metavar="FOLDER", help="quants that were made from it")
+    parser.add_argument("--pieces", type=int, default=PIECES, help="of the text, 2048 tokens each; the first time most")
     parser.add_argument("--only", default="", help="the setting of this name")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/unslow_quality"))
-    parser.add_argument("--save", type=Path, default=DATA / "quality.jsonl", metavar="FILE")
+    parser.add_argument("--save", type=Path, default=DATA / "quality_qwen25_coder_15b.jsonl", metavar="FILE")
+    parser.add_argument("--catalog", metavar="DATE", help="print the file for the catalog instead of measuring")
     args = parser.parse_args()
+    if args.catalog:
+        sys.stdout.write(catalog_table(read_rows(args.save), args.catalog))
+        return
     known = {(row.setting, row.by) for row in read_rows(args.save)}
-    plain, sides = Setting("plain", args.model), args.scratch / "plain.json"
+    of, plain, sides = read_name(args.model), Setting("plain", args.model), args.scratch / "plain.json"
     args.scratch.mkdir(parents=True, exist_ok=True)
     for setting in settings_of(args.model, args.made):
         if args.only and args.only != setting.name:
@@ -234,22 +331,20 @@ def main() -> None:
             if not sides.exists():
                 sides.write_bytes(msgspec.json.encode(ask_server(args.server, plain, twice=True)))
             before = msgspec.json.decode(sides.read_bytes(), type=Side)
-            keep(compared_sides(setting, before, ask_server(args.server, setting)), args.save)
+            keep(compared_sides(setting, of, before, ask_server(args.server, setting)), args.save)
         if args.perplexity and (setting.name, "llama-perplexity") not in known:
             said = subprocess.run([args.perplexity, "--version"], capture_output=True, text=True, check=False)
-            build = re.search(r"build (\d+)|version: (\d+)", said.stdout + said.stderr)
-            version = next(filter(None, build.groups()), "") if build else ""
-            reader = Reader(args.perplexity, plain, args.scratch)
-            keep(reader.compare(setting, args.model.stem, version), args.save)
+            build = re.search(r"(?s)build (\d+)|version: (\d+) ", said.stdout + said.stderr)
+            version = f"b{build[1] or build[2]}" if build else "unknown"
+            reader = Reader(args.perplexity, plain, args.scratch, args.pieces)
+            keep(reader.compare(setting, of, version), args.save)
 
 
 def keep(row: Measured, path: Path) -> None:
     """Add a row to the file, and say it."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(msgspec.to_builtins(row)) + "\n")
-    low, middle, high = row.increase
-    rise = f"{middle:+.2%} ({low:+.2%} to {high:+.2%})"
-    sys.stdout.write(f"{row.setting}, {row.by}: perplexity {rise}, same choice {row.same_choice:.1%}\n")
+    sys.stdout.write(f"{row.setting}, {row.by}: perplexity {_rise(row)}, same choice {row.same_choice:.1%}\n")
     sys.stdout.flush()
 
 

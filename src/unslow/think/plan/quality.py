@@ -71,7 +71,6 @@ FigureNumber = Callable[[Figure], float | None]
 _INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
 _DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
 _SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
-_VERY_SIZE = log(1.06)  # a 1.54B is called 1.5B; the next size of any family is far from it
 _TWO_SIDED = NormalDist().inv_cdf(0.975)
 _TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
 _WIDE = ("F32", "F16", "BF16")
@@ -85,6 +84,7 @@ _EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0
 _SPELLING = re.compile(r"_text$|[-_.]")  # in what names of the same architecture differ
 _CACHED = 4096  # a search asks for the same few combinations again and again
 FULL = "full precision: no loss"
+_BROKEN = 10.0  # from here on a share says nothing: the text is as good as random
 _MUCH = 0.05  # a rise of perplexity that `unslow verify` does not let pass by default
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
 _CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
@@ -215,7 +215,7 @@ def cost_of_cache(
         return published
     reach = _TWO_SIDED * (own.row.error or 0.0)
     increase, table = own.increase, own.table
-    measured = f"{_cache_label(keys, values)}{increase:+.2%} perplexity measured of {table.model}"
+    measured = f"{_cache_label(keys, values)}{increase_words(increase)} perplexity measured of {table.model}"
     if own.row.rotated and not rotated:
         words = f"{published.words}; with llama.cpp b8624 or newer, {measured}"
         return msgspec.structs.replace(published, words=words, sources=(*published.sources, table.source))
@@ -225,12 +225,17 @@ def cost_of_cache(
 
 
 def _own_figure(keys: str, values: str, parameters: int, architecture: str) -> Figure | None:
-    """What this project measured of this very model, or of one of its architecture and size."""
+    """What this project measured of this very model, or of one of its architecture and about its size."""
     for figure in _cache_rows(keys, values):
         table = figure.table
-        if table.own and table.architecture == architecture and _distance(figure, parameters) <= _VERY_SIZE:
+        if table.own and table.architecture == architecture and _distance(figure, parameters) <= _SAME_SIZE:
             return figure
     return None
+
+
+def increase_words(increase: float) -> str:
+    """An increase of the perplexity: a share, or how many times it is where the model is broken."""
+    return f"{increase:+.2%}" if increase < _BROKEN else f"×{1 + increase:,.0f}"
 
 
 class Bounds(NamedTuple):
@@ -254,7 +259,7 @@ def agreement(measured: Bounds, published: Loss) -> tuple[bool | None, str]:
             return True, f"agrees with what was published: {said}"
         return None, f"neither confirms nor refutes what was published: {said}"
     least = "at least " if published.at_least else ""
-    told = f"the published {least}{known:+.2%}"
+    told = f"the published {least}{increase_words(known)}"
     because = f" ({said})" if said else ""
     if measured.high + _EQUAL < known:
         return False, f"disagrees with {told}, it is less{because}"
