@@ -38,7 +38,7 @@ from unslow.think.stats.answers import judge_answers
 from unslow.think.stats.published import published_change
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(__file__).parent / "data"
+MEASURED = Path(__file__).parent / "data" / "quality_qwen25_coder_15b.jsonl"
 CACHES = (
     "q8_0/q8_0", "q5_1/q5_1", "q4_0/q4_0", "q4_0/f16", "f16/q4_0", "q8_0/q4_0", "q5_0/q5_0", "q4_1/q4_1", "q5_1/f16",
     "f16/q5_1", "q8_0/f16", "f16/q8_0",
@@ -96,7 +96,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     ppl: float
     increase: tuple[float, float, float]
     """Of the perplexity as a share: the lower end of the 95 % interval, the figure, the upper end."""
-    same_choice: float
+    same_choice: float | None  # The share of tokens at which both choose the same
     kl: float | None = None
     kl_999: float | None = None
     questions: int = 0
@@ -123,7 +123,12 @@ class Named(NamedTuple):
 def read_name(path: Path) -> Named:
     """By the header of its file."""
     model = model_facts(read_gguf(LiveSystem(), str(path)))
-    return Named(model.name.need(), model.quant.need(), model.architecture.need(), int(model.parameters.need()))
+    return Named(
+        model.name.need().removesuffix(" GGUF"),
+        model.quant.need(),
+        model.architecture.need(),
+        int(model.parameters.need()),
+    )
 
 
 def corpus() -> str:
@@ -269,12 +274,11 @@ def table(rows: Sequence[Measured]) -> str:
         agrees, _ = agreement(best.bounds, loss)
         known = "much" if loss.much else "-" if loss.increase is None else increase_words(loss.increase)
         cells = [f"{setting:17}{'≥' * loss.at_least + known:>10}", f"{_rise(deep):28}"]
-        cells[-1] += f"{deep.kl or 0:8.4f}{deep.same_choice:7.1%}" if deep else f"{'-':>8}{'-':>7}"
-        told = f"{short.same_choice:5.0%}{short.together or 0:9.0%}" if short else f"{'-':>5}{'-':>9}"
+        cells[-1] += f"{deep.kl or 0:8.4f}{_share(deep.same_choice, 1):>7}" if deep else f"{'-':>8}{'-':>7}"
+        told = f"{_share(short.same_choice):>5}{_share(short.together):>9}" if short else f"{'-':>5}{'-':>9}"
         cells.append(f"{_rise(short):26}{told}")
         lines.append("  ".join([*cells, {True: "yes", False: "NO", None: "cannot tell"}[agrees]]))
-    seen = rows[-1]
-    return "\n".join([*lines, "", f"{seen.model} {seen.quant}, llama.cpp {seen.program}"])
+    return "\n".join([*lines, "", f"{rows[0].model} {rows[0].quant}, llama.cpp {rows[0].program}"])
 
 
 def _rise(row: Measured | None) -> str:
@@ -282,6 +286,10 @@ def _rise(row: Measured | None) -> str:
         return "-"
     low, middle, high = map(increase_words, row.increase)
     return f"{middle} ({low} to {high})"
+
+
+def _share(share: float | None, digits: int = 0) -> str:
+    return "-" if share is None else f"{share:.{digits}%}"
 
 
 def catalog_table(rows: Sequence[Measured], date: str) -> str:
@@ -315,7 +323,7 @@ def main() -> None:
     parser.add_argument("--pieces", type=int, default=PIECES, help="of the text, 2048 tokens each; the first time most")
     parser.add_argument("--only", default="", help="the setting of this name")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp/unslow_quality"))
-    parser.add_argument("--save", type=Path, default=DATA / "quality_qwen25_coder_15b.jsonl", metavar="FILE")
+    parser.add_argument("--save", type=Path, default=MEASURED, metavar="FILE")
     parser.add_argument("--catalog", metavar="DATE", help="print the file for the catalog instead of measuring")
     args = parser.parse_args()
     if args.catalog:
@@ -344,7 +352,7 @@ def keep(row: Measured, path: Path) -> None:
     """Add a row to the file, and say it."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(msgspec.to_builtins(row)) + "\n")
-    sys.stdout.write(f"{row.setting}, {row.by}: perplexity {_rise(row)}, same choice {row.same_choice:.1%}\n")
+    sys.stdout.write(f"{row.setting}, {row.by}: perplexity {_rise(row)}, same choice {_share(row.same_choice, 1)}\n")
     sys.stdout.flush()
 
 

@@ -145,8 +145,8 @@ def answer_lines(answers: verification_report.AnswersShown) -> Iterator[str]:
     yield f"{_KEPT[answers.verdict]}: {answers.because}"
     if answers.perplexity:
         seen = answers.perplexity
-        if (measured := perplexity_words(seen)) not in answers.because:
-            yield measured
+        if f"{seen.before:.2f} before" not in answers.because:
+            yield perplexity_words(seen)
         yield f"both choose the same token at {seen.same_choice:.0%} of {seen.places} positions of a given text"
     if answers.published:
         rise = f"{answers.perplexity.increase.mid:+.2%} perplexity " if answers.perplexity else ""

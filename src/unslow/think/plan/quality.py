@@ -220,7 +220,9 @@ def cost_of_cache(
         words = f"{published.words}; with llama.cpp b8624 or newer, {measured}"
         return msgspec.structs.replace(published, words=words, sources=(*published.sources, table.source))
     _, judged = agreement(Bounds(increase - reach, increase, increase + reach), published)
-    words = f"{measured} at {table.context:,} tokens of context, which {judged}"
+    nats = f" and a KL divergence of {own.kl:.4f}" if own.kl is not None else ""
+    nats += f" (published {published.kl:.4f})" if nats and published.kl is not None else ""
+    words = f"{measured}{nats} at {table.context:,} tokens of context; the perplexity {judged}"
     return Loss(increase, own.kl, words=words, sources=(table.source, *published.sources), published=published)
 
 
