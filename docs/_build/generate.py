@@ -12,14 +12,15 @@ from textwrap import fill
 
 import msgspec
 from docs._build.buying import buying_blocks, shipped_prices
-from docs._build.facts_page import facts_page
 from docs._build.exporter_series import metrics_table, series_table, sizes_table
+from docs._build.facts_page import facts_page
 from docs._build.figures import answers
 from docs._build.fleet_causes import causes_table, counts_sentence
 from docs._build.fleet_pages import benchmark_table, capacity_table, example
 from docs._build.flow_page import followed_line
 from docs._build.program_reference import python_page, tools_page
 from docs._build.stub import stub
+from lab import quality
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.engines import table as engines_table
 from lab.faults.rows import read_rows, table, totals
@@ -35,8 +36,8 @@ from unslow.buy.report import DevicesReport
 from unslow.buy.tiers import TiersReport
 from unslow.catalog.learned_speed import learned_speed
 from unslow.catalog.quality import Figure, Row, Table, cache_exceptions, tables
-from unslow.commands._dispatch import command_parser, commands, top_help
 from unslow.commands._command_lines import with_fix_commands
+from unslow.commands._dispatch import command_parser, commands, top_help
 from unslow.commands._formats import render
 from unslow.commands.diagnose.target import read_stored
 from unslow.commands.explain import causes
@@ -72,7 +73,7 @@ from unslow.think.judge.judge import diagnose
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
-from unslow.think.stats.changes import BenchResult, BenchComparison
+from unslow.think.stats.changes import BenchComparison, BenchResult
 from unslow.think.stats.tuning import TuneReport
 from unslow.think.stats.verification_report import VerifyReport
 
@@ -175,7 +176,7 @@ def reference() -> Iterator[tuple[Path, str]]:
     tables = {f"lab {where}": faults_block(where) for where in ("gpu", "cpu")}
     yield DIAGNOSIS, with_blocks(DIAGNOSIS, tables | {"lab first": first_run_totals()})
     yield FLOW, with_blocks(FLOW, followed_line())
-    yield QUALITY, with_blocks(QUALITY, {"exceptions": exceptions_block(), "figures": figures_block()})
+    yield QUALITY, with_blocks(QUALITY, quality_blocks())
     yield PHYSICS, with_blocks(PHYSICS, {"errors": errors_block(), "h200": h200_block()})
     yield ENGINES, with_blocks(ENGINES, {"engines": engines_table(), "served": served_block()}, fenced=False)
     yield HOW_SURE, with_blocks(HOW_SURE, {"errors": errors_block()})
@@ -199,6 +200,12 @@ def bench_block() -> str:
     """A benchmark that was made on an H200, as a person sees it."""
     bench = parse_bench(BENCHED.read_bytes(), BENCHED.name)
     return render_bench(BenchResult(bench), "terminal", width=100, color=False)
+
+
+def quality_blocks() -> dict[str, str]:
+    """What quantising costs: as published, who is an exception, and as it was measured with a trained model."""
+    measured = quality.table(quality.read_rows(quality.MEASURED))
+    return {"exceptions": exceptions_block(), "figures": figures_block(), "measured": measured}
 
 
 def exceptions_block() -> str:

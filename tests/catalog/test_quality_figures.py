@@ -35,7 +35,7 @@ WITHOUT_A_LAYOUT = {"qwen"}
 
 def test_every_table_has_a_source_a_date_and_rows():
     for table in tables().values():
-        assert "://" in table.source or table.source.startswith("arXiv ")
+        assert "://" in table.source or table.source.startswith("lab/" if table.own else "arXiv ")
         assert table.date[:2] == "20"
         assert table.rows
         assert bool(table.why_only) == bool(table.only_for)
@@ -58,8 +58,11 @@ def test_every_row_names_a_known_quant_or_cache_type():
 
 def test_quality_figures_are_plausible():
     for figure in figures():
-        assert figure.increase is None or 0 <= figure.increase < 20
-        assert figure.kl is None or 0 < figure.kl < 3
+        most, most_kl = (
+            (1000, 12) if figure.table.own else (20, 3)
+        )  # a broken model guesses
+        assert figure.increase is None or 0 <= figure.increase < most
+        assert figure.kl is None or 0 < figure.kl < most_kl
         assert figure.row.kl_999 is None or figure.kl < figure.row.kl_999
 
 

@@ -11,6 +11,7 @@ from unslow.show.verify import render_side, render_verify
 from unslow.think.plan.report import OptionShown, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.stats.verification import VerifyContext, judge_verification
+from unslow.think.stats.verification_report import IntervalShown, PerplexityShown, PublishedShown
 
 ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
 RATE = RateShown(low=18.0, mid=20.0, high=22.0)
@@ -105,3 +106,17 @@ def test_failed_requests_are_counted(wording):
     broken = msgspec.structs.replace(side(30.0, "2"), failures=("reset",) * 9)
     wording(shown(side(10.0, "1"), broken), about="9 of 15")
     wording(shown(side(10.0, "1"), broken, "markdown").splitlines()[0])
+
+
+def test_published_figure_is_shown_beside_the_measured_perplexity(wording):
+    report = judge_verification(side(10.0, "1"), side(10.0, "1"), VerifyContext("1.0"))
+    seen = PerplexityShown(
+        places=200, before=12.2, after=12.3, allowed=0.05, same_choice=0.96,
+        increase=IntervalShown(low=-0.001, mid=0.008, high=0.017),
+    )  # fmt: skip
+    told = PublishedShown(increase=0.0007, agrees=True, because="agrees with the published +0.07% (a cache)")
+    answers = msgspec.structs.replace(report.answers, perplexity=seen, published=told)
+    for form in ("terminal", "markdown"):
+        text = render_verify(msgspec.structs.replace(report, answers=answers), form, width=110, color=False)
+        wording(text, about="12.20", tells="12.30 after")
+        wording(text, about="+0.07%", tells="+0.80%")

@@ -21,6 +21,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     kl: float | None = None  # The mean over all tokens, in nats, against the model in 16 bits
     kl_999: float | None = None  # What one token in a thousand exceeds
     matrix: bool = False  # Whether an importance matrix was used
+    error: float | None = None  # The standard error of the increase, as a share, where the source gives one
     rotated: bool = False
     """Whether keys and values were rotated before they were stored, which llama.cpp does since b8624."""
 
@@ -43,6 +44,9 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     older: bool = False
     """A model of before 2024, which loses less than those of today (llama.cpp pull 6936): it speaks for quants that
     no newer one was measured in, and for the order of quants."""
+    own: bool = False
+    """Measured by this project (lab/quality.py): it counts for models of this architecture and size alone, and there
+    before what others published of models like it."""
     rows: tuple[Row, ...]
 
 

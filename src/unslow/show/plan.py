@@ -17,6 +17,7 @@ _HEADS = {
     "impossible": ("NO PLAN", console.RED),
     "cannot_tell": ("CANNOT TELL", console.YELLOW),
 }
+_BROKEN = 10.0
 _OF_DEFAULTS = ("DEFAULTS ARE BEST", console.GREEN)  # Where nothing runs that something could be gained of
 
 
@@ -155,11 +156,16 @@ def _rows(report: PlanReport) -> Iterator[tuple[str, ...]]:
 def _figures(option: OptionShown) -> tuple[str, ...]:
     speed, worse = option.speed, option.quality.perplexity_increase
     held = sum(device.total_bytes for device in option.devices)
-    costs = "?" if worse is None else f"{worse:.1%}", size(held) if held else "-"
+    costs = "?" if worse is None else _loss(worse), size(held) if held else "-"
     if speed is None:
         return "?", "?", "?", *costs
     rates = rate(speed.decode_tokens_per_s.mid), rate(speed.prefill_tokens_per_s.mid)
     return *rates, span(speed.request_s.mid), *costs
+
+
+def _loss(increase: float) -> str:
+    """An increase of the perplexity; that of a model that is broken as a factor."""
+    return f"{increase:.1%}" if increase < _BROKEN else f"×{1 + increase:,.0f}"
 
 
 def _markdown(report: PlanReport) -> Iterator[str]:

@@ -13,6 +13,7 @@ from unslow.facts.verification import REQUEST, Side, Work
 from unslow.show import console
 from unslow.show.units import amount, rate, span
 from unslow.think.stats import verification_report
+from unslow.think.stats.answers import perplexity_words
 from unslow.think.stats.verification_report import VerifyReport
 
 NAMES = {REQUEST: "Total request", DECODE: "Decode", PREFILL: "Prefill"}
@@ -144,7 +145,12 @@ def answer_lines(answers: verification_report.AnswersShown) -> Iterator[str]:
     yield f"{_KEPT[answers.verdict]}: {answers.because}"
     if answers.perplexity:
         seen = answers.perplexity
+        if f"{seen.before:.2f} before" not in answers.because:
+            yield perplexity_words(seen)
         yield f"both choose the same token at {seen.same_choice:.0%} of {seen.places} positions of a given text"
+    if answers.published:
+        rise = f"{answers.perplexity.increase.mid:+.2%} perplexity " if answers.perplexity else ""
+        yield f"the measured {rise}{answers.published.because}"
     if answers.together is not None and answers.begin_alike is not None:
         before = answers.together_before
         usual = "" if before is None else f" ({before:.0%} when the same server is asked twice)"

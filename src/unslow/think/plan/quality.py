@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from math import inf, log, log1p
 from operator import attrgetter
+from statistics import NormalDist
 from typing import NamedTuple
 
 import msgspec
@@ -27,6 +28,13 @@ class Loss(msgspec.Struct, frozen=True):
     at_least: bool = False  # Whether only a part of it, or something that loses less, was measured
     words: str = ""
     sources: tuple[str, ...] = ()
+    much: bool = False  # Whether it is known to be much, without a figure of the perplexity
+    published: "Loss | None" = None  # By others, of models like it, where this project measured the model itself
+
+    @property
+    def by_others(self) -> "Loss":
+        """What was published, whether or not this project measured it as well."""
+        return self.published or self
 
 
 NO_LOSS = Loss(0.0, 0.0)
@@ -48,11 +56,22 @@ class Cost(msgspec.Struct, frozen=True):
         """Whether a part of it was not measured, so that the true cost is this or more."""
         return self.weights.at_least or self.cache.at_least
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether this project measured the cache of this very model, so that others' figure stands beside it."""
+        return self.cache.published is not None
+
+    @property
+    def published_increase(self) -> float | None:
+        """What others published of models like it."""
+        return combined_increase(self.weights.by_others, self.cache.by_others)
+
 
 FigureNumber = Callable[[Figure], float | None]
 _INCREASE: FigureNumber = attrgetter("increase")  # of the perplexity, as a share
 _DIVERGENCE: FigureNumber = attrgetter("kl")  # the mean KL divergence
 _SAME_SIZE = log(1.25)  # a 7B and an 8B lose differently by their training, not by their size
+_TWO_SIDED = NormalDist().inv_cdf(0.975)
 _TABLES_AGREE = 2  # so many must have both quants before an order between them counts as known
 _WIDE = ("F32", "F16", "BF16")
 _WIDE_CACHE = {"", "auto", "f16", "fp16", "float16", "half", "bf16", "bfloat16", "f32", "fp32", "float32"}
@@ -65,6 +84,8 @@ _EQUAL_KL = 0.002  # nats; q8_0 for keys and values has 0.0010 (Llama 3 8B) to 0
 _SPELLING = re.compile(r"_text$|[-_.]")  # in what names of the same architecture differ
 _CACHED = 4096  # a search asks for the same few combinations again and again
 FULL = "full precision: no loss"
+_BROKEN = 10.0  # from here on a share says nothing: the text is as good as random
+_MUCH = 0.05  # a rise of perplexity that `unslow verify` does not let pass by default
 _PLAIN = frozenset({"auto", "bfloat16", "float16", "dynamic", "static", "offloaded"})
 _CACHES = {"quantized": "int4"}  # caches of Transformers by the type that they keep
 
@@ -79,12 +100,11 @@ def quality_cost(
     architecture = spellings.get(_SPELLING.sub("", architecture.casefold()), architecture)
     weights = cost_of_weights(quant, parameters, architecture)
     cached = cost_of_cache(key_type, value_type, parameters, architecture, rotated=rotated)
-    shares = weights.increase, cached.increase
     told = [part.words for part in (weights, cached) if part.words]
     if weights.increase and cached.increase:
         told.append("the two losses are assumed independent and added as logarithms; KL divergences nearly add up")
     return Cost(
-        None if None in shares else (1 + (shares[0] or 0.0)) * (1 + (shares[1] or 0.0)) - 1,
+        combined_increase(weights, cached),
         None if weights.kl is None or cached.kl is None else weights.kl + cached.kl,
         "; ".join(told),
         tuple(dict.fromkeys((*weights.sources, *cached.sources))),
@@ -92,6 +112,13 @@ def quality_cost(
         weights,
         cached,
     )
+
+
+def combined_increase(weights: Loss, cached: Loss) -> float | None:
+    """Of both together, as if they were independent; None where one is not known."""
+    if weights.increase is None or cached.increase is None:
+        return None
+    return (1 + weights.increase) * (1 + cached.increase) - 1
 
 
 def cost_of_weights(quant: str, parameters: int, architecture: str = "") -> Loss:
@@ -182,16 +209,82 @@ def cost_of_cache(
     keys, values = ("" if name in _WIDE_CACHE else _SAME.get(name, name) for name in names)  # empty from 16 bits on
     if not keys and not values:
         return NO_LOSS
+    published = _published_cache(keys, values, parameters, architecture, rotated=rotated)
+    own = _own_figure(keys, values, parameters, architecture)
+    if own is None or own.increase is None:
+        return published
+    reach = _TWO_SIDED * (own.row.error or 0.0)
+    increase, table = own.increase, own.table
+    measured = f"{_cache_label(keys, values)}{increase_words(increase)} perplexity measured of {table.model}"
+    if own.row.rotated and not rotated:
+        words = f"{published.words}; with llama.cpp b8624 or newer, {measured}"
+        return msgspec.structs.replace(published, words=words, sources=(*published.sources, table.source))
+    _, judged = agreement(Bounds(increase - reach, increase, increase + reach), published)
+    nats = f" and a KL divergence of {own.kl:.4f}" if own.kl is not None else ""
+    nats += f" (published {published.kl:.4f})" if nats and published.kl is not None else ""
+    words = f"{measured}{nats} at {table.context:,} tokens of context; the perplexity {judged}"
+    return Loss(increase, own.kl, words=words, sources=(table.source, *published.sources), published=published)
+
+
+def _own_figure(keys: str, values: str, parameters: int, architecture: str) -> Figure | None:
+    """What this project measured of this very model, or of one of its architecture and about its size."""
+    for figure in _cache_rows(keys, values):
+        table = figure.table
+        if table.own and table.architecture == architecture and _distance(figure, parameters) <= _SAME_SIZE:
+            return figure
+    return None
+
+
+def increase_words(increase: float) -> str:
+    """An increase of the perplexity: a share, or how many times it is where the model is broken."""
+    return f"{increase:+.2%}" if increase < _BROKEN else f"×{1 + increase:,.0f}"
+
+
+class Bounds(NamedTuple):
+    """An increase of the perplexity as it was measured, with the ends of its 95 % interval."""
+
+    low: float
+    mid: float
+    high: float
+
+
+def agreement(measured: Bounds, published: Loss) -> tuple[bool | None, str]:
+    """Whether a measurement agrees with what was published, None where that can't be told; and both in words."""
+    known, said = published.increase, published.words
+    if known is None and not published.much:
+        return None, "no figure was published" + (f" ({said})" if said else "")
+    if known is None:
+        said = said.removeprefix("cache: ")
+        if measured.high < _MUCH:
+            return False, f"disagrees with what was published, this model loses little: {said}"
+        if measured.low > _MUCH:
+            return True, f"agrees with what was published: {said}"
+        return None, f"neither confirms nor refutes what was published: {said}"
+    least = "at least " if published.at_least else ""
+    told = f"the published {least}{increase_words(known)}"
+    because = f" ({said})" if said else ""
+    if measured.high + _EQUAL < known:
+        return False, f"disagrees with {told}, it is less{because}"
+    if measured.low - _EQUAL > known and not published.at_least:
+        return False, f"disagrees with {told}, it is more{because}"
+    return True, f"agrees with {told}{because}"
+
+
+def _published_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
     warnings = _warnings_about(keys, values, architecture)
     decided = next((w for w in warnings if w.architectures), None)
     if decided:
         nats = [decided.kl.get(t) for t in (keys, values) if t]
         known = [n for n in nats if n is not None]
         kl = max(known) if len(known) == len(nats) else None
-        return Loss(None, kl, words=f"cache: {decided.words}", sources=(decided.source,))
+        return Loss(None, kl, words=f"cache: {decided.words}", sources=(decided.source,), much=True)
     loss = _measured_cache(keys, values, parameters, architecture, rotated=rotated)
     words = [loss.words, *(w.words for w in warnings)]
     return Loss(loss.increase, loss.kl, loss.at_least, "; ".join(words), (*loss.sources, *(w.source for w in warnings)))
+
+
+def _cache_label(keys: str, values: str) -> str:
+    return f"cache {keys or 'f16'}/{values or 'f16'}: "
 
 
 def _warnings_about(keys: str, values: str, architecture: str) -> list[CacheException]:
@@ -225,7 +318,7 @@ class _QualityFigures(NamedTuple):
 
 
 def _measured_cache(keys: str, values: str, parameters: int, architecture: str, *, rotated: bool) -> Loss:
-    label = f"cache {keys or 'f16'}/{values or 'f16'}: "
+    label = _cache_label(keys, values)
     if parameters <= 0:
         return unknown_loss(label + "model size unknown")
     asked = _AskedModel(parameters, architecture, rotated)
@@ -297,13 +390,17 @@ def _distance(figure: Figure, parameters: int) -> float:
 
 @cache
 def weight_figures(quant: str) -> tuple[Figure, ...]:
-    """What was measured of one quant."""
-    return tuple(f for f in figures() if f.row.quant == quant)
+    """What others measured of one quant."""
+    return tuple(f for f in figures() if f.row.quant == quant and not f.table.own)
+
+
+def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
+    """What others measured of caches of these types; an empty one stands for 16 bits."""
+    return tuple(f for f in _cache_rows(keys, values) if not f.table.own)
 
 
 @cache
-def cache_figures(keys: str, values: str) -> tuple[Figure, ...]:
-    """What was measured of caches of these types; an empty one stands for 16 bits."""
+def _cache_rows(keys: str, values: str) -> tuple[Figure, ...]:
     return tuple(f for f in figures() if not f.row.quant and (f.row.keys, f.row.values) == (keys, values))
 
 

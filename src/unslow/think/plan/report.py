@@ -50,12 +50,14 @@ class SpeedShown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QualityShown(msgspec.Struct, frozen=True, kw_only=True):
-    """What it costs in answers, by published measurements of models like it."""
+    """What it costs in answers, by published measurements of models like it, or of the model itself."""
 
     perplexity_increase: float | None  # Against full precision, as a share; None where none was published
     kl_divergence: float | None = None
     words: str = ""
     sources: tuple[str, ...] = ()
+    is_measured: bool = False  # Whether the cache was measured with this very model; `words` compares it with others'
+    published_increase: float | None = None  # What others published of models like it, where it was
 
 
 class OptionShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from unslow.facts.verification import Side, TokenScores
+from unslow.think.stats.published import published_of
 from unslow.think.stats.repeats import CONFIDENCE, student_quantile
 from unslow.think.stats.verification_report import AnswersShown, IntervalShown, Kept, PerplexityShown
 
@@ -55,6 +56,7 @@ def judge_answers(before: Side, after: Side, allowed: float = ALLOWED) -> Answer
         garbage_before=garbage_among(before.answers),
         garbage_after=garbage_among(after.answers),
         perplexity=perplexity,
+        published=published_of(before, after, perplexity) if perplexity else None,
     )
 
 
@@ -68,7 +70,7 @@ def _verdict(
     if before.scored and after.scored and not reads_alike(before.scored, after.scored):
         broken.append("the same text gives different tokens, so it is another model")
     if perplexity and perplexity.increase.low > perplexity.allowed:
-        broken.append(f"{_perplexity_words(perplexity)}, more than the allowed {perplexity.allowed:.0%}")
+        broken.append(f"{perplexity_words(perplexity)}, more than the allowed {perplexity.allowed:.0%}")
     elif perplexity and _highest_share(perplexity.same_choice, perplexity.places) < LEAST_ALIKE:
         other, places = 1 - perplexity.same_choice, perplexity.places
         broken.append(f"it would choose another token at {other:.0%} of {places} positions of a fixed text")
@@ -81,7 +83,7 @@ def _verdict(
         return "cannot_tell", "the chat template differs; only plain texts were compared"
     if perplexity:
         ruled_out = perplexity.increase.high <= perplexity.allowed
-        said = f"{_perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is"
+        said = f"{perplexity_words(perplexity)}: an increase of {perplexity.allowed:.0%} is"
         return ("kept", f"{said} ruled out") if ruled_out else ("cannot_tell", f"{said} neither shown nor ruled out")
     if found and usual:
         # Where there are no probabilities: by how long answers stay together
@@ -93,7 +95,8 @@ def _verdict(
     return "cannot_tell", "too few answers on both sides to compare them"
 
 
-def _perplexity_words(perplexity: PerplexityShown) -> str:
+def perplexity_words(perplexity: PerplexityShown) -> str:
+    """Both perplexities, and the increase with its interval."""
     rise = perplexity.increase
     values = rise.mid, rise.low, rise.high
     middle, low, high = (f"{value:+.1%}" if rise.mid < 1 else f"×{1 + value:.1f}" for value in values)

@@ -89,6 +89,15 @@ class PerplexityShown(msgspec.Struct, frozen=True, kw_only=True):
     same_choice: float  # The share of the places at which both would choose the same token
 
 
+class PublishedShown(msgspec.Struct, frozen=True, kw_only=True):
+    """What others published about such a change of weights or cache; `unslow plan` counts with the same figures."""
+
+    increase: float | None  # Of the perplexity, from before to after, as a share; None where none was published
+    sources: tuple[str, ...] = ()
+    agrees: bool | None = None  # With what was measured; None where that can't be told
+    because: str = ""
+
+
 class AnswersShown(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it still answers as before."""
 
@@ -103,6 +112,7 @@ class AnswersShown(msgspec.Struct, frozen=True, kw_only=True):
     garbage_before: int = 0
     garbage_after: int = 0  # Answers that are empty or repeat themselves without end
     perplexity: PerplexityShown | None = None
+    published: PublishedShown | None = None  # Beside that perplexity, where weights or cache were changed
 
 
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):

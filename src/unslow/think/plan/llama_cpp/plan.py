@@ -94,7 +94,7 @@ def plan_llama_cpp(
         next(n for n, point in enumerate(front) if point is best),
         rejected_options(points, best, left_out),
         searched,
-        (*_notes(points, best), *((told,) if told else ())),
+        (*_notes(points, best, front), *((told,) if told else ())),
         current=current,
     )
 
@@ -123,13 +123,14 @@ def _distinct_points(points: Sequence[Point]) -> list[Point]:
     return list(shown.values())[::-1]
 
 
-def _notes(points: Points, best: Point) -> Iterator[str]:
+def _notes(points: Points, best: Point, front: Sequence[Point]) -> Iterator[str]:
     goal = points.question.goal
     if goal.aim == "context" and goal.least_tokens_per_s:
         full = f"{slowest(best, points):.3g} tok/s when the {best.context:,} tokens are nearly full"
         yield f"the floor of {goal.least_tokens_per_s:g} tok/s holds there too: {full}"
     if points.unguarded:
         yield "no option keeps every other workload within this context as fast as now"
+    yield from dict.fromkeys(point.cost.cache.words for point in front if point.cost.is_measured)
 
 
 def _why_not(points: Points, chosen: Choice) -> tuple[str, str]:
