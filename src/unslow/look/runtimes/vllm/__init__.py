@@ -70,6 +70,7 @@ _PLACES = {
     "speculative": ("text", "speculative_config.method"),
     "draft_tokens": ("count", "speculative_config.num_speculative_tokens"),
 }
+_GRAPH_MODE = "compilation_config.cudagraph_mode"
 _PATH = "/v1/completions"
 
 
@@ -234,7 +235,11 @@ def subject_of(answers: Answers) -> Subject:
         root = first.root
         named = reported_fact(first.name, root.source if isinstance(root, Known) else "")
         model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
-    settings = serving.facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    told = value_at(answers.info, "vllm_config")
+    settings = serving.facts_at(told, _PLACES, f"{answers.url}/server_info")
+    mode, is_eager = value_at(told, *_GRAPH_MODE.split(".")), settings.get("eager")
+    if mode is not None and flags.is_without_graphs(mode) and not (is_eager and is_eager.value):
+        settings["eager"] = reported_fact(value=True, source=f"{answers.url}/server_info: {_GRAPH_MODE}")
     whole = overlaid(overlaid(runtime, _runtime_of_metrics(metrics)), Runtime().with_facts(**settings))
     return bound_facts(Subject(runtime=whole, model=model, run=run))
 
