@@ -146,7 +146,8 @@ def _is_eager(given: GivenSettings) -> Fact[bool]:
     level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
     if level and level.value == "0":
         return reported_fact(value=True, source=level.source)
-    modes: list[Fact[Any]] = [given.word("graph_mode")]
+    alone = given.settings.get("graph_mode")
+    modes: list[Fact[Any]] = [reported_fact(alone.value, alone.source)] if alone else []
     for name in ("compilation", "optimisation"):  # older versions took the same object after -O
         modes += [given.within(name, key) for key in GRAPH_KEYS]
     off = next((mode for mode in modes if isinstance(mode, Known) and is_without_graphs(mode.value)), None)
