@@ -363,3 +363,12 @@ def test_a_log_tells_that_graphs_are_off_without_the_eager_switch():
     assert not value(engine + "{'cudagraph_mode': <CUDAGraphMode.PIECEWISE: 1>, 'x': 'NONE'}", "eager")
     skipped = "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set"
     assert value(f"WARNING 11-18 18:08:31 [model_runner.py:713] {skipped} to `NONE`", "eager")
+
+
+@pytest.mark.parametrize(("version", "offloaded"), [("0.26.0", 0), ("0.28.0", 8 * GIB)])
+def test_the_second_model_runner_offloaded_nothing_before_0_28(version, offloaded):
+    told = "INFO 11-18 18:11:09 [api_utils.py:273] non-default args: {'model': 'm', 'cpu_offload_gb': 8.0}"
+    engine = f"INFO 11-18 18:11:30 [core.py:116] Initializing a V1 LLM engine (v{version}) with config: model='m'"
+    runner = "INFO 11-18 18:11:34 [gpu_worker.py:378] Using V2 Model Runner"
+    assert value("\n".join((told, engine, runner)), "cpu_offload_bytes") == offloaded
+    assert value("\n".join((told, engine)), "cpu_offload_bytes") == 8 * GIB

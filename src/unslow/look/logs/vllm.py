@@ -36,6 +36,7 @@ _USAGE = re.compile(r"(?<!C)PU KV cache usage\b([^,;\n]{1,60})")
 _HOST_USAGE = re.compile(r"CPU KV cache usage\b([^,;\n]{1,60})")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?) ?%")
 _NO_GRAPHS = re.compile(r"cudagraph_mode['\"]?\s?[=:]\s?(?:<?CUDAGraphMode\.NONE\b|['\"]?(?i:none)\b|0\b)")
+_OFFLOADS_SINCE = (0, 28)  # vllm/v1/worker/gpu/model_runner.py
 _CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
 
 
@@ -113,6 +114,15 @@ RULES.note(
 def _log_line(reading: Reading, found: re.Match[str], where: str) -> None:
     if found[1] == "WARNING" and found[2]:
         reading.warn(found[2], where)
+
+
+@RULES("Using V2 Model Runner", r"Using V2 Model Runner")
+def _second_runner(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Before 0.28 this one keeps all weights on the GPU, whatever --cpu-offload-gb says: it makes no offloader."""
+    version = reading.facts.get("version")
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version.value) if version else None
+    if numbers and (int(numbers[1]), int(numbers[2])) < _OFFLOADS_SINCE:
+        reading.note("cpu_offload_bytes", 0, f"{where}: {found[0]}, which offloads nothing")
 
 
 RULES.note_value("eager", "Cudagraph is disabled", "Cudagraph is disabled under eager mode", value=True)

@@ -219,6 +219,11 @@ _TURNS: Mapping[Knob, Turn] = {
         if value in (None, *_TYPES)
         else f"vLLM does not compute in {value}"
     ),
+    Knob.SAMPLER: lambda value, _wanted: (
+        Words(("generation_config",), ("--generation-config", "vllm"))
+        if value is None
+        else f"vLLM takes top_k {value} from requests, or from `--override-generation-config`"
+    ),
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: lambda value, wanted: (
         Words()

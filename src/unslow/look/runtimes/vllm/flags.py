@@ -69,6 +69,8 @@ FLAGS = Flags(
         "speculative": Flag(("--speculative-config", "-sc")),
         "draft_model": Flag(("--speculative-model",)),
         "draft_tokens": Flag(("--num-speculative-tokens",)),
+        # sampling
+        "generation_config": Flag(("--generation-config",)),
         # what it writes
         "no_statistics": negatable("--disable-log-stats"),
     }
