@@ -370,5 +370,5 @@ def test_the_second_model_runner_offloaded_nothing_before_0_28(version, offloade
     told = "INFO 11-18 18:11:09 [api_utils.py:273] non-default args: {'model': 'm', 'cpu_offload_gb': 8.0}"
     engine = f"INFO 11-18 18:11:30 [core.py:116] Initializing a V1 LLM engine (v{version}) with config: model='m'"
     runner = "INFO 11-18 18:11:34 [gpu_worker.py:378] Using V2 Model Runner"
-    assert value("\n".join((told, engine, runner)), "cpu_offload_bytes") == offloaded
-    assert value("\n".join((told, engine)), "cpu_offload_bytes") == 8 * GIB
+    assert value(f"{told}\n{engine}\n{runner}", "cpu_offload_bytes") == offloaded
+    assert value(f"{told}\n{engine}", "cpu_offload_bytes") == 8 * GIB
