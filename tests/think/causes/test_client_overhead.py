@@ -182,7 +182,7 @@ def timed_by_client(busy: float | None = None, **facts):
 def test_a_client_is_not_ruled_out_by_its_own_clock(wording):
     answer = ask(NAME, timed_by_client(busy=0.27))
     assert isinstance(answer, CannotTell)
-    wording(answer.missing, tells="no times")
+    wording(answer.missing, tells="its times")
 
 
 def test_a_client_is_ruled_out_by_a_busy_gpu_or_by_full_speed():

@@ -104,7 +104,7 @@ def client_speed_alone(case: CaseView) -> Absent | None:
 def client_and_server_speed(case: CaseView) -> Found | Absent | None:
     """Tokens per second as the client sees them, against the server's own figure."""
     if case.waits.completions and not case.waits.server_timed:
-        raise missing("the server's own speed: its answers carry no times", f"{OWN_SPEED}, beside {CURL}")
+        raise missing("the server's own speed: no answer came with its times", f"{OWN_SPEED}, beside {CURL}")
     client = case.ask_for("run.client_decode_tokens_per_s", f"{CURL}, beside {OWN_SPEED}")
     server = max(SLOWEST, case.ask_for("run.decode_tokens_per_s", OWN_SPEED))
     # Seconds of an answer as long as the measured ones

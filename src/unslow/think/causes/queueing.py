@@ -142,6 +142,7 @@ def more_capacity(case: CaseView) -> Change:
     if slots and running is not None and running >= TAKEN * slots:
         # An engine that pages its cache reserves nothing for a slot, so that those who wait can have one too
         present = traffic.running + traffic.waiting if traffic and case.engine.runs_paged else 0.0
+        present /= case.gpus.model_copies
         enough = max(2 * slots, 2 ** math.ceil(math.log2(max(1.0, present))))
         return Knob.PARALLEL.to(enough, "more requests at once, or a second server")
     used = traffic.cache_used.get() if traffic and case.runtime.name.get() in IN_BATCHES else None

@@ -229,6 +229,10 @@ def with_defaults(runtime: Runtime) -> Runtime:
         if is_not_given(runtime.fact(name)):
             default = value if version >= since else before
             changes[name] = estimated_fact(default, f"default of vLLM {_dotted_version(version)}")
+    kernel = runtime.compute.attention
+    is_told = isinstance(runtime.compute.flash_attention, Known)
+    if not is_told and isinstance(kernel, Known) and "FLASH" in kernel.value.upper():
+        changes["flash_attention"] = reported_fact(value=True, source=kernel.source)
     return runtime.with_facts(**changes)
 
 
