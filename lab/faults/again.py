@@ -4,13 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from lab.faults.diagnosing import Diagnosis
+from lab.faults.diagnosing import Diagnosis, triaged
 from lab.faults.every import every_fault
 from lab.faults.fault import Fault
+from lab.faults.keeping import LOG
 from lab.faults.rows import Row, read_rows, row_of
 
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.errors import UserError
+from unslow.look.system.recorded import is_recording
 from unslow.think.judge.judge import diagnose
 
 
@@ -33,6 +35,8 @@ def _again(row: Row, fault: Fault | None, out: Path) -> Row:
 
 
 def _diagnosis(folder: Path, seconds: float) -> Diagnosis:
+    if not is_recording(folder) and not folder.name.startswith(("cpu_", "gpu_")) and (folder / LOG).is_file():
+        return triaged(folder / LOG)  # a start that failed left only its log, and a folder of files is llama-server's
     try:
         report: dict[str, Any] = msgspec.to_builtins(diagnose(read_stored(str(folder))))
     except UserError as error:

@@ -1,6 +1,7 @@
 """The diagnosis of a stage by the program itself, as a person would run it, with its recording."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,10 +32,15 @@ def diagnosed(playing: Playing, folder: Path, flags: tuple[str, ...], limit_s: f
     folder.mkdir(parents=True, exist_ok=True)
     keep = folder.with_suffix(".report.json")
     if playing.load_s is None:
-        return _reported([*_UNSLOW, "triage", playing.log, "--json"], limit_s, keep)
+        return triaged(Path(playing.log), limit_s, keep)
     url = playing.diagnose_url or playing.url
     record = ["--record", str(folder)] if records() else ["--save", str(folder / "snapshot.json")]
     return _reported([*_UNSLOW, "diagnose", url, "--json", *record, *flags], limit_s, keep)
+
+
+def triaged(log: Path, limit_s: float = LIMIT_S, keep: Path = Path(os.devnull)) -> Diagnosis:
+    """What a log alone tells."""
+    return _reported([*_UNSLOW, "triage", str(log), "--json"], limit_s, keep)
 
 
 @cache

@@ -55,7 +55,7 @@ def cache(gib: float, *arguments: str, length: int = 32_768) -> tuple[str, ...]:
 
 
 def _key(fault: Fault, stage: Stage) -> tuple[Any, ...]:
-    return (stage.model or fault.model, stage.arguments, tuple(sorted(stage.environment.items())))
+    return (stage.model or fault.model, stage.wrap, stage.arguments, tuple(sorted(stage.environment.items())))
 
 
 def _prepared(fault: Fault, stage: Stage, place: Place, port: int) -> Playing:
@@ -70,7 +70,7 @@ def _prepared(fault: Fault, stage: Stage, place: Place, port: int) -> Playing:
         url=f"http://127.0.0.1:{port}",
         port=port,
         scratch=scratch,
-        command=[str(place.program("vllm")), "serve", str(model), *named, *address, *given],
+        command=[*stage.wrap, str(place.program("vllm")), "serve", str(model), *named, *address, *given],
         environment={**os.environ, **stage.environment},
         models=str(place.models.absolute()),
         log=str(Path(scratch) / "server.log"),
@@ -173,11 +173,24 @@ def healthy(name: str, what: str, stage: Stage, model: str = B8, **more: Any) ->
 
 PLAIN = Stage(cache(32))
 CROWD = ("queueing", "gpu_underused_by_one_stream")
+OWN_SAMPLERS = ("--generation-config", "vllm")
+UNFUSED = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
+FIRST_RUNNER = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+DRAFTS = '{"model": "{models}/llama-1b", "num_speculative_tokens": 5}'
 FAULTS = (
     healthy("8b", "as installed, but for the size of its cache; nobody asks", PLAIN),
     fault("eager", "--enforce-eager", "eager_mode", Stage(cache(8, "--enforce-eager")), cure=PLAIN),
     healthy("3b", "a model of 3 billion weights in BF16", Stage(cache(16)), B3),
-    healthy("1b", "a model of 1 billion weights in BF16", Stage(cache(8)), B1),
+    fault(
+        "1b",
+        "VLLM_USE_FLASHINFER_SAMPLER=0 and a model of 1 billion weights, whose generation_config.json sets top_p: "
+        "the vocabulary is sorted for each token",
+        "sampling_on_cpu",
+        Stage(cache(8), UNFUSED),
+        B1,
+        cure=Stage(cache(8, *OWN_SAMPLERS)),
+    ),
+    healthy("1b_plain_sampling", "the same with --generation-config vllm", Stage(cache(8, *OWN_SAMPLERS)), B1),
     healthy(
         "64_users",
         "sixty-four users at once, as it is made for",
@@ -256,10 +269,9 @@ FAULTS = (
         Stage(cache(5, "--max-num-batched-tokens", "128", "--max-num-seqs", "64")),
         metric="prefill",
     ),
-    fault(
+    healthy(
         "weights_on_host",
-        "--cpu-offload-gb 8: half of the weights are read over the link for each token",
-        "weights_spill_to_ram",
+        "--cpu-offload-gb 8, which the V2 model runner of 0.26 ignores: all weights stay on the GPU",
         Stage(cache(4, "--cpu-offload-gb", "8", length=16_384)),
     ),
     # starts that fail
@@ -288,4 +300,126 @@ FAULTS = (
     ),
     # a large model
     healthy("70b_fp8", "70 billion weights in fp8", Stage(cache(30, *FP8)), B70),
+    # thought up after the causes were mended with those above
+    fault(
+        "slower_by_a_little",
+        "a proxy before the server holds each piece back for 5 ms",
+        "client_overhead",
+        Stage(cache(8), beside=(slow_proxy(8769, 0.005),)),
+        B3,
+        cure=Stage(cache(8)),
+        fresh=True,
+    ),
+    fault(
+        "graphs_off_by_field",
+        "-cc.cudagraph_mode=NONE, the short spelling, of a model of 8 billion weights",
+        "eager_mode",
+        Stage(cache(6, "-cc.cudagraph_mode=NONE")),
+        cure=Stage(cache(6)),
+        fresh=True,
+    ),
+    fault(
+        "tiny_batches",
+        "--max-num-batched-tokens 64 of a model of 3 billion weights",
+        "prefill_batch_too_small",
+        Stage(cache(6, "--max-num-batched-tokens", "64", "--max-num-seqs", "32")),
+        B3,
+        metric="prefill",
+        fresh=True,
+    ),
+    fault(
+        "two_sequences",
+        "--max-num-seqs 2 of a model of 3 billion weights and sixteen users",
+        "queueing",
+        Stage(cache(4, "--max-num-seqs", "2"), beside=(users(Load(16, 256, 192)),)),
+        B3,
+        also=CROWD[1:],
+        metric="first_token",
+        fresh=True,
+    ),
+    fault(
+        "small_cache_long_prompts",
+        "a KV cache of 2 GiB and sixteen users with prompts of 3,000 tokens: four of them fit",
+        "kv_cache_preemption",
+        Stage(cache(2, length=8192), beside=(users(Load(16, 3000, 512)),)),
+        also=CROWD,
+        metric="first_token",
+        fresh=True,
+    ),
+    fault(
+        "one_cpu",
+        "taskset -c 0: the API server, the engine and all their threads share one CPU",
+        "threads_exceed_cpu_quota",
+        Stage(
+            ("--max-model-len", "8192", CACHE, str(8 * GIB), "--gpu-memory-utilization", "0.5"),
+            wrap=("taskset", "-c", "0"),
+        ),
+        B3,
+        also=("cpu_contended", "threads_exceed_cores"),
+        fresh=True,
+    ),
+    fault(
+        "drafts_never_agree",
+        "--speculative-config with a draft model of random weights: no draft is ever accepted",
+        "speculative_decoding_hurts",
+        Stage(cache(4, "--speculative-config", DRAFTS)),
+        cure=Stage(cache(4)),
+        fresh=True,
+    ),
+    fault(
+        "weights_offloaded",
+        "--cpu-offload-gb 8 with the first model runner, which does as told: half of the weights cross the link",
+        "gpu_layers_set_too_low",
+        Stage(cache(4, "--cpu-offload-gb", "8", length=16_384), FIRST_RUNNER),
+        also=("weights_spill_to_ram",),
+        cure=Stage(cache(4, length=16_384), FIRST_RUNNER),
+        fresh=True,
+    ),
+    fault(
+        "shared_prompts_uncached",
+        "--no-enable-prefix-caching and eight users of a model of 3 billion weights with the same 6,000 tokens first",
+        "prompt_reprocessed",
+        Stage(cache(6, "--no-enable-prefix-caching"), beside=(users(Load(8, 6200, 32, shared=6000)),)),
+        B3,
+        also=CROWD[:1],
+        metric="first_token",
+        fresh=True,
+    ),
+    fault(
+        "another_trains",
+        "another process holds 20 GiB and multiplies matrices beside sixteen users",
+        "gpu_shared_with_other_work",
+        Stage(cache(8), beside=(holds(20, works=True), users(Load(16, 256, 128)))),
+        also=CROWD,
+        fresh=True,
+    ),
+    healthy(
+        "200_users", "two hundred users at once", Stage(cache(32), beside=(users(Load(200, 256, 128)),)), fresh=True
+    ),
+    healthy(
+        "few_users_of_many_places",
+        "--max-num-seqs 256 and ten users",
+        Stage(cache(16, "--max-num-seqs", "256"), beside=(users(Load(10, 512, 256)),)),
+        fresh=True,
+    ),
+    healthy(
+        "deep_conversation",
+        "one user whose conversation of 30,000 tokens is kept by the prefix cache",
+        Stage(cache(16), beside=(users(Load(1, 30_100, 512, shared=30_000)),)),
+        fresh=True,
+    ),
+    healthy(
+        "shared_prompts",
+        "eight users whose prompts begin with the same 6,000 tokens, which the prefix cache keeps",
+        Stage(cache(8), beside=(users(Load(8, 6200, 128, shared=6000)),)),
+        fresh=True,
+    ),
+    healthy("fp8_cache", "--kv-cache-dtype fp8", Stage(cache(8, "--kv-cache-dtype", "fp8")), fresh=True),
+    healthy(
+        "graphs_of_pieces",
+        "-cc.cudagraph_mode=PIECEWISE: attention is launched by itself, all else as graphs",
+        Stage(cache(6, "-cc.cudagraph_mode=PIECEWISE")),
+        fresh=True,
+    ),
+    healthy("1b_fused", "FlashInfer's sampler, with the model's top_p", Stage(cache(4)), B1, fresh=True),
 )

@@ -107,6 +107,8 @@ class Completion(Facts, frozen=True, kw_only=True):
     decode_s: Amount
     client_first_token_s: Amount | None = None
     client_total_s: Amount | None = None
+    timed_by_client: bool = False
+    """Whether the server told no times, so that those above are the client's: they say nothing of what lies between."""
     waited_s: Amount | None = None
     held_back_s: Amount = 0.0  # Pauses of the stream after which what had been generated meanwhile came all at once
     drafted_tokens: Count = 0

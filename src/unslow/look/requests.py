@@ -73,6 +73,8 @@ class Question(NamedTuple):
     deadline_s: float = 3600.0
     cache_as_set: bool = False
     """Whether it is left to the server's own settings what its cache does, as most clients leave it."""
+    alone: bool = False
+    """Whether no other question is asked meanwhile, so that the server's counters before and after time this one."""
 
 
 class AskError(LookError):

@@ -8,7 +8,7 @@ from doubles import FakeSystem
 from unslow.look.bench.timing import score
 from unslow.look.requests import FIRST_PLACE, ScoredText, Target, scored_places
 from unslow.look.runtimes.llama_cpp.bench import parse_token
-from unslow.look.runtimes.vllm import parse_scored
+from unslow.look.runtimes.vllm.bench import parse_scored
 from unslow.look.system import Answer, LookError
 
 URL = "http://127.0.0.1:8080"

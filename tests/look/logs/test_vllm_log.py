@@ -352,3 +352,23 @@ def test_vllm_warnings_are_bounded_for_long_logs():
 def test_expert_parallel_workers_are_separate_devices():
     lines = [f"(Worker_TP{n}_EP{n} pid=8{n}) INFO [a.py:1] Model loading took 29.6 GiB and 5 seconds" for n in (0, 10)]
     assert [b.device for b in value("\n".join(lines), "buffers")] == ["GPU0", "GPU10"]
+
+
+def test_a_log_tells_that_graphs_are_off_without_the_eager_switch():
+    engine = "Initializing a V1 LLM engine (v0.26.0) with config: model='m', enforce_eager=False, compilation_config="
+    assert value(
+        engine + "{'mode': <CompilationMode.VLLM_COMPILE: 3>, 'cudagraph_mode': <CUDAGraphMode.NONE: 0>}", "eager"
+    )
+    assert not value(engine + "{'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>}", "eager")
+    assert not value(engine + "{'cudagraph_mode': <CUDAGraphMode.PIECEWISE: 1>, 'x': 'NONE'}", "eager")
+    skipped = "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set"
+    assert value(f"WARNING 11-18 18:08:31 [model_runner.py:713] {skipped} to `NONE`", "eager")
+
+
+@pytest.mark.parametrize(("version", "offloaded"), [("0.26.0", 0), ("0.28.0", 8 * GIB)])
+def test_the_second_model_runner_offloaded_nothing_before_0_28(version, offloaded):
+    told = "INFO 11-18 18:11:09 [api_utils.py:273] non-default args: {'model': 'm', 'cpu_offload_gb': 8.0}"
+    engine = f"INFO 11-18 18:11:30 [core.py:116] Initializing a V1 LLM engine (v{version}) with config: model='m'"
+    runner = "INFO 11-18 18:11:34 [gpu_worker.py:378] Using V2 Model Runner"
+    assert value(f"{told}\n{engine}\n{runner}", "cpu_offload_bytes") == offloaded
+    assert value(f"{told}\n{engine}", "cpu_offload_bytes") == 8 * GIB

@@ -14,7 +14,17 @@ from unslow.look.runtimes.vllm.flags import FLAGS
 HELP = frozenset(Path(__file__).with_name("vllm_help_0_32.txt").read_text().splitlines()[1:])
 GONE = {"--swap-space", "--device", "--speculative-model", "--num-speculative-tokens"}
 """Of older versions, which are read and never printed for this one."""
-OTHERWISE = {"-O", "-O0", "--attention-config.backend", "-ac.backend", "--kv-cache-memory", "--model-tag"}
+OTHERWISE = {
+    "-O",
+    "-O0",
+    "--attention-config.backend",
+    "-ac.backend",
+    "--kv-cache-memory",
+    "--model-tag",
+    "--compilation-config.cudagraph-mode",
+    "-cc.cudagraph_mode",
+    "-O.cudagraph_mode",
+}
 """Values that stick to a flag, fields of a flag that takes JSON, a short form, and what it calls the model inside."""
 SETTINGS: list[tuple[Knob, Setting]] = [
     (Knob.MEMORY_SHARE, 0.9),

@@ -14,6 +14,7 @@ from unslow.facts.values import GIB, Known, Origin, Unknown, reported_fact
 from unslow.look.processes import Process, read_processes
 from unslow.look.runtimes import vllm
 from unslow.look.runtimes.vllm import commands
+from unslow.look.server_answers import Metrics
 from unslow.look.system import Answer, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -194,6 +195,31 @@ def test_vllm_development_mode_gives_its_configuration():
     ) == (True, 8, 1)
     assert (runtime.placement.device_used.need(), runtime.placement.cpu_offload_bytes.need()) == ("cpu", 0)
     assert runtime.compute.eager.source.endswith("/server_info: model_config.enforce_eager")
+
+
+@pytest.mark.parametrize(("mode", "is_off"), [("NONE", True), (0, True), ([2, 1], False), ("PIECEWISE", False)])
+def test_vllm_development_mode_tells_a_mode_without_graphs(mode, is_off):
+    told = {"vllm_config": {"model_config": {"enforce_eager": False}, "compilation_config": {"cudagraph_mode": mode}}}
+    answers = vllm.Answers("http://h", reported_fact("0.26.0", "x"), [], Metrics((), "http://h/metrics"), told)
+    assert vllm.subject_of(answers).runtime.compute.eager.need() is is_off
+
+
+@pytest.mark.parametrize(
+    ("given", "short", "left"),
+    [
+        ('{"cudagraph_mode":"NONE"}', 'remove --compilation-config \'{"cudagraph_mode":"NONE"}\'', ()),
+        (
+            '{"mode": 3, "cudagraph_mode": "NONE"}',
+            "--compilation-config '{\"mode\": 3}'",
+            ("--compilation-config", '{"mode": 3}'),
+        ),
+    ],
+)
+def test_graphs_come_back_without_the_rest_of_a_compilation_config(given, short, left):
+    command = reported_fact(["vllm", "serve", "m", "--compilation-config", given], "x")
+    made = vllm.commands.commands_for([Knob.GRAPHS.to(value=True)], Runtime().with_facts(command=command))
+    assert made.argv == ("vllm", "serve", "m", *left)
+    assert made.short == (short,)
 
 
 def test_a_key_needed_only_for_models_leaves_other_facts(wording):

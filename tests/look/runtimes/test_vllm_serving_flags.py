@@ -53,6 +53,38 @@ def test_optimization_level_0_is_eager(words):
     assert vllm(f"vllm serve m {words}").compute.eager.need() is True
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--compilation-config", '{"cudagraph_mode":"NONE"}'),
+        ("-cc", '{"mode": 3, "cudagraph_mode": "none"}'),
+        ('--compilation_config={"cudagraph_mode": 0}',),
+        ("--compilation-config.cudagraph_mode=NONE",),
+        ("-cc.cudagraph_mode", "none"),
+        ("-O", '{"use_cudagraph": false}'),
+    ],
+)
+def test_a_mode_without_graphs_is_eager_in_every_spelling(words):
+    told = vllm_flags.requested_settings(vllm_flags.FLAGS.settings(["vllm", "serve", "m", *words], {}), complete=True)
+    assert told.compute.eager.need() is True
+    assert told.compute.eager.source == f"command line: {' '.join(words)}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--compilation-config", '{"cudagraph_mode":"PIECEWISE"}'),
+        ("-cc", '{"cudagraph_mode":"FULL_DECODE_ONLY"}'),
+        ("-cc.cudagraph_mode=FULL",),
+        ("--compilation-config", '{"mode": 0}'),
+        ("--compilation-config", "not JSON"),
+    ],
+)
+def test_graphs_of_pieces_or_of_whole_steps_are_graphs(words):
+    told = vllm_flags.requested_settings(vllm_flags.FLAGS.settings(["vllm", "serve", "m", *words], {}), complete=True)
+    assert told.compute.eager.need() is False
+
+
 def test_speculative_config_and_old_draft_flags_are_parsed():
     command = ["vllm", "serve", "m", "--speculative-config", '{"method": "eagle3", "num_speculative_tokens": 4}']
     told = vllm_flags.requested_settings(vllm_flags.FLAGS.settings(command, {}), complete=True)

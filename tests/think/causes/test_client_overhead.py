@@ -4,7 +4,7 @@ from cases import gpu_case, r, with_facts, without
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
-from unslow.facts.run import Completion, Route
+from unslow.facts.run import Completion, GpuUnderLoad, Route
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured_fact
 from unslow.think.case.view import CaseView
@@ -169,3 +169,23 @@ def test_price_of_buffering_excludes_the_part_of_a_slow_server():
     slow = with_facts(collected(8.53), {"run.decode_tokens_per_s": 8.0})
     fast = with_facts(collected(8.53), {"run.decode_tokens_per_s": 130.0})
     assert ask(NAME, slow).lost.seconds < ask(NAME, fast).lost.seconds / 5
+
+
+def timed_by_client(busy: float | None = None, **facts):
+    done = Completion(prompt_tokens=40, generated_tokens=84, prefill_s=0.04, decode_s=1.7, client_first_token_s=0.04,
+                      client_total_s=1.74, timed_by_client=True)  # fmt: skip
+    seen = {} if busy is None else {"run.gpus": (GpuUnderLoad(index=0, samples=20, busy=measured_fact(busy, "nvml")),)}
+    told = {"run.completions": (done,), "run.client_decode_tokens_per_s": 49.7, "run.decode_tokens_per_s": 50.9}
+    return with_facts(gpu_case(), {**told, **seen, **facts})
+
+
+def test_a_client_is_not_ruled_out_by_its_own_clock(wording):
+    answer = ask(NAME, timed_by_client(busy=0.27))
+    assert isinstance(answer, CannotTell)
+    wording(answer.missing, tells="its times")
+
+
+def test_a_client_is_ruled_out_by_a_busy_gpu_or_by_full_speed():
+    assert isinstance(ask(NAME, timed_by_client(busy=0.95)), Absent)
+    fast = {"run.client_decode_tokens_per_s": 130.0, "run.decode_tokens_per_s": 130.0}
+    assert isinstance(ask(NAME, timed_by_client(busy=0.5, **fast)), Absent)

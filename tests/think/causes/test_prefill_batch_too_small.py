@@ -1,6 +1,7 @@
 import pytest
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts, without
+from engines import vllm
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
@@ -92,3 +93,10 @@ def test_cure_raises_batch_and_micro_batch_together():
     cut = with_facts(gpu_case(), {"runtime.compute.ubatch": 512, "runtime.compute.batch": 4})
     assert CaseView(cut).speed.micro_batch == 4
     assert CaseView(CaseView(cut).with_cure(Cure(ubatch=512))).speed.micro_batch == 512
+
+
+def test_an_engine_with_pages_gets_its_own_default():
+    read = {"run.long_prompt": measured_fact(LongPrompt(tokens=2048, seconds=0.8, first_token_s=0.8), "x")}
+    answer = ask(NAME, vllm(**{"runtime.scheduling.max_batched_tokens": 64, **read}))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == 2048

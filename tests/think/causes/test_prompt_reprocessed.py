@@ -1,11 +1,13 @@
 from answers import ask
 from cases import gpu_case, with_facts
+from engines import vllm
+from made_up_telemetry import traffic
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
 from unslow.facts.run import LongPrompt, SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
-from unslow.facts.values import estimated_fact, measured_fact
+from unslow.facts.values import Unknown, estimated_fact, measured_fact, reported_fact
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge.judge import judge
@@ -152,3 +154,20 @@ def test_prefix_hit_rate_overrides_estimated_turns():
     assert isinstance(ask(NAME, with_facts(gpu_case(), guessed | off)), Found)
     told = {"run.turns": measured_fact(turns, "counted")}
     assert isinstance(ask(NAME, with_facts(gpu_case(), told | counted)), Found)
+
+
+def busy(prompts_per_s: float, *, kept: object):
+    load = traffic(4.0, 0.5, prompt_tokens_per_s=measured_fact(prompts_per_s, "looks"), each_among=4.0,
+                   each_tokens_per_s=measured_fact(20.0, "looks"))  # fmt: skip
+    facts = {"run.traffic": load, "run.decode_tokens_per_s": Unknown("not alone"), "runtime.cache.prompt_cache": kept}
+    return vllm(**facts)
+
+
+def test_a_cache_that_is_switched_off_is_found_where_prompts_take_most_of_the_time(wording):
+    answer = ask(NAME, busy(1e5, kept=reported_fact(value=False, source="/metrics")))
+    assert isinstance(answer, Found)
+    wording(answer.because, tells="switched off")
+    by_default = ask(NAME, busy(1e5, kept=estimated_fact(value=False, source="default of vLLM 0.7")))
+    few_prompts = ask(NAME, busy(10.0, kept=reported_fact(value=False, source="/metrics")))
+    assert [isinstance(one, CannotTell) for one in (by_default, few_prompts)] == [True, True]
+    assert not isinstance(ask(NAME, busy(1e5, kept=reported_fact(value=True, source="/metrics"))), Found)

@@ -56,6 +56,26 @@ def test_watched_queue_is_found_and_priced_by_request_times():
     assert judge(CaseView(watched(2.0, 6.0))).findings[0].cause == NAME
 
 
+def test_a_queue_that_costs_a_request_next_to_nothing_is_ruled_out(wording):
+    timed = {"run.queue_s": measured_fact(0.05, "16 looks"), "run.decode_tokens_per_s": 145.0}
+    many = ask(NAME, with_facts(watched(51.0, 3.8), timed))
+    assert isinstance(many, Absent)
+    wording(many.because, tells="7%")
+    few = ask(NAME, with_facts(watched(3.1, 0.5), {**timed, "run.queue_s": measured_fact(0.16, "16 looks")}))
+    assert isinstance(few, Absent)
+    # half of its time is a queue, however short; and a mean of quieter times does not outweigh what was seen
+    assert isinstance(ask(NAME, with_facts(watched(4.0, 6.0), timed)), Found)
+    past = {"run.queue_s": estimated_fact(0.05, "since the start"), "run.decode_tokens_per_s": 20.0}
+    assert isinstance(ask(NAME, with_facts(watched(8.0, 2.0), past)), Found)
+
+
+def test_an_engine_with_pages_gets_places_for_all_who_wait():
+    settings = {"runtime.scheduling.max_sequences": 4, "run.traffic": traffic(3.9, 28.0), "run.queue_s": 4.9}
+    answer = ask(NAME, vllm(**settings))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == 32
+
+
 def test_full_batch_without_waiting_requests_is_ruled_out():
     assert isinstance(ask(NAME, watched(8.0, 0.1)), Absent)
     unknown = ask(NAME, watched(8.0, 0.0, counts_waiting=False))

@@ -3,11 +3,13 @@ from pathlib import Path
 import pytest
 from answers import ask
 from cases import cpu_case, gpu_case, r, with_facts, without
+from engines import vllm
 from made_up_telemetry import traffic
 from under_load import saying, tried
 
 from unslow.commands.diagnose.target import read_stored
 from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
 from unslow.facts.run import Traffic, TrialInTurns
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured_fact, told_fact
@@ -175,3 +177,17 @@ def test_idle_server_answer_names_what_clients_requests_may_add(wording):
     wording(ask(NAME, live).because)
     watched = with_facts(live, {"run.traffic": traffic(1.0, 0.0, logprobs=r(0), top_k=r(40))})
     wording(ask(NAME, watched).because)
+
+
+def test_an_engine_that_samples_on_the_gpu_is_told_so(wording):
+    warned = (
+        "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: "
+        "`{'temperature': 0.6, 'top_p': 0.9}`. If this is not intended, please relaunch vLLM instance"
+    )
+    tried = TrialInTurns(changed="greedy, at temperature 0", as_set_tokens_per_s=90.0, changed_tokens_per_s=150.0)
+    answer = ask(NAME, vllm(**{"run.plain_sampling": tried, "runtime.history.warnings": [warned]}))
+    assert isinstance(answer, Found)
+    wording(answer.because, tells=("generation_config.json", "top_p: 0.9", "the GPU"))
+    assert [remedy.change.knob for remedy in answer.remedies] == [Knob.SAMPLER, Knob.CLIENT, Knob.CLIENT]
+    unwarned = ask(NAME, vllm(**{"run.plain_sampling": tried}))
+    wording(unwarned.because, tells="the configured samplers")

@@ -17,10 +17,11 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.masking import mask_snapshot
 from unslow.facts.merge import overlaid
+from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.contradictions import added_contradictions, contradictions
-from unslow.look.plain_folder import is_plain_folder, read_plain_folder
+from unslow.look.plain_folder import LARGEST_FILE_BYTES, is_plain_folder, read_plain_folder
 from unslow.look.probes import read_machine
 from unslow.look.running_server import read_model_disks
 from unslow.look.runtimes._gguf_server import with_default_threads
@@ -90,6 +91,18 @@ def read_stored(target: str) -> Snapshot:
     return parse_snapshot(data, target)
 
 
+def _log_of_engine(log: Path) -> Snapshot | None:
+    """What the log of a folder tells, where a serving engine wrote it; other files there are llama-server's."""
+    from unslow.look.paste import read_paste
+
+    if not log.is_file():
+        return None
+    with log.open("rb") as file:
+        pasted = read_paste([file.read(LARGEST_FILE_BYTES)], log.name)
+    is_engine = any(subject.runtime.name.value_or("") in IN_BATCHES for subject in pasted.subjects)
+    return Snapshot(unslow_version=__version__, machine=pasted.machine, subjects=pasted.subjects) if is_engine else None
+
+
 def _read_folder(folder: Path) -> Snapshot:
     from unslow.commands.diagnose.look import replay_diagnosis as replayed_diagnosis
     from unslow.live.transformers import CALLS, replay_watch
@@ -103,7 +116,7 @@ def _read_folder(folder: Path) -> Snapshot:
                 return replay_watch(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
-            snapshot = read_plain_folder(folder)
+            snapshot = _log_of_engine(folder / "server.log") or read_plain_folder(folder)
             subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
             return msgspec.structs.replace(snapshot, subjects=subjects)
         if (folder / SNAPSHOT).is_file():

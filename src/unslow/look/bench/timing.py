@@ -35,6 +35,8 @@ from unslow.look.system.http import is_local_url
 
 Dialect = Callable[[System, Target, Question, PartialAnswer], Reply]
 """A runtime's `ask`: sends it, fills what was heard as the answer comes; LookError where the server can't or won't."""
+_Timing = Callable[[System, Target], Callable[[Reply], Reply]]
+"""Of a runtime whose answers carry no times: what it counts before a request, and by what it counts after it, those."""
 _Scorer = Callable[[System, Target, ScoredText], TokenScores]
 _ENDED = re.compile(r"\) [ZXx] ")
 """The state of a process of which only its number is left, as /proc/PID/stat has it after the name."""
@@ -51,8 +53,11 @@ WARM_UP_TOKENS = 16
 def ask(system: System, target: Target, question: Question) -> Reply:
     """Ask, and wait for the whole answer; AskError, and nothing else, where it does not come."""
     heard = PartialAnswer()
+    start_timing = cast("_Timing | None", getattr(looker_of(target.runtime), "start_timing", None))
+    finish = start_timing(system, target) if start_timing and question.alone else None
     try:
-        return dialect_of(target.runtime)(system, target, question, heard)
+        reply = dialect_of(target.runtime)(system, target, question, heard)
+        return finish(reply) if finish else reply
     except LookError as error:
         pieces = len(heard.arrivals)
         kind: FailureKind = "error"
@@ -89,7 +94,8 @@ def score(system: System, target: Target, text: ScoredText) -> TokenScores:
 
 def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> TimedCompletion:
     """One request for that many tokens, in the words of the server's runtime; LookError where none can be timed."""
-    reply = ask(system, target, Question(prompt, tokens, plan.slot, silence_s=SILENCE_S, deadline_s=STREAM_TIMEOUT_S))
+    limits: dict[str, Any] = {"silence_s": SILENCE_S, "deadline_s": STREAM_TIMEOUT_S}
+    reply = ask(system, target, Question(prompt, tokens, plan.slot, alone=True, **limits))
     done = completion_of(reply)
     if watcher := current_observer():
         read = done.prompt_tokens - done.cached_tokens
@@ -121,6 +127,7 @@ def complete_as_far_as_possible(
             decode_s=arrivals[-1] - arrivals[0],
             client_first_token_s=arrivals[0],
             client_total_s=arrivals[-1],
+            timed_by_client=True,
         )
         return TimedCompletion(completion, "client clock, of a response that was cut short", prompt_timed=False), False
 
@@ -139,6 +146,7 @@ def completion_of(reply: Reply) -> Completion:
         decode_s=decode_s,
         client_first_token_s=first_s,
         client_total_s=reply.total_s,
+        timed_by_client=reply.server_decode_s is None,
         held_back_s=stream_delay_s(reply.arrivals_s, decode_s / max(1, reply.generated_tokens)),
         drafted_tokens=reply.drafted_tokens,
         accepted_tokens=reply.accepted_tokens,

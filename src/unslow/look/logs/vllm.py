@@ -35,6 +35,8 @@ _SWAPPED = re.compile(r"Swapped:? (\d{1,6}) req")
 _USAGE = re.compile(r"(?<!C)PU KV cache usage\b([^,;\n]{1,60})")
 _HOST_USAGE = re.compile(r"CPU KV cache usage\b([^,;\n]{1,60})")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?) ?%")
+_NO_GRAPHS = re.compile(r"cudagraph_mode['\"]?\s?[=:]\s?(?:<?CUDAGraphMode\.NONE\b|['\"]?(?i:none)\b|0\b)")
+_OFFLOADS_SINCE = (0, 28)  # vllm/v1/worker/gpu/model_runner.py
 _CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
 
 
@@ -44,6 +46,8 @@ def _engine(reading: Reading, found: re.Match[str], where: str) -> None:
     if found[1]:
         reading.note("version", found[1], where)
     note_settings(reading, found[2], where)
+    if _NO_GRAPHS.search(found[2]):  # the switch named enforce_eager says nothing of this
+        reading.note("eager", value=True, where=where)
 
 
 @RULES("args: Namespace(", r"args: Namespace\((.{0,8000})")
@@ -52,6 +56,8 @@ def _arguments(reading: Reading, found: re.Match[str], where: str, *, start: boo
     if start:
         reading.start()
     note_settings(reading, found[1], where)
+    if _NO_GRAPHS.search(found[1]):
+        reading.note("eager", value=True, where=where)
     if "context_length" in reading.facts and re.search(r"max_model_len['\"]?\s?[=:]", found[1]):
         reading.note("context_set", reading.facts["context_length"].value, where)
 
@@ -110,7 +116,17 @@ def _log_line(reading: Reading, found: re.Match[str], where: str) -> None:
         reading.warn(found[2], where)
 
 
+@RULES("Using V2 Model Runner", r"Using V2 Model Runner")
+def _second_runner(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Before 0.28 this one keeps all weights on the GPU, whatever --cpu-offload-gb says: it makes no offloader."""
+    version = reading.facts.get("version")
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", version.value) if version else None
+    if numbers and (int(numbers[1]), int(numbers[2])) < _OFFLOADS_SINCE:
+        reading.note("cpu_offload_bytes", 0, f"{where}: {found[0]}, which offloads nothing")
+
+
 RULES.note_value("eager", "Cudagraph is disabled", "Cudagraph is disabled under eager mode", value=True)
+RULES.note_value("eager", "Skipping CUDA graph capture", "Skipping CUDA graph capture", value=True)
 RULES.note_value("eager", "Enforce eager set", "Enforce eager set, disabling", value=True)
 RULES.note_value("eager", "raph capturing finished", "raph capturing finished in", value=False)
 RULES(

@@ -1,5 +1,6 @@
 """What the samplers of a case have to do for each token, and what that costs."""
 
+import re
 from functools import cached_property
 
 from unslow.facts.account import Comparison, Topic
@@ -12,6 +13,9 @@ from unslow.think.physics.token_time import logprobs_s, sorting_s
 LEAST_SHARE = 0.1  # Of a token's time: sampling that takes less is not what makes it slow
 MOST_SHARE = 0.9  # Of a measured token: an estimate of its sorting must leave some time for the rest
 LONGEST_GRAMMAR = 40  # Letters of a grammar in a sentence: it is recognized by its start
+_OVERRIDDEN = re.compile(
+    r"sampling parameters have been overridden .{0,120}?generation.config.{0,40}?\{([^{}]{1,120})\}"
+)
 _WORK = (
     "runtime.sampling.top_k", "runtime.sampling.grammar",
     "run.traffic.top_k", "run.traffic.grammar", "run.traffic.logprobs",
@@ -26,6 +30,18 @@ class SamplerView(Group):
         """How many times faster the measured request is without any sampler; None where that was not measured."""
         turns = self.case.speed.sampling_turns
         return turns.value.plain / turns.value.as_set if turns and turns.value.as_set > SLOWEST else None
+
+    @cached_property
+    def on_gpu(self) -> bool:
+        """Whether the engine chooses tokens where it computes them, as those do that page their cache."""
+        return self.case.engine.runs_paged is True and not self.case.gpus.has_none
+
+    @cached_property
+    def set_by_model(self) -> str:
+        """The samplers that the model's files set for every request, as vLLM's log warns; empty where it does not."""
+        said = (_OVERRIDDEN.search(line) for line in self.runtime.history.warnings.value_or(()))
+        found = next((match for match in said if match), None)
+        return found[1].replace("'", "") if found else ""
 
     @cached_property
     def cost_nothing(self) -> bool:

@@ -8,6 +8,7 @@ from unslow.facts.run import Completion, Traffic
 from unslow.facts.values import Known, Origin, first_known
 from unslow.think.case.engine import EACH
 from unslow.think.case.group import Group
+from unslow.think.case.speed import SLOWEST
 from unslow.think.report import Cost, Evidence
 
 # What a request waits for while nothing is computed for it: the way to the server, its turn, a load.
@@ -40,6 +41,11 @@ class WaitView(Group):
         return done
 
     @cached_property
+    def server_timed(self) -> tuple[Completion, ...]:
+        """Those of which the server told its own times: of others nothing lies between its time and the client's."""
+        return tuple(c for c in self.completions if not c.timed_by_client)
+
+    @cached_property
     def answer_tokens(self) -> float:
         """How long an answer is here."""
         lengths = [c.generated_tokens for c in self.completions if c.generated_tokens]
@@ -48,7 +54,7 @@ class WaitView(Group):
     @cached_property
     def client_s(self) -> float | None:
         """Seconds of a request that the server does not account for: by the requests, and by the route to it."""
-        whole = [c.client_total_s - c.prefill_s - c.decode_s for c in self.completions if c.client_total_s is not None]
+        whole = [c.client_total_s - c.prefill_s - c.decode_s for c in self.server_timed if c.client_total_s is not None]
         beside = (self.queue_s or 0.0) + (self.reload_s or 0.0)
         by_requests = max(0.0, statistics.median(whole) - beside) if whole else None
         known = (by_requests, self.detour_s, self.held_up_s or None)
@@ -95,15 +101,35 @@ class WaitView(Group):
         crowd = self.run.traffic
         if not isinstance(crowd, Known) or not crowd.value.running:
             return self.preparing_s
-        # Little's law: as many wait as come in while one waits, and what runs now takes as long as an answer does
-        rate = self.case.speed.measured_rate
-        answer_s = self.answer_tokens / rate.value if isinstance(rate, Known) else None
-        return crowd.value.waiting / crowd.value.running * answer_s if answer_s else None
+        return self.watched_queue_s
+
+    @cached_property
+    def watched_queue_s(self) -> float | None:
+        """The same by those that were seen to wait; None where nobody watched, or no speed is known.
+
+        Little's law: as many wait as come in while one waits, and what runs now takes as long as an answer does.
+        """
+        crowd, rate = self.run.traffic, self.case.speed.measured_rate
+        if not isinstance(crowd, Known) or not crowd.value.running or not isinstance(rate, Known):
+            return None
+        return crowd.value.waiting / crowd.value.running * self.answer_tokens / max(rate.value, SLOWEST)
+
+    @cached_property
+    def longest_queue_s(self) -> float | None:
+        """How long a request waits: as timed while it was watched, else the longest that anything suggests.
+
+        A mean since the server started may be one of quieter times.
+        """
+        timed, cost = self.run.queue_s, self.turn_cost
+        if isinstance(timed, Known) and timed.origin is not Origin.ESTIMATED:
+            return timed.value
+        known = (timed.get(), self.watched_queue_s, cost.seconds if cost else None)
+        return max((seconds for seconds in known if seconds is not None), default=None)
 
     @cached_property
     def preparing_s(self) -> float | None:
         """Seconds that an idle local server takes to prepare for a request; None where others may take them."""
-        gaps = [c.client_first_token_s - c.prefill_s for c in self.completions if c.client_first_token_s is not None]
+        gaps = [c.client_first_token_s - c.prefill_s for c in self.server_timed if c.client_first_token_s is not None]
         if not gaps or not _BY_NUMBER.match(self.runtime.process.url.value_or("")):
             return None
         gap = max(0.0, statistics.median(gaps))

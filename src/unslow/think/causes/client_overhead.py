@@ -30,6 +30,7 @@ import statistics
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
+from unslow.think.case.group import missing
 from unslow.think.case.narrative import is_clear, times_as_fast
 from unslow.think.case.speed import OWN_SPEED, SLOWEST
 from unslow.think.case.view import CaseView
@@ -39,6 +40,7 @@ from unslow.think.report import Cost
 
 LOST = 0.7  # Of the server's speed: a client that shows less loses the rest itself
 NEARLY_ALL = 0.87  # Of the server's speed: one that shows less, and loses a noticeable time, does too
+AT_WORK = 0.8  # Of the time: a GPU that is busy for so long does not wait for a client
 DELAY_S = 1.0  # Before the first token, beyond the server's own time: people notice a second
 NAME_DELAY_S = 0.15  # A name may take longer than an address: looking it up in a file takes a thousandth of that
 _ADDRESSES = ("127.0.0.1", "::1")
@@ -87,8 +89,22 @@ def stream_pauses(case: CaseView) -> Found | None:
     )
 
 
+def client_speed_alone(case: CaseView) -> Absent | None:
+    """Where the server tells no times: whether it was busy all the time, or the client is as fast as it should be."""
+    if not case.waits.completions or case.waits.server_timed:
+        return None
+    client = case.run.client_decode_tokens_per_s.get()
+    seen = f"the client sees {client:.3g} tok/s" if client else "the client waits for every token"
+    busy = [gpu.busy.value_or(0.0) - gpu.others_busy.value_or(0.0) for _, gpu in case.telemetry.gpu_samples]
+    if busy and min(busy) >= AT_WORK:
+        return Absent(f"{seen} while the GPU is busy {min(busy):.0%} of the time: it waits for the server")
+    return Absent(f"{seen}, as fast as is expected of the server") if case.speed.shortfall == 1 else None
+
+
 def client_and_server_speed(case: CaseView) -> Found | Absent | None:
     """Tokens per second as the client sees them, against the server's own figure."""
+    if case.waits.completions and not case.waits.server_timed:
+        raise missing("the server's own speed: no answer came with its times", f"{OWN_SPEED}, beside {CURL}")
     client = case.ask_for("run.client_decode_tokens_per_s", f"{CURL}, beside {OWN_SPEED}")
     server = max(SLOWEST, case.ask_for("run.decode_tokens_per_s", OWN_SPEED))
     # Seconds of an answer as long as the measured ones
@@ -179,6 +195,7 @@ CAUSE = Cause(
     routes=(
         Route("measured", shortest_request),
         Route("measured", stream_pauses),
+        Route("measured", client_speed_alone),
         Route("measured", client_and_server_speed),
         Route("measured", delay_of_requests),
         Route("told", said_of_localhost),

@@ -142,7 +142,8 @@ def _who(case: CaseView, seen: OtherProcesses, cores: float) -> str:
     stolen = case.host.stolen_cpus
     if stolen > seen.cpus / 2:
         return f"the hypervisor gave {stolen:.1f} of {cores:g} CPUs to other virtual machines during decode (steal)"
-    words = f"other processes used {seen.cpus:.1f} of {cores:g} cores during decode"
+    # On a machine without an idle moment two looks at all processes are apart by more than a clock shows
+    words = f"other processes used {min(seen.cpus, cores):.1f} of {cores:g} cores during decode"
     if named := _names(seen.processes):
         return f"{words}: {named}"
     unseen = "in other containers, or " if case.system.container else ""

@@ -133,10 +133,11 @@ def more_cache(case: CaseView) -> list[Remedy | Change]:
         holds = f" ({tokens:,} tokens)" if tokens else ""
         why = f"the cache is limited to {blocks:,} blocks{holds}; by default it takes all memory that is left"
         fixes.append(Knob.CAPACITY.to("all blocks", why))
-    fixes += _larger_share_of_vram(case)
-    fixes.append(Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes per token"), None, "answers change slightly"))
+    else:  # a set number of blocks stays as it is, however much memory is left and however small they are
+        fixes += _larger_share_of_vram(case)
+        fixes.append(Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes per token"), None, "answers change slightly"))
     quant = case.model.quant.get()
-    if case.engine.runs_paged and quant is not None and type_class(quant) == HALF:
+    if not blocks and case.engine.runs_paged and quant is not None and type_class(quant) == HALF:
         smaller = Knob.QUANT.to("fp8", "half the bytes of weights leave more room for the cache")
         fixes.append(Remedy(smaller, None, "answers change"))
     # As many requests as the cache holds now

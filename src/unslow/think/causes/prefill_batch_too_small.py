@@ -40,6 +40,7 @@ FAR_BELOW = 1.5  # Times slower than predicted: more than prefill predictions ar
 TINY = 64  # Tokens: with fewer, the repeated reads of the weights slow prefill down whatever else it waits for
 SMALL = 128  # Tokens: no runtime chooses so few on its own, and prefill loses most of its speed on any GPU
 NEAR = 0.3  # Of what physics predicts for this micro-batch: prefill that is slower waits for something else
+PAGED = 2048  # Tokens: the least that vLLM and SGLang take by default; answers that go on have their part of it
 CURE = Cure(ubatch=ENOUGH)
 FIX = Remedy(Knob.BATCH.to(ENOUGH, "more tokens share each pass over the weights"), CURE, "a larger compute buffer")
 SHOW = "{try_ubatch}"
@@ -98,13 +99,16 @@ def size_against_speed(case: CaseView) -> Found | Absent | Suspected:
     size, path = _tokens_at_once(case)
     if size >= ENOUGH:
         return Absent(f"prefill computes {size} tokens at once")
-    words, shown = f"prefill computes only {size} tokens at once", case.cite(path, f"{ENOUGH} is usual")
+    enough = PAGED if case.engine.runs_paged else ENOUGH
+    cure = Cure(ubatch=enough)
+    fix = FIX._replace(change=Knob.BATCH.to(enough, FIX.change.why), cure=cure)
+    words, shown = f"prefill computes only {size} tokens at once", case.cite(path, f"{enough} is usual")
     speed = case.speed.prompt_speed
     if isinstance(speed, Unknown):
         if size <= SMALL and case.narrative.names_phase("prefill") and not case.placement.cpu_computes:
-            return finding(case, words, shown, cure=CURE, fixes=[FIX])
+            return finding(case, words, shown, cure=cure, fixes=[fix])
         return Suspected(words, "run.long_prompt", SHOW)
-    as_set, usual = case.speed.predict_prefill(Cure(ubatch=size)), case.speed.predict_prefill(CURE)
+    as_set, usual = case.speed.predict_prefill(Cure(ubatch=size)), case.speed.predict_prefill(cure)
     if isinstance(as_set, Unknown) or isinstance(usual, Unknown):
         return Suspected(words, "run.long_prompt", SHOW)
     measured, now, then = speed.value, as_set.tokens_per_s.mid, usual.tokens_per_s.mid
@@ -114,16 +118,16 @@ def size_against_speed(case: CaseView) -> Found | Absent | Suspected:
     if size <= FEW_ROWS and gains_nothing and then >= FAR_BELOW * measured:
         # a few rows leave matrix kernels idle more than physics knows: half of the gap is assumed to be that
         gain = (then / measured) ** 0.5
-        because = f"{words}, too few to keep matrix kernels busy; {ENOUGH} would be faster"
+        because = f"{words}, too few to keep matrix kernels busy; {enough} would be faster"
     elif gains_nothing:
         return Absent(f"{words}, but more would gain next to nothing here")
     elif then < WORTH_COMPARING * measured:
         return Absent(f"{words}, but still reaches {measured:.0f} tok/s")
     else:
         gain = then / max(now, measured)  # the ratio of two predictions is more certain than either
-        because = f"{words}; {ENOUGH} would be {gain:.1f} times as fast"
+        because = f"{words}; {enough} would be {gain:.1f} times as fast"
     lost = Cost(seconds=(1 - 1 / gain) / measured, per="prompt_token")
-    return finding(case, because, shown, cure=CURE, fixes=[FIX], speedup=gain, lost=lost)
+    return finding(case, because, shown, cure=cure, fixes=[fix], speedup=gain, lost=lost)
 
 
 def _tokens_at_once(case: CaseView) -> tuple[int, str]:

@@ -46,6 +46,7 @@ SEVERAL = 2  # Log lines without a complaint: one is a conversation that started
 LONG_PROMPT, ALIKE = 256, 0.25
 """Turns of one conversation are about as long as the one before; unrelated prompts are not."""
 IN_A_ROW = 3  # Prompts of one length: two may be alike by chance
+MOSTLY = 0.5  # Of the time: then prompts are what answers wait for
 OFF = "prompt caching is off"
 SHOW = "`unslow` while the server is idle; or {turns}"
 
@@ -136,9 +137,21 @@ def said_by_person(case: CaseView) -> Found | None:
 
 
 def cache_setting(case: CaseView) -> Found | Suspected | None:
-    """Prompt caching is switched off, and prefill is what is slow."""
-    if case.runtime.cache.prompt_cache.get() is not False:
+    """Prompt caching is switched off, and prompts are what takes the time, as watched or as told."""
+    setting = case.runtime.cache.prompt_cache
+    if not isinstance(setting, Known) or setting.value:
         return None
+    if case.sharing.prompts_share() >= MOSTLY and setting.origin is not Origin.ESTIMATED:
+        # Whether prompts have a beginning in common no counter tells while nothing keeps them
+        words = "prompt caching is switched off, and prompts of other requests take most of the time"
+        return finding(
+            case,
+            f"{words}: whatever they have in common is computed again for each",
+            "runtime.cache.prompt_cache",
+            case.cite("run.traffic.prompt_tokens_per_s"),
+            fixes=[keep_prompts(case)],
+            explains=("queueing",),
+        )
     if not case.narrative.names_phase("prefill", "first_token"):
         return Suspected(OFF, "run.turns", SHOW)
     return finding(case, OFF, "runtime.cache.prompt_cache", fixes=[keep_prompts(case)])
@@ -169,6 +182,9 @@ def _prompts_read_again(case: CaseView, times: int) -> Found:
 
 def keep_prompts(case: CaseView) -> Remedy:
     """Switch prompt caching on; where it is on, it is up to the requests."""
+    if case.runtime.cache.prompt_cache.get() is False:
+        kept = "keep what was computed, for prompts that begin alike"
+        return Remedy(Knob.PROMPT_CACHE.to(value=True, why=kept), None, "memory for the cache")
     why = "a stable start of the prompt, a slot of its own, a larger cache"
     is_on = case.runtime.cache.prompt_cache.get()
     change = Knob.CLIENT.to(None, why) if is_on else Knob.PROMPT_CACHE.to(value=True, why=why)

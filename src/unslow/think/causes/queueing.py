@@ -21,6 +21,7 @@ a second server, shorter answers, or fewer background requests.
 Answers do not change. More slots make each conversation slightly slower.
 """
 
+import math
 import re
 
 from unslow.facts.account import Topic
@@ -34,6 +35,7 @@ from unslow.think.report import Cost
 
 MOST = 0.5  # Of the time to first token
 LONG_S = 0.5  # A shorter wait is not noticed next to prefill
+SMALL = 0.1  # Of a request's time: a shorter wait, however many share it, is not what makes it slow
 MANY = 10  # Requests: from here on a fraction of one is noise
 TAKEN = 0.9  # Of the slots: samples of a full server catch one free now and then
 ROOM = 0.7  # Of the KV cache: if less is in use on average, requests are not waiting for cache
@@ -54,12 +56,13 @@ def watched_traffic(case: CaseView) -> Found | Absent | None:
         return Absent(f"{traffic.running:.1f} requests ran at a time while it was watched, and almost none waited")
     running, waiting = (f"{n:.2g}" if n < MANY else f"{n:.0f}" for n in (traffic.running, traffic.waiting))
     words, cost = f"on average {running} requests ran while {waiting} waited", case.waits.turn_cost
+    each = f", {cost.seconds:.{0 if cost.seconds >= MANY else 1}f} s each" if cost else ""
+    # Little's law: of its time, a request spends as much waiting as there are requests that wait
+    share, longest = traffic.waiting / (traffic.running + traffic.waiting), case.waits.longest_queue_s
+    if share < SMALL or (longest is not None and longest < LONG_S and share < MOST):
+        return Absent(f"{words}{each}: about {share:.0%} of a request's time")
     return finding(
-        case,
-        f"{words}{f', {cost.seconds:.0f} s each' if cost else ''}",
-        case.waits.cite_traffic(traffic, words),
-        fixes=[more_capacity(case)],
-        lost=cost,
+        case, f"{words}{each}", case.waits.cite_traffic(traffic, words), fixes=[more_capacity(case)], lost=cost
     )
 
 
@@ -133,11 +136,15 @@ def _waited_before(case: CaseView) -> bool:
 
 
 def more_capacity(case: CaseView) -> Change:
-    """Twice the slots where all are taken; else more cache, unless the cache had room all the time."""
+    """Slots for all, or twice as many, where all are taken; else more cache, unless it had room all the time."""
     slots = first_known(case.runtime.scheduling.max_sequences, case.runtime.scheduling.slots).get()
     running, traffic = case.waits.requests_running, case.run.traffic.get()
     if slots and running is not None and running >= TAKEN * slots:
-        return Knob.PARALLEL.to(2 * slots, "more requests at once, or a second server")
+        # An engine that pages its cache reserves nothing for a slot, so that those who wait can have one too
+        present = traffic.running + traffic.waiting if traffic and case.engine.runs_paged else 0.0
+        present /= case.gpus.model_copies
+        enough = max(2 * slots, 2 ** math.ceil(math.log2(max(1.0, present))))
+        return Knob.PARALLEL.to(enough, "more requests at once, or a second server")
     used = traffic.cache_used.get() if traffic and case.runtime.name.get() in IN_BATCHES else None
     if traffic and used is not None:
         # The mean covers pauses too: while requests ran, more of the cache was in use

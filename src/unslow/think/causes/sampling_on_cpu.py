@@ -1,9 +1,13 @@
-"""Choosing the next token on the CPU takes as long as computing it on the GPU.
+"""Choosing the next token takes as long as computing it.
 
 ## Why it is slow
 After each step the host picks a token from a hundred thousand or more. Sorting them all (`top_k 0` with samplers that
 need an order), checking each against a grammar or a JSON schema, or returning the probabilities of many costs
 milliseconds per token, while the GPU waits. A faster GPU does not help: all cards reach the same speed.
+
+vLLM, SGLang and TGI choose on the GPU. There `top_p`, which many models' `generation_config.json` sets for every
+request, sorts the whole vocabulary with PyTorch unless a fused sampler such as FlashInfer's is in use: next to a small
+model that is a large part of a token.
 
 ## How to confirm
 The same request without grammar, schema and logprobs, and with `top_k 40`, is clearly faster: `unslow` sends both in
@@ -17,6 +21,9 @@ needs, as long as it costs little.
 Set `top_k` (llama.cpp `--top-k 40`, Ollama `top_k`, LM Studio "Top K Sampling", Transformers `top_k=50`, or in the
 request) or put it first among the samplers (`--samplers "top_k;temperature"`); use a schema rather than a general JSON
 grammar, or a runtime with a compiled grammar engine (vLLM, SGLang); ask for fewer `logprobs` (`n_probs`).
+
+vLLM: `--generation-config vllm` leaves the model's `generation_config.json` out; or `"top_p": 1` in the requests; or
+FlashInfer's sampler (`VLLM_USE_FLASHINFER_SAMPLER=1`, the default of newer versions).
 
 Guides say that every token waits 0.85 ms for the CPU whatever the model, but their own figures differ threefold:
 default sampling takes a fraction of a millisecond, and only a sort, a grammar or logprobs take more.
@@ -52,15 +59,34 @@ def plain_trial(case: CaseView) -> Found | None:
         return None
     work, settings = case.samplers.work
     speeds = f"{turns.value.plain:.3g} against {turns.value.as_set:.3g} tok/s"
+    who, fixes = "CPU", [usual_top_k(case)]
+    if case.samplers.on_gpu:
+        who, fixes = "GPU", plain_on_gpu(case)
+        if chosen := case.samplers.set_by_model:
+            work = f"the samplers that the model's generation_config.json sets ({chosen})"
     return finding(
         case,
-        f"without {work} decode is {gain:.1f} times as fast: the CPU takes that long to choose a token",
+        f"without {work} decode is {gain:.1f} times as fast: the {who} takes that long to choose a token",
         case.cite("run.plain_sampling", words=speeds),
         settings,
         cure=PLAIN,
-        fixes=[usual_top_k(case)],
+        fixes=fixes,
         speedup=gain,
     )
+
+
+def plain_on_gpu(case: CaseView) -> list[Remedy]:
+    """Fewer samplers for every request, or for each; or, on vLLM, a sampler that does not sort."""
+    requests = 'requests with `"top_p": 1`, or at temperature 0'
+    if not case.engine.label.endswith("vLLM"):
+        return [Remedy(Knob.CLIENT.to(None, requests), PLAIN, "answers vary more")]
+    model = Knob.SAMPLER.to(None, "vLLM's own defaults instead of the model's generation_config.json, which sorts")
+    fused = "FlashInfer's sampler, which does not sort: `VLLM_USE_FLASHINFER_SAMPLER=1` in its environment"
+    return [
+        Remedy(model, PLAIN, "answers vary more"),
+        Remedy(Knob.CLIENT.to(None, requests), PLAIN, "answers vary more"),
+        Remedy(Knob.CLIENT.to(None, fused), None),
+    ]
 
 
 def watched_requests(case: CaseView) -> Found | None:
@@ -191,7 +217,7 @@ def usual_top_k(case: CaseView) -> Remedy:
 
 
 CAUSE = Cause(
-    title="Sampling on the CPU",
+    title="Sampling takes long",
     phase="decode",
     needs=all_of(
         "run.plain_sampling or runtime.sampling.top_k or runtime.sampling.grammar or runtime.process.command or "

@@ -255,11 +255,18 @@ def _choice(case: CaseView, report: SubjectReport, measurement: Measurement, pat
     load = measurement.load(case)
     expected = report.expected.as_configured.get("decode_tokens_per_s")
     decode = report.measured.get("decode_tokens_per_s") or (expected.mid if expected else _SLOW_DECODE)
-    prefill = report.measured.get("prefill_tokens_per_s") or max(_SLOW_PREFILL, decode)
+    prefill = report.measured.get("prefill_tokens_per_s") or max(_SLOW_PREFILL, decode, _least_prefill(case))
     seconds = load.prompt_tokens / max(prefill, 0.1) + load.generated_tokens / max(decode, 0.1) + load.seconds
     seconds = seconds if measurement.name in FIRST else min(MOST_S * patience, seconds)
     in_all = sum(worth[name] for name in settles)
     return Choice(measurement, settles, seconds, in_all / max(seconds, 0.1), suspected)
+
+
+def _least_prefill(case: CaseView) -> float:
+    """Prompt tokens per second that it has at least: those of the short prompts until their first token came."""
+    done = case.run.completions.value_or(())
+    rates = [c.prompt_tokens / c.client_first_token_s for c in done if c.client_first_token_s]
+    return max(rates, default=0.0)
 
 
 def _weight(name: str, report: SubjectReport, new: Collection[str], measurement: Measurement) -> float:
@@ -279,7 +286,7 @@ def _weight(name: str, report: SubjectReport, new: Collection[str], measurement:
 def stakes(case: CaseView, report: SubjectReport) -> dict[str, float]:
     """The share of its time that each phase may have lost, by its name."""
     # What passes between the client and the server, of whole requests
-    runs = case.run.completions.value_or(())
+    runs = case.waits.server_timed
     whole = [(c.client_total_s, c.prefill_s + c.decode_s) for c in runs if c.client_total_s]
     total = sum(client for client, _ in whole)
     outside = max(2 * ALWAYS, sum(max(0.0, client - own) for client, own in whole) / total) if total else UNKNOWN

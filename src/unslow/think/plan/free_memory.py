@@ -62,6 +62,8 @@ PLACE_WHAT_FITS = Remedy(
     Knob.FIT.to(value=True, why="let the runtime decide what fits, without explicit layers, context or `--fit off`")
 )
 
+LONGEST_THAT_FITS = Remedy(Knob.FIT.to(value=True, why="the longest context that fits"), None, CUT)
+
 
 class Shortfall(NamedTuple):
     """How much memory a whole model lacks, at other contexts and types of cache."""
@@ -220,6 +222,8 @@ def failed_load_remedies(case: CaseView) -> list[Remedy]:
         smaller.append(Remedy(batch, None, "prefill is slower"))
     if not case.vram.allocation_failed:
         return _host_load_remedies(case, smaller)
+    if case.engine.runs_paged:  # it places no layers: what has to fit is the cache of one request
+        return [*smaller, LONGEST_THAT_FITS]
     return [*smaller, *(if_known(lambda: _gpu_load_remedies(case)) or [PLACE_WHAT_FITS])]
 
 

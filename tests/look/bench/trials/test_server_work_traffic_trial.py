@@ -3,8 +3,15 @@ import json
 import pytest
 from doubles import FakeSystem
 
-from unslow.facts.values import Absence, Known, Unknown
-from unslow.look.bench.trials.observations import Look, perform_traffic, speed_alone, speed_of_each, traffic_of
+from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown
+from unslow.look.bench.trials.observations import (
+    Look,
+    perform_traffic,
+    queue_s_of,
+    speed_alone,
+    speed_of_each,
+    traffic_of,
+)
 from unslow.look.bench.trials.server_work import (
     Decoding,
     RequestedSampling,
@@ -217,3 +224,12 @@ def test_vllm_computed_prompt_tokens_exclude_prefix_cache_hits():
 def test_a_slot_without_a_valid_id_is_ignored(number):
     work = read_work(server([{**BUSY, "id": number}, IDLE]), Target(URL))
     assert (work.running, work.asked, work.decoding) == (0, (), {})
+
+
+def test_a_queue_is_timed_by_the_requests_that_ended_while_it_was_watched():
+    def look(at_s, queued, queued_s):
+        return Look(at_s, Work("/metrics", 4.0, 2.0, queued=queued, queued_s=queued_s))
+
+    assert queue_s_of([look(0.0, 100, 900.0), look(6.0, 110, 905.0)], "2 looks").need() == 0.5
+    assert queue_s_of([look(0.0, 100, 900.0), look(6.0, 100, 900.0)], "2 looks") == NOT_LOOKED
+    assert queue_s_of([look(0.0, None, None), look(6.0, None, None)], "2 looks") == NOT_LOOKED

@@ -10,7 +10,16 @@ from urllib.parse import urlsplit
 
 from unslow.facts.merge import bound_facts
 from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
-from unslow.facts.values import Absence, Fact, Known, estimated_fact, measured_fact, not_found, reported_fact
+from unslow.facts.values import (
+    NOT_LOOKED,
+    Absence,
+    Fact,
+    Known,
+    estimated_fact,
+    measured_fact,
+    not_found,
+    reported_fact,
+)
 from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import is_here, processors, sample_here, use_between, watching, with_telemetry
 from unslow.look.bench.trials.server_work import RequestedSampling, Work, read_work, speed_of_one
@@ -67,7 +76,8 @@ def perform_traffic(system: System, target: Target, plan: Plan, progress: Progre
             break
     source = f"{len(looks)} looks at {looks[-1].work.source}"
     traffic, alone = measured_fact(traffic_of(looks), source), speed_alone(looks, source)
-    return bound_facts(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
+    depth, queue = depth_of_answers(looks, source), queue_s_of(looks, source)
+    return bound_facts(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth, queue_s=queue))
 
 
 def _look(system: System, target: Target) -> Look:
@@ -126,6 +136,17 @@ def depth_of_answers(looks: Sequence[Look], source: str) -> Fact[int]:
     if not depths:
         return not_found(f"{looks[-1].work.source} does not show how long the prompts are")
     return measured_fact(int(statistics.median(depths)), source)
+
+
+def queue_s_of(looks: Sequence[Look], source: str) -> Fact[float]:
+    """How long the requests that ended meanwhile had waited for their turn; not looked at where nobody counts it."""
+    first, last = looks[0].work, looks[-1].work
+    if first.queued is None or last.queued is None or first.queued_s is None or last.queued_s is None:
+        return NOT_LOOKED
+    requests, seconds = last.queued - first.queued, last.queued_s - first.queued_s
+    if requests < 1 or seconds < 0:
+        return NOT_LOOKED
+    return measured_fact(seconds / requests, f"{source}: {requests:.0f} requests")
 
 
 def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:

@@ -52,6 +52,8 @@ class Work(NamedTuple):
     tokens_per_s: float | None = None
     prompt_tokens: float | None = None  # Of prompts, computed since the server started
     preemptions: float | None = None
+    queued: float | None = None  # Requests that had waited for their turn by then, however shortly
+    queued_s: float | None = None  # How long they had waited, all together
     cache_used: float | None = None
     loaded: frozenset[str] | None = None  # What is loaded, each under a name that another load would change
     asked: tuple[RequestedSampling, ...] = ()
@@ -183,6 +185,8 @@ def _vllm(system: System, target: Target) -> Work:
         tokens=metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens").value_or(None),
         prompt_tokens=max(0.0, read - kept) if read is not None else None,
         preemptions=metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions").value_or(None),
+        queued=metrics.total("vllm:request_queue_time_seconds_count").value_or(None),
+        queued_s=metrics.total("vllm:request_queue_time_seconds_sum").value_or(None),
         cache_used=metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc").value_or(None),
     )
 

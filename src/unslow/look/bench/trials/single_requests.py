@@ -65,7 +65,7 @@ class Asker:
 
     def ask(self, prompt: str, tokens: int, **changes: Any) -> Reply:
         """The answer to this prompt, on the slot of the plan."""
-        reply = ask(self.system, self.target, self.question(prompt, tokens, **changes))
+        reply = ask(self.system, self.target, self.question(prompt, tokens, alone=True, **changes))
         self.prompts.learn(len(prompt.split()), reply.prompt_tokens + reply.cached_tokens)
         self.spent_s += reply.total_s
         return reply

@@ -1,7 +1,7 @@
 """vLLM: how it is found, how its settings are read, how its commands are written."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -10,33 +10,25 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import (
-    LARGEST_COUNT,
-    NOT_LOOKED,
-    Absence,
-    Count,
-    Fact,
-    Known,
-    Unknown,
-    not_found,
-    reported_fact,
-)
-from unslow.facts.verification import LogProbability, TokenScores
+from unslow.facts.values import LARGEST_COUNT, NOT_LOOKED, Fact, Known, Unknown, not_found, reported_fact
 from unslow.look.command_line import UNSET, Setting, name_of_path
 from unslow.look.logs.vllm import DIALECT
-from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
+from unslow.look.openai_api import ListedModel, Server, json_if_ok, parse_model_list
 from unslow.look.processes import Process, ProcessSigns, ancestors, outermost, words_of
-from unslow.look.requests import ScoredText, Target, scored_places, scored_tokens
 from unslow.look.running_server import process_facts
 from unslow.look.runtimes import _engine_server as serving
 from unslow.look.runtimes._given_settings import config_path, read_config
 from unslow.look.runtimes.vllm import flags
+from unslow.look.runtimes.vllm.bench import read_counters, score, start_timing
 from unslow.look.runtimes.vllm.flags import COMMANDS, FLAGS, NAME
 from unslow.look.server_answers import Metrics, parse_metrics, value_at, word_at
-from unslow.look.system import LookError, System, try_look, unknown
+from unslow.look.system import ExchangeError, LookError, System, try_look, unknown
 from unslow.look.system.http import is_local_url
 
-__all__ = ["COMMANDS", "NAME", "PORTS", "PROCESSES", "RANK", "find", "read", "read_url", "score", "takes_command"]
+__all__ = [
+    "COMMANDS", "NAME", "PORTS", "PROCESSES", "RANK", "find", "read", "read_url", "score",
+    "start_timing", "takes_command",
+]  # fmt: skip
 PORTS = (8000,)
 RANK = 2
 PROCESSES = ProcessSigns(("vllm", "VLLM", "python", "pt_main_thread", "uv", "ray"), "vllm")
@@ -70,9 +62,16 @@ _PLACES = {
     "speculative": ("text", "speculative_config.method"),
     "draft_tokens": ("count", "speculative_config.num_speculative_tokens"),
 }
-_PATH = "/v1/completions"
 _PACKED_AT_LOAD = {"fp8": "FP8"}
 _PLAIN = ("BF16", "F16", "FP16", "F32")
+_READ = (
+    "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
+    "vllm:num_preemptions_total", "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total",
+    "vllm:cache_config_info", "vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count",
+    "vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count",
+    "vllm:spec_decode_num_accepted_tokens_total", "vllm:spec_decode_num_draft_tokens_total",
+)  # fmt: skip
+_GRAPH_MODE = "compilation_config.cudagraph_mode"
 
 
 class Answers(NamedTuple):
@@ -213,7 +212,8 @@ def read_answers(server: Server) -> Answers | None:
     try:
         metrics = parse_metrics(server.text("/metrics"), f"{server.url}/metrics", "vllm:")
     except LookError as error:
-        metrics = unknown(error)
+        # all of them are fifty kilobytes, which may not pass a slow proxy in time
+        metrics = (isinstance(error, ExchangeError) and read_counters(server, _READ)) or unknown(error)
     try:
         listed = parse_model_list(server.json("/v1/models"), f"{server.url}/v1/models")
         models = not_found(f"{server.url}/v1/models lists no models") if listed is None else listed
@@ -249,7 +249,11 @@ def subject_of(answers: Answers) -> Subject:
         root = first.root
         named = reported_fact(first.name, root.source if isinstance(root, Known) else "")
         model = Model(name=named, path=root if root.value_or("").startswith("/") else Model().path)
-    settings = serving.facts_at(value_at(answers.info, "vllm_config"), _PLACES, f"{answers.url}/server_info")
+    told = value_at(answers.info, "vllm_config")
+    settings = serving.facts_at(told, _PLACES, f"{answers.url}/server_info")
+    mode, is_eager = value_at(told, *_GRAPH_MODE.split(".")), settings.get("eager")
+    if mode is not None and flags.is_without_graphs(mode) and not (is_eager and is_eager.value):
+        settings["eager"] = reported_fact(value=True, source=f"{answers.url}/server_info: {_GRAPH_MODE}")
     whole = overlaid(overlaid(runtime, _runtime_of_metrics(metrics)), Runtime().with_facts(**settings))
     return bound_facts(Subject(runtime=whole, model=model, run=run))
 
@@ -312,47 +316,3 @@ def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
 def _number(config: Mapping[str, str], name: str) -> int | None:
     text = config.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= len(str(_MOST_BYTES)) else None
-
-
-class _Entry(msgspec.Struct):
-    logprob: LogProbability
-    rank: Count | None = None
-
-
-class _Choice(msgspec.Struct):
-    prompt_logprobs: list[dict[str, _Entry] | None]
-
-
-class _Answer(msgspec.Struct):
-    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
-
-
-def score(system: System, target: Target, text: ScoredText) -> TokenScores:
-    """One request for all places."""
-    server, tokens = target.server(system), scored_tokens(system, target, text)
-    # one token has to be generated, and is not used
-    body = {"model": target.model, "prompt": tokens, "max_tokens": 1, "temperature": 0.0, "prompt_logprobs": 1}
-    answer = server.ask(_PATH, "POST", body, text.seconds)
-    if answer.status != OK:
-        said = answer.body[:200].decode("utf-8", "replace").strip()
-        raise LookError(f"{server.url}{_PATH} answered {answer.status}: {said}", Absence.FAILED)
-    return parse_scored(answer.json(), tokens, scored_places(len(tokens), text.places))
-
-
-def parse_scored(answer: Any, tokens: list[int], places: tuple[int, ...]) -> TokenScores:
-    """The places that were asked for; LookError where the answer lacks one of them."""
-    try:
-        listed = msgspec.convert(answer, _Answer).choices[0].prompt_logprobs
-        for place in places:
-            if not listed[place]:
-                raise LookupError(f"nothing at place {place}")  # noqa: TRY301 (told as any other answer of no use)
-        found = [(listed[place] or {}, str(tokens[place])) for place in places]
-        return TokenScores(
-            tokens=tuple(tokens),
-            at=places,
-            log_probabilities=tuple(min(0.0, entries[token].logprob) for entries, token in found),
-            likeliest=tuple(int(max(entries, key=lambda number: entries[number].logprob)) for entries, _ in found),
-        )
-    except (msgspec.ValidationError, LookupError, ValueError) as error:
-        why = f"the server returned no probabilities of the prompt: {error}"
-        raise LookError(why, Absence.NOT_SUPPORTED) from error

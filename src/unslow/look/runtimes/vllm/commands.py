@@ -7,6 +7,9 @@ import json
 import re
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from unslow.facts.commands import by_hand
 from unslow.facts.knob import Knob, Setting
@@ -16,7 +19,15 @@ from unslow.look.command_line import is_absolute_path
 from unslow.look.command_writer import PLACE, Advice, Answer, ChangeRequest, Turn, Words
 from unslow.look.runtimes import _engine_commands as engine
 from unslow.look.runtimes._engine_commands import MORE_MEMORY, MOST_MEMORY
-from unslow.look.runtimes.vllm.flags import CACHE_TYPES_SINCE, FLAGS, UNBOUND_SINCE, full_version, lacking, model_of
+from unslow.look.runtimes.vllm.flags import (
+    CACHE_TYPES_SINCE,
+    FLAGS,
+    GRAPH_KEYS,
+    UNBOUND_SINCE,
+    full_version,
+    lacking,
+    model_of,
+)
 
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
@@ -104,8 +115,21 @@ def _cache_type(value: Setting, wanted: ChangeRequest) -> Answer:
     return Words(("kv_type",), ("--kv-cache-dtype", word))
 
 
-def _graphs(value: Setting, _wanted: ChangeRequest) -> Answer:
-    return Words(("eager", "optimisation", "unoptimised"), ("--enforce-eager",) if value is False else ())
+def _graphs(value: Setting, wanted: ChangeRequest) -> Answer:
+    """The switch; of an object of settings, only those that choose graphs go."""
+    names: tuple[str, ...] = ("eager", "optimisation", "unoptimised", "graph_mode")
+    if value is False:
+        return Words(names, ("--enforce-eager",))
+    given = FLAGS.settings(wanted.runtime.process.command.value_or([]), {}).get("compilation")
+    try:
+        chosen = msgspec.json.decode(given.value, type=dict[str, Any]) if given else {}
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        chosen = {}
+    kept = {name: each for name, each in chosen.items() if name not in GRAPH_KEYS}
+    if len(kept) == len(chosen):
+        return Words(names)
+    words = ("--compilation-config", json.dumps(kept, ensure_ascii=False)) if kept else ()
+    return Words((*names, "compilation"), words)
 
 
 def _attention(value: Setting, wanted: ChangeRequest) -> Answer:
@@ -194,6 +218,11 @@ _TURNS: Mapping[Knob, Turn] = {
         Words(("dtype",), () if value is None else ("--dtype", str(value)))
         if value in (None, *_TYPES)
         else f"vLLM does not compute in {value}"
+    ),
+    Knob.SAMPLER: lambda value, _wanted: (
+        Words(("generation_config",), ("--generation-config", "vllm"))
+        if value is None
+        else f"vLLM takes top_k {value} from requests, or from `--override-generation-config`"
     ),
     Knob.ATTENTION: _attention,
     Knob.FLASH_ATTENTION: lambda value, wanted: (

@@ -51,6 +51,8 @@ FLAGS = Flags(
         "eager": negatable("--enforce-eager"),
         "optimisation": Flag(("-O", "--optimization-level")),
         "unoptimised": negatable("-O0"),
+        "compilation": Flag(("--compilation-config", "-cc")),
+        "graph_mode": Flag(("--compilation-config.cudagraph-mode", "-cc.cudagraph_mode", "-O.cudagraph_mode")),
         "attention": Flag(("--attention-backend",), ("VLLM_ATTENTION_BACKEND",)),
         "attention_config": Flag(("--attention-config.backend", "-ac.backend")),
         "moe_backend": Flag(("--moe-backend",)),
@@ -67,6 +69,8 @@ FLAGS = Flags(
         "speculative": Flag(("--speculative-config", "-sc")),
         "draft_model": Flag(("--speculative-model",)),
         "draft_tokens": Flag(("--num-speculative-tokens",)),
+        # sampling
+        "generation_config": Flag(("--generation-config",)),
         # what it writes
         "no_statistics": negatable("--disable-log-stats"),
     }
@@ -109,6 +113,9 @@ CACHE_TYPES_SINCE: dict[str, Version] = {
 }  # fmt: skip
 
 
+GRAPH_KEYS = ("cudagraph_mode", "use_cudagraph")  # Of the compilation config; the second until 0.11
+
+
 def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
     given = GivenSettings(NAME, FLAGS, settings, complete)
@@ -116,11 +123,6 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
     # On a CPU: while it binds threads to cores, their number is its own, and its log tells it
     binding = given.settings.get("binding")
     unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
-    # without graphs by its own switch, or by the lowest level of optimisation
-    level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
-    eager = lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
-    if level and level.value == "0":
-        eager = reported_fact(value=True, source=level.source)
     way: Fact[Any] = first_known(given.word("draft_model"), given.within("speculative", "method", "model"))
     tokens: Fact[Any] = given.within("speculative", "num_speculative_tokens")
     known = isinstance(tokens, Known) and type(tokens.value) is int and 0 < tokens.value < 1000  # noqa: PLR2004
@@ -128,7 +130,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         **shared_settings(given),
         "context_length": length if isinstance(length, Known) else given.missing("context"),
         "prompt_cache": given.truth("prefix_cache"),
-        "eager": eager,
+        "eager": _is_eager(given),
         "attention": first_known(given.word("attention"), given.word("attention_config")),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
         "speculative": reported_fact(str(way.value), way.source) if isinstance(way, Known) else way,
@@ -136,6 +138,29 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         **({"threads": given.number("threads")} if unbound else {}),
     }
     return Runtime().with_facts(**facts)
+
+
+def _is_eager(given: GivenSettings) -> Fact[bool]:
+    """Without graphs by its own switch, by the lowest level of optimisation, or by the mode of graphs.
+
+    Graphs of pieces are graphs: only a mode of none is without. Before 0.11 a switch beside the mode said so.
+    """
+    level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
+    if level and level.value == "0":
+        return reported_fact(value=True, source=level.source)
+    alone = given.settings.get("graph_mode")
+    modes: list[Fact[Any]] = [reported_fact(alone.value, alone.source)] if alone else []
+    for name in ("compilation", "optimisation"):  # older versions took the same object after -O
+        modes += [given.within(name, key) for key in GRAPH_KEYS]
+    off = next((mode for mode in modes if isinstance(mode, Known) and is_without_graphs(mode.value)), None)
+    if off is not None:
+        return reported_fact(value=True, source=off.source)
+    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+
+
+def is_without_graphs(mode: object) -> bool:
+    """Whether a mode of CUDA graphs is none at all, by its name or by its number."""
+    return str(mode).strip().upper() in ("NONE", "0", "FALSE")
 
 
 def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
@@ -204,6 +229,10 @@ def with_defaults(runtime: Runtime) -> Runtime:
         if is_not_given(runtime.fact(name)):
             default = value if version >= since else before
             changes[name] = estimated_fact(default, f"default of vLLM {_dotted_version(version)}")
+    kernel = runtime.compute.attention
+    is_told = isinstance(runtime.compute.flash_attention, Known)
+    if not is_told and isinstance(kernel, Known) and "FLASH" in kernel.value.upper():
+        changes["flash_attention"] = reported_fact(value=True, source=kernel.source)
     return runtime.with_facts(**changes)
 
 
