@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,7 +163,10 @@ RUNTIME = Runtime(played, measured, ahead)
 
 
 def fault(name: str, what: str, cause: str, stage: Stage, model: str = B8, **more: Any) -> Fault:
-    """One of vLLM's."""
+    """One of vLLM's; `without` are the words that its cure leaves out."""
+    if without := more.pop("without", ()):
+        kept = tuple(word for word in stage.arguments if word not in without)
+        more["cure"] = replace(stage, arguments=kept, wrap=())
     return Fault(name, what, ("vllm",), model, stage, cause, **more)
 
 
@@ -217,13 +221,21 @@ FAULTS = (
         Stage(PLAIN.arguments, beside=(holds(0.5, works=True),)),
         cure=PLAIN,
     ),
-    fault("eager_1b", "--enforce-eager of a small model", "eager_mode", Stage(cache(4, "--enforce-eager")), B1),
+    fault(
+        "eager_1b",
+        "--enforce-eager of a small model",
+        "eager_mode",
+        Stage(cache(4, "--enforce-eager")),
+        B1,
+        without=("--enforce-eager",),
+    ),
     fault(
         "graphs_off",
         "CUDA graphs switched off by --compilation-config, compiled kernels kept",
         "eager_mode",
         Stage(cache(4, "--compilation-config", '{"cudagraph_mode":"NONE"}')),
         B3,
+        without=("--compilation-config", '{"cudagraph_mode":"NONE"}'),
     ),
     # other quants and shapes
     healthy("8b_fp8", "--quantization fp8", Stage(cache(32, *FP8))),
@@ -237,6 +249,7 @@ FAULTS = (
         Stage(cache(6, "--num-gpu-blocks-override", "640", length=8192), beside=(users(Load(128, 512, 256)),)),
         also=CROWD,
         metric="together",
+        without=("--num-gpu-blocks-override", "640"),
     ),
     fault(
         "four_sequences",
@@ -245,6 +258,7 @@ FAULTS = (
         Stage(cache(5, "--max-num-seqs", "4"), beside=(users(Load(32, 512, 128)),)),
         also=CROWD[1:],
         metric="first_token",
+        without=("--max-num-seqs", "4"),
     ),
     fault(
         "one_sequence",
@@ -254,6 +268,7 @@ FAULTS = (
         B3,
         also=CROWD[:1],
         metric="together",
+        without=("--max-num-seqs", "1"),
     ),
     fault(
         "prefix_cache_off",
@@ -261,6 +276,7 @@ FAULTS = (
         "prompt_reprocessed",
         Stage(cache(8, "--no-enable-prefix-caching"), beside=(users(Load(4, 12_200, 16, shared=12_000)),)),
         metric="first_token",
+        without=("--no-enable-prefix-caching",),
     ),
     fault(
         "small_batches",
@@ -268,6 +284,7 @@ FAULTS = (
         "prefill_batch_too_small",
         Stage(cache(5, "--max-num-batched-tokens", "128", "--max-num-seqs", "64")),
         metric="prefill",
+        without=("--max-num-batched-tokens", "128"),
     ),
     healthy(
         "weights_on_host",
@@ -326,6 +343,7 @@ FAULTS = (
         B3,
         metric="prefill",
         fresh=True,
+        without=("--max-num-batched-tokens", "64"),
     ),
     fault(
         "two_sequences",
@@ -336,6 +354,7 @@ FAULTS = (
         also=CROWD[1:],
         metric="first_token",
         fresh=True,
+        without=("--max-num-seqs", "2"),
     ),
     fault(
         "small_cache_long_prompts",
@@ -345,6 +364,7 @@ FAULTS = (
         also=CROWD,
         metric="first_token",
         fresh=True,
+        cure=Stage(cache(16, length=8192), beside=(users(Load(16, 3000, 512)),)),
     ),
     fault(
         "one_cpu",
@@ -357,6 +377,7 @@ FAULTS = (
         B3,
         also=("cpu_contended", "threads_exceed_cores"),
         fresh=True,
+        cure=Stage(cache(8, length=8192)),
     ),
     fault(
         "drafts_never_agree",
@@ -384,6 +405,7 @@ FAULTS = (
         also=CROWD[:1],
         metric="first_token",
         fresh=True,
+        without=("--no-enable-prefix-caching",),
     ),
     fault(
         "another_trains",
@@ -392,6 +414,7 @@ FAULTS = (
         Stage(cache(8), beside=(holds(20, works=True), users(Load(16, 256, 128)))),
         also=CROWD,
         fresh=True,
+        cure=Stage(cache(8), beside=(users(Load(16, 256, 128)),)),
     ),
     healthy(
         "200_users", "two hundred users at once", Stage(cache(32), beside=(users(Load(200, 256, 128)),)), fresh=True
