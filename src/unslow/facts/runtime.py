@@ -116,6 +116,7 @@ class Placement(Facts, frozen=True, kw_only=True):
     device_set: Fact[str] = NOT_LOOKED
     device_used: Fact[str] = NOT_LOOKED  # The device that it chose, where it says that it chose
     devices: Fact[list[SeenDevice]] = NOT_LOOKED
+    software_renderer: Fact[str] = NOT_LOOKED  # A CPU posing as a GPU that its process computes on, such as llvmpipe
     split_mode: Fact[str] = NOT_LOOKED  # none, layer, row or tensor
     tensor_split: Fact[list[float]] = NOT_LOOKED
     main_gpu: Fact[Count] = NOT_LOOKED
