@@ -1,17 +1,13 @@
 """A software renderer: the CPU posing as a GPU. What the runtime puts on one is on the host."""
 
-import re
 from typing import NamedTuple
 
 import msgspec
 
-from unslow.facts.runtime import Runtime, SeenDevice
+from unslow.facts.machine import Machine
+from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known, not_found
-from unslow.think.case.device import is_gpu
-
-SOFTWARE = re.compile(
-    r"llvmpipe|lavapipe|swiftshader|physical_device_type_cpu|device type is cpu|microsoft basic render", re.IGNORECASE
-)
+from unslow.think.case.device import SOFTWARE, is_gpu, title
 
 
 class Renderer(NamedTuple):
@@ -27,7 +23,7 @@ def find_renderer(runtime: Runtime) -> Renderer | None:
     placed = runtime.placement
     listed = placed.devices.value_or([])
     software = {d.name: d for d in listed if SOFTWARE.search(title(d))}
-    alone = bool(listed) and not any(is_gpu(d) and d.name not in software for d in listed)
+    alone = bool(listed) and not any(map(is_gpu, listed))
     if isinstance(placed.software_renderer, Known):
         return Renderer(placed.software_renderer.value, "runtime.placement.software_renderer", alone or not listed)
     used = placed.device_used.value_or("")
@@ -44,12 +40,8 @@ def on_the_host(runtime: Runtime) -> Runtime:
     renderer = find_renderer(runtime)
     if renderer is None:
         return runtime
-    devices, buffers = runtime.placement.devices, runtime.memory.buffers
-    facts: dict[str, object] = {}
-    names = {d.name for d in devices.value_or([]) if SOFTWARE.search(title(d))}
-    if isinstance(devices, Known):
-        listed = [msgspec.structs.replace(d, library="cpu") if d.name in names else d for d in devices.value]
-        facts["devices"] = msgspec.structs.replace(devices, value=listed)
+    buffers, facts = runtime.memory.buffers, dict[str, object]()
+    names = {d.name for d in runtime.placement.devices.value_or([]) if SOFTWARE.search(title(d))}
     if isinstance(buffers, Known):
         held = [msgspec.structs.replace(b, on_gpu=b.on_gpu and b.device not in names) for b in buffers.value]
         facts["buffers"] = msgspec.structs.replace(buffers, value=held)
@@ -58,6 +50,11 @@ def on_the_host(runtime: Runtime) -> Runtime:
     return runtime.with_facts(**facts) if facts else runtime
 
 
-def title(device: SeenDevice) -> str:
-    """Its name and what the runtime says of it."""
-    return f"{device.name} {device.description}".strip()
+def without_renderers(machine: Machine) -> Machine:
+    """The machine without the software renderers that were taken for GPUs, as a log lists them."""
+    gpus = machine.gpus
+    own = tuple(gpu for gpu in gpus.value_or(()) if not SOFTWARE.search(gpu.name.value_or("")))
+    if not isinstance(gpus, Known) or len(own) == len(gpus.value):
+        return machine
+    left = msgspec.structs.replace(gpus, value=own) if own else not_found("only a software renderer was listed")
+    return msgspec.structs.replace(machine, gpus=left)

@@ -34,9 +34,16 @@ from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import Known, Origin
 from unslow.think.case.cure import Cure
-from unslow.think.case.device import is_integrated_name, is_much_faster, names_same_device, rank_by_bandwidth
+from unslow.think.case.device import (
+    SOFTWARE,
+    is_integrated_name,
+    is_much_faster,
+    names_same_device,
+    rank_by_bandwidth,
+    title,
+)
 from unslow.think.case.narrative import is_clear
-from unslow.think.case.software_renderer import SOFTWARE, find_renderer, title
+from unslow.think.case.software_renderer import find_renderer
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
 from unslow.think.report import Evidence
