@@ -62,6 +62,7 @@ class PastLoad(Facts, frozen=True, kw_only=True):
     requests: Fact[Count] = NOT_LOOKED  # Requests that the server answered until the next load
     used_until: str = ""  # When it answered the last of them, by the log's own clock
     stopped: bool = False  # Whether a request without a prompt came last, as `ollama stop` sends one to unload a model
+    expired: bool = False  # Whether it was unloaded because no request came for a while
     failed: bool = False  # Whether it ended before the model could answer
     after_start: bool = False  # Whether it is the first of a server that had just started
     source: str
@@ -166,6 +167,7 @@ class KvCache(Facts, frozen=True, kw_only=True):
     bytes: Fact[Bytes] = NOT_LOOKED
     cells: Fact[Count] = NOT_LOOKED
     usage: Fact[Fraction] = NOT_LOOKED
+    prompts_free: Fact[Count] = NOT_LOOKED  # How many more prompts the prompt cache has room for
     capacity_tokens: Fact[Count] = NOT_LOOKED
     blocks_set: Fact[Count] = NOT_LOOKED  # Blocks of a paged cache that it was told to have, whatever memory is free
     swa_full: Fact[bool] = NOT_LOOKED
