@@ -2,7 +2,8 @@
 
     python -m lab.faults --where vulkan --server FOLDER --models FOLDER --out FOLDER --rounds 1
 
-FOLDER holds the llama-server of a Vulkan build with its libraries; lab/faults makes the models. The renderer is Mesa's
+FOLDER holds the llama-server of a Vulkan build with its libraries; lab/faults makes the models, and `smollm2.gguf` is
+SmolLM2-135M-Instruct at Q4_1: newer servers answer random text with an error 500 sooner or later. The renderer is Mesa's
 llvmpipe (Debian: mesa-vulkan-drivers). By itself the build skips devices of the type CPU; GGML_VK_VISIBLE_DEVICES=0,
 which guides and images set, selects it: 1 token per second where the CPU gives 100. Without layers on it, it still
 reads the prompts, since llama.cpp computes large batches on a device of the list.
@@ -41,7 +42,7 @@ FAULTS = (
         "all_layers",
         "llvmpipe is the only Vulkan device and takes all layers; the log does not name it",
         HERE,
-        "small",
+        "smollm2",
         Stage((), SHOWN),
         WRONG,
         cure=ON_CPU,
@@ -50,7 +51,7 @@ FAULTS = (
         "all_layers_told_more",
         "llvmpipe is the only Vulkan device and takes all layers; -lv 4, so the log names it",
         HERE,
-        "small",
+        "smollm2",
         Stage(("-lv", "4"), SHOWN),
         WRONG,
         cure=ON_CPU,
@@ -59,7 +60,7 @@ FAULTS = (
         "some_layers",
         "-ngl 10: a third of the layers is on llvmpipe",
         HERE,
-        "small",
+        "smollm2",
         Stage(("-ngl", "10"), SHOWN),
         WRONG,
         cure=ON_CPU,
@@ -77,14 +78,14 @@ FAULTS = (
         "prompts_alone",
         "-ngl 0: no layer is on llvmpipe, and the prompts are computed on it all the same",
         HERE,
-        "small",
+        "smollm2",
         Stage(("-ngl", "0"), SHOWN),
         WRONG,
         cure=ON_CPU,
         metric="prefill",
     ),
-    _healthy("device_none", "llvmpipe is there, and -dev none leaves it out", "small", ON_CPU),
-    _healthy("skipped", "llvmpipe is installed, and the build skips it by itself", "small", Stage()),
+    _healthy("device_none", "llvmpipe is there, and -dev none leaves it out", "smollm2", ON_CPU),
+    _healthy("skipped", "llvmpipe is installed, and the build skips it by itself", "smollm2", Stage()),
     _healthy(
         "skipped_told_more", "the same with -lv 4, and a model of 1B", "llama_1b", Stage(("-c", "8192", "-lv", "4"))
     ),
@@ -92,7 +93,7 @@ FAULTS = (
         "draft_on_renderer",
         "the model is on the CPU, its draft model on llvmpipe",
         HERE,
-        "small",
+        "smollm2",
         Stage(("-dev", "none", "-md", "{models}/draft.gguf", "-devd", "Vulkan0", "-ngld", "99"), SHOWN),
         WRONG,
         ("speculative_decoding_hurts",),
@@ -103,7 +104,7 @@ FAULTS = (
         "one_layer",
         "-ngl 1: the output layer alone is on llvmpipe",
         HERE,
-        "small",
+        "smollm2",
         Stage(("-ngl", "1", "-lv", "4"), SHOWN),
         WRONG,
         cure=ON_CPU,
@@ -133,7 +134,7 @@ FAULTS = (
         "healthy_none_visible",
         "GGML_VK_VISIBLE_DEVICES is empty: the build has no device at all",
         HERE,
-        "small",
+        "smollm2",
         Stage((), {"GGML_VK_VISIBLE_DEVICES": ""}),
         verdict="normal",
         fresh=True,
