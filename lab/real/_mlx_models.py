@@ -29,6 +29,7 @@ class Shape(NamedTuple):
 MODELS = {
     "mlx_135m": Shape(30, 576, 9, 3, 1536),
     "mlx_300m": Shape(24, 1024, 16, 8, 2816),
+    "mlx_30m": Shape(6, 576, 9, 3, 1536),
     "mlx_draft": Shape(6, 576, 9, 3, 1536, seed=2),
 }
 """By the name of the folder."""

@@ -29,7 +29,7 @@ from lab.real._openai import ask
 HERE = ("mlx_lm",)
 CPUS = os.cpu_count() or 1
 USERS = 4
-ANSWERS, ANSWER, SHORT_PROMPT, LONG_PROMPT = 3, 48, 32, 512
+ANSWERS, ANSWER, SHORT_PROMPT, LONG_PROMPT, MOST_KEPT = 3, 48, 32, 128, 256
 AS_IT_COMES = Stage()
 
 
@@ -146,7 +146,7 @@ def _measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float |
 
 
 def _second_turn(playing: Playing, asked: Asked) -> float:
-    talk = text(asked.kept)
+    talk = text(min(asked.kept, MOST_KEPT))
     if asked.kept:
         asked_once(playing, talk, 2)
     return asked_once(playing, f"{talk} {text(asked.new)}", 2).first_token_s
@@ -157,7 +157,7 @@ FAULTS = (
         "prompt_cache_off",
         "--prompt-cache-size 0: every turn of a conversation is read whole",
         HERE,
-        "mlx_135m",
+        "mlx_30m",
         Stage(("--prompt-cache-size", "0")),
         "prompt_reprocessed",
         cure=AS_IT_COMES,
@@ -176,7 +176,7 @@ FAULTS = (
         "queueing",
         f"--decode-concurrency 1 --prompt-concurrency 1 and {USERS} users who ask all the while",
         HERE,
-        "mlx_135m",
+        "mlx_30m",
         Stage(("--decode-concurrency", "1", "--prompt-concurrency", "1"), beside=(users(USERS),)),
         "queueing",
         cure=Stage(beside=(users(USERS),)),

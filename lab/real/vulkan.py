@@ -3,7 +3,7 @@
     python -m lab.faults --where vulkan --server FOLDER --models FOLDER --out FOLDER --rounds 1
 
 FOLDER holds the llama-server of a Vulkan build with its libraries; lab/faults makes the models, and `smollm2.gguf` is
-SmolLM2-135M-Instruct at Q4_1: newer servers answer random text with an error 500 sooner or later. The renderer is Mesa's
+SmolLM2-135M-Instruct at Q4_1: newer servers answer random text with an error 500 at times. The renderer is Mesa's
 llvmpipe (Debian: mesa-vulkan-drivers). By itself the build skips devices of the type CPU; GGML_VK_VISIBLE_DEVICES=0,
 which guides and images set, selects it: 1 token per second where the CPU gives 100. Without layers on it, it still
 reads the prompts, since llama.cpp computes large batches on a device of the list.
