@@ -7,6 +7,7 @@ from cases import cpu_case, gpu_case, r
 
 from unslow.commands.triage.pasted_text import triage
 from unslow.facts.machine import Gpu
+from unslow.facts.run import Completion
 from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MIB, Known, Unknown
@@ -85,3 +86,19 @@ def test_a_pasted_log_names_it(wording):
     (subject,) = triage([PASTE.encode()], "paste").report.subjects
     assert [finding.cause for finding in subject.findings] == [NAME]
     wording(subject.findings[0].because, tells="llvmpipe")
+
+
+def test_prompts_alone_on_a_renderer_are_a_matter_of_prefill(wording):
+    case = rendered(3.3, software_renderer="llvmpipe")
+    done = Completion(prompt_tokens=90, prefill_s=60.0, generated_tokens=32, decode_s=9.7)
+    case = msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, completions=r((done,))))
+    report = judge(CaseView(case))
+    assert (report.verdict, report.phase, report.findings[0].cause) == ("slow", "prefill", NAME)
+    wording(report.summary, tells="prefill")
+
+
+def test_a_renderer_waits_for_its_own_threads_where_others_use_little():
+    case = rendered(software_renderer="llvmpipe")
+    for others, kind in ((0.4, Absent), (1.5, Found)):
+        run = msgspec.structs.replace(case.run, others_cpus=r(others), waiting_for_cpu_s_per_token=r(20.0))
+        assert isinstance(ask("cpu_contended", msgspec.structs.replace(case, run=run)), kind)

@@ -28,6 +28,7 @@ Answers do not change beyond rounding.
 """
 
 import re
+import statistics
 
 from unslow.catalog.devices import find_device
 from unslow.facts.account import Remark, Topic
@@ -45,8 +46,9 @@ from unslow.think.case.device import (
 from unslow.think.case.narrative import is_clear
 from unslow.think.case.software_renderer import find_renderer
 from unslow.think.case.view import CaseView
+from unslow.think.case.waits import NOTICED_S
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
-from unslow.think.report import Evidence
+from unslow.think.report import Cost, Evidence
 
 FASTER = "select the faster GPU"
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
@@ -102,17 +104,34 @@ def software_renderer(case: CaseView) -> Found | None:
         named, shown = said[0].text, said[0]
     else:
         return None
+    lost = _lost_reading(case)
+    does = "reads the prompts" if lost else "computes the model"
     room = case.vram.free_bytes if case.gpus.usable else 0.0
     driver = Knob.GPU_BACKEND.to(None, "install the GPU's own Vulkan driver, or a build for it")
     cpu = Remedy(Knob.DEVICE.to("none", "the CPU computes the model itself, many times faster"), Cure())
     return finding(
         case,
-        f"a software renderer, the CPU posing as a GPU, computes the model: {named}",
+        f"a software renderer, the CPU posing as a GPU, {does}: {named}",
         shown,
         cure=Cure(vram_bytes=room) if room else Cure(),
         fixes=[driver, cpu] if case.gpus.usable else [cpu] if case.gpus.has_none else [cpu, driver],
-        explains=(*CAUSE.explains, "cpu_contended"),  # whose threads wait for each other
+        lost=lost,
+        phase="prefill" if lost else None,
     )
+
+
+def _lost_reading(case: CaseView) -> Cost | None:
+    """What a request loses where its prompt is read on the renderer, and the answer mostly computed on the CPU.
+
+    A CPU reads a token of a prompt at least as fast as it generates one.
+    """
+    rate, slower = case.run.decode_tokens_per_s, case.speed.times_slower(Cure())
+    if not isinstance(rate, Known) or not rate.value or slower is None:
+        return None
+    lost = [c.prefill_s - (c.prompt_tokens - c.cached_tokens) / rate.value for c in case.waits.completions]
+    seconds = statistics.median(lost) if lost else 0.0
+    of_answer = case.waits.answer_tokens / rate.value * max(0.0, 1 - 1 / slower)
+    return Cost(seconds=seconds, per="request") if seconds > max(NOTICED_S, of_answer) else None
 
 
 def trial_on_other_device(case: CaseView) -> Found | None:
