@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,7 +43,12 @@ def names_of(playing: Playing, private: Iterable[Path]) -> dict[str, str]:
     """Paths of this place, the longest first, and what stands for them in a recording."""
     names = {playing.scratch: "/srv/lab", playing.models: "/srv/models"}
     names |= {str(path): f"/srv/{path.name}" for path in private}
-    names |= {str(Path.cwd()): "/srv/unslow", tempfile.gettempdir(): "/srv/tmp", str(Path.home()): "/home/user"}
+    names |= {
+        sys.prefix: "/srv/python",
+        str(Path.cwd()): "/srv/unslow",
+        tempfile.gettempdir(): "/srv/tmp",
+        str(Path.home()): "/home/user",
+    }
     return dict(sorted(names.items(), key=lambda item: -len(item[0])))
 
 
