@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,7 +43,12 @@ def names_of(playing: Playing, private: Iterable[Path]) -> dict[str, str]:
     """Paths of this place, the longest first, and what stands for them in a recording."""
     names = {playing.scratch: "/srv/lab", playing.models: "/srv/models"}
     names |= {str(path): f"/srv/{path.name}" for path in private}
-    names |= {str(Path.cwd()): "/srv/unslow", tempfile.gettempdir(): "/srv/tmp", str(Path.home()): "/home/user"}
+    names |= {
+        sys.prefix: "/srv/python",
+        str(Path.cwd()): "/srv/unslow",
+        tempfile.gettempdir(): "/srv/tmp",
+        str(Path.home()): "/home/user",
+    }
     return dict(sorted(names.items(), key=lambda item: -len(item[0])))
 
 
@@ -67,13 +73,23 @@ def _pid_of(line: str) -> int:
 
 
 def family(pid: int) -> set[int]:
-    """The processes that were started together with that one."""
-    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-    return {one for one in pids if _group(one) == pid}
+    """The processes that were started together with that one, or by it: a proxy's servers have groups of their own."""
+    parents = {int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdecimal()}
+    own = {one for one in parents if _group(one) == pid}
+    while more := {one for one, parent in parents.items() if parent in own} - own:
+        own |= more
+    return own
 
 
 def _group(pid: int) -> int:
     try:
         return os.getpgid(pid)
     except OSError:
+        return 0
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError):
         return 0

@@ -75,9 +75,10 @@ def ask(url: str, model: str, prompt: list[int] | str, answer: int, **settings: 
         for line in response:
             if not line.startswith(b"data: {"):
                 continue
-            if b'"usage":{' in line:
+            packed = line.replace(b" ", b"")  # some servers write their JSON with spaces
+            if b'"usage":{' in packed:
                 usage = json.loads(line[6:])["usage"] or usage
-            if b'"choices":[]' not in line:
+            if b'"choices":[]' not in packed:
                 pieces.append(time.monotonic())
     except http.client.HTTPException as error:
         raise OSError(str(error)) from error

@@ -66,3 +66,17 @@ def test_build_features_fall_back_to_the_machine_code():
     asks = dict.fromkeys(asks)
     silent = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build.features
     assert "name or code" in silent.why
+
+
+def test_a_software_renderer_is_known_by_its_threads_not_by_its_library():
+    maps = {"/proc/77/maps": "7f00-7f10 r-xp 0 08:01 9 /usr/lib/x86_64-linux-gnu/libvulkan_lvp.so\n"}
+    threads = {"/proc/77/task/77/comm": "llama-server\n", "/proc/77/task/78/comm": "llvmpipe-0\n"}
+
+    def renderer(files: dict[str, str]) -> object:
+        system = FakeSystem(files=FILES | files, folders={"/proc/77/task": ["77", "78"]})
+        runtime = with_own_process(system, Subject(runtime=Runtime().with_facts(pid=r(77)))).runtime
+        return runtime.placement.software_renderer.value_or(None)
+
+    assert renderer(maps | threads) == "llvmpipe"
+    assert renderer(maps) is None, "every Vulkan program maps it"
+    assert renderer(threads) is None

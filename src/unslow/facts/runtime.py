@@ -62,6 +62,7 @@ class PastLoad(Facts, frozen=True, kw_only=True):
     requests: Fact[Count] = NOT_LOOKED  # Requests that the server answered until the next load
     used_until: str = ""  # When it answered the last of them, by the log's own clock
     stopped: bool = False  # Whether a request without a prompt came last, as `ollama stop` sends one to unload a model
+    expired: bool = False  # Whether it was unloaded because no request came for a while
     failed: bool = False  # Whether it ended before the model could answer
     after_start: bool = False  # Whether it is the first of a server that had just started
     source: str
@@ -116,6 +117,7 @@ class Placement(Facts, frozen=True, kw_only=True):
     device_set: Fact[str] = NOT_LOOKED
     device_used: Fact[str] = NOT_LOOKED  # The device that it chose, where it says that it chose
     devices: Fact[list[SeenDevice]] = NOT_LOOKED
+    software_renderer: Fact[str] = NOT_LOOKED  # A CPU posing as a GPU that its process computes on, such as llvmpipe
     split_mode: Fact[str] = NOT_LOOKED  # none, layer, row or tensor
     tensor_split: Fact[list[float]] = NOT_LOOKED
     main_gpu: Fact[Count] = NOT_LOOKED
@@ -165,6 +167,7 @@ class KvCache(Facts, frozen=True, kw_only=True):
     bytes: Fact[Bytes] = NOT_LOOKED
     cells: Fact[Count] = NOT_LOOKED
     usage: Fact[Fraction] = NOT_LOOKED
+    prompts_free: Fact[Count] = NOT_LOOKED  # How many more prompts the prompt cache has room for
     capacity_tokens: Fact[Count] = NOT_LOOKED
     blocks_set: Fact[Count] = NOT_LOOKED  # Blocks of a paged cache that it was told to have, whatever memory is free
     swa_full: Fact[bool] = NOT_LOOKED

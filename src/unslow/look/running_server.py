@@ -15,7 +15,7 @@ from unslow.facts.values import KIB, NOT_LOOKED, Fact, Known, first_known, measu
 from unslow.look.command_writer.starters import unit_fact
 from unslow.look.kernel import parse_numbers
 from unslow.look.kernel import processes as kernel
-from unslow.look.kernel.processors import parse_cpu_list
+from unslow.look.kernel.processors import parse_cpu_list, read_thread_names
 from unslow.look.probes.block_devices import read_disk
 from unslow.look.probes.cgroup import NO_QUOTA, read_limits
 from unslow.look.processes import Process, read_process
@@ -23,6 +23,7 @@ from unslow.look.system import LookError, System, read_text, try_fact, unknown
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"  # Whatever its value, ggml's CUDA backend then starts every kernel by itself
 MAPS_LIMIT_BYTES = 4 * 1024**2
+_LAVAPIPE, _LLVMPIPE = "libvulkan_lvp", "llvmpipe"
 MOST_MODELS = 16
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ def with_own_process(system: System, subject: Subject) -> Subject:
         eager=eager,
         build_features=first_known(runtime.build.features, try_fact(_build_features, system, pid.value)),
         unit=runtime.process.unit if runtime.process.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
+        software_renderer=try_fact(_software_renderer, system, pid.value),
         bytes_by_node=try_fact(_bytes_by_node, system, pid.value),
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )
@@ -77,6 +79,16 @@ def _build_features(system: System, pid: int) -> Fact[list[str]]:
     if coded is None:
         return not_found(f"{path} has no library whose name or code shows what it was built for")
     return measured_fact(coded[1], f"the code of {coded[0]}")
+
+
+def _software_renderer(system: System, pid: int) -> Fact[str]:
+    """Mesa's: every Vulkan program maps its library, but only one that computes on it has its threads."""
+    maps = f"/proc/{pid}/maps"
+    if _LAVAPIPE not in read_text(system, maps, MAPS_LIMIT_BYTES):
+        return not_found(f"{maps} has no {_LAVAPIPE}")
+    threads = f"/proc/{pid}/task/*/comm"
+    named = any(name.startswith(_LLVMPIPE) for name in read_thread_names(system, pid))
+    return reported_fact(_LLVMPIPE, threads) if named else not_found(f"{threads}: none is {_LLVMPIPE}'s")
 
 
 def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:

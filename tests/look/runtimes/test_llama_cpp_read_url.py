@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from doubles import FakeSystem
 
+from unslow.commands.diagnose.permission import refusal
 from unslow.facts.values import Known, Unknown
 from unslow.look.runtimes.llama_cpp import read_url
+from unslow.look.runtimes.llama_cpp.swap import parse_swap_log
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_healthy_full_gpu"
@@ -119,6 +121,42 @@ def test_a_server_behind_llama_swap_is_read():
     assert runtime.placement.gpu_layers_set.need() == 20
     assert isinstance(runtime.scheduling.slots, Known)
     assert KEY not in repr(subject)
+
+
+SWAP_LOG = """[INFO] llama-swap listening on http://127.0.0.1:8689
+[INFO] Request 127.0.0.1 "GET /running HTTP/1.1" 200 15 "" 118.677µs
+[INFO] <eight> Health check passed on http://localhost:8690/health
+[INFO] Request 127.0.0.1 "POST /v1/completions HTTP/1.1" 200 617 "curl/7.88.1" 1m2.5s
+[INFO] Request 127.0.0.1 "POST /v1/completions HTTP/1.1" 200 617 "curl/7.88.1" 500ms
+[INFO] <eight> Unloading model, TTL of 2s reached
+[INFO] <eight> Health check passed on http://localhost:8690/health
+[INFO] Request 127.0.0.1 "POST /v1/completions HTTP/1.1" 200 616 "curl/7.88.1" 3.3s
+"""
+
+
+def test_the_log_of_llama_swap_tells_loads_their_time_and_what_unloaded_them():
+    first, second = parse_swap_log(SWAP_LOG, "log")
+    assert (first.model.need(), first.expired, first.requests.need()) == ("eight", True, 2)
+    assert (first.seconds.need(), second.seconds.need(), second.expired) == (62.0, pytest.approx(2.8), False)
+
+
+def test_a_server_behind_llama_swap_has_its_loads_and_its_ttl():
+    log = {f"GET {URL}/logs": Answer(200, SWAP_LOG.encode())}
+    [subject] = read_url(FakeSystem(http=swap(URL, SWAPPED | {"ttl": 2}) | answers(CHILD) | log), URL, KEY)
+    assert subject.runtime.scheduling.keep_alive_s.need() == 2
+    assert len(subject.runtime.history.loads.need()) == 2
+    [kept] = read_url(FakeSystem(http=swap(URL, SWAPPED | {"ttl": 0}) | answers(CHILD)), URL, KEY)
+    assert kept.runtime.scheduling.keep_alive_s.need() < 0, "0 is for ever"
+
+
+def test_a_model_that_llama_swap_unloaded_is_a_subject_that_nothing_is_sent_to():
+    unloaded = f"{SWAP_LOG}[INFO] <eight> Unloading model, TTL of 2s reached\n"
+    [subject] = read_url(FakeSystem(http=swap(URL) | {f"GET {URL}/logs": Answer(200, unloaded.encode())}), URL, "")
+    assert (subject.runtime.state.need(), subject.model.name.need()) == ("asleep", "eight")
+    assert refusal(subject) is not None
+    assert subject.runtime.scheduling.keep_alive_s.need() == 2
+    still = {f"GET {URL}/logs": Answer(200, SWAP_LOG.encode())}
+    assert read_url(FakeSystem(http=swap(URL) | still), URL, "") == (), "it did not say that it unloaded it"
 
 
 def test_an_old_remote_llama_swap_is_read_through_upstream():

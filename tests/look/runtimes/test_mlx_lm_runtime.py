@@ -151,3 +151,17 @@ def test_an_mlx_lm_server_without_requests_has_no_prompt_cache_to_evict():
         (process,) = mlx_lm.find(read_processes(served(b"", log).system))
         (subject,) = mlx_lm.read(process, "")
         assert isinstance(pushes_out(subject.runtime), Unknown) is refused
+
+
+@pytest.mark.parametrize(("kept", "refused"), [(1, False), (2, False), (3, True), (10, True)])
+def test_a_measurement_fits_into_the_free_places_of_the_prompt_cache(kept, refused):
+    log = f'127.0.0.1 - - "POST /v1/completions HTTP/1.1" 200 -\nINFO - Prompt Cache: {kept} sequences, 0.02 GB\n'
+    (process,) = mlx_lm.find(read_processes(served(b"", log).system))
+    (subject,) = mlx_lm.read(process, "")
+    assert subject.runtime.cache.prompts_free.need() == 10 - kept
+    assert isinstance(pushes_out(subject.runtime), Unknown) is refused
+
+
+def test_a_prompt_cache_that_is_off_cannot_lose_anything():
+    runtime = requested_settings(FLAGS.settings(["", "--prompt-cache-size", "0"], {}))
+    assert pushes_out(runtime.with_facts(name=reported_fact("MLX-LM", "x"))) is None

@@ -15,7 +15,8 @@ from unslow.think.physics.placement import Placement
 from unslow.think.physics.token_time import Side
 
 MACHINES = Path(__file__).parents[2] / "machines"
-HEALTHY = sorted(p for p in MACHINES.glob("*_healthy*") if "cpu" not in p.name and "users" not in p.name)
+ON_CPUS = ("cpu", "users", "lab_vulkan", "lab_mlx_lm", "lab_llama_swap")
+HEALTHY = sorted(p for p in MACHINES.glob("*_healthy*") if not any(word in p.name for word in ON_CPUS))
 
 
 def device(case: Case, depth: float | None = None) -> Side:

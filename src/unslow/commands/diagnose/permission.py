@@ -10,6 +10,7 @@ from unslow.look.system import System
 EVICT = "measure with --evict"  # How to measure where the prompt cache of a conversation is in the way
 EVICTED = "it evicts one conversation's prompt cache, so its next turn prefills the whole prompt again"
 HELD = not_found("every slot holds a conversation that a measurement would evict", EVICT)
+MEASURED_PROMPTS = 8  # Of a diagnosis, at most: a warm-up, three prompts, the turns of a conversation
 MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 """Runtimes whose cache has room for many prompts: a short one pushes out none that is still of use."""
 _OLLAMA_KEEPS_PUSHED_OUT = (0, 30)  # since then a llama-server, which keeps such caches in system memory
@@ -90,6 +91,8 @@ def pushes_out(runtime: Runtime) -> Unknown | None:
     name = runtime.name.value_or("")
     if is_llama_server(runtime) or name in MANY_CONVERSATIONS or runtime.history.longest_sequence.value_or(None) == 0:
         return None
+    if runtime.cache.prompts_free.value_or(0) >= MEASURED_PROMPTS or runtime.cache.prompt_cache.get() is False:
+        return None  # there is room for more, or nothing is kept at all
     if name == "Ollama" and version_of(runtime) >= _OLLAMA_KEEPS_PUSHED_OUT:
         return None
     return not_found("a measurement might evict a conversation's prompt cache", EVICT)

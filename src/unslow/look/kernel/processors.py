@@ -136,6 +136,12 @@ def read_own_pid(system: System) -> int:
     return pid
 
 
+def read_thread_names(system: System, pid: int | str) -> list[str]:
+    """What the threads of a process are called."""
+    threads = system.list_dir(f"/proc/{pid}/task")[:MOST_THREADS]
+    return [try_look("", read_text, system, f"/proc/{pid}/task/{thread}/comm").strip() for thread in threads]
+
+
 def read_run_delay(system: System, pid: int | str) -> float:
     """Seconds that a process's threads have waited for a processor, all together, since they started."""
     threads = system.list_dir(f"/proc/{pid}/task")[:MOST_THREADS]

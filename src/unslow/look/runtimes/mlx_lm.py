@@ -57,6 +57,7 @@ _USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _LOG_BYTES = 1 << 20
+_KEPT = re.compile(rb"Prompt Cache: (\d{1,9}) sequences")
 _UNTOLD = not_supported(
     "MLX-LM's server does not report it", "time one response: `mlx_lm.generate --model MODEL -p hello`"
 )
@@ -91,23 +92,36 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
     except LookError as error:
         http = Subject(runtime=Runtime(state=failed_fact(error.why)))
-    longest: Fact[int] = _UNTOLD
-    for path in process.outputs():
-        log = try_look(None, process.system.read_head, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
-        # its log has a line for every request
-        if log is not None and len(log) < _LOG_BYTES and b'"POST /' not in log:
-            longest = reported_fact(0, path)
-            break
+    longest, kept = _read_prompt_cache(process)
     named = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     shown = process_facts(process, named, list, reported_fact(url, COMMAND))
     shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=longest)
-    runtime = overlaid(overlaid(http.runtime, requested_settings(given)), shown)
+    asked = requested_settings(given)
+    size = _count(given, "prompts", _USUAL_PROMPTS)
+    if isinstance(kept, Known) and isinstance(size, Known) and not isinstance(asked.cache.ram_bytes, Known):
+        shown = shown.with_facts(prompts_free=reported_fact(max(0, size.value - kept.value), kept.source))
+    runtime = overlaid(overlaid(http.runtime, asked), shown)
     name = given.get("model", UNSET).value
     model = overlaid(http.model, _read_model(process, name)) if name else http.model
     # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
     if name and isinstance(http.runtime.name, Known):
         runtime = msgspec.structs.replace(runtime, state=reported_fact("loaded", given["model"].source))
     return (Subject(runtime=runtime, model=model),)
+
+
+def _read_prompt_cache(process: Process) -> tuple[Fact[int], Fact[int]]:
+    """The longest conversation, which is 0 where nobody has asked yet, and how many prompts are kept, by its log."""
+    for path in process.outputs():
+        place = f"/proc/{process.pid}/root{path}"
+        log = try_look(None, process.system.read_tail, place, _LOG_BYTES)
+        if log is None:
+            continue
+        # its log has a line for every request, and after each answer one of what is kept
+        if len(log) < _LOG_BYTES and b'"POST /' not in log:
+            return reported_fact(0, path), reported_fact(0, path)
+        if kept := _KEPT.findall(log):
+            return _UNTOLD, reported_fact(int(kept[-1]), path)
+    return _UNTOLD, _UNTOLD
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:

@@ -30,6 +30,11 @@ _NOISE = re.compile(
 """What some sources put into the name of a GPU and others leave out."""
 _MOST_DIGITS = 4
 
+SOFTWARE = re.compile(
+    r"llvmpipe|lavapipe|swiftshader|physical_device_type_cpu|device type is cpu|microsoft basic render", re.IGNORECASE
+)
+"""What names a software renderer, the CPU posing as a GPU."""
+
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
     """Bytes per second of a GPU's memory, by its bus or the catalog, and how much more than usual it may be off."""
@@ -127,8 +132,13 @@ def _words(name: str) -> str:
 
 
 def is_gpu(device: SeenDevice) -> bool:
-    """Whether a device that the runtime lists is a GPU."""
-    return device.name.upper() != "CPU" and device.library.lower() != "cpu"
+    """Whether a device that the runtime lists is a GPU, and not a software renderer."""
+    return device.name.upper() != "CPU" and device.library.lower() != "cpu" and not SOFTWARE.search(title(device))
+
+
+def title(device: SeenDevice) -> str:
+    """The name of a device and what the runtime says of it."""
+    return f"{device.name} {device.description}".strip()
 
 
 def names_same_device(one: str, other: str) -> bool:

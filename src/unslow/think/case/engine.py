@@ -214,7 +214,7 @@ class EngineView(Group):
         is_ollama = "ollama" in self.name
         if is_ollama and self.keep_alive_s == 0:
             return "unkept"
-        if is_ollama and (reload.pause_s() or 0) > self.keep_alive_s:
+        if before.expired or (is_ollama and (reload.pause_s() or 0) > self.keep_alive_s):
             return "expired"
         if reload.others:
             return "turns"

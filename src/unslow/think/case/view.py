@@ -27,6 +27,7 @@ from unslow.think.case.physics import PhysicsView
 from unslow.think.case.placement import PlacementView
 from unslow.think.case.samplers import SamplerView
 from unslow.think.case.sharing import SharingView
+from unslow.think.case.software_renderer import on_the_host, without_renderers
 from unslow.think.case.speed import SpeedView
 from unslow.think.case.system import SystemView
 from unslow.think.case.telemetry import TelemetryView
@@ -55,7 +56,8 @@ class CaseView:
 
     def __init__(self, facts: Case) -> None:
         self.facts = facts
-        self.machine, self.runtime, self.model = facts.machine, facts.runtime, facts.model
+        self.machine, self.runtime = without_renderers(facts.machine), on_the_host(facts.runtime)
+        self.model = facts.model
         self.run, self.account, self.wish = facts.run, facts.account, facts.wish
         self.contradictions, self.calibrations, self.taken_at = facts.contradictions, facts.calibrations, facts.taken_at
         self._cured: dict[Cure, CaseView] = {}

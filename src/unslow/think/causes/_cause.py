@@ -50,6 +50,8 @@ class Found(NamedTuple):
     lost: Cost | None = None
     apart: bool = False
     """Whether what it costs is not a part of the measured time of its phase: then nothing else shares it."""
+    phase: Phase | None = None
+    """The phase that it slows here, where that is not the cause's usual one."""
 
 
 class Absent(NamedTuple):
@@ -142,6 +144,7 @@ def finding(  # noqa: PLR0913 (the fields of Found)
     sure: bool = False,
     lost: Cost | None = None,
     apart: bool = False,
+    phase: Phase | None = None,
 ) -> Found:
     """The one way to say that a cause is there.
 
@@ -163,7 +166,7 @@ def finding(  # noqa: PLR0913 (the fields of Found)
         evidence.append(case.narrative.cite_comparison(trial))
         speedup = gain_of(trial) if speedup is None else speedup
     remedies = tuple(fix if isinstance(fix, Remedy) else Remedy(fix, cure) for fix in fixes)
-    return Found(because, tuple(evidence), cure, remedies, explains, speedup, sure, lost, apart)
+    return Found(because, tuple(evidence), cure, remedies, explains, speedup, sure, lost, apart, phase)
 
 
 def ruled_out_at_once(case: CaseView, cause: Cause) -> Absent | None:

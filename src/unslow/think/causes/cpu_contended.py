@@ -31,6 +31,7 @@ from unslow.facts.machine import BusyProcess
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.host import OtherProcesses
+from unslow.think.case.software_renderer import find_renderer
 from unslow.think.case.speed import SLOWEST, Prediction
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
@@ -118,7 +119,8 @@ def _harmless(case: CaseView, seen: OtherProcesses, cores: float, all_cores: flo
     if case.placement.cpu_computes and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
         case.need("runtime.compute.threads")
     threads = case.runtime.compute.threads.get()
-    crowd = threads is not None and threads > case.host.cpus  # so that they wait for each other
+    # So that they wait for each other; a software renderer has as many threads again
+    crowd = (threads is not None and threads > case.host.cpus) or find_renderer(case.runtime) is not None
     # A process that always wants to run gets at most one thread's share beside the runtime's threads
     full_share = max(BUSY_PROCESS, FULL_SHARE * case.host.cpus / (1 + (1 if threads is None else threads)))
     takes_its_share = max((p.cpus for p in seen.processes if p.pid), default=0.0) >= full_share

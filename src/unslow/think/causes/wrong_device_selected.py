@@ -2,17 +2,21 @@
 
 ## Why it is slow
 An integrated GPU reads the host's memory, five to twenty times slower than a card reads its own VRAM. Runtimes that
-see both, often through Vulkan, sometimes take the first in the list. A software renderer (llvmpipe) is the CPU posing
-as a GPU.
+see both, often through Vulkan, sometimes take the first in the list. A software renderer (llvmpipe, SwiftShader,
+Microsoft Basic Render Driver) is the CPU posing as a GPU, up to a hundred times slower than the CPU itself. llama.cpp
+skips it unless `GGML_VK_VISIBLE_DEVICES` names it; then it reads prompts on it even with `-ngl 0`.
 
 ## How to confirm
 The log names the device that was chosen (`using device Vulkan0 (Intel(R) UHD Graphics ...)`), and lists a faster one.
+A software renderer is named there too, by `llama-server --list-devices` and `vulkaninfo --summary`
+(`PHYSICAL_DEVICE_TYPE_CPU`); a process that computes on llvmpipe has threads of that name.
 
 ## What it is not
 The only GPU in the machine, however slow; two GPUs that share one model; or a faster GPU without room for the model.
 
 ## How to fix
-Name the device, or hide the slower one:
+Name the device, or hide the slower one. Against a software renderer, install the GPU's own driver; without a GPU,
+`--device none`:
 - llama.cpp: `--device CUDA0` (`--list-devices` shows the names), `-sm none -mg 1`, `GGML_VK_VISIBLE_DEVICES=1`
 - Ollama: `CUDA_VISIBLE_DEVICES=1`, `GGML_VK_VISIBLE_DEVICES=1`, `main_gpu`; it ignores integrated GPUs unless
   `OLLAMA_IGPU_ENABLE=1`
@@ -24,25 +28,37 @@ Answers do not change beyond rounding.
 """
 
 import re
+import statistics
 
 from unslow.catalog.devices import find_device
-from unslow.facts.account import Topic
+from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
-from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import Known, Origin
-from unslow.think.case.device import is_integrated_name, is_much_faster, names_same_device, rank_by_bandwidth
+from unslow.think.case.cure import Cure
+from unslow.think.case.device import (
+    SOFTWARE,
+    is_integrated_name,
+    is_much_faster,
+    names_same_device,
+    rank_by_bandwidth,
+    title,
+)
 from unslow.think.case.narrative import is_clear
+from unslow.think.case.software_renderer import find_renderer
 from unslow.think.case.view import CaseView
-from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
+from unslow.think.case.waits import NOTICED_S
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, Suspected, all_of, finding
+from unslow.think.report import Cost, Evidence
 
 FASTER = "select the faster GPU"
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
-_SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|device type is cpu|microsoft basic render", re.IGNORECASE)
 
 
 def single_gpu(case: CaseView) -> Absent | None:
     """Whether the driver lists more than one GPU; people name only the one that they think of."""
     gpus = case.machine.gpus
+    if isinstance(gpus, Known) and not gpus.value:
+        return Absent("no GPU in this machine")
     listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
     return Absent("there is only one GPU") if listed and len(case.gpus.seen_by_runtime) <= 1 else None
 
@@ -50,7 +66,7 @@ def single_gpu(case: CaseView) -> Absent | None:
 def device_in_use(case: CaseView) -> Found | Absent | None:
     """The device that the log says is used, against the other GPUs of the machine."""
     # At best it is known which devices the runtime sees
-    used, fact = [_title(d) for d in case.gpus.seen_by_runtime], "runtime.placement.devices"
+    used, fact = [title(d) for d in case.gpus.seen_by_runtime], "runtime.placement.devices"
     if isinstance(case.runtime.placement.device_used, Known):
         used, fact = [_listed_title(case, case.runtime.placement.device_used.value)], "runtime.placement.device_used"
     elif held := {b.device for b in case.vram.buffers("model", on_gpu=True)}:
@@ -75,21 +91,47 @@ def device_in_use(case: CaseView) -> Found | Absent | None:
 
 
 def software_renderer(case: CaseView) -> Found | None:
-    """A driver or log line that names a software renderer: the CPU posing as a GPU."""
-    said = [r for r in case.narrative.remarks_on(Topic.WRONG_GPU) if _SOFTWARE.search(r.text)]
-    warned = [line for line in case.engine.warnings if _SOFTWARE.search(line)]
-    devices = case.runtime.placement.devices.get() or []
-    listed = [title for title in map(_title, devices) if _SOFTWARE.search(title)]
-    if not said and not warned and not listed:
+    """A software renderer, the CPU posing as a GPU, in the runtime's process or device list, or in a log line."""
+    renderer = find_renderer(case.facts.runtime)
+    said = [r for r in case.narrative.remarks_on(Topic.WRONG_GPU) if SOFTWARE.search(r.text)]
+    warned = [line for line in case.engine.warnings if SOFTWARE.search(line)]
+    if renderer:
+        named = renderer.name
+        shown: Evidence | Remark = case.cite(renderer.fact, "a GPU, or the CPU itself", named)
+    elif warned:
+        named, shown = warned[0], case.cite("runtime.history.warnings", "a GPU, or the CPU itself", warned[0])
+    elif said:
+        named, shown = said[0].text, said[0]
+    else:
         return None
-    fact = "runtime.history.warnings" if warned else "runtime.placement.devices"
-    named = (*warned, *listed, *(remark.text for remark in said))[0]
+    lost = _lost_reading(case)
+    does = "reads the prompts" if lost else "computes the model"
+    room = case.vram.free_bytes if case.gpus.usable else 0.0
+    driver = Knob.GPU_BACKEND.to(None, "install the GPU's own Vulkan driver, or a build for it")
+    cpu = Remedy(Knob.DEVICE.to("none", "the CPU computes the model itself, many times faster"), Cure())
     return finding(
         case,
-        f"a software renderer stands in for the GPU: {named}",
-        said[0] if said else case.cite(fact, "a real GPU is idle", named),
-        fixes=[Knob.DEVICE.to(None, "install the GPU's own Vulkan driver, or select another device")],
+        f"a software renderer, the CPU posing as a GPU, {does}: {named}",
+        shown,
+        cure=Cure(vram_bytes=room) if room else Cure(),
+        fixes=[driver, cpu] if case.gpus.usable else [cpu] if case.gpus.has_none else [cpu, driver],
+        lost=lost,
+        phase="prefill" if lost else None,
     )
+
+
+def _lost_reading(case: CaseView) -> Cost | None:
+    """What a request loses where its prompt is read on the renderer, and the answer mostly computed on the CPU.
+
+    A CPU reads a token of a prompt at least as fast as it generates one.
+    """
+    rate, slower = case.run.decode_tokens_per_s, case.speed.times_slower(Cure())
+    if not isinstance(rate, Known) or not rate.value or slower is None:
+        return None
+    lost = [c.prefill_s - (c.prompt_tokens - c.cached_tokens) / rate.value for c in case.waits.completions]
+    seconds = statistics.median(lost) if lost else 0.0
+    of_answer = case.waits.answer_tokens / rate.value * max(0.0, 1 - 1 / slower)
+    return Cost(seconds=seconds, per="request") if seconds > max(NOTICED_S, of_answer) else None
 
 
 def trial_on_other_device(case: CaseView) -> Found | None:
@@ -122,24 +164,20 @@ def said_by_person(case: CaseView) -> Found | Suspected | None:
     )
 
 
-def _title(device: SeenDevice) -> str:
-    return f"{device.name} {device.description}".strip()
-
-
 def _listed_title(case: CaseView, name: str) -> str:
     """A device's name with its description, where the runtime lists it."""
     listed = next((d for d in case.gpus.seen_by_runtime if d.name in {name, name.partition(" ")[0]}), None)
-    return _title(listed) if listed and listed.description else name
+    return title(listed) if listed and listed.description else name
 
 
-def _own_name(case: CaseView, title: str) -> str | None:
+def _own_name(case: CaseView, named: str) -> str | None:
     """What the runtime itself calls a device, such as CUDA1; None if it does not list it."""
-    return next((d.name for d in case.gpus.seen_by_runtime if title and _title(d) == title), None)
+    return next((d.name for d in case.gpus.seen_by_runtime if named and title(d) == named), None)
 
 
 def _gpu_names(case: CaseView) -> list[str]:
     """Every GPU once: as the runtime lists it, else as the machine does."""
-    listed = [_title(d) for d in case.gpus.seen_by_runtime]
+    listed = [title(d) for d in case.gpus.seen_by_runtime]
     named = [gpu.name.value for gpu in case.machine.gpus.get() or () if isinstance(gpu.name, Known)]
     return listed + [name for name in named if not any(names_same_device(name, one) for one in listed)]
 
@@ -156,14 +194,13 @@ CAUSE = Cause(
         "runtime.history.warnings or machine.gpus or account.remarks or account.comparisons"
     ),
     routes=(
+        Route("log", software_renderer),
         Route("counted", single_gpu),
         Route("log", device_in_use),
-        Route("log", software_renderer),
         Route("told", trial_on_other_device),
         Route("told", said_by_person),
     ),
     fails_load=True,
     explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
-    gpu_only=True,
     ask="{sees_gpu}, and {gpu_list}",
 )

@@ -206,7 +206,7 @@ def priced_findings(case: CaseView, found: dict[str, Found], outlook: Outlook) -
 
 
 def _price_cause(case: CaseView, name: str, found: Found, outlook: Outlook) -> _PricedCause:
-    phase = all_causes()[name].phase
+    phase = found.phase or all_causes()[name].phase
     price = price_alone(case, found, phase, outlook)
     # a load that is not repeated is no part of a request
     once = phase == "load" and outlook.time_of("load") is None

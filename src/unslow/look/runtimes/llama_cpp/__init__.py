@@ -5,7 +5,6 @@ log what was decided: since b9151 only with `-lv 4`. None of its answers holds t
 cache type or the threads.
 """
 
-import shlex
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -16,20 +15,21 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Unknown, reported_fact
+from unslow.facts.values import reported_fact
 from unslow.look.command_line import UNSET
 from unslow.look.contradictions import added_contradictions
 from unslow.look.gguf_server_flags import parse_settings, without_secrets
 from unslow.look.openai_api import LOCKED, OK, Server, json_if_ok
 from unslow.look.processes import Process, ProcessSigns
 from unslow.look.runtimes._gguf_answers import http_subject, is_router, read_answers
-from unslow.look.runtimes._gguf_process import NAMES, is_llama_server, read_log, takes_command
+from unslow.look.runtimes._gguf_process import NAMES, read_log, takes_command
 from unslow.look.runtimes._gguf_process import find_servers as find
 from unslow.look.runtimes._gguf_server import read_server, requested_settings, settled_subject, with_file
 from unslow.look.runtimes.llama_cpp.bench import ask, score
 from unslow.look.runtimes.llama_cpp.flags import COMMANDS, read_options, read_own_options
+from unslow.look.runtimes.llama_cpp.swap import read_swap, with_swap_history
 from unslow.look.server_answers import objects_at, value_at
-from unslow.look.system import LookError, System, try_look
+from unslow.look.system import LookError, System
 from unslow.look.system.http import is_local_url, is_port
 
 NAME = "llama.cpp"
@@ -46,7 +46,8 @@ _LOADING = 503
 
 def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process: it holds one model, or none where it is a router."""
-    return (read_server(process.system, process, api_key),)
+    subject = read_server(process.system, process, api_key)
+    return (with_swap_history(process.system, subject, api_key),)
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -67,45 +68,6 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     else:
         own = props.status in LOCKED and value_at(json_if_ok(health), "status") == "ok"
     return (read_server(system, server.url, api_key),) if own else None
-
-
-def read_swap(server: Server) -> tuple[Subject, ...] | None:
-    """One subject for each llama-server behind a llama-swap, which starts them as models are asked for; None elsewhere.
-
-    `GET /running` lists those that run, since v100 with their command lines; it loads nothing.
-    """
-    running = try_look(None, server.json, "/running")
-    if not isinstance(value_at(running, "running"), list):
-        return None
-    subjects = []
-    for model in objects_at(running, "running", most=MOST_MODELS):
-        if not isinstance(model.get("model"), str):
-            continue
-        command: list[str] = []  # an older llama-swap keeps it to itself
-        with suppress(ValueError):
-            command = shlex.split(str(model.get("cmd") or ""), comments=True)
-        program = command[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if command else "llama-server"
-        if is_llama_server(program, command):
-            subjects.append(_swap_child(server, model, command))
-    return tuple(subjects)
-
-
-def _swap_child(server: Server, model: dict[str, Any], command: list[str]) -> Subject:
-    name = model["model"]
-    # its own address where that is on this machine; else through the proxy, which passes on to what runs already
-    url = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
-    if not (is_local_url(url) and is_local_url(server.url)):
-        url = f"{server.url}/upstream/{quote(name, safe='')}"
-    http = read_server(server.system, url, server.api_key)
-    subject, source = http, f"{server.url}/running"
-    front = reported_fact(f"llama-swap at {server.url}", source)
-    own = Runtime().with_facts(name=reported_fact("llama.cpp", source), front=front)
-    if command:
-        subject = settled_subject(requested_settings(parse_settings(command, {}), complete=False), http, Subject())
-        own = own.with_facts(command=reported_fact(without_secrets(command), source))
-    known = Model(name=reported_fact(name, source)) if isinstance(subject.model.name, Unknown) else Model()
-    whole = overlaid(subject.model, known)
-    return msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own), model=whole)
 
 
 def _router_child(server: Server, model: dict[str, Any]) -> Subject:

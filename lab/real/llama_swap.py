@@ -1,0 +1,157 @@
+"""llama-swap, a proxy that starts and stops llama-servers as models are asked for.
+
+    python -m lab.faults --where llama_swap --server FOLDER --models FOLDER --out FOLDER --rounds 1
+
+FOLDER holds `llama-swap` and `llama-server`. What is diagnosed is the proxy's address, as a user would give it.
+"""
+
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lab.faults.asked import USUAL, Asked
+from lab.faults.asking import tokens
+from lab.faults.fault import Fault, Metric, Playing, Stage
+from lab.faults.measuring import measured, watched
+from lab.faults.playing import Place, loaded, started
+from lab.faults.running import Runtime
+from lab.real._openai import ask
+
+HERE = ("llama_swap",)
+FIRST_PORT = 8670
+BOTH = ("llama_1b", "experts")
+ANSWER = 24
+_PATIENCE_S = 20.0
+
+
+@contextmanager
+def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
+    """The proxy with its configuration; what the stage has beside it asks for models, which starts their servers.
+
+    A stage's arguments are lines of the configuration: those with a dot before them belong to every model.
+    """
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{fault.name}-", dir=place.scratch))
+        own = [f"    {line[1:]}" for line in stage.arguments if line.startswith(".")]
+        lines = [f"startPort: {FIRST_PORT}", "models:"]
+        server = place.program("llama-server")
+        for name in fault.model.split("+"):
+            cmd = f"{server} --host 127.0.0.1 --port ${{PORT}} -m {place.model(name)} -c 4096 -np 1 --metrics"
+            lines += [f"  {name}:", f"    cmd: {cmd}", *own]
+        config = Path(scratch) / "config.yaml"
+        config.write_text("\n".join([*lines, *(line for line in stage.arguments if not line.startswith(".")), ""]))
+        command = [
+            str(place.program("llama-swap")), "--config", str(config), "--listen", f"127.0.0.1:{place.port}"
+        ]  # fmt: skip
+        url, environment = f"http://127.0.0.1:{place.port}", {**os.environ, **stage.environment}
+        playing = Playing(url, place.port, scratch, command, environment, models=str(place.models.absolute()))
+        playing.log = f"{scratch}/server.log"
+        start = time.monotonic()
+        proxy = stack.enter_context(started(command, environment, Path(playing.log) if place.logs else None))
+        stack.callback(_end, proxy)
+        playing.pid = proxy.pid
+        if loaded(proxy, url):
+            playing.load_s = time.monotonic() - start
+            for go_on in stage.beside:
+                stack.enter_context(go_on(playing))
+        yield playing
+
+
+def _end(proxy: subprocess.Popen[Any]) -> None:
+    """Its servers have process groups of their own: only the proxy itself can end them."""
+    proxy.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        proxy.wait(_PATIENCE_S)
+
+
+def asked_before(*names: str) -> Callable[[Playing], AbstractContextManager[object]]:
+    """Models that have been asked for, one after the other."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        for name in names:
+            playing.heard.append(ask(playing.url, name, tokens(32), ANSWER).as_heard())
+        yield
+
+    return beside
+
+
+def asked_all_the_while(*names: str, pause_s: float) -> Callable[[Playing], AbstractContextManager[object]]:
+    """A user who asks for one model after the other, with a pause after each answer."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        end = threading.Event()
+
+        def ask_on() -> None:
+            turn = 0
+            while not end.wait(pause_s if turn else 0.0):
+                try:
+                    playing.heard.append(ask(playing.url, names[turn % len(names)], tokens(32), ANSWER).as_heard())
+                except OSError:
+                    end.wait(0.5)
+                turn += 1
+
+        playing.clients += 1
+        threading.Thread(target=ask_on, daemon=True).start()
+        time.sleep(20.0)
+        try:
+            yield
+        finally:
+            end.set()
+
+    return beside
+
+
+def _measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
+    """What the users of the stage have seen."""
+    return watched(metric, playing) if playing.clients else measured(metric, playing, asked)
+
+
+TOGETHER = ("groups:", "  both:", "    swap: false", "    exclusive: false", f"    members: [{', '.join(BOTH)}]")
+RELOADS = "model_reloads_between_requests"
+FAULTS = (
+    Fault(
+        "models_take_turns",
+        "two models, one of which may run at a time, asked in turns all the while",
+        HERE,
+        "+".join(BOTH),
+        Stage(beside=(asked_all_the_while(*BOTH, pause_s=0.5),)),
+        RELOADS,
+        cure=Stage(TOGETHER, beside=(asked_all_the_while(*BOTH, pause_s=0.5),)),
+        metric="first_token",
+    ),
+    Fault(
+        "ttl_between_requests",
+        "ttl: 1 and a user who pauses for 4 s after each answer: every answer waits for a load",
+        HERE,
+        "llama_1b",
+        Stage((".ttl: 1",), beside=(asked_all_the_while("llama_1b", pause_s=4.0),)),
+        RELOADS,
+        cure=Stage(beside=(asked_all_the_while("llama_1b", pause_s=4.0),)),
+        metric="first_token",
+    ),
+    Fault(
+        "healthy_one",
+        "one model that stays loaded; it was asked twice",
+        HERE,
+        "llama_1b",
+        Stage(beside=(asked_before("llama_1b", "llama_1b"),)),
+        verdict="normal",
+    ),
+    Fault(
+        "healthy_two_together",
+        "two models that stay loaded beside each other, asked before",
+        HERE,
+        "+".join(BOTH),
+        Stage(TOGETHER, beside=(asked_before(*BOTH),)),
+        verdict="normal",
+    ),
+)
+RUNTIME = Runtime(played, _measured)

@@ -1,0 +1,207 @@
+"""MLX-LM's server on a CPU, which mlx[cpu] has on Linux, with models of random weights.
+
+    python -m lab.real.mlx_lm FOLDER                                               make the models
+    python -m lab.faults --where mlx_lm --server VENV/bin --models FOLDER --out FOLDER --rounds 1
+
+The server has no Hugging Face cache unless a stage makes one: its list of models then breaks off after the status line.
+"""
+
+import os
+import random
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from lab.faults.asked import USUAL, Asked
+from lab.faults.fault import Fault, Heard, Metric, Playing, SkippedError, Stage
+from lab.faults.measuring import watched
+from lab.faults.neighbours import busy_loops
+from lab.faults.playing import Place, loaded, started
+from lab.faults.running import Runtime
+from lab.real._mlx_models import make_models
+from lab.real._openai import ask
+
+HERE = ("mlx_lm",)
+CPUS = os.cpu_count() or 1
+USERS = 4
+ANSWERS, ANSWER, SHORT_PROMPT, LONG_PROMPT, MOST_KEPT = 3, 48, 32, 128, 256
+AS_IT_COMES = Stage()
+
+
+def text(count: int, seed: int | None = None) -> str:
+    """A prompt of about so many tokens: a space and three letters are two."""
+    dice = random.Random(seed)
+    return " ".join("".join(dice.choices("abcdefghijklmnopqrstuvwxyz", k=3)) for _ in range(max(1, count // 2)))
+
+
+@contextmanager
+def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
+    """The server with its model loaded; it loads at its start, and is healthy before that."""
+    with ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{fault.name}-", dir=place.scratch))
+        folder = place.models.absolute() / (stage.model or fault.model)
+        if not (folder / "config.json").is_file():
+            raise SkippedError(f"there is no model {folder.name}; python -m lab.real.mlx_lm FOLDER makes it")
+        given = [word.replace("{models}", str(place.models.absolute())) for word in stage.arguments]
+        url = f"http://127.0.0.1:{place.port}"
+        command = [
+            *stage.wrap, str((place.servers / "mlx_lm.server").absolute()), "--model", str(folder),
+            "--host", "127.0.0.1", "--port", str(place.port), *given,
+        ]  # fmt: skip
+        environment = {**os.environ, "HF_HOME": f"{scratch}/hf", "HF_HUB_OFFLINE": "1", **stage.environment}
+        playing = Playing(url, place.port, scratch, command, environment, models=str(place.models.absolute()))
+        playing.log = f"{scratch}/server.log"
+        for surround in stage.around:
+            stack.enter_context(surround(playing))
+        start = time.monotonic()
+        server = stack.enter_context(started(command, environment, Path(playing.log) if place.logs else None))
+        playing.pid = server.pid
+        if loaded(server, url):
+            ask(url, str(folder), text(SHORT_PROMPT), 2)  # kernels are compiled with the first answer
+            playing.load_s = time.monotonic() - start
+            for go_on in stage.beside:
+                stack.enter_context(go_on(playing))
+        yield playing
+
+
+@contextmanager
+def hugging_face_cache(playing: Playing) -> Iterator[None]:
+    """An empty cache, so that the server can list its models."""
+    Path(playing.environment["HF_HOME"], "hub").mkdir(parents=True)
+    yield
+
+
+Question = Callable[[int], tuple[str, int]]
+"""The prompt and the length of the answer, by the number of the turn."""
+
+
+def clocked(turn: int) -> tuple[str, int]:
+    """A long prompt behind a clock that never shows the same time twice."""
+    return f"{text(8)} {text(256, seed=1)} {text(8 * (turn % 8 + 1), seed=2)}", 4
+
+
+def steady(turn: int) -> tuple[str, int]:
+    """The same with the clock at its end."""
+    return f"{text(256, seed=1)} {text(8 * (turn % 8 + 1), seed=2)} {text(8)}", 4
+
+
+def short(_turn: int) -> tuple[str, int]:
+    """A new short prompt each time."""
+    return text(16), 32
+
+
+def users(count: int, question: Question = short) -> Callable[[Playing], AbstractContextManager[object]]:
+    """So many users, each of whom asks again once answered."""
+
+    def ask_on(playing: Playing, end: threading.Event) -> None:
+        turn = 0
+        while not end.wait(0.01):
+            prompt, length = question(turn)
+            try:
+                playing.heard.append(asked_once(playing, prompt, length))
+            except OSError:
+                end.wait(0.5)
+            turn += 1
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        end = threading.Event()
+        playing.clients += count
+        for _ in range(count):
+            threading.Thread(target=ask_on, args=(playing, end), daemon=True).start()
+        time.sleep(4.0)
+        try:
+            yield
+        finally:
+            end.set()
+
+    return beside
+
+
+def asked_once(playing: Playing, prompt: str, answer: int) -> Heard:
+    """One streamed answer of the model that the server was started with."""
+    return ask(playing.url, playing.command[playing.command.index("--model") + 1], prompt, answer).as_heard()
+
+
+def _measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
+    """The metric on a stage that is being played."""
+    if playing.load_s is None or metric == "load":
+        return playing.load_s
+    if playing.clients:
+        return watched(metric, playing)
+    match metric:
+        case "first_token":
+            return statistics.median(_second_turn(playing, asked) for _ in range(ANSWERS))
+        case "prefill":
+            answers = [asked_once(playing, text(LONG_PROMPT), 2) for _ in range(2)]
+            return statistics.median(one.prompt_tokens / one.first_token_s for one in answers)
+        case _:
+            heard = [asked_once(playing, text(SHORT_PROMPT), ANSWER) for _ in range(ANSWERS)]
+            return statistics.median(one.tokens_per_s for one in heard)
+
+
+def _second_turn(playing: Playing, asked: Asked) -> float:
+    talk = text(min(asked.kept, MOST_KEPT))
+    if asked.kept:
+        asked_once(playing, talk, 2)
+    return asked_once(playing, f"{talk} {text(asked.new)}", 2).first_token_s
+
+
+FAULTS = (
+    Fault(
+        "prompt_cache_off",
+        "--prompt-cache-size 0: every turn of a conversation is read whole",
+        HERE,
+        "mlx_30m",
+        Stage(("--prompt-cache-size", "0")),
+        "prompt_reprocessed",
+        cure=AS_IT_COMES,
+        metric="first_token",
+    ),
+    Fault(
+        "cpu_contended",
+        "a busy loop on every core",
+        HERE,
+        "mlx_135m",
+        Stage(beside=(busy_loops(CPUS),)),
+        "cpu_contended",
+        cure=AS_IT_COMES,
+    ),
+    Fault(
+        "queueing",
+        f"--decode-concurrency 1 --prompt-concurrency 1 and {USERS} users who ask all the while",
+        HERE,
+        "mlx_30m",
+        Stage(("--decode-concurrency", "1", "--prompt-concurrency", "1"), beside=(users(USERS),)),
+        "queueing",
+        cure=Stage(beside=(users(USERS),)),
+        metric="first_token",
+    ),
+    Fault(
+        "draft_never_agrees",
+        "--draft-model with other random weights: what it drafts is never accepted",
+        HERE,
+        "mlx_135m",
+        Stage(("--draft-model", "{models}/mlx_draft", "--num-draft-tokens", "4")),
+        "speculative_decoding_hurts",
+        cure=AS_IT_COMES,
+    ),
+    Fault("healthy", "nothing; there is no Hugging Face cache", HERE, "mlx_135m", AS_IT_COMES, verdict="normal"),
+    Fault(
+        "healthy_listed",
+        "nothing; a model of 300M, and a Hugging Face cache, so that the server can list it",
+        HERE,
+        "mlx_300m",
+        Stage(around=(hugging_face_cache,)),
+        verdict="normal",
+    ),
+)
+RUNTIME = Runtime(played, _measured)
+
+if __name__ == "__main__":
+    make_models(Path(sys.argv[1]))
