@@ -51,7 +51,7 @@ def run_fault(
     try:
         row = _diagnosed(fault, where, place, out, limits.diagnosis_s, runtime)
         say(f"  diagnosed {', '.join(row.diagnosed) or row.verdict or row.trouble} in {row.diagnosis_s} s")
-        if fault.cure is not None:
+        if fault.cure is not None and limits.rounds:
             _cured(row, fault, fault.cure, place, limits.rounds, runtime)
     except SkippedError as why:
         return Row(name=fault.name, where=where, what=fault.what, cause=fault.cause, skipped=str(why))
