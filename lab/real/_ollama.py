@@ -29,6 +29,8 @@ UP_S, END_S, SETTLE_S = 20.0, 10.0, 2.0
 S_PER_NS = 1e-9
 ANSWERS, ANSWER, SHORT_PROMPT, LONG_PROMPT = 3, 64, 24, 600
 WATCHED_S = 10.0
+ANSWERS_BEFORE, LONGEST_BEFORE_S = 6, 40.0
+"""What users have been answered before anyone looks."""
 WORDS = """
 the of and to in is you that it he was for on are as with his they at be this have from or one had by word but
 not what all were we when your can said there use an each which she do how their if will up other about out
@@ -163,7 +165,10 @@ def clients(
         users = [threading.Thread(target=ask_on, args=(number,), daemon=True) for number in range(count)]
         for user in users:
             user.start()
-        time.sleep(max(SETTLE_S, pause_s))
+        since = time.monotonic()
+        time.sleep(SETTLE_S)
+        while len(playing.heard) < ANSWERS_BEFORE and time.monotonic() - since < LONGEST_BEFORE_S:
+            time.sleep(0.2)
         try:
             yield
         finally:
