@@ -10,7 +10,7 @@ from typing import Any
 
 from lab.faults.control_groups import Limit, cpu_quota, cpuset, disk, limited, memory
 from lab.faults.fault import Fault, Playing, Stage
-from lab.faults.neighbours import busy_loops, slow_proxy
+from lab.faults.neighbours import busy_loops, pausing_proxy, slow_proxy
 from lab.faults.running import Runtime
 from lab.faults.storage import swap_file
 from lab.real._ollama import (
@@ -60,6 +60,11 @@ def healthy(name: str, what: str, stage: Stage, model: str = SMALL, **more: Any)
     return fault(name, what, "", stage, model, verdict="normal", **more)
 
 
+def fresh(name: str, what: str, cause: str, stage: Stage, model: str = SMALL, **more: Any) -> Fault:
+    """One that nothing was mended with; without a cause, a control."""
+    return fault(name, what, cause, stage, model, verdict="slow" if cause else "normal", fresh=True, **more)
+
+
 FAULTS = (
     healthy("default", "as installed, a small model", PLAIN),
     healthy("default_1_5b", "as installed, a model of 1.5 billion weights", PLAIN, LARGE),
@@ -88,11 +93,6 @@ FAULTS = (
         "embeddings_beside",
         "another program embeds a passage with the same model now and then",
         Stage(beside=(clients(1, embedding, pause_s=4.0),)),
-    ),
-    healthy(
-        "cache_type_ignored",
-        "OLLAMA_KV_CACHE_TYPE=q8_0 with OLLAMA_FLASH_ATTENTION=0, which do not go together",
-        Stage((), {"OLLAMA_KV_CACHE_TYPE": "q8_0", "OLLAMA_FLASH_ATTENTION": "0"}),
     ),
     # loads
     fault(
@@ -155,11 +155,7 @@ FAULTS = (
     ),
     # threads and CPUs
     fault(
-        "num_thread_16",
-        f"num_thread 16 on {CPUS} cores",
-        "threads_exceed_cores",
-        Stage(("num_thread", "16")),
-        cure=PLAIN,
+        "num_thread_4", f"num_thread 4 on {CPUS} cores", "threads_exceed_cores", Stage(("num_thread", "4")), cure=PLAIN
     ),
     fault("num_thread_1", f"num_thread 1 on {CPUS} cores", "threads_too_few", Stage(("num_thread", "1")), cure=PLAIN),
     fault(
@@ -259,5 +255,111 @@ FAULTS = (
         "",
         Stage(around=(damaged_store(0.9),)),
         verdict="failed",
+    ),
+    fault(
+        "cache_without_flash_attention",
+        "OLLAMA_KV_CACHE_TYPE=q8_0 with OLLAMA_FLASH_ATTENTION=0, which do not go together: llama-server refuses both",
+        "",
+        Stage((), {"OLLAMA_KV_CACHE_TYPE": "q8_0", "OLLAMA_FLASH_ATTENTION": "0"}),
+        verdict="failed",
+    ),
+    # thought up after the causes were mended with those above
+    fresh(
+        "keep_alive_too_short",
+        "OLLAMA_KEEP_ALIVE=2s and a user who takes five seconds to read an answer",
+        RELOADS,
+        Stage((), {"OLLAMA_KEEP_ALIVE": "2s"}, beside=(clients(1, pause_s=5.0, answer=12),)),
+        cure=Stage(beside=(clients(1, pause_s=5.0, answer=12),)),
+        metric="first_token",
+    ),
+    fresh(
+        "thread_counts_take_turns",
+        "requests with num_thread 1 and 2 in turns: each loads the model anew",
+        RELOADS,
+        Stage(
+            beside=(
+                clients(1, with_options(short_questions, options(num_thread=1), options(num_thread=2)), 1.0, answer=12),
+            )
+        ),
+        cure=Stage(beside=(clients(1, pause_s=1.0, answer=12),)),
+        metric="first_token",
+    ),
+    fresh(
+        "three_models_for_two",
+        "OLLAMA_MAX_LOADED_MODELS=2 and three models that are asked in turns",
+        RELOADS,
+        Stage(
+            (),
+            {"OLLAMA_MAX_LOADED_MODELS": "2"},
+            beside=(clients(1, pause_s=0.5, answer=12, models=(SMALL, RANDOM, EXPERTS)),),
+        ),
+        cure=Stage(beside=(clients(1, pause_s=0.5, answer=12, models=(SMALL, RANDOM, EXPERTS)),)),
+        metric="first_token",
+    ),
+    fresh(
+        "num_thread_6_1_5b",
+        f"num_thread 6 on {CPUS} cores, a model of 1.5 billion weights",
+        "threads_exceed_cores",
+        Stage(("num_thread", "6")),
+        LARGE,
+        cure=PLAIN,
+    ),
+    fresh(
+        "busy_neighbour_1_5b",
+        "three busy loops, a model of 1.5 billion weights",
+        "cpu_contended",
+        Stage(beside=(busy_loops(3),)),
+        LARGE,
+        cure=PLAIN,
+    ),
+    fresh(
+        "taskset_to_one",
+        "pinned to one CPU with taskset, num_thread 3",
+        "threads_exceed_cpu_quota",
+        Stage(("num_thread", "3"), wrap=("taskset", "-c", "1")),
+        also=("threads_exceed_cores",),
+        cure=Stage(("num_thread", "1"), wrap=("taskset", "-c", "1")),
+    ),
+    fresh(
+        "six_users_for_two",
+        "OLLAMA_NUM_PARALLEL=2 and six users with long answers",
+        "queueing",
+        Stage((), {"OLLAMA_NUM_PARALLEL": "2"}, beside=(clients(6, answer=96),)),
+        cure=Stage((), {"OLLAMA_NUM_PARALLEL": "6"}, beside=(clients(6, answer=96),)),
+        metric="first_token",
+    ),
+    fresh(
+        "pausing_client",
+        "a proxy that stops for 0.8 s after every forty pieces of an answer",
+        "client_overhead",
+        Stage(beside=(pausing_proxy(0, 40, 0.8),)),
+        cure=PLAIN,
+    ),
+    fresh(
+        "num_batch_8_1_5b",
+        "num_batch 8, a model of 1.5 billion weights",
+        "prefill_batch_too_small",
+        Stage(("num_batch", "8")),
+        LARGE,
+        cure=PLAIN,
+        metric="prefill",
+    ),
+    fresh("flash_attention_off", "OLLAMA_FLASH_ATTENTION=0", "", Stage((), {"OLLAMA_FLASH_ATTENTION": "0"})),
+    fresh(
+        "two_models_for_ever",
+        "OLLAMA_KEEP_ALIVE=-1, OLLAMA_CONTEXT_LENGTH=8192 and two models that were asked in turns",
+        "",
+        Stage(
+            (),
+            {"OLLAMA_KEEP_ALIVE": "-1", "OLLAMA_CONTEXT_LENGTH": "8192"},
+            beside=(asked_before(*[{"prompt": "Tell me of the sea."}] * 6, models=(EXPERTS, SMALL), answer=24),),
+        ),
+    ),
+    fresh(
+        "one_user_of_four",
+        "OLLAMA_NUM_PARALLEL=4 and one user who chats with a model of 1.5 billion weights",
+        "",
+        Stage((), {"OLLAMA_NUM_PARALLEL": "4"}, beside=(clients(1, chatting(15), pause_s=3.0, answer=24),)),
+        LARGE,
     ),
 )

@@ -341,3 +341,25 @@ def test_timings_of_a_llama_server_without_ollama_are_not_ollamas():
 def test_a_message_of_several_lines_is_shown_in_one():
     line = r'time=2026-11-18T18:03:00Z level=INFO source=sched.go:641 msg="Load failed" error="exit status 1: one\ntwo"'
     assert parse_line(line, "log:1").message() == "Load failed: exit status 1: one two"
+
+
+def test_a_process_that_the_kernel_killed_ran_out_of_memory():
+    text = (
+        'time=2026-11-18T18:33:21Z level=INFO source=llama_server.go:433 msg="starting llama-server" '
+        'cmd="/lib/llama-server --model /m.gguf --port 1 -c 4096 -np 1"\n'
+        'time=2026-11-18T18:33:24Z level=INFO source=sched.go:641 msg="Load failed" model=/m.gguf '
+        'error="llama-server process has terminated: signal: killed"\n'
+    )
+    runtime = read(text).subject.runtime
+    assert runtime.state.need() == "failed"
+    assert "when memory runs out" in runtime.memory.allocation_failure.need().message
+
+
+def test_a_file_that_cannot_be_read_is_a_load_that_failed():
+    text = (
+        'time=2026-11-18T18:34:19Z level=INFO source=sched.go:529 msg="failed to load model metadata" model=/m.gguf '
+        'error="tensor \\"blk.25.ffn_gate.weight\\" offset+size (88941376) exceeds file size (88526188)"\n'
+    )
+    seen = read(text).subject
+    assert (seen.runtime.state.need(), seen.model.path.need()) == ("failed", "/m.gguf")
+    assert "exceeds file size" in seen.runtime.memory.load_error.need()
