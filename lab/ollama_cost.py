@@ -21,8 +21,8 @@ from lab.faults.fault import Fault, Heard, Playing, Stage
 from lab.faults.playing import Place, loaded, started
 from lab.real._ollama import OllamaPlaying, ask, options, played, text
 
-ROUNDS, ANSWER = 6, 64
-PROMPTS = (16, 128)
+ROUNDS, ANSWER = 4, 64
+PROMPTS = (16, 400)
 GREEDY = {"temperature": 0.0, "top_k": 1}
 Way = Callable[[str, int], Heard]
 
