@@ -92,23 +92,34 @@ def rows_of(place: Place, model: str) -> Iterator[Row]:
                         time.sleep(0.1)
 
 
+def beyond_prompt_s(row: Row) -> float:
+    """Until the first token, without the time that the server says its prompt took."""
+    return row.first_token_s - row.prompt_s
+
+
+METRICS: dict[str, Callable[[Row], float]] = {
+    "ms for a token": lambda row: row.token_s,
+    "ms to the first token beyond the prompt's own time": beyond_prompt_s,
+}
+
+
 def summary(rows: list[Row]) -> str:
     """What Ollama adds for a token and for a request, as medians of the rounds."""
     lines = []
     for model in dict.fromkeys(row.model for row in rows):
+        by = {(row.way, row.round, row.prompt): row for row in rows if row.model == model}
         for other in ("child", "alone"):
-            for name, value in (
-                ("ms for a token", lambda row: 1e3 * row.token_s),
-                (
-                    "ms to the first token beyond the prompt's own time",
-                    lambda row: 1e3 * (row.first_token_s - row.prompt_s),
-                ),
-            ):
-                by = {(row.way, row.round, row.prompt): value(row) for row in rows if row.model == model}
-                pairs = [(by["ollama", *key], by[other, *key]) for way, *key in by if way == other]
-                more = statistics.median(a - b for a, b in pairs)
-                ratio = statistics.median(a / b for a, b in pairs)
-                lines.append(f"{model}, against {other}: {more:+.3f} {name} (x {ratio:.3f}, {len(pairs)} pairs)")
+            for prompt in PROMPTS:
+                for name, value in METRICS.items():
+                    pairs = [
+                        (value(by["ollama", turn, prompt]), value(row))
+                        for (way, turn, length), row in by.items()
+                        if (way, length) == (other, prompt)
+                    ]
+                    more = 1e3 * statistics.median(a - b for a, b in pairs)
+                    ratio = statistics.median(a / b for a, b in pairs)
+                    what = f"{model}, {prompt} tokens deep, against {other}"
+                    lines.append(f"{what}: {more:+.3f} {name} (x {ratio:.3f}, {len(pairs)} pairs)")
     return "\n".join(lines)
 
 
