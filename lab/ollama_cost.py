@@ -8,7 +8,9 @@ only the way differs; the llama-server alone is started with the words that Olla
 
 import argparse
 import json
+import signal
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -133,12 +135,14 @@ def main() -> None:
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--port", type=int, default=8640)
     args = made.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
     rows = []
     with tempfile.TemporaryDirectory(prefix="cost-") as scratch, args.out.open("a") as file:
         for model in args.names:
             for row in rows_of(Place(args.server, args.models, args.port, Path(scratch)), model):
                 rows.append(row)
                 file.write(json.dumps(row._asdict()) + "\n")
+                file.flush()
     print(summary(rows))
 
 
