@@ -37,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--resume", action="store_true", help="leave out the faults that OUT has a row of")
     made.add_argument("--seconds", type=float, default=LIMIT_S, help="the longest that one diagnosis may take")
     made.add_argument("--quiet-s", type=float, default=30.0, help="how long to wait for strangers to leave the CPUs")
-    made.add_argument("--rounds", type=int, default=2, help="how often fault and cure are measured, in turns")
+    made.add_argument(
+        "--rounds", type=int, default=2, help="how often fault and cure are measured, in turns; 0: only diagnosed"
+    )
     made.add_argument(
         "--together", type=int, default=1, help="start the servers of so many faults at once, if the runtime can"
     )

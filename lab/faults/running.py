@@ -29,6 +29,7 @@ class Limits(NamedTuple):
     quiet_s: float
     """How long it waits for strangers to leave the CPUs."""
     rounds: int
+    """How often fault and cure are measured; 0: they are only diagnosed."""
 
 
 class Runtime(NamedTuple):
@@ -49,9 +50,9 @@ def run_fault(
     """The row of a fault; its recording goes to a folder of its own under `out`."""
     others = quiet(limits.quiet_s)
     try:
-        row = _diagnosed(fault, where, place, out, limits.diagnosis_s, runtime)
+        row = _diagnosed(fault, where, place, out, limits, runtime)
         say(f"  diagnosed {', '.join(row.diagnosed) or row.verdict or row.trouble} in {row.diagnosis_s} s")
-        if fault.cure is not None:
+        if fault.cure is not None and limits.rounds:
             _cured(row, fault, fault.cure, place, limits.rounds, runtime)
     except SkippedError as why:
         return Row(name=fault.name, where=where, what=fault.what, cause=fault.cause, skipped=str(why))
@@ -59,13 +60,13 @@ def run_fault(
     return row
 
 
-def _diagnosed(fault: Fault, where: str, place: Place, out: Path, limit_s: float, runtime: Runtime) -> Row:
+def _diagnosed(fault: Fault, where: str, place: Place, out: Path, limits: Limits, runtime: Runtime) -> Row:
     folder = out / f"{where}_{fault.name}"
     with runtime.played(fault, fault.stage, place) as playing:
-        diagnosis = diagnosed(playing, folder, fault.flags, limit_s)
+        diagnosis = diagnosed(playing, folder, fault.flags, limits.diagnosis_s)
         row = row_of(fault, where, diagnosis)
         row.asked = asked_in(folder, row.diagnosed) if fault.metric == "first_token" else None
-        row.measured_before = _measure(fault, playing, row, runtime)
+        row.measured_before = _measure(fault, playing, row, runtime) if limits.rounds else None
         private = (place.scratch, place.servers.resolve().parent, place.servers)
         row.trouble = "; ".join(filter(None, [row.trouble, *finish(folder, fault, playing, private)]))
     return row

@@ -35,7 +35,8 @@ SLOW = Fault("slow", "made slow", ("cpu",), "m", Stage(), "cpu_contended", ("swa
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.where[0]}_{f.name}")
 def test_every_fault_names_existing_causes(fault):
     assert {fault.cause, *fault.also} - {""} <= set(all_causes())
-    assert bool(fault.cause) == (fault.verdict != "normal")
+    # a load may also fail for what no cause is about, such as a damaged file
+    assert bool(fault.cause) == (fault.verdict == "slow") or fault.verdict == "failed"
     assert (fault.cure is not None) == (fault.verdict == "slow") or fault.verdict == "failed"
     assert fault.what
 

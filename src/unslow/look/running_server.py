@@ -92,9 +92,11 @@ def _software_renderer(system: System, pid: int) -> Fact[str]:
 
 
 def _disk_read_bytes(system: System, runtime: Runtime, pid: int) -> Fact[int]:
-    """Only of a server that reads its model itself: others have it read by processes that they start."""
+    """Only of a process that reads its model itself, be it one that Ollama started: others have it read by others."""
     path = f"/proc/{pid}/io"
-    if runtime.name.value_or("") != "llama.cpp":
+    program = "".join(runtime.process.command.value_or([])[:1])
+    own = runtime.name.value_or("") == "llama.cpp" or program.endswith(("/llama-server", "llama-server.exe"))
+    if not own:
         return runtime.process.disk_read_bytes
     try:
         counted = parse_numbers(read_text(system, path)).get("read_bytes")

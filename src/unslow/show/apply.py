@@ -28,6 +28,8 @@ def _apply_parts(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
         for model in report.models:
             settings = ", ".join(f"{name} {value}" for name, value in model.parameters.items())
             yield _in(f"asks {model.url} to create the model {model.name} from {model.parent} (kept): {settings}")
+    else:
+        yield from (_in(f"now ask for the model {model.name} in place of {model.parent}") for model in report.models)
     if report.lines:
         by_hand = report.outcome == "printed"
         yield _in("nothing was changed; run yourself:" if by_hand else "left for you to run:", "bold")

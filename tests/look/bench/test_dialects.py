@@ -6,7 +6,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Unknown
-from unslow.look.bench.completions import measure
+from unslow.look.bench.completions import MOST_ENDED, measure
 from unslow.look.bench.timing import dialect_of
 from unslow.look.requests import Plan, Target
 from unslow.look.runtimes import openai_compatible
@@ -162,3 +162,19 @@ def test_a_stream_cut_after_three_chunks_or_by_an_error_has_no_speed():
     assert isinstance(measured(ollama_machine(repeating(3)), "Ollama").decode_tokens_per_s, Unknown)
     why = measured(ollama_machine(repeating(31, Line(4.0, '{"error": "out of room"}'))), "Ollama").decode_tokens_per_s
     assert "out of room" in why.why
+
+
+def test_a_model_that_ollama_loaded_with_another_context_is_not_loaded_again():
+    listed = Answer(200, b'{"models": [{"name": "m:latest", "context_length": 2048}]}')
+    system = FakeSystem(http={f"GET {URL}/api/ps": listed}, streams={f"{URL}/api/generate": generated()})
+    assert "another context" in measured(system, "Ollama", context=8192).decode_tokens_per_s.why
+    assert bodies(system) == []
+
+
+def test_an_answer_that_the_model_ends_at_once_is_no_speed():
+    system = ollama_machine(generated(eval_count=1, eval_duration=1000))
+    run = measured(system, "Ollama")
+    assert "ends its answers" in run.decode_tokens_per_s.why
+    prompts = [body["prompt"] for body in bodies(system)]
+    assert len(set(prompts)) == len(prompts) == 1 + MOST_ENDED
+    assert all(prompt.endswith("1.") for prompt in prompts[1:])

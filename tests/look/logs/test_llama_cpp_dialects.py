@@ -379,3 +379,15 @@ def test_impossible_numbers_in_log_lines_are_ignored(line: str):
     assert not isinstance(told.subject.run.decode_tokens_per_s, Known)
     assert not isinstance(told.subject.runtime.placement.gpu_layers, Known)
     assert not isinstance(told.machine.memory.wired_limit_bytes, Known)
+
+
+def test_a_prompt_of_a_few_tokens_that_is_read_again_does_not_count():
+    begins = "slot   operator(): id  0 | task 18 | new prompt, n_ctx_slot = 4096, n_keep = 4, task.n_tokens = {}\n"
+    again = "slot   operator(): id  0 | task 18 | forcing full prompt re-processing due to lack of cache data (likely\n"
+    text = begins.format(1) + again + begins.format(900) + again
+    assert seen(text).subject.runtime.history.prompts_reprocessed.need() == 1
+
+
+def test_a_server_that_ends_with_a_loading_error_has_failed():
+    text = "srv    load_model: loading model '/m.gguf'\nsrv  llama_server: exiting due to model loading error\n"
+    assert seen(text).subject.runtime.state.need() == "failed"

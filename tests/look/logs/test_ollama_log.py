@@ -312,3 +312,54 @@ def test_gpu_architecture_is_shown_from_any_field_name():
         assert line.message() == "dropping ROCm device: gfx1032: set it"
     named = parse_line('level=WARN msg="no rocblas support for gfx1032" compute=gfx1032', "log:1")
     assert named.message() == "no rocblas support for gfx1032"
+
+
+def answered(number: int, took_s: float, whole_s: float, at: str) -> str:
+    return (
+        f"slot   operator(): id  0 | task {number} | new prompt, n_ctx_slot = 4096, n_keep = 4, task.n_tokens = 30\n"
+        f"slot print_timing: id  0 | task {number} |       total time =  {1e3 * took_s:8.2f} ms /    67 tokens\n"
+        f'[GIN] 2026/11/18 - {at} | 200 |  {whole_s}s |       127.0.0.1 | POST     "/api/generate"\n'
+    )
+
+
+def test_the_wait_for_a_slot_is_ollamas_time_less_its_servers():
+    first = answered(1, 2.0, 9.5, "17:46:42")  # it waited for the load
+    text = first + "".join(answered(number, 2.0, 8.0, f"17:46:{42 + 2 * number}") for number in range(2, 7))
+    assert read(text).subject.run.queue_s == Known(6.0, Origin.ESTIMATED, "log:18: the last 5 requests")
+
+
+def test_a_request_that_came_after_the_one_before_ended_did_not_wait():
+    text = "".join(answered(number, 2.0, 5.0, f"17:{10 + number}:00") for number in range(6))
+    assert read(text).subject.run.queue_s.need() == 0.0
+
+
+def test_timings_of_a_llama_server_without_ollama_are_not_ollamas():
+    text = "slot print_timing: id  0 | task 1 |       total time =  2000.00 ms /    67 tokens\n" * 5
+    assert read(text) == LogFacts()
+
+
+def test_a_message_of_several_lines_is_shown_in_one():
+    line = r'time=2026-11-18T18:03:00Z level=INFO source=sched.go:641 msg="Load failed" error="exit status 1: one\ntwo"'
+    assert parse_line(line, "log:1").message() == "Load failed: exit status 1: one two"
+
+
+def test_a_process_that_the_kernel_killed_ran_out_of_memory():
+    text = (
+        'time=2026-11-18T18:33:21Z level=INFO source=llama_server.go:433 msg="starting llama-server" '
+        'cmd="/lib/llama-server --model /m.gguf --port 1 -c 4096 -np 1"\n'
+        'time=2026-11-18T18:33:24Z level=INFO source=sched.go:641 msg="Load failed" model=/m.gguf '
+        'error="llama-server process has terminated: signal: killed"\n'
+    )
+    runtime = read(text).subject.runtime
+    assert runtime.state.need() == "failed"
+    assert "when memory runs out" in runtime.memory.allocation_failure.need().message
+
+
+def test_a_file_that_cannot_be_read_is_a_load_that_failed():
+    text = (
+        'time=2026-11-18T18:34:19Z level=INFO source=sched.go:529 msg="failed to load model metadata" model=/m.gguf '
+        'error="tensor \\"blk.25.ffn_gate.weight\\" offset+size (88941376) exceeds file size (88526188)"\n'
+    )
+    seen = read(text).subject
+    assert (seen.runtime.state.need(), seen.model.path.need()) == ("failed", "/m.gguf")
+    assert "exceeds file size" in seen.runtime.memory.load_error.need()

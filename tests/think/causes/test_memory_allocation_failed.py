@@ -60,3 +60,10 @@ def test_builds_without_automatic_fit_are_offered_a_number_of_layers():
     assert str(last.knob) == "gpu_layers"
     assert 0 < last.value < 33
     assert knobs_of(with_facts(old, {"runtime.version": "b10586"}))[-1] == "fit"
+
+
+def test_a_process_that_the_kernel_killed_is_told_with_its_limit(wording):
+    failure = AllocationFailure(device="", what="unknown", message="llama-server has terminated: signal: killed")
+    limits = {"runtime.process.memory_limit_bytes": 600 * MIB, "model.weights_bytes": 1065 * MIB}
+    case = with_facts(out_of_memory(), {"runtime.memory.allocation_failure": failure, **limits})
+    wording(judge(CaseView(case)).findings[0].because, tells="its memory limit is 600 MiB")

@@ -44,11 +44,16 @@ NOT_WATCHED = not_supported(
 
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
+FEWEST_TIMED = 8  # Tokens of an answer: a shorter one ended before it had a speed
+MOST_ENDED = 4  # Answers that the model itself ends so early
+CONTINUED = " Here is the whole answer, step by step:\n\n1."
+"""What leads a model on that takes a bare question, without the template of its chat, for the end of a text."""
 COMPLETIONS = 3
 MOST_SHARED = 5  # Responses beside another client's that are repeated: a client that is still there after these stays
 SHARED = not_found(
     "other requests ran at the same time, so the speed of one alone is unknown", "try again when it is idle"
 )
+ENDED = not_found("the model ends its answers after a few tokens, so its speed is unknown", "ask it in your usual chat")
 
 Progress = Callable[[str, float], None]  # Called with what is being done and the share of it that is done
 
@@ -88,25 +93,31 @@ def _measure_completions(
 ) -> Run:
     stamp, done = system.now(), list[WatchedAnswer]()
     warm: WatchedAnswer | None = None
-    shared = 0
+    shared = ended = 0
     may_think = may_think_unseen(system, target)
     try:
         progress("warming up", 0.0)
         warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
+        if warm.whole and warm.timed.completion.generated_tokens < FEWEST_TIMED:
+            ended += 1
+            warm = complete_warm_up(system, target, plan, _prompt(stamp, ended) + CONTINUED)
         rate = warm.timed.completion.generated_tokens / max(warm.timed.completion.decode_s, 1e-6)
         tokens = max(FEWEST_TOKENS, min(MOST_TOKENS, int(rate * plan.seconds_per_completion)))
-        while shared < MOST_SHARED and not repeats.enough(
+        while max(shared - MOST_SHARED, ended - MOST_ENDED) < 0 and not repeats.enough(
             [seen.timed.completion for seen in done], plan.seconds_per_completion
         ):
             number = len(done) + 1
             most = f"{'' if repeats.fewest == repeats.most else 'up to '}{repeats.most}"
             progress(f"measuring, {number} of {most}: {tokens} tokens", number / (repeats.most + 1))
             before = read_tasks_of_others(system, target, plan)
-            seen = watch_answer(system, target, plan, (_prompt(stamp, number + shared), tokens), sampler)
+            prompt = f"{_prompt(stamp, number + shared + ended)}{CONTINUED if ended else ''}"
+            seen = watch_answer(system, target, plan, (prompt, tokens), sampler)
             after = read_tasks_of_others(system, target, plan)
             told = before is not None and after is not None
             if told and (after != before or any(task.endswith(" at work") for task in (after or {}).values())):
                 shared, tokens = shared + 1, max(FEWEST_TOKENS, tokens // 3)  # a short one fits between two of theirs
+            elif seen.whole and seen.timed.completion.generated_tokens < FEWEST_TIMED:
+                ended += 1
             else:
                 done.append(seen)
     except LookError as error:
@@ -116,7 +127,8 @@ def _measure_completions(
             why = failed_fact(error.why, error.how_to_get)
             return Run(completions=why, decode_tokens_per_s=why)
     if not done:
-        return Run(completions=SHARED, decode_tokens_per_s=SHARED)
+        why = ENDED if ended and not shared else SHARED
+        return Run(completions=why, decode_tokens_per_s=why)
     progress("measured", 1.0)
     # A short answer that is whole, be it the warm-up's, tells more than half of one
     kept = [seen for seen in done if seen.whole] or ([warm] if warm and warm.whole and not shared else done)

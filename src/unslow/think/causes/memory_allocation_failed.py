@@ -34,6 +34,7 @@ from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, all_of, finding
 from unslow.think.plan.free_memory import SHORTEST_USEFUL, failed_load_remedies
 
+KILLED = "signal: killed"
 _WHAT = {
     "weights": "the weights",
     "kv_cache": "the KV cache",
@@ -60,9 +61,15 @@ def failed_allocation(case: CaseView) -> Found | None:
     where = f" on {failure.device}" if failure.device else ""
     room = "" if free is None else f"; {free / GIB:.1f} GiB were free before the load"
     free_before = None if free is None else f"{free / MIB:.0f} MiB free before the load"
+    because = f"{size}{_WHAT[failure.what]} could not be allocated{where}{room}"
+    if KILLED in failure.message:
+        limit, weights = case.runtime.process.memory_limit_bytes.get(), case.model.weights_bytes.get()
+        allowed = f"; its memory limit is {limit / MIB:.0f} MiB" if limit else ""
+        needed = f", and the weights take {weights / MIB:.0f} MiB" if limit and weights else ""
+        because, free_before = f"the kernel killed the process while it loaded the model{allowed}{needed}", None
     return finding(
         case,
-        f"{size}{_WHAT[failure.what]} could not be allocated{where}{room}",
+        because,
         case.cite("runtime.memory.allocation_failure", free_before, failure.message),
         case.cite_known("runtime.context.length"),
         cure=Cure(vram_bytes=free, context=SHORTEST_USEFUL) if free is not None and on_gpu else None,

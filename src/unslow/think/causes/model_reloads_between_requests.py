@@ -29,7 +29,6 @@ Answers do not change. A model that stays loaded keeps its memory.
 """
 
 import re
-from itertools import pairwise
 
 import msgspec
 
@@ -49,6 +48,7 @@ _AGAIN = re.compile(
 _LOADS = re.compile(
     r"load|evict|restart|eject|swapp|switch|alternat|keep_?alive|num_ctx|start(?:ing|ed)", re.IGNORECASE
 )
+_FLAG = re.compile(r"-\S+(?: (?!-[A-Za-z-])\S+)?")  # With its value, which may be a negative number
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 SHOW = "{loads}"
 KEEP_LOADED = Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memory stays taken")
@@ -130,10 +130,9 @@ def reason_to_reload(case: CaseView, again: Reloading) -> tuple[str, list[Remedy
         return f", because requests alternate between context lengths {words}", [ONE_CONTEXT, KEEP_LOADED]
     if again.reason == "settings":
         # What some of the loads were started with and others were not, such as `-t 16`
-        starts = [load.settings.split() for load in again.loads]
-        differing = [word for words in starts for word in words if not all(word in other for other in starts)]
-        pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing and a.startswith("-")]
-        options = ", ".join(dict.fromkeys(pairs)) or "; ".join(differing[:4])
+        starts = [_FLAG.findall(load.settings) for load in again.loads]
+        differing = [flag for flags in starts for flag in flags if not all(flag in other for other in starts)]
+        options = ", ".join(list(dict.fromkeys(differing))[:4])
         knob = next((knob for flag, knob in _KNOBS.items() if flag in options.split()), Knob.CONTEXT_LENGTH)
         same = knob.to(None, "the same options in all requests for this file, under whatever name")
         return f", because requests alternate between options ({options})", [Remedy(same)]

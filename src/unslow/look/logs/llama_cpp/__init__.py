@@ -34,7 +34,9 @@ _OF_NEEDLE = tuple(tuple(n for n, rule in enumerate(RULES) if needle in rule.nee
 _FINDER = AhoCorasick(_NEEDLES)
 HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
+_CHATTY = (
+    "eval time", "| new prompt, ", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift",
+)  # fmt: skip
 _TABLE = "breakdown_print: | "  # one at the end of each server, many while it looks for what fits
 _LOAD_LINES = (
     "context_length", "context_per_slot", "slots", "kv_unified", "kv_type_k", "kv_type_v", "kv_bytes", "kv_cells",

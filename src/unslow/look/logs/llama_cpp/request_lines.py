@@ -18,6 +18,7 @@ RULES = Rules[Reading]()
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
 _AGAIN = "forcing full prompt re-processing"
 COUNTED = {_AGAIN: "prompts_reprocessed"}  # Lines that are counted, and the fact that the count is
+_LONG_PROMPT = 64  # Tokens
 _MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
 _LEAST_TOKENS = 300  # Before that, a window of three seconds is a large part of the mean it is held against
@@ -56,7 +57,8 @@ def _load_done(reading: Reading, found: re.Match[str], where: str) -> None:
         load.facts["load_s"] = reported_fact(round(reading.seconds - load.started_s, 3), where)
 
 
-@RULES("loading model", "error loading model|exiting due to model loading error", own=False)
+@RULES("exiting due to model loading", "exiting due to model loading error", own=False)
+@RULES("loading model", "error loading model", own=False)
 def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
     reading.load.placed = True
     reading.load.facts["state"] = reported_fact("failed", where)
@@ -131,7 +133,18 @@ RULES.note(
     own=False,
     first=True,
 )
-RULES(_AGAIN, _AGAIN)(lambda reading, _found, where: reading.count(_AGAIN, 1, where))
+
+
+@RULES("| new prompt, ", r"\| new prompt, .{0,80}task\.n_tokens = (\d{1,12})")
+def _prompt_begins(reading: Reading, found: re.Match[str], _where: str) -> None:
+    reading.prompt_tokens = int(found[1])
+
+
+@RULES(_AGAIN, _AGAIN)
+def _read_again(reading: Reading, _found: re.Match[str], where: str) -> None:
+    """One more prompt was read from its start; that of a few tokens always is, and costs nothing."""
+    if reading.prompt_tokens is None or reading.prompt_tokens >= _LONG_PROMPT:
+        reading.count(_AGAIN, 1, where)
 
 
 @RULES(

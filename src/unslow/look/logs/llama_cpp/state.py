@@ -111,6 +111,7 @@ class Reading:
     memory: FactsByName = field(default_factory=dict)
     recognised: int = 0
     strong: int = 0
+    prompt_tokens: int | None = None  # Of the request that was begun last
     seconds: float | None = None
     clock: str = ""
     before: "Reading | None" = None

@@ -1,6 +1,7 @@
 """Ollama's server log, from 0.1 to today; since 0.30 with llama.cpp's own lines, for another dialect."""
 
 import re
+import statistics
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, not_found, reported_fact
+from unslow.facts.values import NOT_LOOKED, estimated_fact, not_found, reported_fact
 from unslow.look.logs.dialect import LineDialect, LogFacts
 from unslow.look.logs.llama_cpp.start_lines import gpu_of_device
 from unslow.look.logs.ollama import load_lines, server_lines
@@ -22,6 +23,7 @@ RULES = server_lines.RULES + load_lines.RULES
 _VENDORS = {"cuda": "NVIDIA", "rocm": "AMD", "metal": "Apple", "oneapi": "Intel"}
 _NUMBERS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")  # ROCm on Linux was named by the numbers of its PCI device
 _MOST_WARNINGS = 40
+_FEWEST_WAITS = 3  # Requests: the wait of one says little
 _OWN = re.compile(
     r"\bsource=\w{1,40}\.go:\d|\[GIN\] |\w\.go:\d+: (?:INFO|WARN|ERROR) |\blevel=(?:INFO|WARN|ERROR|DEBUG) "
 )
@@ -59,6 +61,9 @@ class OllamaReader:
             run["load_s"] = load.seconds
         if reading.requests:
             run["request_s"] = reported_fact(tuple(reading.requests), reading.requests_where)
+        if len(reading.waits.seconds) >= _FEWEST_WAITS and not reading.requests_skipped:
+            waited, count = statistics.median(reading.waits.seconds), len(reading.waits.seconds)
+            run["queue_s"] = estimated_fact(waited, f"{reading.requests_where}: the last {count} requests")
         subject = Subject(
             runtime=Runtime().with_facts(**_runtime(reading, source)),
             model=Model(**reading.load.model),
@@ -120,6 +125,15 @@ DIALECT = LineDialect(
     needles=tuple(dict.fromkeys(needle for needles, _, _ in RULES for needle in needles)),
     start=OllamaReader,
     chatty=frozenset(
-        {"[GIN]", "level=WARN", "level=ERROR", "truncating input", "VRAM usage didn't recover", "evicting"}
+        {
+            "[GIN]",
+            "total time =",
+            "| new prompt, ",
+            "level=WARN",
+            "level=ERROR",
+            "truncating input",
+            "VRAM usage didn't recover",
+            "evicting",
+        }
     ),
 )

@@ -31,9 +31,10 @@ _KINDS: dict[str, Literal["model", "kv", "compute"]] = {
     "compute graph": "compute",
 }
 _MOST_BUFFERS = 256  # far more than any machine has devices
+_KILLED = "terminated: signal: killed"
 _NO_MEMORY = re.compile(
     r"out of (?:device )?memory|cudaMalloc failed|hipMalloc failed|failed to allocate|allocation failed|"
-    r"not enough memory|insufficient memory|ErrorOutOfDeviceMemory|unable to allocate",
+    r"not enough memory|insufficient memory|ErrorOutOfDeviceMemory|unable to allocate|terminated: signal: killed",
     re.IGNORECASE,
 )
 
@@ -237,6 +238,8 @@ def _load_failed(reading: Reading, line: Line) -> bool:
     load, message = reading.load, line.message()
     if load.done:
         return False
+    if message.endswith(_KILLED):
+        message = f"{message}, as the kernel does when memory runs out"
     load.failed = True
     if "context canceled" in line.text:  # the client gave up, which says nothing of the load
         return True
@@ -246,6 +249,13 @@ def _load_failed(reading: Reading, line: Line) -> bool:
         failure = AllocationFailure(device="", what="unknown", message=message)
         load.facts["allocation_failure"] = reported_fact(failure, line.where)
     return True
+
+
+@RULES("failed to load model metadata")
+def _unreadable_file(reading: Reading, line: Line) -> bool:
+    """The file is damaged or not there: nothing is started for it."""
+    reading.load_with("metadata", line).model["path"] = reported_fact(line.fields.get("model", "")[:400], line.where)
+    return _load_failed(reading, line)
 
 
 @RULES("flash attention")

@@ -8,7 +8,7 @@ import msgspec
 
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.values import MIB, reported_fact
-from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds
+from unslow.look.logs.ollama.state import DURATION, KEPT_DEVICES, Line, Reading, Rules, parse_seconds, seconds_of_day
 from unslow.look.processes import KEPT_VARIABLES
 
 RULES = Rules()
@@ -69,6 +69,7 @@ _NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not suppo
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
 _ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
 _WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
+_TOTAL = re.compile(r"print_timing: .{0,60}\btotal time = +(\d{1,9}\.\d\d) ms")
 _NO_PROMPT_S = 0.01
 """Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
 with a prompt waits for a step of the model, behind another HTTP server."""
@@ -202,6 +203,25 @@ RULES("Dynamic LLM libraries", "not supported")(
 )
 
 
+@RULES("total time =")
+def _answered(reading: Reading, line: Line) -> bool:
+    """How long llama-server took for a request, by itself."""
+    found = _TOTAL.search(line.text)
+    if not found or not reading.surely:  # a llama-server without Ollama writes it too
+        return False
+    reading.waits.answer(float(found[1]) / 1e3)
+    return True
+
+
+@RULES("| new prompt, ")
+def _begun(reading: Reading, _line: Line) -> bool:
+    """The next request is begun: what ended before it without timings was cancelled."""
+    if not reading.surely:
+        return False
+    reading.waits.begin()
+    return True
+
+
 @RULES("[GIN]")
 def _access(reading: Reading, line: Line) -> bool:
     """How long a whole request took, the load and the waiting before it among it."""
@@ -219,6 +239,7 @@ def _access(reading: Reading, line: Line) -> bool:
         reading.load.requests += 1
         written = _WRITTEN.search(line.text)
         reading.load.used_until = f"{written[1]} {written[2]}" if written else ""
+        reading.waits.end(took, seconds_of_day(written[2]) if written else None, loaded=reading.load.requests == 1)
     return True
 
 

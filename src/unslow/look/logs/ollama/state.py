@@ -17,6 +17,7 @@ LONGEST_LINE = 8192
 MOST_MESSAGE = 300
 KEPT_LOADS = 200
 KEPT_REQUESTS = 200
+KEPT_WAITS = 20  # The last of them: earlier ones tell of another hour
 KEPT_DEVICES = 64
 KEPT_KINDS = 60
 KEPT_OF_A_KIND = 2
@@ -132,6 +133,45 @@ class Loading:
 
 
 @dataclass
+class Waits:
+    """What requests waited for before llama-server began with them: Ollama's whole time less the server's.
+
+    Ollama holds back what is more than its slots, so that only the two times tell of it. Each request ends with a line
+    of either, in any order.
+    """
+
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_WAITS))
+    _answered: float | None = None
+    _whole: tuple[float, float | None, bool] | None = None
+    _end: float | None = None  # Of the request before, by the clock
+
+    def answer(self, took: float) -> None:
+        """llama-server has answered one."""
+        self._answered = took
+        self._pair()
+
+    def end(self, took: float, at: float | None, *, loaded: bool) -> None:
+        """Ollama has; `loaded` says that it loaded the model for it."""
+        self._whole = took, at, loaded
+        self._pair()
+
+    def begin(self) -> None:
+        """Another one is begun."""
+        self._whole = None
+
+    def _pair(self) -> None:
+        if self._answered is None or self._whole is None:
+            return
+        (whole, at, loaded), answered, before = self._whole, self._answered, self._end
+        self._answered, self._whole, self._end = None, None, at
+        if loaded:
+            return
+        # one that came after the one before had ended did not wait for it: times are written in whole seconds
+        followed = at is not None and before is not None and at - whole > before + 1.0
+        self.seconds.append(0.0 if followed else max(0.0, whole - answered))
+
+
+@dataclass
 class Reading:
     """Everything known after the lines so far."""
 
@@ -146,6 +186,7 @@ class Reading:
     loads: deque[Loading] = field(default_factory=lambda: deque(maxlen=KEPT_LOADS))
     requests: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
     context_cut: Contradiction | None = None  # Of the load that comes next
+    waits: Waits = field(default_factory=Waits)
     requests_where: str = ""
     requests_skipped: bool = False  # Whether a log was too long to show every request
     started: bool = False  # Whether a server started after the last load
@@ -180,6 +221,11 @@ class Reading:
         self.warnings_where = self.warnings_where or line.where
 
 
+def _unescaped(found: re.Match[str]) -> str:
+    """What a backslash stands for, in one line."""
+    return " " if found[1] in "nrt" else found[1]
+
+
 def parse_line(text: str, where: str) -> Line:
     """The fields of `time=... level=INFO msg="several words" key=value` by name; of one that is given twice the first.
 
@@ -190,7 +236,7 @@ def parse_line(text: str, where: str) -> Line:
         text = text.replace('\\"', '"')  # a line inside JSON, as `docker inspect` and log collectors keep it
     fields: dict[str, str] = {}
     for name, quoted, listed, bare in _FIELD.findall(text):
-        fields.setdefault(name, _ESCAPED.sub(r"\1", quoted) if quoted else listed or bare.rstrip("."))
+        fields.setdefault(name, _ESCAPED.sub(_unescaped, quoted) if quoted else listed or bare.rstrip("."))
     return Line(text, fields, where)
 
 
@@ -220,3 +266,9 @@ def parse_seconds(text: str) -> float | None:
         return None
     total = sum(float(number) * _SECONDS[unit] for number, unit in _PARTS.findall(text))
     return total if total < _MOST_SECONDS else None
+
+
+def seconds_of_day(text: str) -> float:
+    """The seconds of `17:46:45`."""
+    hours, minutes, seconds = (int(part) for part in text.split(":"))
+    return 3600.0 * hours + 60.0 * minutes + seconds

@@ -19,6 +19,7 @@ import msgspec
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
+from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Subject
 from unslow.facts.values import (
@@ -112,7 +113,9 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     except LookError as error:
         loaded, silent = [], unknown(error)
     subjects, warnings = [], whole.history.warnings.value_or(())
-    for each, seen in _match_processes(loaded, [read_child(child, log) for child in children_of(process)]):
+    children = children_of(process)
+    read_children = [read_child(child, log, alone=len(children) == 1) for child in children]
+    for each, seen in _match_processes(loaded, read_children):
         if seen is None:
             subjects.append(settled_subject(whole, each, warnings))
             continue
@@ -171,10 +174,15 @@ def children_of(process: Process) -> list[Child]:
     return found
 
 
-def read_child(child: Child, log: Log) -> SeenChild:
-    """Everything that can be seen of one process."""
+def read_child(child: Child, log: Log, *, alone: bool = True) -> SeenChild:
+    """Everything that can be seen of one process; beside others, the requests in the log may be theirs."""
     process = child.process
     logged = parse_load(log, last_load(log, child.model, child.port))
+    if not alone:
+        unclear = not_found("the log does not tell which of the loaded models answered a request")
+        of_requests = dict.fromkeys(("prompts_reprocessed", "top_k"), unclear)
+        loading = Run(load_s=logged.run.load_s)
+        logged = msgspec.structs.replace(logged, run=loading, runtime=logged.runtime.with_facts(**of_requests))
     if child.kind == "llama-server":
         return SeenChild(child, read_server(process.system, process), logged)
     # Ollama's own runner answers no questions; MLX has neither layers nor a file of GGUF
@@ -296,7 +304,11 @@ def settled_subject(
     length: Fact[int] = NOT_LOOKED
     if isinstance(per_slot, Known):
         length = estimated_fact(per_slot.value * slots, f"{per_slot.source}: for each of {slots}")
+    waiting, busy = runtime.scheduling.deferred_requests, runtime.scheduling.busy_slots
+    if isinstance(busy, Known) and busy.value < slots:  # Ollama holds a request back only while every slot is taken
+        waiting = first_known(waiting, reported_fact(0, f"{busy.source}: a slot is free"))
     runtime = runtime.with_facts(
+        deferred_requests=waiting,
         context_length=first_known(runtime.context.length, length),
         gpu_layers_set=first_known(runtime.placement.gpu_layers_set, asked.placement.gpu_layers_set),
     )

@@ -36,8 +36,14 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
     """One request for that many tokens; LookError rather than a request that would load the model."""
     server = target.server(system)
     named = objects_at(server.json("/api/ps"), "models")
-    if not any(target.model in (model.get("name"), model.get("model")) for model in named):
+    loaded = [model for model in named if target.model in (model.get("name"), model.get("model"))]
+    if not loaded:
         raise LookError(f"{target.model} is no longer loaded, and a measurement must not load it")
+    contexts = [model.get("context_length") or target.context for model in loaded]
+    if target.context and target.context not in contexts:
+        raise LookError(
+            f"{target.model} was reloaded with another context length, and a measurement must not reload it"
+        )
     body = body_of(target, question)
     if question.stream:
         with closing(server.stream(_PATH, body, question.deadline_s, question.silence_s)) as lines:

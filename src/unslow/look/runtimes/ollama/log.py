@@ -30,7 +30,7 @@ TAIL_BYTES = 2 * 1024**2
 _STARTS = r"server config|Listening on|inference compute|vram-based default context"
 _UNIT = re.compile(r"/([\w@.:\\-]{1,120}\.service)\b")
 _CONTAINER = re.compile(r"\b([0-9a-f]{64})\b")
-_START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=")
+_START = re.compile(r"starting (?:llama-server|llama server|runner)\"? cmd=|failed to load model metadata")
 _ENDS = re.compile(r"started in |Listening on|inference compute|vram-based")
 _OF_SERVER = (
     "version", "environment", "devices", "gpu_refused", "keep_alive_s", "max_loaded_models", "context_default",
@@ -175,7 +175,10 @@ def parse_load(log: Log, part: range) -> Subject:
         for reader in readers:
             reader.take(log.lines[index], log.where(index))
     outer, inner = (reader.log_facts(log.name).subject for reader in readers)
-    kept = {name: fact for name in ("loads", "device_used") if isinstance(fact := outer.runtime.fact(name), Known)}
+    names = ["loads", "device_used"]
+    if outer.runtime.state.value_or("") == "failed":  # a process that was killed has no last words
+        names += ["state", *(["load_error"] if not isinstance(inner.runtime.memory.load_error, Known) else [])]
+    kept = {name: fact for name in names if isinstance(fact := outer.runtime.fact(name), Known)}
     return Subject(
         runtime=overlaid(outer.runtime, inner.runtime).with_facts(**kept),
         model=overlaid(outer.model, inner.model),
