@@ -23,6 +23,7 @@ from docs._build.stub import stub
 from lab import quality
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.engines import table as engines_table
+from lab.faults.every import places
 from lab.faults.rows import read_rows, table, totals
 from lab.fit_speed import learned_of_served
 from lab.plan_gpu import table as plans
@@ -174,7 +175,7 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield BENCH, with_blocks(BENCH, {"bench": bench_block()})
     yield MEASURING, with_blocks(MEASURING, {name: lab_output(file) for name, file in PRINTED.items()})
     tables = {f"lab {where}": faults_block(where) for where in ("gpu", "cpu")}
-    yield DIAGNOSIS, with_blocks(DIAGNOSIS, tables | {"lab first": first_run_totals()})
+    yield DIAGNOSIS, with_blocks(DIAGNOSIS, tables | {"lab first": first_run_totals(), "lab real": real_runtimes_block()})
     yield FLOW, with_blocks(FLOW, followed_line())
     yield QUALITY, with_blocks(QUALITY, quality_blocks())
     yield PHYSICS, with_blocks(PHYSICS, {"errors": errors_block(), "h200": h200_block()})
@@ -270,6 +271,21 @@ def first_run_totals() -> str:
     """What the lab came to when its faults were played for the first time."""
     rows = {where: read_rows(FAULTS / f"{where}_first.jsonl") for where in ("gpu", "cpu")}
     return "\n\n".join("\n".join([f"{where}:", *totals(found)]) for where, found in rows.items())
+
+
+def real_runtimes_block() -> str:
+    """Right first causes and clean controls of each runtime of lab/real: at first, by today's code, and on fresh cases."""
+    lines = [f"{'runtime':12} {'':6} {'right cause first':>18} {'controls clean':>15}"]
+    for where in places():
+        for suffix, when in (("_first", "first"), ("", "now"), ("_fresh", "fresh")):
+            path = FAULTS / f"{where}{suffix}.jsonl"
+            if where in ("cpu", "gpu") or not path.is_file():
+                continue
+            rows = [row for row in read_rows(path) if not row.skipped]
+            faults, healthy = [r for r in rows if r.cause], [r for r in rows if not r.cause]
+            right, clean = sum(r.right for r in faults), sum(r.right and not r.diagnosed for r in healthy)
+            lines.append(f"{where:12} {when:6} {f'{right} of {len(faults)}':>18} {f'{clean} of {len(healthy)}':>15}")
+    return "\n".join(lines)
 
 
 def lab_output(name: str) -> str:
