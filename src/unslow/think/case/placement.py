@@ -207,7 +207,9 @@ class PlacementView(Group):
             return True
         sees, placed = self.case.gpus.visible_to_runtime, self.runtime.placement
         if placed.device_set.value_or("") == "none":
-            return not placed.gpu_layers.value_or(0) and not self.case.vram.buffers("model", on_gpu=True)
+            counted = isinstance(self.runtime.memory.buffers, Known)  # llama.cpp counts layers whatever the setting
+            held_there = self.case.vram.buffers("model", on_gpu=True)
+            return not held_there and (counted or not placed.gpu_layers.value_or(0))
         return sees is False or (sees is None and self.case.gpus.hidden_by_environment is not None)
 
     @cached_property

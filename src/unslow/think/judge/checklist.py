@@ -49,7 +49,7 @@ def checklist(case: CaseView, achievable: Prediction | None) -> tuple[ChecklistI
 def _on_gpu(case: CaseView) -> Answer:
     if case.runtime.state.value_or("loaded") == "failed":
         return None, "the model did not load"
-    if case.gpus.visible_to_runtime is False:
+    if case.gpus.visible_to_runtime is False or case.placement.uses_no_gpu:
         return False, "the runtime does not use the GPU"
     if case.runtime.memory.vram_share.value_or(0.0) == 1:
         return True, "all layers"
