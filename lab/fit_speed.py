@@ -12,6 +12,7 @@ import argparse
 import collections
 import csv
 import sys
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -196,27 +197,32 @@ def is_of_served(name: str) -> bool:
 
 
 def learned_of_served() -> LearnedSpeed:
-    """What was known, with what vLLM takes learned anew; a third of its runs at a time is predicted from the others."""
+    """What was known, with what vLLM takes learned anew; what is left out of its runs is predicted from the others."""
     known, own = learned_speed(), served_rows()
     held = {name: log for name, log in known.factors.items() if not is_of_served(name)}
     table = [
         m for m in measured(read_rows(DATA / "measurements.csv"))
         if any(is_of_served(factor.name) for term in m.terms for factor in term.factors)
     ]  # fmt: skip
-    ratios, loads = [1.0] * len(own), []
-    for third in range(THIRDS):
-        logs = held | fitted([*table, *(m for i, m in enumerate(own) if i % THIRDS != third)], held=held, free=None)
-        some = range(third, len(own), THIRDS)
-        for i, seconds in zip(some, predicted([own[i] for i in some], logs), strict=True):
-            ratios[i] = own[i].seconds / float(seconds)
-        loads += list(load_ratios(logs))[third::THIRDS]
-    report(own, ratios, "vLLM on an H200, a third of the runs left out at a time")
-    for group in sorted({m.group for m in own}):
-        spread = known.spread(group, "cuda")
-        inside = [spread.low <= 1 / r <= spread.high for m, r in zip(own, ratios, strict=True) if m.group == group]
-        print(f"  {group:16} {np.mean(inside):.0%} of {len(inside)} lie inside the interval")
-    off = [abs(ratio - 1) for _, ratio in loads]
-    print(f"  throughput at a load: median error {np.median(off):.1%}, largest {max(off):.1%} of {len(off)}")
+    folds: dict[str, Callable[[int, str], Hashable]] = {
+        "a third of the runs left out at a time": lambda i, _name: i % THIRDS,
+        "every model with its type of weights left out in turn": lambda _i, name: name,
+    }
+    for title, fold_of in folds.items():
+        ratios, loads = [1.0] * len(own), list[float]()
+        for fold in {fold_of(i, m.source): None for i, m in enumerate(own)}:
+            out = [i for i, m in enumerate(own) if fold_of(i, m.source) == fold]
+            logs = held | fitted([*table, *(m for i, m in enumerate(own) if i not in out)], held=held, free=None)
+            for i, seconds in zip(out, predicted([own[i] for i in out], logs), strict=True):
+                ratios[i] = own[i].seconds / float(seconds)
+            loads += [ratio for i, (name, ratio) in enumerate(load_ratios(logs)) if fold_of(i, name) == fold]
+        report(own, ratios, f"vLLM on an H200, {title}")
+        for group in sorted({m.group for m in own}):
+            spread = known.spread(group, "cuda")
+            inside = [spread.low <= 1 / r <= spread.high for m, r in zip(own, ratios, strict=True) if m.group == group]
+            print(f"  {group:16} {np.mean(inside):.0%} of {len(inside)} lie inside the interval")
+        off = [abs(ratio - 1) for ratio in loads]
+        print(f"  throughput at a load: median error {np.median(off):.1%}, largest {max(off):.1%} of {len(off)}")
     logs = fitted([*table, *own], held=held, free=None)
     report(
         table,

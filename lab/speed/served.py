@@ -92,7 +92,7 @@ def served_rows(path: Path = DATA / SWEEP) -> list[Measured]:
 
 
 def load_ratios(logs: Mapping[str, float], path: Path = DATA / SWEEP) -> Iterator[tuple[str, float]]:
-    """Every load that was measured: predicted over measured tokens per second of all users together.
+    """Every load that was measured, by its configuration: predicted over measured tokens per second of all together.
 
     They ask again as soon as they are answered, so that of their time one part goes to prompts and one to steps.
     """
@@ -103,7 +103,4 @@ def load_ratios(logs: Mapping[str, float], path: Path = DATA / SWEEP) -> Iterato
         step = question._replace(tokens=users, depth=prompt + answer / 2)
         prompt_s = float(total_of_terms(prompt_terms(question, prompt, BATCHED_TOKENS, users), logs))
         seconds = users * prompt * prompt_s + answer * float(total_of_terms(step_terms(step), logs))
-        yield (
-            f"{name}, {users:.0f} users of {prompt:.0f} + {answer:.0f}",
-            users * answer / seconds / line["tokens_per_s"],
-        )
+        yield name, users * answer / seconds / line["tokens_per_s"]
