@@ -24,6 +24,7 @@ from lab.faults.running import Runtime
 from lab.real._openai import ask
 
 HERE = ("llama_swap",)
+CPUS = os.cpu_count() or 1
 FIRST_PORT = 8670
 BOTH = ("llama_1b", "experts")
 ANSWER = 24
@@ -152,6 +153,62 @@ FAULTS = (
         "+".join(BOTH),
         Stage(TOGETHER, beside=(asked_before(*BOTH),)),
         verdict="normal",
+    ),
+    Fault(
+        "three_models_in_one_group",
+        "a group of three models, which swaps them; a user asks for one after the other",
+        HERE,
+        "+".join((*BOTH, "smollm2")),
+        Stage(
+            ("groups:", "  all:", "    swap: true", f"    members: [{', '.join(BOTH)}, smollm2]"),
+            beside=(asked_all_the_while(*BOTH, "smollm2", pause_s=0.2),),
+        ),
+        RELOADS,
+        cure=Stage(
+            ("groups:", "  all:", "    swap: false", f"    members: [{', '.join(BOTH)}, smollm2]"),
+            beside=(asked_all_the_while(*BOTH, "smollm2", pause_s=0.2),),
+        ),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "global_ttl",
+        "globalTTL: 2 and a user who reads each answer for 6 s",
+        HERE,
+        "experts",
+        Stage(("globalTTL: 2",), beside=(asked_all_the_while("experts", pause_s=6.0),)),
+        RELOADS,
+        cure=Stage(("globalTTL: 600",), beside=(asked_all_the_while("experts", pause_s=6.0),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "one_thread_behind_the_proxy",
+        f"the model's env sets LLAMA_ARG_THREADS=1 on {CPUS} cores; it was asked before",
+        HERE,
+        "llama_1b",
+        Stage((".env: [LLAMA_ARG_THREADS=1]",), beside=(asked_before("llama_1b"),)),
+        "threads_too_few",
+        cure=Stage(beside=(asked_before("llama_1b"),)),
+        fresh=True,
+    ),
+    Fault(
+        "healthy_long_ttl",
+        "ttl: 300 and a user who pauses for 3 s after each answer",
+        HERE,
+        "smollm2",
+        Stage((".ttl: 300",), beside=(asked_all_the_while("smollm2", pause_s=3.0),)),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_alias",
+        "a model that was asked for by an alias",
+        HERE,
+        "experts",
+        Stage((".aliases: [gpt-4]",), beside=(asked_before("gpt-4"),)),
+        verdict="normal",
+        fresh=True,
     ),
 )
 RUNTIME = Runtime(played, _measured)

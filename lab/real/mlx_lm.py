@@ -20,7 +20,7 @@ from pathlib import Path
 from lab.faults.asked import USUAL, Asked
 from lab.faults.fault import Fault, Heard, Metric, Playing, SkippedError, Stage
 from lab.faults.measuring import watched
-from lab.faults.neighbours import busy_loops
+from lab.faults.neighbours import busy_loops, slow_proxy
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.real._mlx_models import make_models
@@ -95,12 +95,14 @@ def short(_turn: int) -> tuple[str, int]:
     return text(16), 32
 
 
-def users(count: int, question: Question = short) -> Callable[[Playing], AbstractContextManager[object]]:
+def users(
+    count: int, question: Question = short, pause_s: float = 0.01
+) -> Callable[[Playing], AbstractContextManager[object]]:
     """So many users, each of whom asks again once answered."""
 
     def ask_on(playing: Playing, end: threading.Event) -> None:
         turn = 0
-        while not end.wait(0.01):
+        while not end.wait(pause_s):
             prompt, length = question(turn)
             try:
                 playing.heard.append(asked_once(playing, prompt, length))
@@ -125,7 +127,9 @@ def users(count: int, question: Question = short) -> Callable[[Playing], Abstrac
 
 def asked_once(playing: Playing, prompt: str, answer: int) -> Heard:
     """One streamed answer of the model that the server was started with."""
-    return ask(playing.url, playing.command[playing.command.index("--model") + 1], prompt, answer).as_heard()
+    return ask(
+        playing.diagnose_url or playing.url, playing.command[playing.command.index("--model") + 1], prompt, answer
+    ).as_heard()
 
 
 def _measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
@@ -199,6 +203,76 @@ FAULTS = (
         "mlx_300m",
         Stage(around=(hugging_face_cache,)),
         verdict="normal",
+    ),
+    Fault(
+        "three_neighbours",
+        "three busy loops, and a model of 300M",
+        HERE,
+        "mlx_300m",
+        Stage(beside=(busy_loops(3),)),
+        "cpu_contended",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "eight_users_for_two",
+        "--decode-concurrency 2 --prompt-concurrency 2 and eight users who ask all the while",
+        HERE,
+        "mlx_30m",
+        Stage(("--decode-concurrency", "2", "--prompt-concurrency", "2"), beside=(users(8),)),
+        "queueing",
+        cure=Stage(beside=(users(8),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "clock_in_prompt",
+        "a client whose long prompts start with another text each time, as with a clock",
+        HERE,
+        "mlx_30m",
+        Stage(beside=(users(1, clocked),)),
+        "prompt_reprocessed",
+        cure=Stage(beside=(users(1, steady),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "draft_of_two",
+        "--draft-model with other random weights and --num-draft-tokens 2",
+        HERE,
+        "mlx_300m",
+        Stage(("--draft-model", "{models}/mlx_draft", "--num-draft-tokens", "2")),
+        "speculative_decoding_hurts",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "slow_client",
+        "a proxy before the server holds each piece back for 60 ms",
+        HERE,
+        "mlx_135m",
+        Stage(beside=(slow_proxy(0, 0.06),)),
+        "client_overhead",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "healthy_two_users",
+        "two users who ask with pauses, as batches are made for",
+        HERE,
+        "mlx_135m",
+        Stage(beside=(users(2, pause_s=1.0),)),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_roomy_cache",
+        "--prompt-cache-size 20 --prefill-step-size 512, asked before",
+        HERE,
+        "mlx_135m",
+        Stage(("--prompt-cache-size", "20", "--prefill-step-size", "512")),
+        verdict="normal",
+        fresh=True,
     ),
 )
 RUNTIME = Runtime(played, _measured)
