@@ -58,9 +58,7 @@ def test_every_row_names_a_known_quant_or_cache_type():
 
 def test_quality_figures_are_plausible():
     for figure in figures():
-        most, most_kl = (
-            (1000, 12) if figure.table.own else (20, 3)
-        )  # a broken model guesses
+        most, most_kl = (1000, 12) if figure.table.own else (20, 3)  # a broken model guesses
         assert figure.increase is None or 0 <= figure.increase < most
         assert figure.kl is None or 0 < figure.kl < most_kl
         assert figure.row.kl_999 is None or figure.kl < figure.row.kl_999

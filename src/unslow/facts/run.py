@@ -114,6 +114,8 @@ class Completion(Facts, frozen=True, kw_only=True):
     drafted_tokens: Count = 0
     """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not report it."""
     accepted_tokens: Count = 0
+    pieces_at_once: Amount = 0.0
+    """How many pieces of the stream came together on average, as the tokens of one step do; 0 where few came."""
 
 
 class GpuUnderLoad(Facts, frozen=True, kw_only=True):

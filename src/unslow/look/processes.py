@@ -23,7 +23,8 @@ _CONTAINERS = {
     "lxc": "lxc",
 }
 
-_LISTENS = "0A"
+_LISTENS, _ESTABLISHED = "0A", "01"
+_STATE = 3  # The column of /proc/net/tcp
 # any, 127.0.0.1, ::, ::1, ::ffff:127.0.0.1
 _ANY_OR_LOOPBACK = re.compile(r"0{8}|0100007F|0{32}|0{24}01000000|0{16}FFFF00000100007F")
 _LOCAL_NAMES = ("127.0.0.1", "0.0.0.0", "*", "::", "::1", "[::]", "[::1]")  # noqa: S104 (read, not bound)
@@ -221,6 +222,21 @@ def read_listeners(system: System) -> tuple[Listener, ...]:
             listed = [[Listener(int(row[2]), "") for row in listening]]
     by_port = {listener.port: listener for table in reversed(listed) for listener in table}
     return tuple(by_port[port] for port in sorted(by_port))
+
+
+def read_connections(system: System, pid: int, port: int) -> int:
+    """How many clients are connected to a port of a process; LookError where its tables cannot be read."""
+    tables = [try_look(None, read_text, system, f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]
+    if tables == [None, None]:
+        raise LookError(f"/proc/{pid}/net/tcp cannot be read")
+    return sum(parse_connections(table, port) for table in tables if table is not None)
+
+
+def parse_connections(text: str, port: int) -> int:
+    """The established connections of a table whose own end is the port."""
+    rows = (line.split() for line in text.splitlines()[1:])
+    own = f":{port:04X}"
+    return sum(len(row) > _STATE and row[1].endswith(own) and row[_STATE] == _ESTABLISHED for row in rows)
 
 
 def parse_listeners(text: str) -> list[Listener]:

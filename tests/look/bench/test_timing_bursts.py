@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.look.bench.timing import stream_delay_s
+from unslow.look.bench.timing import pieces_at_once, stream_delay_s
 
 
 def bursts(count: int, each: int, pause_s: float) -> list[float]:
@@ -27,3 +27,19 @@ def test_chunks_of_a_speculative_decoding_step_are_not_held_back():
 @pytest.mark.parametrize("arrivals", [[], [1.0], [1.0, 9.0]])
 def test_fewer_than_three_chunks_are_never_held_back(arrivals):
     assert stream_delay_s(arrivals, 0.1) == 0
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_pieces_of_one_step_are_counted_together(each):
+    assert pieces_at_once(bursts(24, each, 0.3)) == each
+    uneven = [0.3 * step + 0.02 * (step % 3) for step in range(24)]  # a machine has better and worse moments
+    assert pieces_at_once(uneven) == 1
+
+
+def test_steps_that_accept_some_of_a_draft_give_a_share():
+    half = [0.3 * step + piece * 1e-4 for step in range(20) for piece in range(1 + step % 3)]
+    assert pieces_at_once(half) == pytest.approx(2, abs=0.1)
+
+
+def test_a_few_pieces_tell_nothing_of_steps():
+    assert pieces_at_once([0.1 * n for n in range(10)]) == 0

@@ -12,7 +12,9 @@ from unslow.commands.diagnose.permission import pushes_out
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Origin, Unknown, reported_fact
+from unslow.look.bench.trials.server_work import read_work
 from unslow.look.processes import read_processes
+from unslow.look.requests import Target
 from unslow.look.runtimes import mlx_lm
 from unslow.look.runtimes.mlx_lm import FLAGS, arguments_of, requested_settings
 from unslow.look.system import Answer, LookError
@@ -165,3 +167,36 @@ def test_a_measurement_fits_into_the_free_places_of_the_prompt_cache(kept, refus
 def test_a_prompt_cache_that_is_off_cannot_lose_anything():
     runtime = requested_settings(FLAGS.settings(["", "--prompt-cache-size", "0"], {}))
     assert pushes_out(runtime.with_facts(name=reported_fact("MLX-LM", "x"))) is None
+
+
+CONNECTIONS = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0
+   1: 0100007F:1F90 0100007F:D001 01 00000000:00000000 00:00000000 00000000     0        0 2 1 0
+   2: 0100007F:1F90 0100007F:D002 01 00000000:00000000 00:00000000 00000000     0        0 3 1 0
+   3: 0100007F:1F90 0100007F:D003 01 00000000:00000000 00:00000000 00000000     0        0 4 1 0
+   4: 0100007F:D001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 5 1 0
+   5: 0100007F:1F90 0100007F:D004 06 00000000:00000000 00:00000000 00000000     0        0 0 3 0
+   6: 0100007F:1F91 0100007F:D005 01 00000000:00000000 00:00000000 00000000     0        0 6 1 0
+"""
+"""Three clients of port 8080; what else is there listens, has ended, is the clients' own end, or another server's."""
+
+
+def test_the_requests_of_an_mlx_lm_server_are_its_connections():
+    table = ProcTable().add(10, "python3", ["python3", "-m", "mlx_lm.server", "--decode-concurrency", "2"])
+    table.system.files["/proc/10/net/tcp"] = CONNECTIONS
+    (process,) = mlx_lm.find(read_processes(table.system))
+    assert mlx_lm.read_requests(process, URL)[:2] == (2, 1)
+    work = read_work(table.system, Target(URL, pid=10, runtime="MLX-LM"))
+    assert (work.running, work.waiting) == (2, 1)
+    (subject,) = mlx_lm.read(process, "")
+    scheduling = subject.runtime.scheduling
+    assert (scheduling.running_requests.value, scheduling.deferred_requests.value) == (2, 1)
+
+
+def test_an_mlx_lm_server_whose_connections_are_hidden_does_not_tell_its_requests():
+    (process,) = mlx_lm.find(read_processes(ProcTable().add(10, "python3", ["mlx_lm.server"]).system))
+    with pytest.raises(LookError):
+        mlx_lm.read_requests(process, URL)
+    with pytest.raises(LookError):
+        read_work(process.system, Target(URL, runtime="MLX-LM"))

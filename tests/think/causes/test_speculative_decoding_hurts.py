@@ -105,3 +105,31 @@ def test_acceptance_of_the_measured_requests_decides():
     assert answer.evidence[0].fact == "run.completions"
     assert "0 of 800" in str(answer.evidence[0].value)
     assert isinstance(ask(NAME, drafting(100, 75, 20.0)), Absent)
+
+
+def uncounted(pieces_at_once: float) -> Case:
+    """A server that drafts four tokens and counts nothing; its answers came in steps of so many pieces."""
+    run = Completion(prompt_tokens=8, generated_tokens=64, prefill_s=0.1, decode_s=2.0, pieces_at_once=pieces_at_once)
+    facts = {
+        "runtime.sampling.speculative": "draft",
+        "runtime.sampling.draft_tokens": 4,
+        "run.completions": (run,),
+        "run.decode_tokens_per_s": 32.0,
+    }
+    return with_facts(gpu_case(), facts)
+
+
+def test_tokens_that_come_one_at_a_time_show_that_no_draft_is_accepted(wording):
+    finding = judge(CaseView(uncounted(1.0))).findings[0]
+    assert finding.cause == NAME
+    wording(finding.because)
+
+
+def test_tokens_that_come_together_show_accepted_drafts():
+    assert isinstance(ask(NAME, uncounted(4.2)), Absent)
+
+
+def test_a_stream_that_shows_no_steps_leaves_the_draft_suspected():
+    answer = ask(NAME, uncounted(0.0))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected

@@ -1,6 +1,7 @@
 """One request of a benchmark, in the words of whatever runtime answers: asked, scored, timed."""
 
 import re
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -40,6 +41,8 @@ _Timing = Callable[[System, Target], Callable[[Reply], Reply]]
 _Scorer = Callable[[System, Target, ScoredText], TokenScores]
 _ENDED = re.compile(r"\) [ZXx] ")
 """The state of a process of which only its number is left, as /proc/PID/stat has it after the name."""
+FEWEST_PAUSES = 16  # Between the pieces of an answer: fewer do not tell steps from chance
+SAME_STEP = 0.3  # Of the pause between two steps: what comes earlier belongs to the same
 LEAST_PAUSE_S = 0.5  # A pause that everybody sees
 LEAST_TOKENS = 16  # Times a token's own time: more than any step of speculative decoding gives at once
 FEWEST_AT_ONCE, AT_ONCE = 8, 0.1  # Pieces that follow within this share of the pause
@@ -150,6 +153,7 @@ def completion_of(reply: Reply) -> Completion:
         held_back_s=stream_delay_s(reply.arrivals_s, decode_s / max(1, reply.generated_tokens)),
         drafted_tokens=reply.drafted_tokens,
         accepted_tokens=reply.accepted_tokens,
+        pieces_at_once=pieces_at_once(reply.arrivals_s),
     )
 
 
@@ -171,6 +175,15 @@ def stream_delay_s(arrivals_s: Sequence[float], token_s: float) -> float:
             after = arrivals_s[number : number + FEWEST_AT_ONCE]  # or all that were left
             held_s += pause_s if len(after) > 1 and after[-1] - after[0] <= AT_ONCE * pause_s else 0.0
     return held_s
+
+
+def pieces_at_once(arrivals_s: Sequence[float]) -> float:
+    """How many pieces came together on average: between two steps lies a pause that all longer ones resemble."""
+    pauses_s = [later - earlier for earlier, later in pairwise(arrivals_s)]
+    if len(pauses_s) < FEWEST_PAUSES:
+        return 0.0
+    step_s = statistics.quantiles(pauses_s, n=10)[-1]  # also where nine of ten tokens come with the one before
+    return len(arrivals_s) / (1 + sum(pause_s >= SAME_STEP * step_s for pause_s in pauses_s))
 
 
 class WatchedAnswer(NamedTuple):

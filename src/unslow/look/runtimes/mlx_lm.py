@@ -9,7 +9,8 @@ once.
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,7 +26,7 @@ from unslow.look.command_line import COMMAND, UNSET, Flag, Flags, Setting
 from unslow.look.command_writer import Advice, Answer, ChangeRequest, Program, Turn, Words, advice, missing_draft
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api import OK, ListedModel, Server, json_if_ok, parse_model_list
-from unslow.look.processes import Process, ProcessSigns, words_of
+from unslow.look.processes import Process, ProcessSigns, read_connections, words_of
 from unslow.look.running_server import process_facts, read_in_roots, resident_bytes
 from unslow.look.runtimes._given_settings import address_of
 from unslow.look.system import LookError, System, try_look
@@ -53,7 +54,7 @@ _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
 _SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**60
 _MOST_DIGITS = 9
-_USUAL_PROMPTS = 10  # That a cache keeps by itself (mlx_lm/server.py)
+_USUAL_PROMPTS, _USUAL_SEQUENCES = 10, 32  # What a cache keeps, and what is answered at once (mlx_lm/server.py)
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _LOG_BYTES = 1 << 20
@@ -96,6 +97,9 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     named = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     shown = process_facts(process, named, list, reported_fact(url, COMMAND))
     shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=longest)
+    if requests := try_look(None, read_requests, process, url):
+        running, waiting = (reported_fact(n, requests.source) for n in (requests.running, requests.waiting))
+        shown = shown.with_facts(running_requests=running, busy_slots=running, deferred_requests=waiting)
     asked = requested_settings(given)
     size = _count(given, "prompts", _USUAL_PROMPTS)
     if isinstance(kept, Known) and isinstance(size, Known) and not isinstance(asked.cache.ram_bytes, Known):
@@ -107,6 +111,24 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     if name and isinstance(http.runtime.name, Known):
         runtime = msgspec.structs.replace(runtime, state=reported_fact("loaded", given["model"].source))
     return (Subject(runtime=runtime, model=model),)
+
+
+class Requests(NamedTuple):
+    """How many requests are answered, and how many wait."""
+
+    running: int
+    waiting: int
+    source: str
+
+
+def read_requests(process: Process, url: str) -> Requests:
+    """By the connections of its port: it speaks HTTP 1.0, so that each is a request, and closed with its answer."""
+    given = FLAGS.settings(["", *arguments_of(words_of(process.command()))], {})
+    port, most = urlsplit(url).port, _count(given, "sequences", _USUAL_SEQUENCES).get()
+    if port is None or most is None:
+        raise LookError(f"{url} and the command line do not tell its port and how many requests it answers at once")
+    connected = read_connections(process.system, process.pid, port)
+    return Requests(min(connected, most), max(0, connected - most), f"connections in /proc/{process.pid}/net/tcp")
 
 
 def _read_prompt_cache(process: Process) -> tuple[Fact[int], Fact[int]]:
@@ -185,7 +207,7 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
         sane = amount < _MOST_BYTES
         cache_bytes = reported_fact(amount, limit.source) if sane else failed_fact(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
-        "max_sequences": _count(given, "sequences", 32),
+        "max_sequences": _count(given, "sequences", _USUAL_SEQUENCES),
         "batch": _count(given, "batched_tokens", 2048),
         "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,

@@ -53,6 +53,7 @@ from unslow.think.speed.rows import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 TRANSFORMERS = "transformers"
 VLLM = "vllm"
 OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)
+OWN_CPU_TERMS = ("mlx",)  # Those whose kernels for CPUs were measured too
 """Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
 PYTHON_SPREAD = 1.3
 """Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
@@ -268,6 +269,7 @@ class PhysicsView(Group):
             "cpu",
             family=next((name for name in _FAMILIES if name in kind), ""),
             types=self.type_class,
+            runtime=self.learned_runtime if self.learned_runtime in OWN_CPU_TERMS else "",
             beside_gpu=placement.attending > 0,
             wide_vectors=multiplies_wide(self.machine.cpu),
             tiles=has_tiles(self.machine.cpu),

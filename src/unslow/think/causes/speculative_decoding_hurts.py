@@ -23,6 +23,7 @@ prose.
 Answers do not change: the large model checks every token.
 """
 
+import statistics
 from typing import NamedTuple
 
 from unslow.facts.account import Topic
@@ -37,6 +38,7 @@ from unslow.think.report import Evidence
 
 GOOD = 0.6  # Acceptance rate: above it, drafting pays almost anywhere
 USELESS = 0.25  # Acceptance rate: below it, a draft costs more than it gives, however cheap it is
+NONE = 0.005  # Acceptance rate: less is shown as 0 %
 USUAL_TOKENS = 3  # Drafted at once: the default of llama.cpp
 FEWEST_DRAFTED = 20  # Tokens: fewer say little about the acceptance rate
 TOKEN_COST = 0.15
@@ -101,7 +103,8 @@ def acceptance_against_cost(case: CaseView) -> Found | Absent | Suspected | None
     # A guess from the text so far is only checked
     each = CHECK_COST if method is not None and "ngram" in method.lower() else TOKEN_COST
     gain = accepted_tokens(accepted.drafted, accepted.rate) / (1 + each * accepted.drafted)
-    words = f"only {accepted.rate:.0%} of the drafted tokens are accepted"
+    share = f"only {accepted.rate:.0%} of the drafted tokens are" if accepted.rate >= NONE else "no drafted token is"
+    words = f"{share} accepted"
     is_useless = accepted.rate <= USELESS and case.narrative.remarks_on(Topic.DRAFT)
     if gain < 1 and is_slow:  # physics knows what plain decoding gives: that is the price
         return finding(case, words, accepted.evidence, cure=Cure(), fixes=[Remedy(DRAFT_LESS)])
@@ -113,7 +116,7 @@ def acceptance_against_cost(case: CaseView) -> Found | Absent | Suspected | None
 
 
 def acceptance(case: CaseView) -> Acceptance | None:
-    """Of the measured requests, else as the server counts it for all requests."""
+    """Of the measured requests, else as the server counts it for all, else by how many tokens came at once."""
     drafted, accepted, generated = (
         sum(getattr(run, name) for run in case.waits.completions)
         for name in ("drafted_tokens", "accepted_tokens", "generated_tokens")
@@ -123,11 +126,17 @@ def acceptance(case: CaseView) -> Acceptance | None:
         steps = max(1, generated - accepted)  # each adds one token of the large model
         evidence = case.cite("run.completions", f"{GOOD:.0%} pays", words)
         return Acceptance(accepted / drafted, max(1, round(drafted / steps)), evidence)
-    rate = case.runtime.sampling.draft_acceptance.get()
-    if rate is None:
+    sampling = case.runtime.sampling
+    rate, tokens = sampling.draft_acceptance.get(), sampling.draft_tokens.get() or USUAL_TOKENS
+    if rate is not None:
+        return Acceptance(rate, tokens, case.cite("runtime.sampling.draft_acceptance", f"{GOOD:.0%} pays"))
+    at_once = [run.pieces_at_once for run in case.waits.completions if run.pieces_at_once]
+    if not at_once or sampling.speculative.get() is None:
         return None
-    tokens = case.runtime.sampling.draft_tokens.get() or USUAL_TOKENS
-    return Acceptance(rate, tokens, case.cite("runtime.sampling.draft_acceptance", f"{GOOD:.0%} pays"))
+    # A server that counts nothing shows it all the same: the tokens that one step accepts come together
+    each = statistics.median(at_once)
+    words = f"{each:.2g} tokens came with each step of up to {tokens + 1}"
+    return Acceptance(min(1.0, (each - 1) / tokens), tokens, case.cite("run.completions", f"{GOOD:.0%} pays", words))
 
 
 CAUSE = Cause(

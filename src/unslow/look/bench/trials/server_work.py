@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 from unslow.facts.values import Absence, Fact, measured_fact, not_found
 from unslow.look.openai_api import Server
+from unslow.look.processes import Process
 from unslow.look.requests import Target
+from unslow.look.runtimes import mlx_lm
 from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
 from unslow.look.system import LookError, System, read_text
 
@@ -232,6 +234,13 @@ def _ollama(system: System, target: Target) -> Work:
     return work._replace(loaded=loaded)
 
 
+def _mlx_lm(system: System, target: Target) -> Work:
+    if target.pid is None:
+        raise LookError("its process is not known", Absence.NOT_SUPPORTED, "run unslow on its machine")
+    running, waiting, source = mlx_lm.read_requests(Process(system, target.pid, ""), target.url)
+    return Work(source, running, waiting)
+
+
 def _metrics(server: Server, prefix: str) -> Metrics:
     source = f"{server.url}/metrics"
     metrics = parse_metrics(server.text("/metrics"), source, prefix)
@@ -247,5 +256,6 @@ _READERS: dict[str, Callable[[System, Target], Work]] = {
     "TGI": lambda system, target: _of_gauges(target.server(system), "tgi_", "batch_current_size", "queue_size"),
     "KoboldCpp": _koboldcpp,
     "Ollama": _ollama,
+    "MLX-LM": _mlx_lm,
 }
 """By how the name of the runtime ends."""
