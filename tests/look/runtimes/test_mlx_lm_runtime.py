@@ -169,6 +169,17 @@ def test_a_prompt_cache_that_is_off_cannot_lose_anything():
     assert pushes_out(runtime.with_facts(name=reported_fact("MLX-LM", "x"))) is None
 
 
+def test_prompts_that_were_computed_are_read_from_the_log():
+    progress = "2026-11-18 21:27:49,{} - INFO - Prompt processing progress: {}\n"
+    steps = ("0/290", "289/290", "290/290", "11/12", "12/12", "100/298")
+    log = '"POST /v1/completions HTTP/1.1" 200 -\n' + "".join(
+        progress.format(585 + i, step) for i, step in enumerate(steps)
+    )
+    (process,) = mlx_lm.find(read_processes(served(b"", log).system))
+    (subject,) = mlx_lm.read(process, "")
+    assert subject.run.logged_prompts.value == (290, 12)
+
+
 CONNECTIONS = """\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1 0

@@ -117,6 +117,21 @@ def lost_tokens(*prompts, logged=()):
     return round(1000 * ask(NAME, with_facts(watched(*prompts, logged=logged), read)).lost.seconds)
 
 
+def working(*logged, running=1.0):
+    """A server like MLX-LM's, which tells how many requests it has, and of their prompts only what it computed."""
+    traffic = Traffic(seconds=6, looks=12, running=running, waiting=0)
+    return with_facts(gpu_case(), {"run.traffic": traffic, "run.logged_prompts": logged})
+
+
+def test_long_prompts_in_a_row_are_found_by_the_log_of_a_server_at_work():
+    assert isinstance(ask(NAME, working(12, 290, 298, 306)), Found)
+    assert not isinstance(ask(NAME, working(290, 298, 12, 306)), Found)  # of a conversation it kept the start
+    assert not isinstance(ask(NAME, working(290, 298, 306, running=0.0)), Found)
+    unlike = ask(NAME, working(290, 900, 306))
+    assert isinstance(unlike, CannotTell)
+    assert unlike.suspected
+
+
 def test_price_counts_only_tokens_of_the_prompt_before():
     assert lost_tokens((1000, 0), (1000, 0), (1000, 0)) == 1000
     assert lost_tokens((1000, 0), (1100, 0), (1200, 0)) == 1050, "what a turn adds is new"

@@ -48,6 +48,7 @@ LEAST_TOKENS = 16  # Times a token's own time: more than any step of speculative
 FEWEST_AT_ONCE, AT_ONCE = 8, 0.1  # Pieces that follow within this share of the pause
 _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
 """Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
+_SHOWN = 100  # Letters of an error
 _FEWEST_CUT = 4  # Tokens of an answer that was cut off: fewer tell no speed
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 WARM_UP_TOKENS = 16
@@ -116,11 +117,12 @@ def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: in
 def complete_as_far_as_possible(
     system: System, target: Target, plan: Plan, wanted: tuple[str, int]
 ) -> tuple[TimedCompletion, bool]:
-    """A completion, and whether it is whole: one that the end of the time cut off is as good as what came of it."""
+    """A completion, and whether it is whole: one that the end of the time or an error cut off tells by what came."""
     try:
         return complete(system, target, plan, *wanted), True
     except LookError as error:
-        arrivals = error.arrivals_s if isinstance(error, AskError) and was_closed(error) else ()
+        late = was_closed(error)
+        arrivals = error.arrivals_s if isinstance(error, AskError) and (late or error.kind == "error") else ()
         if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith("llama.cpp") or arrivals[-1] <= arrivals[0]:
             raise  # elsewhere a piece is not one token
         completion = Completion(
@@ -132,7 +134,8 @@ def complete_as_far_as_possible(
             client_total_s=arrivals[-1],
             timed_by_client=True,
         )
-        return TimedCompletion(completion, "client clock, of a response that was cut short", prompt_timed=False), False
+        ended = "was cut short" if late else f"ended with an error ({error.why[:_SHOWN]})"
+        return TimedCompletion(completion, f"client clock, of a response that {ended}", prompt_timed=False), False
 
 
 def completion_of(reply: Reply) -> Completion:

@@ -19,6 +19,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.knob import Setting as KnobSetting
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
+from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated_fact, failed_fact, not_found, not_supported, reported_fact
@@ -59,6 +60,8 @@ _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _LOG_BYTES = 1 << 20
 _KEPT = re.compile(rb"Prompt Cache: (\d{1,9}) sequences")
+_PROGRESS = re.compile(rb"Prompt processing progress: (\d{1,9})/(\d{1,9})")
+_MOST_PROMPTS = 8
 _UNTOLD = not_supported(
     "MLX-LM's server does not report it", "time one response: `mlx_lm.generate --model MODEL -p hello`"
 )
@@ -93,24 +96,25 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
     except LookError as error:
         http = Subject(runtime=Runtime(state=failed_fact(error.why)))
-    longest, kept = _read_prompt_cache(process)
+    logged = _read_logged_requests(process)
     named = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     shown = process_facts(process, named, list, reported_fact(url, COMMAND))
-    shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=longest)
+    shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=logged.longest)
     if requests := try_look(None, read_requests, process, url):
         running, waiting = (reported_fact(n, requests.source) for n in (requests.running, requests.waiting))
         shown = shown.with_facts(running_requests=running, busy_slots=running, deferred_requests=waiting)
     asked = requested_settings(given)
     size = _count(given, "prompts", _USUAL_PROMPTS)
-    if isinstance(kept, Known) and isinstance(size, Known) and not isinstance(asked.cache.ram_bytes, Known):
-        shown = shown.with_facts(prompts_free=reported_fact(max(0, size.value - kept.value), kept.source))
+    if isinstance(logged.kept, Known) and isinstance(size, Known) and not isinstance(asked.cache.ram_bytes, Known):
+        free = max(0, size.value - logged.kept.value)
+        shown = shown.with_facts(prompts_free=reported_fact(free, logged.kept.source))
     runtime = overlaid(overlaid(http.runtime, asked), shown)
     name = given.get("model", UNSET).value
     model = overlaid(http.model, _read_model(process, name)) if name else http.model
     # Whether it was MLX-LM that answered; then the model of its command line is loaded, which it starts with
     if name and isinstance(http.runtime.name, Known):
         runtime = msgspec.structs.replace(runtime, state=reported_fact("loaded", given["model"].source))
-    return (Subject(runtime=runtime, model=model),)
+    return (Subject(runtime=runtime, model=model, run=Run(logged_prompts=logged.prompts)),)
 
 
 class Requests(NamedTuple):
@@ -131,19 +135,30 @@ def read_requests(process: Process, url: str) -> Requests:
     return Requests(min(connected, most), max(0, connected - most), f"connections in /proc/{process.pid}/net/tcp")
 
 
-def _read_prompt_cache(process: Process) -> tuple[Fact[int], Fact[int]]:
-    """The longest conversation, which is 0 where nobody has asked yet, and how many prompts are kept, by its log."""
+class LoggedRequests(NamedTuple):
+    """What its log tells of past requests."""
+
+    longest: Fact[int] = _UNTOLD  # Tokens of the longest conversation; 0 where nobody has asked yet
+    kept: Fact[int] = _UNTOLD  # Prompts in its cache
+    prompts: Fact[tuple[int, ...]] = _UNTOLD  # How many tokens of each prompt were computed, the last prompt last
+
+
+def _read_logged_requests(process: Process) -> LoggedRequests:
+    """A line for every request, its progress, and after each answer one of what is kept."""
     for path in process.outputs():
-        place = f"/proc/{process.pid}/root{path}"
-        log = try_look(None, process.system.read_tail, place, _LOG_BYTES)
+        log = try_look(None, process.system.read_tail, f"/proc/{process.pid}/root{path}", _LOG_BYTES)
         if log is None:
             continue
-        # its log has a line for every request, and after each answer one of what is kept
         if len(log) < _LOG_BYTES and b'"POST /' not in log:
-            return reported_fact(0, path), reported_fact(0, path)
-        if kept := _KEPT.findall(log):
-            return _UNTOLD, reported_fact(int(kept[-1]), path)
-    return _UNTOLD, _UNTOLD
+            return LoggedRequests(reported_fact(0, path), reported_fact(0, path))
+        kept = _KEPT.findall(log)
+        read = tuple(int(whole) for done, whole in _PROGRESS.findall(log) if done == whole)[-_MOST_PROMPTS:]
+        if kept or read:
+            return LoggedRequests(
+                kept=reported_fact(int(kept[-1]), path) if kept else _UNTOLD,
+                prompts=reported_fact(read, path) if read else _UNTOLD,
+            )
+    return LoggedRequests()
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:

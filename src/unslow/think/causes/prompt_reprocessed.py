@@ -29,6 +29,7 @@ Answers do not change. A larger cache takes memory.
 
 import statistics
 from itertools import pairwise, takewhile
+from typing import Any
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
@@ -94,11 +95,30 @@ def watched_prompts(case: CaseView) -> Found | Absent | Suspected | None:
     missed = [prompt for prompt in long if prompt.cached_tokens < MOST_KEPT * prompt.tokens]
     if len(missed) <= len(long) / 2:
         return Absent(f"{len(long) - len(missed)} of {len(long)} long prompts were mostly cached")
-    # The requests before, as the log counts what was computed, back to one that was mostly cached
-    logged = [*takewhile(lambda tokens: tokens >= LONG_PROMPT, reversed(case.run.logged_prompts.get() or ()))]
-    row = [*(SeenPrompt(slot=0, tokens=tokens, cached_tokens=0) for tokens in reversed(logged)), *missed]
+    # The requests before, back to one that was mostly cached
+    row = [*_logged_in_a_row(case), *missed]
     if len(row) == 1:  # of the first prompt of a conversation nothing can be cached
         return None
+    return _hardly_cached(case, row, "run.traffic", prompts)
+
+
+def logged_prompts(case: CaseView) -> Found | Suspected | None:
+    """The same of a server that works for others and shows only in its log how much of a prompt it computed."""
+    traffic, row = case.run.traffic.get(), _logged_in_a_row(case)
+    logged = case.run.logged_prompts
+    if traffic is None or not traffic.running or not isinstance(logged, Known) or len(row) < IN_A_ROW:
+        return None
+    return None if isinstance(traffic.prompts, Known) else _hardly_cached(case, row, "run.logged_prompts", logged)
+
+
+def _logged_in_a_row(case: CaseView) -> list[SeenPrompt]:
+    """The last requests of which the log counts a long prompt as computed."""
+    long = [*takewhile(lambda tokens: tokens >= LONG_PROMPT, reversed(case.run.logged_prompts.get() or ()))]
+    return [SeenPrompt(slot=0, tokens=tokens, cached_tokens=0) for tokens in reversed(long)]
+
+
+def _hardly_cached(case: CaseView, row: list[SeenPrompt], fact: str, seen: Known[Any]) -> Found | Suspected:
+    """Prompts in a row of which little was cached: turns of a conversation are about as long as the one before."""
     tokens = statistics.median(prompt.tokens for prompt in row)
     cached = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
     share = "almost nothing" if cached < HARDLY else f"only {cached:.0%}"
@@ -113,7 +133,7 @@ def watched_prompts(case: CaseView) -> Found | Absent | Suspected | None:
     return finding(
         case,
         f"{words}: their starts differ, or there is no room to keep them",
-        Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source),
+        Evidence(fact=fact, value=words, reference=None, origin=str(seen.origin), source=seen.source),
         fixes=[keep_prompts(case)],
         lost=Cost(seconds=repeated / rate, per="request") if rate else None,
     )
@@ -201,6 +221,7 @@ CAUSE = Cause(
     routes=(
         Route("measured", held_conversation),
         Route("measured", watched_prompts),
+        Route("log", logged_prompts),
         Route("told", tried_by_person),
         Route("told", said_by_person),
         Route("counted", cache_setting),

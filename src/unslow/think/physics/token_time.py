@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from unslow.think.physics.decode import HOST_LAYERS
 from unslow.think.physics.terms import Interval, interval_around
 
 CROWD, QUOTA, SAMPLING = "threads in each other's way", "stopped by the quota", "sampling"
@@ -21,6 +22,9 @@ ALONE_TURN_S = 1e-4
 """The same on a single processor, where only one thread ever runs and nothing spins beside it: 2 threads on one of them
 generated 47 and 48 tok/s where one thread reached 58 and 55 (135M: 0.13 and 0.08 ms for each layer)."""
 CROWDING_SPREAD = 3.0  # the same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another
+_LAYERS_SPREAD = 4.0
+"""Of what threads lose by waiting for each other after every operation, which differs by build and host: 135M of
+weights took 6 ms a token with the threads of ggml and 11 ms with those of OpenMP, on two virtual CPUs."""
 LOGITS_S_PER_ENTRY = 3.3e-9
 """Sampling in llama-server as it is by default (the best few of all entries are found, and weighed), the middle of what
 lies between llama-bench (lab/data/h200_speed_learning.jsonl) and the server (tests/machines/lab_gpu_healthy_*) on hosts
@@ -71,7 +75,8 @@ def decode_parts(work: Work) -> list[Part]:
     # machine, which says more than a catalog. Threads in each other's way and a quota come on top.
     parts: list[Part] = []
     for side in (work.device, work.host):
-        parts += [Part(name, seconds, side.spread) for name, seconds in side.seconds.items()] if side else []
+        for name, seconds in side.seconds.items() if side else ():
+            parts.append(Part(name, seconds, _LAYERS_SPREAD if name == HOST_LAYERS else side.spread))
     if work.host:
         computing = sum(work.host.seconds.values()) + work.crowding_s
         parts.append(Part(CROWD, work.crowding_s, CROWDING_SPREAD))
