@@ -100,6 +100,7 @@ class Build(Facts, frozen=True, kw_only=True):
     """What it was compiled for."""
 
     features: Fact[list[str]] = NOT_LOOKED  # Instruction sets that the build uses, of the line `system_info`
+    openmp: Fact[bool] = NOT_LOOKED  # Whether its threads are those of OpenMP, by the same line
     architectures: Fact[list[str]] = NOT_LOOKED  # GPU architectures that the build was compiled for
     type: Fact[str] = NOT_LOOKED
     backends: Fact[list[str]] = NOT_LOOKED

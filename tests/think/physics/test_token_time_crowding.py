@@ -34,6 +34,12 @@ def test_throttling_matches_a_server_on_two_cores(threads, quota, reached):
     assert 1 / throttling(threads, 2, quota) == pytest.approx(reached, rel=0.1)
 
 
+def test_threads_that_wait_in_loops_lose_whole_time_slices():
+    assert crowding_s(30, 4, 2, openmp=False) == pytest.approx(3.07, rel=0.1)
+    assert crowding_s(30, 2, 2, openmp=False) == 0
+    assert crowding_s(30, 3, 2, openmp=False) > crowding_s(30, 16, 2)
+
+
 @pytest.mark.parametrize(
     ("threads", "cpus", "layer_ms"),
     [

@@ -98,7 +98,7 @@ def _measure_completions(
     try:
         progress("warming up", 0.0)
         warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
-        if warm.whole and warm.timed.completion.generated_tokens < FEWEST_TIMED:
+        if warm.whole and not _is_timed(warm):
             ended += 1
             warm = complete_warm_up(system, target, plan, _prompt(stamp, ended) + CONTINUED)
         rate = warm.timed.completion.generated_tokens / max(warm.timed.completion.decode_s, 1e-6)
@@ -116,13 +116,13 @@ def _measure_completions(
             told = before is not None and after is not None
             if told and (after != before or any(task.endswith(" at work") for task in (after or {}).values())):
                 shared, tokens = shared + 1, max(FEWEST_TOKENS, tokens // 3)  # a short one fits between two of theirs
-            elif seen.whole and seen.timed.completion.generated_tokens < FEWEST_TIMED:
+            elif seen.whole and not _is_timed(seen):
                 ended += 1
             else:
                 done.append(seen)
     except LookError as error:
         if warm and was_closed(error) and not shared and not any(seen.whole for seen in done):
-            done.append(warm)  # so slow that there was no time for more
+            done += [warm] if _is_timed(warm) else []  # so slow that there was no time for more
         if not done and not shared:
             why = failed_fact(error.why, error.how_to_get)
             return Run(completions=why, decode_tokens_per_s=why)
@@ -131,11 +131,16 @@ def _measure_completions(
         return Run(completions=why, decode_tokens_per_s=why)
     progress("measured", 1.0)
     # A short answer that is whole, be it the warm-up's, tells more than half of one
-    kept = [seen for seen in done if seen.whole] or ([warm] if warm and warm.whole and not shared else done)
+    short = [warm] if warm and warm.whole and _is_timed(warm) and not shared else done
+    kept = [seen for seen in done if seen.whole] or short
     for seen in kept:
         note_answer(sampler, seen)
     facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
     return msgspec.structs.replace(summarise_completions(kept, target.url), **facts)
+
+
+def _is_timed(seen: WatchedAnswer) -> bool:
+    return seen.timed.completion.generated_tokens >= FEWEST_TIMED
 
 
 def read_tasks_of_others(system: System, target: Target, plan: Plan) -> Tasks | None:

@@ -49,6 +49,7 @@ FEWEST_AT_ONCE, AT_ONCE = 8, 0.1  # Pieces that follow within this share of the 
 _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
 """Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
 _SHOWN = 100  # Letters of an error
+_BY_TOKEN = ("llama.cpp", "Ollama")  # Runtimes that send each token as a piece of its own
 _FEWEST_CUT = 4  # Tokens of an answer that was cut off: fewer tell no speed
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 WARM_UP_TOKENS = 16
@@ -123,8 +124,8 @@ def complete_as_far_as_possible(
     except LookError as error:
         late = was_closed(error)
         arrivals = error.arrivals_s if isinstance(error, AskError) and (late or error.kind == "error") else ()
-        if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith("llama.cpp") or arrivals[-1] <= arrivals[0]:
-            raise  # elsewhere a piece is not one token
+        if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith(_BY_TOKEN) or arrivals[-1] <= arrivals[0]:
+            raise
         completion = Completion(
             prompt_tokens=0,
             generated_tokens=len(arrivals),

@@ -251,7 +251,7 @@ class PhysicsView(Group):
         layers = float(max(totals.layers, totals.expert_layers))
         return HostWork(
             Side(seconds, float(least_seconds(terms)), off * backends()["cpu"].spread),
-            token_time.crowding_s(layers, threads, cpus),
+            token_time.crowding_s(layers, threads, cpus, openmp=self.runtime.build.openmp.value_or(default=True)),
             token_time.throttling(threads, cpus, self.case.host.quota[0].value_or(0.0)),
         )
 

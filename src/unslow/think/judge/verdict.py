@@ -19,6 +19,8 @@ from unslow.think.report import Finding, Verdict
 
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""
+WAITED, MUCH_WAITED = "run.waiting_for_cpu_s_per_token", 1.3
+"""What the kernel counts of threads that wait for a CPU, and the gain without it that is no matter of prediction."""
 TOO_FAST = "it is faster than memory bandwidth allows, so the GPU, the model or the placement is not as reported"
 CONTRADICTION = 1.3  # A single stream that is so much faster than the bandwidth allows shows that some fact is wrong
 _OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
@@ -69,13 +71,14 @@ def slow_elsewhere(outlook: Outlook) -> bool:
 
 
 def _stands(finding: Finding, outlook: Outlook) -> bool:
-    """Whether the speed of decoding is no answer to a finding: of another phase, tried, or counted by the driver."""
+    """Whether the speed of decoding is no answer to a finding: of another phase, tried, or counted by a driver."""
     if finding.phase == "prefill" and outlook.prefill.measured_s and finding.speedup is not None:
         return finding.speedup > WORTH_NAMING
     if finding.phase != "decode":
         return True
-    tried = any(e.fact in TRIED or e.fact.endswith(".others_busy") for e in finding.evidence)
-    return tried and (finding.speedup or 0.0) > WORTH_NAMING
+    facts, gain = {e.fact for e in finding.evidence}, finding.speedup or 0.0
+    counted = not facts.isdisjoint(TRIED) or any(fact.endswith(".others_busy") for fact in facts)
+    return (counted and gain > WORTH_NAMING) or (WAITED in facts and gain > MUCH_WAITED)
 
 
 def lost_speed(case: CaseView) -> bool:

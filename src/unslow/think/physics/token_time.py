@@ -21,6 +21,10 @@ It is no share of the time: large operations hide most of it, so that a 1B model
 ALONE_TURN_S = 1e-4
 """The same on a single processor, where only one thread ever runs and nothing spins beside it: 2 threads on one of them
 generated 47 and 48 tok/s where one thread reached 58 and 55 (135M: 0.13 and 0.08 ms for each layer)."""
+SPINNING_TURN_S = 0.1
+"""For each layer and the share of threads beyond the processors, where ggml's own threads wait in loops: those of
+OpenMP give way, these run on until their time slice is over, at every one of a layer's operations. 4 threads on 2 cores
+took 3.07 s for a token of 30 layers (Ollama 0.33, whose llama-server is built without OpenMP)."""
 CROWDING_SPREAD = 3.0  # the same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another
 _LAYERS_SPREAD = 4.0
 """Of what threads lose by waiting for each other after every operation, which differs by build and host: 135M of
@@ -99,9 +103,11 @@ def ceiling_tokens_per_s(work: Work) -> float:
     return 1 / seconds if seconds else 0.0
 
 
-def crowding_s(layers: float, threads: float, cpus: float) -> float:
+def crowding_s(layers: float, threads: float, cpus: float, *, openmp: bool = True) -> float:
     """Seconds of a token that threads wait for others of their own, where there are more than processors."""
     # They meet at a barrier after every operation, where some thread is not running and the others spin until it was.
+    if not openmp:
+        return layers * SPINNING_TURN_S * max(0.0, threads / cpus - 1)
     return layers * (TURN_S if cpus > 1 else ALONE_TURN_S) * math.sqrt(max(0.0, threads - cpus))
 
 

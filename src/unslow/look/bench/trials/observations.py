@@ -31,6 +31,8 @@ from unslow.look.system.http import is_loopback
 
 EVERY_S = 0.25
 MOST_LOOKS = 120
+LONGER = 3.0
+"""Times the usual: for requests that come and go between two looks."""
 _FEWEST_TOKENS, _SHORTEST_S = 8, 1.0
 T = TypeVar("T", bound=Hashable)
 
@@ -64,9 +66,9 @@ class Each(NamedTuple):
 def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
     """The traffic during the sampling, and the speed of a request that was answered alone."""
     start, looks = system.clock(), list[Look]()
-    while len(looks) < MOST_LOOKS and (not looks or looks[-1].at_s - start < plan.watch_s):
+    while len(looks) < MOST_LOOKS and (not looks or looks[-1].at_s - start < _watch_s(looks, plan.watch_s)):
         if looks:
-            progress("watching its requests", (looks[-1].at_s - start) / plan.watch_s)
+            progress("watching its requests", (looks[-1].at_s - start) / _watch_s(looks, plan.watch_s))
             system.sleep(EVERY_S)
         try:
             looks.append(_look(system, target))
@@ -78,6 +80,14 @@ def perform_traffic(system: System, target: Target, plan: Plan, progress: Progre
     traffic, alone = measured_fact(traffic_of(looks), source), speed_alone(looks, source)
     depth, queue = depth_of_answers(looks, source), queue_s_of(looks, source)
     return bound_facts(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth, queue_s=queue))
+
+
+def _watch_s(looks: Sequence[Look], usual_s: float) -> float:
+    """How long to watch: longer where requests are so short or so seldom that no speed has been seen."""
+    if not any(look.work.running for look in looks) or looks[-1].work.tokens_per_s is not None:
+        return usual_s
+    known = isinstance(speed_of_each(looks).speed, Known) or isinstance(speed_alone(looks, ""), Known)
+    return usual_s if known else LONGER * usual_s
 
 
 def _look(system: System, target: Target) -> Look:

@@ -204,6 +204,9 @@ def _features(reading: Reading, found: re.Match[str], where: str) -> None:
         switches = _SWITCH.findall(line[cpu.end() if cpu else 0 :])
         features = [name for name, value in switches if value != "0" and name not in _NO_INSTRUCTIONS]
         reading.process["build_features"] = reported_fact(features, where)
+        named = dict(switches)
+        if "REPACK" in named:  # whose builds name OpenMP before it
+            reading.process["openmp"] = reported_fact("OPENMP" in named, where)
 
 
 @RULES("- kv ", r"- kv\s+\d{1,4}:\s+([\w.-]{1,100}) \w{1,16}\s+= (.{1,400})")
