@@ -109,7 +109,10 @@ def test_hostile_files_are_user_errors(data):
     assert caught.value.hint
 
 
-OLD = sorted((Path(__file__).parents[1] / "machines").glob("*/snapshot.json"))[::15]
+OLD = [
+    file for file in sorted((Path(__file__).parents[1] / "machines").glob("*/snapshot.json"))
+    if '"unslow.snapshot/1"' in file.read_text("utf-8")
+][::15]  # fmt: skip
 """Recorded machines, written before a runtime's facts were in groups."""
 
 

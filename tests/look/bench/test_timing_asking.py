@@ -12,8 +12,8 @@ from doubles import FakeSystem
 from lab.chaos.wire import read_request
 from lab.replay import serve
 
-from unslow.look.bench.timing import ask, complete_as_far_as_possible
-from unslow.look.requests import AskError, Plan, Question, Target
+from unslow.look.bench.timing import ask
+from unslow.look.requests import AskError, Question, Target
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
@@ -128,17 +128,17 @@ def test_the_deadline_ends_an_endless_stream():
         assert failure(url, ASKED._replace(silence_s=60.0, deadline_s=1.0)).kind == "stalled"
 
 
-def test_an_answer_that_ends_with_an_error_is_timed_by_what_came():
-    error = chunk(event(error={"code": 500, "message": "no valid output"}))
-    plan = Plan(slot=None)
-    lines = [(0.2 * at, PIECE.decode().strip()) for at in range(1, 7)]
-    broken = FakeSystem(streams={"http://x/completion": [*lines, (1.3, event(error={"code": 500}).decode().strip())]})
-    timed, whole = complete_as_far_as_possible(broken, Target("http://x"), plan, ("hello", 8))
-    assert (whole, timed.completion.generated_tokens, timed.completion.timed_by_client) == (False, 6, True)
-    assert timed.completion.decode_s == pytest.approx(1.0)
-    assert "500" in timed.clock
-    with says(HEAD, chunk(PIECE), error) as url, pytest.raises(AskError):  # one token tells no speed
-        complete_as_far_as_possible(LiveSystem(), Target(url), plan, ("hello", 8))
+UNPARSED = {"code": 500, "message": "The model produced output that does not match the expected Content-only format"}
+
+
+def test_an_answer_that_the_server_cannot_parse_is_timed_by_what_came():
+    pieces = [(0.2 * at, PIECE.decode().strip()) for at in range(1, 21)]
+    sent = [*pieces, (4.1, event(error=UNPARSED).decode().strip())]
+    reply = ask(FakeSystem(streams={"http://x/completion": sent}), Target("http://x"), ASKED)
+    assert (reply.generated_tokens, reply.server_decode_s, len(reply.arrivals_s)) == (20, None, 20)
+    assert "could not parse" in reply.clock
+    with pytest.raises(AskError, match="does not match"):  # a few tokens tell no speed
+        ask(FakeSystem(streams={"http://x/completion": sent[15:]}), Target("http://x"), ASKED)
 
 
 def test_the_silence_timeout_applies_between_chunks():

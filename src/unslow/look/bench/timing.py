@@ -48,7 +48,6 @@ LEAST_TOKENS = 16  # Times a token's own time: more than any step of speculative
 FEWEST_AT_ONCE, AT_ONCE = 8, 0.1  # Pieces that follow within this share of the pause
 _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
 """Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
-_SHOWN = 100  # Letters of an error
 _BY_TOKEN = ("llama.cpp", "Ollama")  # Runtimes that send each token as a piece of its own
 _FEWEST_CUT = 4  # Tokens of an answer that was cut off: fewer tell no speed
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
@@ -118,12 +117,11 @@ def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: in
 def complete_as_far_as_possible(
     system: System, target: Target, plan: Plan, wanted: tuple[str, int]
 ) -> tuple[TimedCompletion, bool]:
-    """A completion, and whether it is whole: one that the end of the time or an error cut off tells by what came."""
+    """A completion, and whether it is whole: one that the end of the time cut off is as good as what came of it."""
     try:
         return complete(system, target, plan, *wanted), True
     except LookError as error:
-        late = was_closed(error)
-        arrivals = error.arrivals_s if isinstance(error, AskError) and (late or error.kind == "error") else ()
+        arrivals = error.arrivals_s if isinstance(error, AskError) and was_closed(error) else ()
         if len(arrivals) < _FEWEST_CUT or not target.runtime.endswith(_BY_TOKEN) or arrivals[-1] <= arrivals[0]:
             raise
         completion = Completion(
@@ -135,8 +133,7 @@ def complete_as_far_as_possible(
             client_total_s=arrivals[-1],
             timed_by_client=True,
         )
-        ended = "was cut short" if late else f"ended with an error ({error.why[:_SHOWN]})"
-        return TimedCompletion(completion, f"client clock, of a response that {ended}", prompt_timed=False), False
+        return TimedCompletion(completion, "client clock, of a response that was cut short", prompt_timed=False), False
 
 
 def completion_of(reply: Reply) -> Completion:

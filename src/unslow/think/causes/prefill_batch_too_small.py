@@ -121,10 +121,10 @@ def size_against_speed(case: CaseView) -> Found | Absent | Suspected:
         because = f"{words}, too few to keep matrix kernels busy; {enough} would be faster"
     elif gains_nothing:
         return Absent(f"{words}, but more would gain next to nothing here")
-    elif then < WORTH_COMPARING * measured:
+    elif measured > max(then, as_set.tokens_per_s.high):
         return Absent(f"{words}, but still reaches {measured:.0f} tok/s")
     else:
-        gain = then / max(now, measured)  # the ratio of two predictions is more certain than either
+        gain = then / now  # both are off by the same, so that their ratio is more certain than either
         because = f"{words}; {enough} would be {gain:.1f} times as fast"
     lost = Cost(seconds=(1 - 1 / gain) / measured, per="prompt_token")
     return finding(case, because, shown, cure=cure, fixes=[fix], speedup=gain, lost=lost)

@@ -119,11 +119,18 @@ def _logged_in_a_row(case: CaseView) -> list[SeenPrompt]:
 
 def _hardly_cached(case: CaseView, row: list[SeenPrompt], fact: str, seen: Known[Any]) -> Found | Suspected:
     """Prompts in a row of which little was cached: turns of a conversation are about as long as the one before."""
+    alike = [row[:1]]
+    for before, prompt in pairwise(row):
+        goes_on = abs(prompt.tokens - before.tokens) <= ALIKE * before.tokens
+        alike = [*alike[:-1], [*alike[-1], prompt]] if goes_on else [*alike, [prompt]]
+    longest = max(alike, key=len)
+    is_talk = len(longest) >= IN_A_ROW
+    row = longest if is_talk else row
     tokens = statistics.median(prompt.tokens for prompt in row)
     cached = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
     share = "almost nothing" if cached < HARDLY else f"only {cached:.0%}"
     words = f"of {len(row)} prompts of about {tokens:.0f} tokens each, {share} was cached"
-    if len(row) < IN_A_ROW or any(abs(prompt.tokens - tokens) > ALIKE * tokens for prompt in row):
+    if not is_talk:
         return Suspected(words, "whether they are turns of the same conversations", SHOW)
     # Tokens that the prompt before may have had too: what a prompt is longer by is new, and the first may be all new
     repeated = statistics.median(

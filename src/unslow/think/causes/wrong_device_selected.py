@@ -128,7 +128,8 @@ def _lost_reading(case: CaseView) -> Cost | None:
     rate, slower = case.run.decode_tokens_per_s, case.speed.times_slower(Cure())
     if not isinstance(rate, Known) or not rate.value or slower is None:
         return None
-    lost = [c.prefill_s - (c.prompt_tokens - c.cached_tokens) / rate.value for c in case.waits.completions]
+    told = [c for c in case.waits.completions if c.prompt_tokens]
+    lost = [c.prefill_s - (c.prompt_tokens - c.cached_tokens) / rate.value for c in told]
     seconds = statistics.median(lost) if lost else 0.0
     of_answer = case.waits.answer_tokens / rate.value * max(0.0, 1 - 1 / slower)
     return Cost(seconds=seconds, per="request") if seconds > max(NOTICED_S, of_answer) else None

@@ -45,7 +45,8 @@ def price_alone(case: CaseView, found: Found, phase: str, outlook: Outlook) -> P
     """The price of one cause by itself."""
     together = Together(case, phase, outlook)
     start, cost = together.left, together.save_by(found)
-    faster = start / together.left if start and together.left and outlook.pace_of(phase) else None
+    in_its_time = cost is not None and cost.per == PER.get(phase)  # else what it saves is no part of that time
+    faster = start / together.left if start and together.left and in_its_time else None
     return Price(cost, found.speedup or (max(1.0, faster) if faster and cost else None))
 
 

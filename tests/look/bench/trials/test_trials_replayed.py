@@ -30,7 +30,8 @@ class Impatient(LiveSystem):
 
 
 def perform(name: str, url: str, runtime: str, system=None) -> Run:
-    target = Target(url, KEY, runtime=runtime, model="qwen3:8b", context=4096)
+    context = 32_768 if runtime == "Ollama" else 4096  # which the replayed Ollama has loaded it with
+    target = Target(url, KEY, runtime=runtime, model="qwen3:8b", context=context)
     return trials()[name](system or LiveSystem(), target, PLAN, lambda *_: None)
 
 

@@ -38,6 +38,9 @@ _TURNS = [
 _LATER = re.compile(r"\d+|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*")
 """Some templates write the day of today."""
 _BROKE_OFF = "the answer ended without the server's timings: did it break off?"
+_NOT_PARSED = "does not match the expected"
+_FEWEST_PIECES = 12
+UNPARSED = "client clock, one token for each piece of a response that the server could not parse"
 _CERTAIN = 10_000.0  # Far above the logits of any model
 
 
@@ -68,11 +71,15 @@ class _Answer(msgspec.Struct):
 def ask(system: System, target: Target, question: Question, heard: PartialAnswer) -> Reply:
     """One request for that many tokens, timed by the server and by this clock.
 
-    A server that binds every answer to a grammar fails where one goes on past its end: then it may end there.
+    A server that binds every answer to a grammar fails where one goes on past its end: then it may end there. One that
+    cannot tell the parts of an answer apart says so once it has been sent: what came is timed by this clock.
     """
     try:
         return _ask(system, target, question, heard, {})
     except ExchangeError as error:
+        if error.kind == "error" and _NOT_PARSED in error.why and len(heard.arrivals) >= _FEWEST_PIECES:
+            tokens, arrivals = len(heard.arrivals), tuple(heard.arrivals)
+            return Reply(0, tokens, arrivals_s=arrivals, total_s=arrivals[-1], clock=UNPARSED, text=heard.text)
         if error.kind != "error" or "grammar" not in error.why or not heard.arrivals:
             raise
     heard.forget()
