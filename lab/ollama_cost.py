@@ -1,9 +1,10 @@
 """What Ollama adds to its llama-server: answers through its API, from its child directly, and from a server alone.
 
-python -m lab.ollama_cost --server FOLDER_OF_OLLAMA --models FOLDER --out lab/data/ollama_cost.jsonl MODEL...
+python -m lab.ollama_cost --server FOLDER_OF_OLLAMA --models FOLDER MODEL...
 
 The three are asked in turns, in another order each round, for the same number of tokens and without sampling, so that
-only the way differs; the llama-server alone is started with the words that Ollama started its child with.
+only the way differs; the llama-server alone is started with the words that Ollama started its child with. The models
+must be trained: Ollama gives an answer of thirty equal tokens up.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from lab.faults.fault import Fault, Heard, Playing, Stage
 from lab.faults.playing import Place, loaded, started
 from lab.real._ollama import OllamaPlaying, ask, options, played, text
 
+MEASURED = Path(__file__).parent / "data" / "ollama_cost.jsonl"
 ROUNDS, ANSWER = 4, 64
 PROMPTS = (16, 400)
 GREEDY = {"temperature": 0.0, "top_k": 1}
@@ -99,29 +101,28 @@ def beyond_prompt_s(row: Row) -> float:
     return row.first_token_s - row.prompt_s
 
 
-METRICS: dict[str, Callable[[Row], float]] = {
-    "ms for a token": lambda row: row.token_s,
-    "ms to the first token beyond the prompt's own time": beyond_prompt_s,
-}
+def read_rows(path: Path) -> list[Row]:
+    """What was measured before."""
+    return [Row(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
 
 
-def summary(rows: list[Row]) -> str:
-    """What Ollama adds for a token and for a request, as medians of the rounds."""
-    lines = []
+def table(rows: list[Row]) -> str:
+    """What Ollama adds for a token and for a request, as medians over the rounds, and how many times as long it takes."""
+    lines = [f"{'model':20}{'context':>8}  {'beside':7}{'a token':>19}{'a first token':>16}"]
     for model in dict.fromkeys(row.model for row in rows):
         by = {(row.way, row.round, row.prompt): row for row in rows if row.model == model}
-        for other in ("child", "alone"):
-            for prompt in PROMPTS:
-                for name, value in METRICS.items():
-                    pairs = [
-                        (value(by["ollama", turn, prompt]), value(row))
-                        for (way, turn, length), row in by.items()
-                        if (way, length) == (other, prompt)
-                    ]
-                    more = 1e3 * statistics.median(a - b for a, b in pairs)
-                    ratio = statistics.median(a / b for a, b in pairs)
-                    what = f"{model}, {prompt} tokens deep, against {other}"
-                    lines.append(f"{what}: {more:+.3f} {name} (x {ratio:.3f}, {len(pairs)} pairs)")
+        for prompt in PROMPTS:
+            for other in ("child", "alone"):
+                pairs = [
+                    (by["ollama", turn, prompt], row)
+                    for (way, turn, length), row in by.items()
+                    if (way, length) == (other, prompt)
+                ]
+                more = statistics.median(mine.token_s - theirs.token_s for mine, theirs in pairs) * 1e3
+                times = statistics.median(mine.token_s / theirs.token_s for mine, theirs in pairs)
+                first = statistics.median(beyond_prompt_s(mine) - beyond_prompt_s(theirs) for mine, theirs in pairs)
+                token = f"{more:+.2f} ms (x {times:.2f})"
+                lines.append(f"{model:20}{prompt:8}  {other:7}{token:>19}{first * 1e3:+13.1f} ms")
     return "\n".join(lines)
 
 
@@ -129,21 +130,19 @@ def main() -> None:
     """Measure and write."""
     made = argparse.ArgumentParser(prog="python -m lab.ollama_cost", description=__doc__,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    made.add_argument("names", nargs="+", metavar="MODEL")
-    made.add_argument("--server", type=Path, required=True)
-    made.add_argument("--models", type=Path, required=True)
-    made.add_argument("--out", type=Path, required=True)
+    made.add_argument("names", nargs="*", metavar="MODEL", help="none: show what --out holds")
+    made.add_argument("--server", type=Path, default=Path())
+    made.add_argument("--models", type=Path, default=Path())
+    made.add_argument("--out", type=Path, default=MEASURED)
     made.add_argument("--port", type=int, default=8640)
     args = made.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended on the way out
-    rows = []
     with tempfile.TemporaryDirectory(prefix="cost-") as scratch, args.out.open("a") as file:
         for model in args.names:
             for row in rows_of(Place(args.server, args.models, args.port, Path(scratch)), model):
-                rows.append(row)
                 file.write(json.dumps(row._asdict()) + "\n")
                 file.flush()
-    print(summary(rows))
+    print(table(read_rows(args.out)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from docs._build.fleet_pages import benchmark_table, capacity_table, example
 from docs._build.flow_page import followed_line
 from docs._build.program_reference import python_page, tools_page
 from docs._build.stub import stub
-from lab import quality
+from lab import ollama_cost, quality
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.engines import table as engines_table
 from lab.faults.every import places
@@ -179,7 +179,9 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield FLOW, with_blocks(FLOW, followed_line())
     yield QUALITY, with_blocks(QUALITY, quality_blocks())
     yield PHYSICS, with_blocks(PHYSICS, {"errors": errors_block(), "h200": h200_block()})
-    yield ENGINES, with_blocks(ENGINES, {"engines": engines_table(), "served": served_block()}, fenced=False)
+    of_ollama = ollama_cost.table(ollama_cost.read_rows(ollama_cost.MEASURED))
+    tables = {"engines": engines_table(), "served": served_block(), "ollama": f"```text\n{of_ollama}\n```"}
+    yield ENGINES, with_blocks(ENGINES, tables, fenced=False)
     yield HOW_SURE, with_blocks(HOW_SURE, {"errors": errors_block()})
     yield BUY, with_blocks(BUY, buying_blocks())
     yield PRICES, with_blocks(PRICES, shipped_prices())

@@ -229,6 +229,7 @@ def test_loads_with_alternating_options_name_the_flag_and_its_knob(wording):
     assert isinstance(answer, Found)
     wording(answer.because, tells="-t 16")
     assert answer.remedies[0].change.knob is Knob.THREADS
+    assert "threads_exceed_cores" in answer.explains  # what the last load was started with is one of several
 
 
 def test_keep_alive_0_in_the_environment_is_named_before_the_loads():

@@ -55,6 +55,7 @@ KEEP_LOADED = Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its
 ONE_CONTEXT = Remedy(Knob.CONTEXT_LENGTH.to(None, "one context length for all clients, set on the server"))
 CHANGE_CLIENT = Knob.KEEP_ALIVE.to(None, "change the client that sends `keep_alive` 0 or stops the model")
 _KNOBS = {"-t": Knob.THREADS, "-ngl": Knob.GPU_LAYERS, "-b": Knob.BATCH, "-ub": Knob.BATCH, "-np": Knob.PARALLEL}
+OF_THREADS = ("threads_too_few", "threads_exceed_cores")
 
 
 def watched_loads(case: CaseView) -> Found | Suspected | None:
@@ -113,11 +114,14 @@ def logged_loads(case: CaseView) -> Found | Absent | Suspected | None:
     counted = f" for {requests} requests" if requests is not None else ""
     cited = case.cite("runtime.history.loads", f"{len(again.loads)} loads{counted}", f"contexts {contexts}")
     because, fixes = reason_to_reload(case, again)
+    # Of a setting that alternates, what the last load was started with is one of several
+    alternates = again.reason == "settings" and any(fix.change.knob is Knob.THREADS for fix in fixes)
     return finding(
         case,
         f"{words}{because}",
         msgspec.structs.replace(cited, source=again.loads[0].source or cited.source),
         fixes=fixes,
+        explains=(*CAUSE.explains, *OF_THREADS) if alternates else None,
         lost=load_cost(case, each if each is not None and each > EACH else 1.0),
     )
 
