@@ -107,7 +107,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    """What Ollama adds for a token and for a request, as medians over the rounds, and how many times as long it takes."""
+    """What Ollama adds for a token and for a request, as medians over the rounds."""
     lines = [f"{'model':20}{'context':>8}  {'beside':7}{'a token':>19}{'a first token':>16}"]
     for model in dict.fromkeys(row.model for row in rows):
         by = {(row.way, row.round, row.prompt): row for row in rows if row.model == model}
