@@ -11,8 +11,8 @@ from written import one_change
 from unslow.commands.diagnose.permission import pushes_out
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import Absence, Origin, Unknown, reported_fact
-from unslow.look.bench.trials.server_work import read_work
+from unslow.facts.values import NOT_LOOKED, Absence, Origin, Unknown, reported_fact
+from unslow.look.bench.trials.server_work import read_logged_prompts, read_work
 from unslow.look.processes import read_processes
 from unslow.look.requests import Target
 from unslow.look.runtimes import mlx_lm
@@ -178,6 +178,8 @@ def test_prompts_that_were_computed_are_read_from_the_log():
     (process,) = mlx_lm.find(read_processes(served(b"", log).system))
     (subject,) = mlx_lm.read(process, "")
     assert subject.run.logged_prompts.value == (290, 12)
+    assert read_logged_prompts(process.system, Target(URL, pid=10, runtime="MLX-LM")).value == (290, 12)
+    assert read_logged_prompts(process.system, Target(URL, pid=10)) == NOT_LOOKED
 
 
 CONNECTIONS = """\

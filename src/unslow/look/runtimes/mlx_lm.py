@@ -96,7 +96,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         http = http or Subject(runtime=Runtime(state=not_found(f"something else answers at {url}")))
     except LookError as error:
         http = Subject(runtime=Runtime(state=failed_fact(error.why)))
-    logged = _read_logged_requests(process)
+    logged = read_logged_requests(process)
     named = reported_fact(NAME, f"/proc/{process.pid}/cmdline")
     shown = process_facts(process, named, list, reported_fact(url, COMMAND))
     shown = shown.with_facts(resident_bytes=resident_bytes(process), longest_sequence=logged.longest)
@@ -143,7 +143,7 @@ class LoggedRequests(NamedTuple):
     prompts: Fact[tuple[int, ...]] = _UNTOLD  # How many tokens of each prompt were computed, the last prompt last
 
 
-def _read_logged_requests(process: Process) -> LoggedRequests:
+def read_logged_requests(process: Process) -> LoggedRequests:
     """A line for every request, its progress, and after each answer one of what is kept."""
     for path in process.outputs():
         log = try_look(None, process.system.read_tail, f"/proc/{process.pid}/root{path}", _LOG_BYTES)

@@ -22,7 +22,7 @@ from unslow.facts.values import (
 )
 from unslow.look.bench.completions import Progress
 from unslow.look.bench.timing import is_here, processors, sample_here, use_between, watching, with_telemetry
-from unslow.look.bench.trials.server_work import RequestedSampling, Work, read_work, speed_of_one
+from unslow.look.bench.trials.server_work import RequestedSampling, Work, read_logged_prompts, read_work, speed_of_one
 from unslow.look.openai_api import Server
 from unslow.look.requests import Plan, Target
 from unslow.look.sampler import Sampler
@@ -79,7 +79,9 @@ def perform_traffic(system: System, target: Target, plan: Plan, progress: Progre
     source = f"{len(looks)} looks at {looks[-1].work.source}"
     traffic, alone = measured_fact(traffic_of(looks), source), speed_alone(looks, source)
     depth, queue = depth_of_answers(looks, source), queue_s_of(looks, source)
-    return bound_facts(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth, queue_s=queue))
+    logged = read_logged_prompts(system, target)  # again: by now it tells of those that were watched
+    run = Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth, queue_s=queue, logged_prompts=logged)
+    return bound_facts(run)
 
 
 def _watch_s(looks: Sequence[Look], usual_s: float) -> float:

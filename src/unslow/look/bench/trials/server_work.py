@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from unslow.facts.values import Absence, Fact, measured_fact, not_found
+from unslow.facts.values import NOT_LOOKED, Absence, Fact, measured_fact, not_found
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process
 from unslow.look.requests import Target
@@ -70,6 +70,13 @@ def read_work(system: System, target: Target) -> Work:
         why = f"{target.runtime or 'this server'} does not show what it is doing"
         raise LookError(why, Absence.NOT_SUPPORTED, "run unslow while it is idle")
     return read(system, target)
+
+
+def read_logged_prompts(system: System, target: Target) -> Fact[tuple[int, ...]]:
+    """Tokens of the last prompts that were computed, where only the server's log tells of them."""
+    if not target.runtime.endswith("MLX-LM") or target.pid is None:
+        return NOT_LOOKED
+    return mlx_lm.read_logged_requests(Process(system, target.pid, "")).prompts
 
 
 def speed_of_one(before: Work, after: Work, seconds: float) -> Fact[float]:
