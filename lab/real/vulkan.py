@@ -91,9 +91,9 @@ FAULTS = (
     ),
     Fault(
         "draft_on_renderer",
-        "the model is on the CPU, its draft model on llvmpipe",
+        "the model is on the CPU, its draft model, which has the same vocabulary, on llvmpipe",
         HERE,
-        "smollm2",
+        "small",
         Stage(("-dev", "none", "-md", "{models}/draft.gguf", "-devd", "Vulkan0", "-ngld", "99"), SHOWN),
         WRONG,
         ("speculative_decoding_hurts",),

@@ -107,9 +107,16 @@ def test_acceptance_of_the_measured_requests_decides():
     assert isinstance(ask(NAME, drafting(100, 75, 20.0)), Absent)
 
 
-def uncounted(pieces_at_once: float) -> Case:
+def uncounted(pieces_at_once: float, *, timed_by_client: bool = True) -> Case:
     """A server that drafts four tokens and counts nothing; its answers came in steps of so many pieces."""
-    run = Completion(prompt_tokens=8, generated_tokens=64, prefill_s=0.1, decode_s=2.0, pieces_at_once=pieces_at_once)
+    run = Completion(
+        prompt_tokens=8,
+        generated_tokens=64,
+        prefill_s=0.1,
+        decode_s=2.0,
+        pieces_at_once=pieces_at_once,
+        timed_by_client=timed_by_client,
+    )
     facts = {
         "runtime.sampling.speculative": "draft",
         "runtime.sampling.draft_tokens": 4,
@@ -127,6 +134,11 @@ def test_tokens_that_come_one_at_a_time_show_that_no_draft_is_accepted(wording):
 
 def test_tokens_that_come_together_show_accepted_drafts():
     assert isinstance(ask(NAME, uncounted(4.2)), Absent)
+
+
+def test_a_server_with_counts_of_its_own_has_drafted_nothing():
+    answer = ask(NAME, uncounted(1.0, timed_by_client=False))
+    assert isinstance(answer, CannotTell)
 
 
 def test_a_stream_that_shows_no_steps_leaves_the_draft_suspected():

@@ -130,7 +130,7 @@ def acceptance(case: CaseView) -> Acceptance | None:
     rate, tokens = sampling.draft_acceptance.get(), sampling.draft_tokens.get() or USUAL_TOKENS
     if rate is not None:
         return Acceptance(rate, tokens, case.cite("runtime.sampling.draft_acceptance", f"{GOOD:.0%} pays"))
-    at_once = [run.pieces_at_once for run in case.waits.completions if run.pieces_at_once]
+    at_once = [run.pieces_at_once for run in case.waits.completions if run.pieces_at_once and run.timed_by_client]
     if not at_once or sampling.speculative.get() is None:
         return None
     # A server that counts nothing shows it all the same: the tokens that one step accepts come together
