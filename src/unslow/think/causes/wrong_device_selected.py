@@ -109,11 +109,13 @@ def software_renderer(case: CaseView) -> Found | None:
     room = case.vram.free_bytes if case.gpus.usable else 0.0
     driver = Knob.GPU_BACKEND.to(None, "install the GPU's own Vulkan driver, or a build for it")
     cpu = Remedy(Knob.DEVICE.to("none", "the CPU computes the model itself, many times faster"), Cure())
+    # How slow a renderer is physics does not know: what it costs, only a measurement tells
+    is_timed = isinstance(case.run.decode_tokens_per_s, Known)
     return finding(
         case,
         f"a software renderer, the CPU posing as a GPU, {does}: {named}",
         shown,
-        cure=Cure(vram_bytes=room) if room else Cure(),
+        cure=None if not is_timed else Cure(vram_bytes=room) if room else Cure(),
         fixes=[driver, cpu] if case.gpus.usable else [cpu] if case.gpus.has_none else [cpu, driver],
         lost=lost,
         phase="prefill" if lost else None,
