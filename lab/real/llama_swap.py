@@ -210,5 +210,26 @@ FAULTS = (
         verdict="normal",
         fresh=True,
     ),
+    # thought up after the causes were mended with the fresh ones above
+    Fault(
+        "ttl_with_two_models",
+        "two models that may stay together, ttl: 2 each, and a user who asks for one after the other every five seconds",
+        HERE,
+        "+".join(BOTH),
+        Stage((".ttl: 2", *TOGETHER), beside=(asked_all_the_while(*BOTH, pause_s=5.0),)),
+        RELOADS,
+        cure=Stage(TOGETHER, beside=(asked_all_the_while(*BOTH, pause_s=5.0),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_pausing_user",
+        "a user of a model of 1B who pauses for two seconds",
+        HERE,
+        "llama_1b",
+        Stage(beside=(asked_all_the_while("llama_1b", pause_s=2.0),)),
+        verdict="normal",
+        fresh=True,
+    ),
 )
 RUNTIME = Runtime(played, _measured)

@@ -20,7 +20,7 @@ from pathlib import Path
 from lab.faults.asked import USUAL, Asked
 from lab.faults.fault import Fault, Heard, Metric, Playing, SkippedError, Stage
 from lab.faults.measuring import watched
-from lab.faults.neighbours import busy_loops, slow_proxy
+from lab.faults.neighbours import busy_loops
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.real._mlx_models import make_models
@@ -247,16 +247,6 @@ FAULTS = (
         fresh=True,
     ),
     Fault(
-        "slow_client",
-        "a proxy before the server holds each piece back for 60 ms",
-        HERE,
-        "mlx_135m",
-        Stage(beside=(slow_proxy(0, 0.06),)),
-        "client_overhead",
-        cure=AS_IT_COMES,
-        fresh=True,
-    ),
-    Fault(
         "healthy_two_users",
         "two users who ask with pauses, as batches are made for",
         HERE,
@@ -271,6 +261,38 @@ FAULTS = (
         HERE,
         "mlx_135m",
         Stage(("--prompt-cache-size", "20", "--prefill-step-size", "512")),
+        verdict="normal",
+        fresh=True,
+    ),
+    # thought up after the causes were mended with the fresh ones above
+    Fault(
+        "three_users_for_one",
+        "--decode-concurrency 1 and three users of a model of 135M",
+        HERE,
+        "mlx_135m",
+        Stage(("--decode-concurrency", "1"), beside=(users(3),)),
+        "queueing",
+        cure=Stage(beside=(users(3),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "shuffled_prompts",
+        "a client whose long prompts start with another text each time, and answers of 16 tokens",
+        HERE,
+        "mlx_30m",
+        Stage(beside=(users(1, lambda turn: (clocked(turn)[0], 16)),)),
+        "prompt_reprocessed",
+        cure=Stage(beside=(users(1, lambda turn: (steady(turn)[0], 16)),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_small_asked_before",
+        "a model of 30M that was asked before",
+        HERE,
+        "mlx_30m",
+        AS_IT_COMES,
         verdict="normal",
         fresh=True,
     ),

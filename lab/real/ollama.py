@@ -363,4 +363,79 @@ FAULTS = (
         Stage((), {"OLLAMA_NUM_PARALLEL": "4"}, beside=(clients(1, chatting(15), pause_s=3.0, answer=24),)),
         LARGE,
     ),
+    # thought up after the causes were mended with the fresh ones above
+    fresh(
+        "keep_alive_1s",
+        'a client that sends "keep_alive": "1s" with each request and asks every four seconds',
+        RELOADS,
+        Stage(beside=(clients(1, with_options(short_questions, {"keep_alive": "1s"}), pause_s=4.0, answer=12),)),
+        cure=Stage(beside=(clients(1, pause_s=4.0, answer=12),)),
+        metric="first_token",
+    ),
+    fresh(
+        "batches_take_turns",
+        "requests with num_batch 256 and 512 in turns: each loads the model anew",
+        RELOADS,
+        Stage(
+            beside=(
+                clients(
+                    1, with_options(short_questions, options(num_batch=256), options(num_batch=512)), 1.0, answer=12
+                ),
+            )
+        ),
+        cure=Stage(beside=(clients(1, pause_s=1.0, answer=12),)),
+        metric="first_token",
+    ),
+    fresh(
+        "num_thread_3",
+        f"num_thread 3 on {CPUS} cores, a small model",
+        "threads_exceed_cores",
+        Stage(("num_thread", "3")),
+        cure=PLAIN,
+    ),
+    fresh(
+        "num_batch_2",
+        "num_batch 2: a prompt is read two tokens at a time",
+        "prefill_batch_too_small",
+        Stage(("num_batch", "2")),
+        cure=PLAIN,
+        metric="prefill",
+    ),
+    fresh(
+        "half_a_cpu",
+        "a control group with half of a CPU's time",
+        "threads_exceed_cpu_quota",
+        Stage(("num_thread", "2"), around=(limited(cpu_quota(0.5)),)),
+        cure=Stage(("num_thread", "1"), around=(limited(cpu_quota(0.5)),)),
+    ),
+    fresh(
+        "three_users_one_place",
+        "OLLAMA_NUM_PARALLEL=1 and three users of a model of 1.5 billion weights",
+        "queueing",
+        Stage((), {"OLLAMA_NUM_PARALLEL": "1"}, beside=(clients(3, answer=32),)),
+        LARGE,
+        cure=Stage((), {"OLLAMA_NUM_PARALLEL": "3"}, beside=(clients(3, answer=32),)),
+        metric="first_token",
+    ),
+    fresh(
+        "late_proxy",
+        "a proxy that passes each question on 1.5 s late",
+        "client_overhead",
+        Stage(beside=(slow_proxy(0, 0.0, 1.5),)),
+        cure=PLAIN,
+        metric="first_token",
+    ),
+    fresh(
+        "debug_and_small_context",
+        "OLLAMA_DEBUG=1 and num_ctx 2048",
+        "",
+        Stage(("num_ctx", "2048"), {"OLLAMA_DEBUG": "1"}),
+    ),
+    fresh(
+        "seldom_asked",
+        "OLLAMA_KEEP_ALIVE=1h and a user who asks every ten seconds",
+        "",
+        Stage((), {"OLLAMA_KEEP_ALIVE": "1h"}, beside=(clients(1, pause_s=10.0, answer=32),)),
+        LARGE,
+    ),
 )
