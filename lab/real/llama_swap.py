@@ -213,7 +213,7 @@ FAULTS = (
     # thought up after the causes were mended with the fresh ones above
     Fault(
         "ttl_with_two_models",
-        "two models that may stay together, ttl: 2 each, and a user who asks for one after the other every five seconds",
+        "two models that may stay together, ttl: 2, and a user who asks for each in turn every five seconds",
         HERE,
         "+".join(BOTH),
         Stage((".ttl: 2", *TOGETHER), beside=(asked_all_the_while(*BOTH, pause_s=5.0),)),
