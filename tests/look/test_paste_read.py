@@ -8,7 +8,10 @@ from unslow.look.logs.llama_cpp import parse_log
 from unslow.look.paste import PastedFacts, line_dialects, read_paste, text_dialects
 
 MACHINES = Path(__file__).parents[1] / "machines"
-LOGS = sorted(MACHINES.glob("*/server.log"))
+LOGS = sorted(
+    log for log in MACHINES.glob("*/server.log") if not log.parent.name.startswith(("lab_vllm", "lab_ollama"))
+)
+"""Of llama-server."""
 
 
 def pasted(text: str) -> PastedFacts:

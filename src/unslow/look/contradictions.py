@@ -106,6 +106,9 @@ def _bytes_of_layers(runtimes: Sequence[Runtime], model: Model) -> Contradiction
     moved = last_statement(runtimes, "tensor_overrides"), last_statement(runtimes, "overflowing_layers")
     if not (decided and layers and buffers) or any(fact and fact.value for fact in moved):
         return None
+    backends, devices = last_statement(runtimes, "backends"), last_statement(runtimes, "devices")
+    if backends and backends.value == ["CPU"] and devices and not devices.value:
+        return None  # it counts layers even where nobody asked for a device and there is none
     of_model = [buffer for buffer in buffers.value if buffer.kind == "model"]
     weights = model.weights_bytes.value_or(0) or sum(buffer.bytes for buffer in of_model)
     held = sum(buffer.bytes for buffer in of_model if buffer.on_gpu)

@@ -51,7 +51,7 @@ def test_no_speed_is_expected_where_memory_is_missing():
         ("lab_cpu_grammar", "without it", "--top-k"),
         ("lab_cpu_clock_in_prompt", "a stable start of the prompt", "--no-cache-prompt"),
         ("lab_gpu_gpu_hidden", "(`unset CUDA_VISIBLE_DEVICES`)", "a build"),
-        ("built_vllm_queue_of_eight", "(`--max-num-seqs 16`)", "--gpu-memory-utilization"),
+        ("built_vllm_queue_of_eight", "(`--max-num-seqs 32`)", "--gpu-memory-utilization"),
     ],
 )
 def test_first_fix_suits_the_machine(name, words, never):

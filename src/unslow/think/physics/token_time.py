@@ -26,7 +26,7 @@ SPINNING_TURN_S = 0.1
 OpenMP give way, these run on until their time slice is over, at every one of a layer's operations. 4 threads on 2 cores
 took 3.07 s for a token of 30 layers (Ollama 0.33, whose llama-server is built without OpenMP)."""
 CROWDING_SPREAD = 3.0  # the same 16 threads on 2 cores cost a tenth in one run and 5.5 times the time in another
-_LAYERS_SPREAD = 6.0
+_LAYERS_SPREAD = 5.0
 """Of what threads lose by waiting for each other after every operation, which differs by build and host: 135M of
 weights took 6 ms a token with ggml's own threads and 8 to 14 ms with those of OpenMP, on two virtual CPUs, of which one
 alone took 6.5 ms with either (the healthy rows of lab/data/faults/ollama.jsonl and vulkan.jsonl)."""
