@@ -79,8 +79,8 @@ def decode_parts(work: Work) -> list[Part]:
     # What either side takes are the terms of `physics.decode`; a CPU's are with the bandwidth that was measured on the
     # machine, which says more than a catalog. Threads in each other's way and a quota come on top.
     parts: list[Part] = []
-    for side in (work.device, work.host):
-        for name, seconds in side.seconds.items() if side else ():
+    for side in filter(None, (work.device, work.host)):
+        for name, seconds in side.seconds.items():
             parts.append(Part(name, seconds, _LAYERS_SPREAD if name == HOST_LAYERS else side.spread))
     if work.host:
         computing = sum(work.host.seconds.values()) + work.crowding_s
