@@ -31,7 +31,7 @@ def report(*members: Member, statements: tuple[Statement, ...] = ()) -> FleetRep
 
 
 def test_slow_instance_is_first_with_its_fix_command():
-    found = report(named("a", member()), named("b", member(HOT, token_gap_s=0.03)), named("c", member()))
+    found = report(named("a", member()), named("b", member(HOT, token_gap_s=0.022)), named("c", member()))
     assert found.instances[0].key == "b"
     assert found.verdicts["slow"] == 1
     assert found.causes[0].cause == "gpu_thermal_throttling"
@@ -94,6 +94,6 @@ def test_saved_instance_snapshot_gives_the_same_finding(tmp_path: Path):
     from unslow.fleet.snapshots import snapshot_of
 
     file = tmp_path / "one.json"
-    save(snapshot_of(member(HOT, token_gap_s=0.03)), str(file), Silent())
+    save(snapshot_of(member(HOT, token_gap_s=0.022)), str(file), Silent())
     again = diagnose_target(Looking(target=str(file)), Silent()).report.subjects[0]
     assert again.findings[0].cause == "gpu_thermal_throttling"

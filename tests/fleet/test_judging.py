@@ -29,7 +29,7 @@ class Steps:
 
 
 def members(count: int) -> list[Member]:
-    return [msgspec.structs.replace(member(token_gap_s=0.009), key=f"m{n}") for n in range(count)]
+    return [msgspec.structs.replace(member(token_gap_s=0.007), key=f"m{n}") for n in range(count)]
 
 
 def deadly_finish(report: SubjectReport, case: Case) -> SubjectReport:
@@ -149,15 +149,15 @@ def test_longest_lasting_exporter_cause_comes_first():
 
 def test_own_verdict_is_not_overruled_by_the_exporter():
     own = OwnDiagnosis(verdict="normal", age_s=10.0)
-    assert judge_member(member(about={"own": own}, token_gap_s=0.03)).instance.verdict == "slow"
+    assert judge_member(member(about={"own": own}, token_gap_s=0.022)).instance.verdict == "slow"
 
 
 def test_down_instance_is_never_normal():
     down = "it is down: the last scrapes of it failed"
-    was_well = judge_member(member(token_gap_s=0.009, about={"down": down})).instance
+    was_well = judge_member(member(token_gap_s=0.007, about={"down": down})).instance
     assert (was_well.verdict, was_well.lost.because, was_well.lost.tokens_per_s) == ("cannot_tell", down, None)
     assert down in was_well.summary
-    was_hot = judge_member(member(gpu(**HOT), token_gap_s=0.03, about={"down": down})).instance
+    was_hot = judge_member(member(gpu(**HOT), token_gap_s=0.022, about={"down": down})).instance
     assert was_hot.verdict == "slow", "what was wrong before it went down is still told"
     assert down in was_hot.notes
 
@@ -165,5 +165,5 @@ def test_down_instance_is_never_normal():
 def test_exporter_verdict_wins_over_a_failed_scrape():
     own = OwnDiagnosis(verdict="normal", age_s=30.0)
     assert (
-        judge_member(member(token_gap_s=0.009, about={"down": "it is down", "own": own})).instance.verdict == "normal"
+        judge_member(member(token_gap_s=0.007, about={"down": "it is down", "own": own})).instance.verdict == "normal"
     )

@@ -105,8 +105,11 @@ def test_speedup_replaces_a_missing_cost_up_to_achievable():
 
 
 def test_waiting_requests_are_counted_at_the_larger_batch():
-    found = lost(QUEUE)
-    report = report_on(QUEUE)
+    case = first_case(QUEUE)
+    deep = msgspec.structs.replace(case.run, depth_tokens=reported_fact(1024, "test"))  # each reads its own in a step
+    view = CaseView(msgspec.structs.replace(case, run=deep))
+    report = judge(view)
+    found = loss_of(view, report, WINDOW_S)
     alone = 22.0 * report.expected.achievable[DECODE].mid
     assert 0.5 * alone < found.loss.tokens_per_s < 0.95 * alone
     assert set(found.by_cause) == {"queueing"}

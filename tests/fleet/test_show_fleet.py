@@ -56,12 +56,12 @@ def test_instance_count_in_a_statement_is_not_repeated():
 
 
 def test_headline_counts_verdicts_and_sums_losses(wording):
-    facts = ("12 normal", "2 slow", "2,239 tok/s", "34.5 GPU-hours")
+    facts = ("12 normal", "2 slow", "2,310 tok/s", "34.8 GPU-hours")
     wording(shown("terminal", 120), about="14 instances", tells=facts)
 
 
 def test_report_shows_causes_instances_fixes_and_odd_ones(wording):
-    text = wording(shown(), tells=("1. prod/preempts", "1,227 tok/s", "460 tok/s", "17.5 GPU-hours", "450 W"))
+    text = wording(shown(), tells=("1. prod/preempts", "1,257 tok/s", "460 tok/s", "17.6 GPU-hours", "450 W"))
     said = " ".join(text.split())
     assert "unslow fleet --prometheus http://127.0.0.1:9090 --instance prod/preempts" in said
 
@@ -124,7 +124,7 @@ def test_colors_appear_only_when_requested():
 
 def test_markdown_report_is_complete(wording):
     page = shown("markdown", 80, statements=(PARTIAL, NOTE))
-    wording(page, tells=("### 14 instances", "| 1 | 1,227 | 17.5 | prod/preempts |", "1. **prod/preempts**", "250 W"))
+    wording(page, tells=("### 14 instances", "| 1 | 1,257 | 17.6 | prod/preempts |", "1. **prod/preempts**", "250 W"))
     assert page.startswith("> **2 of 31 queries")
 
 

@@ -185,8 +185,8 @@ def test_summary_names_missing_gpu_data(wording):
 
 def test_mig_partition_is_not_the_full_device(wording):
     sizes = {"vram_total_bytes": 42e9, "vram_used_bytes": 38e9, "vram_used_max_bytes": 38e9, "vram_free_bytes": 4e9}
-    of_a_slice = member(gpu(**sizes), token_gap_s=0.02)
+    of_a_slice = member(gpu(**sizes), token_gap_s=0.015)
     report = diagnose(snapshot_of(of_a_slice)).subjects[0]
     assert report.verdict == "cannot_tell"
     wording(report.summary, tells=("39 GiB", "80 GiB", "H100"))
-    assert diagnose(snapshot_of(member(gpu(), token_gap_s=0.02))).subjects[0].verdict == "slow", "a whole one"
+    assert diagnose(snapshot_of(member(gpu(), token_gap_s=0.015))).subjects[0].verdict == "slow", "a whole one"

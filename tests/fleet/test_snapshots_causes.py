@@ -12,15 +12,16 @@ from unslow.think.case.view import CaseView
 from unslow.think.judge.judge import judge
 from unslow.think.report import SubjectReport
 
-SLOW = {"token_gap_s": 0.03}
+SLOW = {"token_gap_s": 0.022}
 """Three times as long for a token as it should take."""
 HOT = {"clock_hz": 0.75e9, "thermal_throttled": 0.8, "temperature_c": 88.0, "temperature_max_c": 91.0}
 CAPPED = {"clock_hz": 0.75e9, "power_throttled": 0.9, "power_w": 298.0, "power_max_w": 300.0, "power_limit_w": 300.0}
 SWAP = {
     "swap_used_bytes": 20e9, "swap_total_bytes": 64e9, "memory_pressure": 0.4, "memory_available_bytes": 4e9,
 }  # fmt: skip
-CROWDED = {"running": 60.0, "running_spread": 5.0, "token_gap_s": 0.02}
-QUEUED = {"queue_s": 4.0, "first_token_s": 4.3, "waiting": 6.0}
+CROWDED = {"running": 60.0, "running_spread": 5.0, "token_gap_s": 0.017}
+QUEUED = {"queue_s": 4.0, "first_token_s": 4.3, "waiting": 44.0}
+"""As many wait as ask in 4 s, where 60 run and each takes 320 tokens of 17 ms."""
 
 
 def report(one: Member) -> SubjectReport:
@@ -32,7 +33,7 @@ def tensor_parallel(second: dict[str, float], **engine: Any) -> Member:
 
 
 def updated(**engine: Any) -> Member:
-    return member(about={"version_before": "0.10.2"}, token_gap_before_s=0.0095, **engine)
+    return member(about={"version_before": "0.10.2"}, token_gap_before_s=0.007, **engine)
 
 
 def on_a_4090(model: str, used: float, speed: float) -> Member:
@@ -51,7 +52,7 @@ FAULTS = {
     "queueing": member(places=8.0, **{**QUEUED, "waiting": 20.0}),
     "swapping": member(host=SWAP, **SLOW),
     "threads_exceed_cpu_quota": member(host={"quota_cpus": 1.0, "cpu_throttled": 0.6}, **SLOW),
-    "pcie_link_degraded": tensor_parallel({"pcie_width": 4.0}, token_gap_s=0.02),
+    "pcie_link_degraded": tensor_parallel({"pcie_width": 4.0}, token_gap_s=0.0165),
     "speculative_decoding_hurts": member(draft_acceptance=0.15, **SLOW),
     "runtime_version_regressed": updated(running_before=8.0, **SLOW),
     "gpu_underused_by_one_stream": llama_cpp(places=1.0, waiting=3.0, running=0.98),
@@ -67,7 +68,7 @@ NEAR_MISSES = {
     "threads_exceed_cpu_quota": member(host={"quota_cpus": 1.0, "cpu_throttled": 0.6}),
     "pcie_link_degraded": member(gpu(pcie_width=4.0), **SLOW),
     "speculative_decoding_hurts": member(draft_acceptance=0.15),
-    "runtime_version_regressed": updated(running_before=8.0, token_gap_s=0.0105),
+    "runtime_version_regressed": updated(running_before=8.0, token_gap_s=0.0077),
     "gpu_underused_by_one_stream": llama_cpp(places=1.0, waiting=0.1),
     "weights_spill_to_ram": on_a_4090("Qwen2.5-32B-Instruct-Q4_K_M", 22.5e9, 34.0),
 }
@@ -90,9 +91,9 @@ def test_near_miss_is_not_found(cause):
     "one",
     [
         member(),
-        member(running=0.4, running_spread=0.5, token_gap_s=0.0075, generated_tokens_per_s=50.0),
-        tensor_parallel({}, token_gap_s=0.006),
-        member(gpu(0), gpu(1), token_gap_s=0.0085),
+        member(running=0.4, running_spread=0.5, token_gap_s=0.0065, generated_tokens_per_s=50.0),
+        tensor_parallel({}, token_gap_s=0.005),
+        member(gpu(0), gpu(1), token_gap_s=0.0067),
         member(about={"runtime": "SGLang", "info": {}}, kv_tokens=440_000.0),
         member(about={"runtime": "TGI", "info": {}}),
         member(host=dict.fromkeys(("cpus", "busy_cpus", "memory_total_bytes", "quota_cpus"))),
@@ -132,7 +133,7 @@ def test_unknown_model_has_no_speed_verdict():
 
 
 def test_one_hot_gpu_of_two_is_found():
-    found = report(tensor_parallel(HOT, token_gap_s=0.02))
+    found = report(tensor_parallel(HOT, token_gap_s=0.0165))
     assert [f.cause for f in found.findings] == ["gpu_thermal_throttling"]
     assert "heat throttles GPU 1" in found.findings[0].because
 

@@ -266,10 +266,14 @@ def test_quants_of_other_engines_are_refused_for_vllm(quant: str) -> None:
 
 @pytest.mark.parametrize(
     ("users", "graphs", "measured_ms"),
-    [(1, True, 4.95), (4, True, 5.22), (16, True, 5.42), (64, True, 7.27), (256, True, 20.96), (1, False, 14.24)],
+    [(1, True, 4.95), (4, True, 5.22), (16, True, 5.42), (64, True, 7.27), (256, True, 15.7), (1, False, 14.24)],
 )
 def test_step_time_agrees_with_a_real_vllm_on_an_h200(users: int, *, graphs: bool, measured_ms: float) -> None:
-    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: time between two tokens (tests/machines)."""
+    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: time between two tokens (tests/machines).
+
+    With 256 users only the steps in which all were answered (lab/data/vllm_h200_sweep.jsonl). Where all asked at once,
+    prompts were read between their tokens, which took 20.96 ms then: the tests of plans for vLLM ask for that load.
+    """
     flags = {"runtime": "vllm", "quant": "BF16", "batch": users, "depth": 576, "graphs": graphs}
     report = asked("llama-3.1-8b", "H200", **flags)
     assert 1000 * decode(report).step_s == pytest.approx(measured_ms, rel=0.2 if graphs else 0.35)

@@ -11,6 +11,10 @@ from unslow.think.plan.vllm import choices
 from unslow.think.plan.vllm.choices import LEAST_SHARE, STEP, Choice, Pool, VllmPlanQuestion
 from unslow.think.plan.vllm.speed import Pace, ServedSpeed
 
+WORTH_A_KNOB = 1.05
+"""How many times as fast each setting of a running server that is changed must make requests: steps of many at once are
+predicted 5 % off in the median even where they were measured (docs/explanation/engines.md), so that less may be
+nothing."""
 CACHE_BITS = {"auto": 16.0, "bfloat16": 16.0, "float16": 16.0, "nvfp4": 4.5}
 OFFLOADED = RejectedShown(
     what="--cpu-offload-gb", because="weights in host memory cross PCIe for every token: a tenth of the speed or less"
@@ -140,7 +144,17 @@ def best_point(question: VllmPlanQuestion, points: Sequence[Point]) -> Point | N
         good = [p for p in points if is_as_good(choice_cost(question, p.choice), asked)]
     # Where only a smaller cache has room: with the weights that were asked for
     good = good or [p for p in points if p.choice.checkpoint == 0] or list(points)
-    return max(good, key=lambda p: (goal_rank(question.goal, p.worth), p.worth.ease, p.worth.left), default=None)
+    return max(
+        good,
+        key=lambda p: (goal_rank(question.goal, _sure_worth(question, p)), p.worth.ease, p.worth.left),
+        default=None,
+    )
+
+
+def _sure_worth(question: VllmPlanQuestion, point: Point) -> Worth:
+    """What a point is worth if each setting of what runs that it changes brings no more than is needed to change it."""
+    changed = len(point.changed) if question.current else 0  # where nothing runs yet, every choice is as little effort
+    return point.worth._replace(speed=point.worth.speed / WORTH_A_KNOB**changed)
 
 
 def choice_cost(question: VllmPlanQuestion, choice: Choice) -> Cost:
