@@ -276,17 +276,17 @@ def first_run_totals() -> str:
 
 
 def real_runtimes_block() -> str:
-    """Right first causes and clean controls of each runtime of lab/real: at first, by today's code, and on fresh cases."""
-    lines = [f"{'runtime':12} {'':6} {'right cause first':>18} {'controls clean':>15}"]
+    """Right first causes and normal controls of each runtime of lab/real: at first, by today's code, on fresh cases."""
+    lines = [f"{'runtime':12} {'':7} {'right cause first':>18} {'controls normal':>16}"]
     for where in places():
-        for suffix, when in (("_first", "first"), ("", "now"), ("_fresh", "fresh")):
+        for suffix, when in (("_first", "first"), ("", "now"), ("_fresh", "fresh"), ("_fresh_2", "fresh 2")):
             path = FAULTS / f"{where}{suffix}.jsonl"
             if where in ("cpu", "gpu") or not path.is_file():
                 continue
             rows = [row for row in read_rows(path) if not row.skipped]
             faults, healthy = [r for r in rows if r.cause], [r for r in rows if not r.cause]
             right, clean = sum(r.right for r in faults), sum(r.right and not r.diagnosed for r in healthy)
-            lines.append(f"{where:12} {when:6} {f'{right} of {len(faults)}':>18} {f'{clean} of {len(healthy)}':>15}")
+            lines.append(f"{where:12} {when:7} {f'{right} of {len(faults)}':>18} {f'{clean} of {len(healthy)}':>16}")
     return "\n".join(lines)
 
 
