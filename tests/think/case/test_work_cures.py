@@ -48,6 +48,7 @@ CASES = {
     "too many threads": with_facts(cpu_case(), {"runtime.compute.threads": 16}),
     "too few threads": with_facts(cpu_case(), {"runtime.compute.threads": 1}),
     "a quota": with_facts(cpu_case(), {"machine.cpu.quota_cpus": 1.0}),
+    "half a CPU": with_facts(cpu_case(), {"machine.cpu.quota_cpus": 0.5}),
     "small batches": with_facts(gpu_case(20), {"runtime.compute.ubatch": 64}),
     "eager": with_facts(gpu_case(), {"runtime.name": "Transformers", "runtime.compute.eager": True}),
     "no flash attention": with_facts(gpu_case(), {"runtime.compute.flash_attention": False, "run.depth_tokens": 8000}),
@@ -55,7 +56,8 @@ CASES = {
 cures = st.builds(
     Cure,
     only_own_memory=st.none(),  # it takes away what a driver lent, which physics never counted as slow
-    threads=st.none(), vram_bytes=st.none() | st.floats(0, 1e12), context=st.none() | st.integers(256, 131072),
+    threads=st.none(), quota_cpus=st.none() | st.floats(0.1, 64),
+    vram_bytes=st.none() | st.floats(0, 1e12), context=st.none() | st.integers(256, 131072),
     flash_attention=st.none() | st.just(True), kv_on_gpu=st.none() | st.just(True),
     output_on_gpu=st.none() | st.just(True), experts_on_gpu=st.none() | st.just(True),
     ubatch=st.none() | st.sampled_from([512, 2048]), plain_sampling=st.none() | st.just(True),

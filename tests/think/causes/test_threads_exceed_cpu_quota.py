@@ -43,6 +43,15 @@ def test_as_many_threads_as_the_quota_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.compute.threads": 2})), Absent)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_quota_below_one_cpu_is_found_whatever_the_threads(threads):
+    case = with_facts(fires(throttled=0.97), {"machine.cpu.quota_cpus": 0.5, "runtime.compute.threads": threads})
+    report = judge(CaseView(case))
+    assert report.findings[0].cause == NAME
+    assert (report.findings[0].fixes[0].knob, report.findings[0].fixes[0].value) == ("cpu_quota", threads)
+    assert report.findings[0].speedup > 1.5
+
+
 def test_threads_beside_a_full_offload_are_ruled_out():
     case = with_facts(gpu_case(), {"runtime.compute.threads": 16, "machine.cpu.quota_cpus": 2.0})
     assert isinstance(ask(NAME, case), Absent)

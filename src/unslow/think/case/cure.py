@@ -16,6 +16,7 @@ class Cure(NamedTuple):
     """The driver lends a GPU nothing of the host's: the runtime places what fits, and the CPU computes the rest."""
     context: float | None = None  # A context of this many tokens
     threads: float | None = None  # This many threads
+    quota_cpus: float | None = None  # The time of at least this many CPUs for its control group
     flash_attention: bool | None = None  # Attention in one fused kernel
     kv_on_gpu: bool | None = None  # The KV cache is beside its layers
     output_on_gpu: bool | None = None

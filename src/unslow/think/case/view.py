@@ -133,6 +133,8 @@ class CaseView:
                 values[name] = int(value)
         if cure.ubatch and runtime.compute.batch.value_or(0) < cure.ubatch and isinstance(runtime.compute.batch, Known):
             values["batch"] = values["ubatch"]  # which no micro-batch exceeds
+        if cure.quota_cpus and cure.quota_cpus > self.host.quota[0].value_or(cure.quota_cpus):
+            values["quota_cpus"] = cure.quota_cpus
         if cure.flash_attention:
             values["flash_attention"] = True
         if cure.best_split:

@@ -18,9 +18,10 @@ A quota that is never reached: the throttled periods do not grow. Nor a machine 
 threads are another cause.
 
 ## How to fix
-Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size",
-Transformers `OMP_NUM_THREADS=N`, vLLM `VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=N`. Or raise the quota
-(`docker update --cpus N`), or give whole CPUs (`--cpuset-cpus`) instead of a quota.
+Threads: the quota rounded down, if it is at least one CPU. llama.cpp `-t N -tb N`, Ollama `num_thread`,
+LM Studio "CPU Thread Pool Size", Transformers `OMP_NUM_THREADS=N`, vLLM `VLLM_CPU_OMP_THREADS_BIND=nobind
+OMP_NUM_THREADS=N`. Or raise the quota (`docker update --cpus N`), or give whole CPUs (`--cpuset-cpus`) instead of a
+quota.
 
 ## Safety
 Answers do not change.
@@ -88,6 +89,23 @@ def throttled_periods(case: CaseView) -> Found | Absent | None:
     )
 
 
+def quota_below_one_cpu(case: CaseView) -> Found | None:
+    """A quota of less than one CPU, which a single thread exceeds: no number of threads saves anything."""
+    quota, throttled = case.host.quota[0].get(), case.host.throttled_share
+    if not quota or quota >= 1 or throttled is None or throttled < MOSTLY:
+        return None
+    threads, fact = case.host.started_threads
+    return finding(
+        case,
+        f"a quota of {quota:g} CPUs throttles its threads in {throttled:.0%} of the periods",
+        case.cite(fact, f"{quota:g} CPUs allowed"),
+        case.host.quota[1],
+        case.host.cite_throttled_share,
+        cure=Cure(quota_cpus=threads),
+        fixes=[Knob.CPU_QUOTA.to(int(threads), "a quota of as many CPUs as there are threads")],
+    )
+
+
 def threads_against_limits(case: CaseView) -> Found | Absent:
     """The number of threads against the CPUs of the quota or the cpuset."""
     limits, throttled, by_cpuset = case.host.cpu_limits, case.host.throttled_share, case.host.is_limited_by_cpuset
@@ -147,6 +165,7 @@ CAUSE = Cause(
         Route("counted", all_on_gpu),
         Route("told", threads_of_host_seen),
         Route("measured", throttled_periods),
+        Route("measured", quota_below_one_cpu),
         Route("counted", threads_against_limits),
     ),
     explains=("threads_exceed_cores", "cpu_contended"),
