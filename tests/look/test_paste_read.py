@@ -9,7 +9,7 @@ from unslow.look.paste import PastedFacts, line_dialects, read_paste, text_diale
 
 MACHINES = Path(__file__).parents[1] / "machines"
 LOGS = sorted(
-    log for log in MACHINES.glob("*/server.log") if not log.parent.name.startswith(("lab_vllm", "lab_ollama"))
+    log for log in MACHINES.glob("*/server.log") if not log.parent.name.startswith(("lab_vllm", "lab_ollama", "vllm_"))
 )
 """Of llama-server."""
 

@@ -251,6 +251,14 @@ def all_gpus() -> tuple[Device, ...]:
     return tuple(d for d in all_devices() if d.kind in GRAPHICS)
 
 
+@lru_cache(maxsize=64)
+def slowest_gpu_of_size(memory_bytes: float) -> Device | None:
+    """Of the GPUs with at least so much memory of their own, the one whose memory is slowest."""
+    sized = (gpu for gpu in all_gpus() if not gpu.is_unified and gpu.memory_bytes_per_s)
+    large = [g for g in sized if max(g.memory_bytes, *g.memory_sizes_bytes, g.driver_bytes) >= memory_bytes]
+    return min(large, key=lambda gpu: gpu.memory_bytes_per_s, default=None)
+
+
 @lru_cache(maxsize=4096)
 def parse_device_name(text: str) -> WrittenName:
     """The words of a name, the sizes of memory in it, and of how many cores and devices it speaks."""

@@ -1,9 +1,11 @@
+import pytest
 from answers import ask
-from cases import gpu_case, with_facts, without
+from cases import gpu_case, r, with_facts, without
 from engines import vllm
 from told import compares, pasted
 
 from unslow.facts.account import Topic
+from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.values import GB, GIB
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, CannotTell, Found
@@ -87,3 +89,29 @@ def test_small_model_in_vllm_loses_more_than_half_its_speed():
     finding = judge(CaseView(case)).findings[0]
     assert finding.cause == NAME
     assert finding.speedup > 2
+
+
+def log_of_unnamed_gpu(gib):
+    """What vLLM's log tells: the size of the GPU and of the weights, and no name."""
+    case = without(gpu_case(), "machine.gpus")
+    facts = {
+        "runtime.name": "vLLM",
+        "runtime.compute.eager": True,
+        "runtime.placement.devices": [SeenDevice(name="GPU0", total_bytes=r(int(gib * GIB)))],
+        "runtime.memory.buffers": [Buffer(device="GPU0", kind="model", bytes=15 * GIB, on_gpu=True)],
+        "run.decode_tokens_per_s": 59.4,
+    }
+    return with_facts(case, facts)
+
+
+@pytest.mark.parametrize(("gib", "found"), [(139.8, True), (23.5, False)])
+def test_gpu_of_unknown_name_idles_only_where_every_gpu_of_its_size_would(gib, found, wording):
+    case = log_of_unnamed_gpu(gib)
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found if found else CannotTell)
+    if found:
+        wording(answer.because)
+
+
+def test_unnamed_gpu_that_waits_for_its_weights_is_only_suspected():
+    assert isinstance(ask(NAME, with_facts(log_of_unnamed_gpu(139.8), {"run.decode_tokens_per_s": 180.0})), CannotTell)

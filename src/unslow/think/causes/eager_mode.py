@@ -27,9 +27,10 @@ sizes instead (`--max-num-seqs`).
 Answers do not change beyond rounding.
 """
 
+from unslow.catalog.devices import slowest_gpu_of_size
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.values import Known
+from unslow.facts.values import GIB, Known
 from unslow.think.case.cure import Cure
 from unslow.think.case.narrative import slow_side_has, times_as_fast
 from unslow.think.case.physics import FETCHES
@@ -78,10 +79,26 @@ def setting_and_speed(case: CaseView) -> Found | Absent | Suspected:
     lost = case.speed.lost_against(ON)
     if lost == 1 and not case.speed.behaves_as_configured(ON):
         return Absent("CUDA graphs are disabled, and decode is as fast as with them")
+    because, idles = "CUDA graphs are disabled: the host launches every kernel separately", ""
     if lost is None and not case.narrative.blames("decode"):
-        return Suspected("CUDA graphs are disabled", "run.decode_tokens_per_s", CAUSE.ask)
-    because = "CUDA graphs are disabled: the host launches every kernel separately"
-    return finding(case, because, fact, cure=ON, fixes=[_ENABLE])
+        idles = gpu_idles_whatever_it_is(case)
+        if not idles:
+            return Suspected("CUDA graphs are disabled", "run.decode_tokens_per_s", CAUSE.ask)
+    return finding(case, because + idles, fact, cure=ON, fixes=[_ENABLE])
+
+
+def gpu_idles_whatever_it_is(case: CaseView) -> str:
+    """Where only the size of the GPU is known: in words, if even the slowest of that size spends little on weights."""
+    rate, devices = case.sharing.rate_among_others, case.gpus.computing_devices
+    sizes, held = [d.total_bytes.value_or(0) for d in devices], case.vram.buffers("model", on_gpu=True)
+    slowest = slowest_gpu_of_size(min(sizes)) if sizes and all(sizes) and held else None
+    if slowest is None or not isinstance(rate, Known):
+        return ""
+    reads_s = max(b.bytes for b in held) / slowest.memory_bytes_per_s
+    if reads_s > MOSTLY / rate.value:
+        return ""
+    reading = f"the slowest GPU with {min(sizes) / GIB:.0f} GiB reads the weights in {reads_s * 1e3:.1f}"
+    return f"; even {reading} of the {1e3 / rate.value:.1f} ms per token"
 
 
 CAUSE = Cause(
