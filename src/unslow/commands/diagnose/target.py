@@ -17,7 +17,6 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.masking import mask_snapshot
 from unslow.facts.merge import overlaid
-from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.contradictions import added_contradictions, contradictions
@@ -33,6 +32,7 @@ from unslow.think.speed.calibration import calibrations_of_machine
 
 SNAPSHOT = "snapshot.json"  # The snapshot of a folder that holds one instead of what it was made from
 DIAGNOSIS = "ask diagnosis"  # What a recording holds where all of it was a diagnosis
+MOST_LOGS = 16
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 _PID = re.compile(r"[0-9]{1,10}")
 _ADDRESS = re.compile(
@@ -91,16 +91,22 @@ def read_stored(target: str) -> Snapshot:
     return parse_snapshot(data, target)
 
 
-def _log_of_engine(log: Path) -> Snapshot | None:
-    """What the log of a folder tells, where a serving engine wrote it; other files there are llama-server's."""
+def _read_logs(folder: Path) -> Snapshot | None:
+    """What the logs of a folder tell, a subject each, unless llama-server wrote them: then other files belong to them.
+
+    Of several logs, `server.log` is the present one and the others are older, as Ollama keeps them.
+    """
     from unslow.look.paste import read_paste
 
-    if not log.is_file():
-        return None
-    with log.open("rb") as file:
-        pasted = read_paste([file.read(LARGEST_FILE_BYTES)], log.name)
-    is_engine = any(subject.runtime.name.value_or("") in IN_BATCHES for subject in pasted.subjects)
-    return Snapshot(unslow_version=__version__, machine=pasted.machine, subjects=pasted.subjects) if is_engine else None
+    logs = [folder / "server.log"] if is_plain_folder(folder) else sorted(folder.glob("*.log"))[:MOST_LOGS]
+    machine, told = Machine(), list[Subject]()
+    for log in filter(Path.is_file, logs):
+        with log.open("rb") as file:
+            pasted = read_paste([file.read(LARGEST_FILE_BYTES)], log.name)
+        if any(subject.runtime.name.value_or("") not in ("", "llama.cpp") for subject in pasted.subjects):
+            machine = overlaid(machine, pasted.machine)
+            told += [with_machine(subject, pasted.machine) for subject in pasted.subjects]
+    return Snapshot(unslow_version=__version__, machine=machine, subjects=tuple(told)) if told else None
 
 
 def _read_folder(folder: Path) -> Snapshot:
@@ -116,11 +122,13 @@ def _read_folder(folder: Path) -> Snapshot:
                 return replay_watch(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
-            snapshot = _log_of_engine(folder / "server.log") or read_plain_folder(folder)
+            snapshot = _read_logs(folder) or read_plain_folder(folder)
             subjects = tuple(with_machine(subject, snapshot.machine) for subject in snapshot.subjects)
             return msgspec.structs.replace(snapshot, subjects=subjects)
         if (folder / SNAPSHOT).is_file():
             return read_stored(str(folder / SNAPSHOT))
+        if told := _read_logs(folder):
+            return told
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
     except LookError as error:
