@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 from answers import ask
 from cases import r, with_facts
 from made_up_telemetry import traffic
@@ -210,6 +211,12 @@ def test_expired_keep_alive_is_found_only_below_the_default(wording):
     short = ask(NAME, of_ollama(*late, **{"runtime.scheduling.keep_alive_s": 10.0}))
     assert isinstance(short, Found)
     wording(short.because, tells="10 s")
+
+
+@pytest.mark.parametrize(("keep_alive_s", "answer"), [(10.0, Found), (120.0, Absent)])
+def test_one_expired_keep_alive_is_enough_where_it_is_shorter_than_reading_an_answer(keep_alive_s, answer):
+    twice = of_ollama(("a", "10:00:00"), ("a", "10:10:00"), **{"runtime.scheduling.keep_alive_s": keep_alive_s})
+    assert isinstance(ask(NAME, twice), answer)
 
 
 def test_models_in_turn_are_ruled_out_where_all_stay_loaded():

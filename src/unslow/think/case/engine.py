@@ -35,6 +35,7 @@ PAUSE_S = 30 * 60
 DEFAULT_KEEP_ALIVE_S = 300.0
 """Ollama's, where neither its variable nor a request says otherwise (envconfig/config.go, KeepAlive)."""
 OFTEN = 2  # Loads again for one reason: one may be a change of mind
+READING_S = 60.0  # Who keeps a model for less unloads it while a person reads the answer: once is no accident
 SELDOM = 10  # Requests for each load: where so many are answered in between, loading is not what requests wait for
 EACH = 1.5  # Requests for each load, on average: at most so many where each one has to wait
 _WRITTEN = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)")
@@ -197,7 +198,8 @@ class EngineView(Group):
         if (reloading.requests_per_load or 0.0) >= SELDOM:
             return False
         if reloading.reason == "expired":  # what Ollama does by itself, a person may want
-            return len(reloading.reloads) >= OFTEN and self.keep_alive_s < DEFAULT_KEEP_ALIVE_S
+            often = 1 if self.keep_alive_s < READING_S else OFTEN
+            return len(reloading.reloads) >= often and self.keep_alive_s < DEFAULT_KEEP_ALIVE_S
         if reloading.reason == "turns":
             files = {load.model.value_or("") for load in self.loads}
             return self.runtime.scheduling.loaded_models.value_or(0) < len(files)  # else there is room for all of them
