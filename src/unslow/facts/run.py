@@ -225,6 +225,7 @@ class Traffic(Facts, frozen=True, kw_only=True):
     each_tokens_per_s: Fact[Amount] = NOT_LOOKED
     """Of one request, while the same requests went on from one look to the next."""
     each_among: Amount = 0.0  # How many they were then, on average
+    each_prompt_tokens_per_s: Fact[Amount] = NOT_LOOKED  # Of the prompts that were computed then
 
 
 class Run(Facts, frozen=True, kw_only=True):

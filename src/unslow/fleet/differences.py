@@ -46,8 +46,8 @@ _EFFECTS = frozenset({
     "pcie_transmit_bytes_per_s", "pcie_receive_bytes_per_s",
     "decode_tokens_per_s", "prefill_tokens_per_s", "client_decode_tokens_per_s", "time_to_first_token_s",
     "queue_s", "request_s", "own_cpus", "running", "waiting", "running_requests", "busy_slots", "deferred_requests",
-    "tokens_per_s", "prompt_tokens_per_s", "each_tokens_per_s", "each_among", "looks", "seconds", "counts_waiting",
-    "decode_decay", "load_s", "thinking_tokens", "answer_tokens",
+    "tokens_per_s", "prompt_tokens_per_s", "each_tokens_per_s", "each_among", "each_prompt_tokens_per_s",
+    "looks", "seconds", "counts_waiting", "decode_decay", "load_s", "thinking_tokens", "answer_tokens",
 })  # fmt: skip
 """What an instance does and how busy it is: a slow one differs in it because it is slow."""
 _IDENTITY = frozenset({

@@ -115,8 +115,9 @@ def test_past_mean_wait_is_not_a_current_queue():
     assert "queue_s" not in judge(CaseView(past)).measured
 
 
-def watched(prompts_per_s: float, among: float = 4.0):
+def watched(prompts_per_s: float, among: float = 4.0, **meanwhile: float):
     each = {"each_tokens_per_s": r(8.0), "each_among": among, "prompt_tokens_per_s": r(prompts_per_s)}
+    each |= {name: r(read) for name, read in meanwhile.items()}
     return vllm(**{"run.traffic": traffic(among, 0.0, **each), "run.decode_tokens_per_s": not_found("busy")})
 
 
@@ -130,6 +131,12 @@ def test_prefill_of_other_requests_takes_its_share_of_steps():
     assert CaseView(watched(9 * able)).sharing.prompts_share() == MOST_PROMPTS
     quiet, half = (CaseView(watched(read)).sharing.predict_among_others().seconds.mid for read in (0.0, able / 2))
     assert half == pytest.approx(quiet / (1 - 0.375))
+
+
+def test_prompts_that_came_in_a_wave_do_not_count_for_the_answers_between_waves():
+    able = CaseView(watched(0.0)).speed.predict_prefill().tokens_per_s.mid
+    assert CaseView(watched(able / 2, each_prompt_tokens_per_s=0.0)).sharing.prompts_share() == 0
+    assert CaseView(watched(0.0, each_prompt_tokens_per_s=able / 2)).sharing.prompts_share() == pytest.approx(0.375)
 
 
 def test_long_prompts_of_others_cost_more_per_token():

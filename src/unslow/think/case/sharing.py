@@ -6,7 +6,7 @@ user gets is the prediction of this very machine; how many times as long a step 
 
 from functools import cached_property
 
-from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Unknown
+from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Unknown, first_known
 from unslow.think.case.cure import Cure
 from unslow.think.case.group import Group, missing, remember
 from unslow.think.case.physics import CROSSINGS, FETCHES
@@ -93,7 +93,10 @@ class SharingView(Group):
         A request does not wait for its own prompt once it is being answered: those of the others are what is left.
         """
         traffic = self.run.traffic
-        in_all = traffic.value.prompt_tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
+        in_all = 0.0
+        if isinstance(traffic, Known):  # prompts often come in waves, between which the speed of each was seen
+            meanwhile = first_known(traffic.value.each_prompt_tokens_per_s, traffic.value.prompt_tokens_per_s)
+            in_all = meanwhile.value_or(0.0)
         read = in_all / self.case.gpus.model_copies
         able = self.case.speed.predict_prefill(cure) if read and isinstance(self.each_rate, Known) else None
         if not isinstance(able, Prediction):

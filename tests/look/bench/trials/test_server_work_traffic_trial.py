@@ -208,6 +208,14 @@ def test_speed_of_each_from_counters_needs_a_constant_running_count():
     assert isinstance(speed_of_each(looks(*works[1:])).speed, Unknown)
 
 
+def test_prompts_beside_the_speed_of_each_are_those_of_the_same_intervals():
+    counts = ((4, 0, 0), (4, 200, 100), (8, 300, 9000), (8, 900, 9000))
+    works = [Work("/metrics", running, 0.0, tokens=made, prompt_tokens=read) for running, made, read in counts]
+    each = speed_of_each(looks(*works))
+    assert each.prompts.value == pytest.approx(50.0)  # the wave of prompts came while the number of requests changed
+    assert isinstance(speed_of_each(looks(*[w._replace(prompt_tokens=None) for w in works])).prompts, Unknown)
+
+
 def test_vllm_computed_prompt_tokens_exclude_prefix_cache_hits():
     rows = 'vllm:num_requests_running{{e="0"}} 4\nvllm:num_requests_waiting{{e="0"}} 0\n'
     rows += 'vllm:prompt_tokens_total{{e="0"}} {0}\nvllm:prefix_cache_hits_total{{e="0"}} {1}\n'

@@ -57,10 +57,11 @@ class Look(NamedTuple):
 
 
 class Each(NamedTuple):
-    """The speed of one request, and among how many."""
+    """The speed of one request, among how many, and the prompt tokens per second that were computed meanwhile."""
 
     speed: Fact[float]
     among: float = 0.0
+    prompts: Fact[float] = NOT_LOOKED
 
 
 def perform_traffic(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
@@ -134,6 +135,7 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         prompts=_prompts(works),
         each_tokens_per_s=each.speed,
         each_among=each.among,
+        each_prompt_tokens_per_s=each.prompts,
     )
 
 
@@ -205,12 +207,18 @@ def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
 
 def speed_of_each(looks: Sequence[Look]) -> Each:
     """What a request got while it and those beside it went on: whoever comes or goes takes a part of a step or two."""
-    steady = [(two.at_s - one.at_s, *grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
+    together = [(one, two, grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
+    steady = [(two.at_s - one.at_s, *grown) for one, two, grown in together]
     seconds, tokens = sum(took * requests for took, requests, _ in steady), sum(grown for _, _, grown in steady)
     if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
         return Each(not_found("no requests ran together for long enough"))
     among = sum(took * requests**2 for took, requests, _ in steady) / seconds
-    return Each(measured_fact(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
+    source = f"{len(looks)} looks at {looks[-1].work.source}"
+    counts = [(one.work.prompt_tokens, two.work.prompt_tokens) for one, two, _ in together]
+    read = [max(0.0, after - before) for before, after in counts if before is not None and after is not None]
+    counted = len(read) == len(counts)
+    prompts = measured_fact(sum(read) / sum(took for took, _, _ in steady), source) if counted else NOT_LOOKED
+    return Each(measured_fact(tokens / seconds, source), among, prompts)
 
 
 def _steady(one: Work, two: Work) -> tuple[float, float] | None:
