@@ -5,6 +5,7 @@ import re
 import msgspec
 
 from unslow.facts.values import GB, NOT_LOOKED, Absence, Unknown
+from unslow.think.case.group import if_known
 from unslow.think.case.sharing import OTHERS, PROMPTS
 from unslow.think.case.speed import DECODE
 from unslow.think.case.view import CaseView
@@ -192,7 +193,7 @@ def _goes_to(report: SubjectReport) -> str:
 def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> str:
     unmeasured = case.sharing.rate_among_others
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
-    how = advice if advice is not None else how or _next_reading(case, report)
+    how = advice if advice is not None else how or _prediction_lacks(case, report) or _next_reading(case, report)
     look = f" To find out: {how}." if how else ""
     rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
     if not rate or not usual or report.expected.because:
@@ -201,6 +202,15 @@ def _cannot_tell(case: CaseView, report: SubjectReport, advice: str | None) -> s
     but = f"a loss is suspected: {suspicion}" if suspicion else "whether it could be faster is undetermined"
     likely = f"{rounded_rate(usual.low)} to {rounded_rate(usual.high)} expected"
     return f"{speed_in_words(case, rate)} ({likely}); {but}.{look}"
+
+
+def _prediction_lacks(case: CaseView, report: SubjectReport) -> str:
+    """What a log of a serving engine does not tell and a prediction needs, where the speed itself was measured."""
+    if not case.engine.runs_paged or DECODE not in report.measured or report.expected.achievable:
+        return ""
+    gpu = "" if case.gpus.in_use else case.system.spell_out("{gpu_list}")
+    model = "" if if_known(lambda: case.memory.shape) else "the model's `config.json`"
+    return ", and ".join(filter(None, (gpu, model)))
 
 
 def why_untold(case: CaseView, report: SubjectReport) -> str:
