@@ -283,6 +283,8 @@ def _as_said(fix: Fix) -> str:
     flag, reason = _REMOVES.sub("", chosen.text), fix.why.removeprefix(REMOVE_SETTING)
     if flag != chosen.text and reason != fix.why:
         return f"drop `{flag}`, which {reason[3:]}" if reason.startswith("it ") else f"drop `{flag}`: {reason}"
+    if flag != chosen.text:
+        return f"{fix.why} (drop `{flag}`)"
     where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
     said = f"{where}`{chosen.text}`"
     return f"{fix.why} ({said})" if fix.why else said
