@@ -14,6 +14,7 @@ from lab.faults.playing import loaded, started
 
 Beside = Callable[[Playing], AbstractContextManager[object]]
 _SPIN = "while True: pass"
+_SHORT_JOBS = "while :; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done"
 _SETTLE_S = 2.0
 _PIECE_BYTES = 256
 
@@ -26,6 +27,20 @@ def busy_loops(count: int, *, nice: int = 0) -> Beside:
         with ExitStack() as stack:
             for _ in range(count):
                 stack.enter_context(started(["nice", "-n", str(nice), sys.executable, "-c", _SPIN]))
+            time.sleep(_SETTLE_S)
+            yield
+
+    return beside
+
+
+def short_jobs(count: int) -> Beside:
+    """So many CPUs kept busy by processes that live for a fraction of a second each, as a build does."""
+
+    @contextmanager
+    def beside(_playing: Playing) -> Iterator[None]:
+        with ExitStack() as stack:
+            for _ in range(count):
+                stack.enter_context(started(["sh", "-c", _SHORT_JOBS]))
             time.sleep(_SETTLE_S)
             yield
 

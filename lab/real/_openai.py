@@ -27,7 +27,7 @@ from lab.faults.asked import USUAL, Asked
 from lab.faults.asking import TIMEOUT_S, get
 from lab.faults.fault import Heard, Metric, Playing
 
-FIRST_WORD, LAST_WORD = 1000, 30_000  # tokens that every large vocabulary has, and that are not control tokens
+FIRST_WORD, LAST_WORD = 1000, 18_000  # tokens that every vocabulary of a lab model has, and that are not control tokens
 USERS_PER_PROCESS = 16  # more in one Python process wait for each other, not for the server
 ANSWERS, ANSWER, LONG_PROMPT = 3, 128, 4096
 

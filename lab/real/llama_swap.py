@@ -19,6 +19,7 @@ from lab.faults.asked import USUAL, Asked
 from lab.faults.asking import tokens
 from lab.faults.fault import Fault, Metric, Playing, Stage
 from lab.faults.measuring import measured, watched
+from lab.faults.neighbours import busy_loops
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.real._openai import ask
@@ -35,18 +36,20 @@ _PATIENCE_S = 20.0
 def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
     """The proxy with its configuration; what the stage has beside it asks for models, which starts their servers.
 
-    A stage's arguments are lines of the configuration: those with a dot before them belong to every model.
+    A stage's arguments are lines of the configuration: those with a dot before them belong to every model, those with a
+    dash are arguments of every server.
     """
     with ExitStack() as stack:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{fault.name}-", dir=place.scratch))
         own = [f"    {line[1:]}" for line in stage.arguments if line.startswith(".")]
         lines = [f"startPort: {FIRST_PORT}", "models:"]
+        more = "".join(f" {line}" for line in stage.arguments if line.startswith("-"))
         server = place.program("llama-server")
         for name in fault.model.split("+"):
-            cmd = f"{server} --host 127.0.0.1 --port ${{PORT}} -m {place.model(name)} -c 4096 -np 1 --metrics"
+            cmd = f"{server} --host 127.0.0.1 --port ${{PORT}} -m {place.model(name)} -c 4096 -np 1 --metrics{more}"
             lines += [f"  {name}:", f"    cmd: {cmd}", *own]
         config = Path(scratch) / "config.yaml"
-        config.write_text("\n".join([*lines, *(line for line in stage.arguments if not line.startswith(".")), ""]))
+        config.write_text("\n".join([*lines, *(line for line in stage.arguments if line[0] not in ".-"), ""]))
         command = [
             str(place.program("llama-swap")), "--config", str(config), "--listen", f"127.0.0.1:{place.port}"
         ]  # fmt: skip
@@ -83,8 +86,10 @@ def asked_before(*names: str) -> Callable[[Playing], AbstractContextManager[obje
     return beside
 
 
-def asked_all_the_while(*names: str, pause_s: float) -> Callable[[Playing], AbstractContextManager[object]]:
-    """A user who asks for one model after the other, with a pause after each answer."""
+def asked_all_the_while(
+    *names: str, pause_s: float, users: int = 1
+) -> Callable[[Playing], AbstractContextManager[object]]:
+    """Users who ask for one model after the other, with a pause after each answer."""
 
     @contextmanager
     def beside(playing: Playing) -> Iterator[None]:
@@ -99,8 +104,9 @@ def asked_all_the_while(*names: str, pause_s: float) -> Callable[[Playing], Abst
                     end.wait(0.5)
                 turn += 1
 
-        playing.clients += 1
-        threading.Thread(target=ask_on, daemon=True).start()
+        playing.clients += users
+        for _ in range(users):
+            threading.Thread(target=ask_on, daemon=True).start()
         time.sleep(20.0)
         try:
             yield
@@ -228,6 +234,100 @@ FAULTS = (
         HERE,
         "llama_1b",
         Stage(beside=(asked_all_the_while("llama_1b", pause_s=2.0),)),
+        verdict="normal",
+        fresh=True,
+    ),
+    # the third round: thought up by someone who had not seen the causes' code
+    Fault(
+        "exclusive_groups",
+        "a group for each of two models; groups are exclusive unless told otherwise, and the models are asked in turns",
+        HERE,
+        "+".join(BOTH),
+        Stage(
+            ("groups:", "  chat:", "    members: [llama_1b]", "  code:", "    members: [experts]"),
+            beside=(asked_all_the_while(*BOTH, pause_s=1.0),),
+        ),
+        RELOADS,
+        cure=Stage(
+            (
+                *("groups:", "  chat:", "    exclusive: false", "    members: [llama_1b]"),
+                *("  code:", "    exclusive: false", "    members: [experts]"),
+            ),
+            beside=(asked_all_the_while(*BOTH, pause_s=1.0),),
+        ),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "four_users_one_slot",
+        "-np 1 in the model's cmd, ttl: 600, and four users who ask all the while",
+        HERE,
+        "llama_1b",
+        Stage((".ttl: 600",), beside=(asked_all_the_while("llama_1b", pause_s=0.01, users=4),)),
+        "queueing",
+        cure=Stage(("-np 4", ".ttl: 600"), beside=(asked_all_the_while("llama_1b", pause_s=0.01, users=4),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "busy_neighbours",
+        "a busy loop on every core; the model was asked twice",
+        HERE,
+        "llama_1b",
+        Stage(beside=(busy_loops(CPUS), asked_before("llama_1b", "llama_1b"))),
+        "cpu_contended",
+        cure=Stage(beside=(asked_before("llama_1b", "llama_1b"),)),
+        fresh=True,
+    ),
+    Fault(
+        "three_threads_behind_the_proxy",
+        f"-t {CPUS + 1} in the model's cmd on {CPUS} cores; it was asked before",
+        HERE,
+        "llama_1b",
+        Stage((f"-t {CPUS + 1}",), beside=(asked_before("llama_1b"),)),
+        "threads_exceed_cores",
+        cure=Stage(beside=(asked_before("llama_1b"),)),
+        fresh=True,
+    ),
+    Fault(
+        "whole_vocabulary",
+        "--top-k 0 --typical 0.9 in the model's cmd: the whole vocabulary is sorted for every token",
+        HERE,
+        "smollm2",
+        Stage(("--top-k 0 --typical 0.9",), beside=(asked_before(*["smollm2"] * 3),)),
+        "sampling_on_cpu",
+        cure=Stage(beside=(asked_before(*["smollm2"] * 3),)),
+        fresh=True,
+    ),
+    Fault(
+        "healthy_changed_once",
+        "two models, one of which may run at a time: one question to the first, and five since then to the second",
+        HERE,
+        "+".join(BOTH),
+        Stage(beside=(asked_before("experts", *["llama_1b"] * 5),)),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_two_users",
+        "-np 2, two users who pause for four seconds, and a log that tells more",
+        HERE,
+        "smollm2",
+        Stage(
+            ("-np 2", ".ttl: 900", "logLevel: debug"), beside=(asked_all_the_while("smollm2", pause_s=4.0, users=2),)
+        ),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_preloaded",
+        "a model that is loaded as the proxy starts, and another that nobody asks for",
+        HERE,
+        "+".join(BOTH),
+        Stage(
+            ("hooks:", "  on_startup:", "    preload: [experts]", "healthCheckTimeout: 500"),
+            beside=(asked_before("experts", "experts"),),
+        ),
         verdict="normal",
         fresh=True,
     ),

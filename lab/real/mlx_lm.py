@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from lab.faults.asked import USUAL, Asked
+from lab.faults.control_groups import cpu_quota, limited
 from lab.faults.fault import Fault, Heard, Metric, Playing, SkippedError, Stage
 from lab.faults.measuring import watched
-from lab.faults.neighbours import busy_loops
+from lab.faults.neighbours import busy_loops, short_jobs, slow_proxy
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.real._mlx_models import make_models
@@ -95,8 +97,18 @@ def short(_turn: int) -> tuple[str, int]:
     return text(16), 32
 
 
+def three_talks(turn: int) -> tuple[str, int]:
+    """One of three conversations after the other, each a little longer every time."""
+    return f"{text(256, seed=turn % 3)} {text(8 * (turn // 3 % 8 + 1), seed=2)} {text(8)}", 4
+
+
+def growing(turn: int) -> tuple[str, int]:
+    """One conversation that grows, and answers of ordinary length."""
+    return steady(turn)[0], 24
+
+
 def users(
-    count: int, question: Question = short, pause_s: float = 0.01
+    count: int, question: Question = short, pause_s: float = 0.01, **settings: Any
 ) -> Callable[[Playing], AbstractContextManager[object]]:
     """So many users, each of whom asks again once answered."""
 
@@ -105,7 +117,7 @@ def users(
         while not end.wait(pause_s):
             prompt, length = question(turn)
             try:
-                playing.heard.append(asked_once(playing, prompt, length))
+                playing.heard.append(asked_once(playing, prompt, length, **settings))
             except OSError:
                 end.wait(0.5)
             turn += 1
@@ -125,11 +137,10 @@ def users(
     return beside
 
 
-def asked_once(playing: Playing, prompt: str, answer: int) -> Heard:
+def asked_once(playing: Playing, prompt: str, answer: int, **settings: Any) -> Heard:
     """One streamed answer of the model that the server was started with."""
-    return ask(
-        playing.diagnose_url or playing.url, playing.command[playing.command.index("--model") + 1], prompt, answer
-    ).as_heard()
+    url, model = playing.diagnose_url or playing.url, playing.command[playing.command.index("--model") + 1]
+    return ask(url, model, prompt, answer, **settings).as_heard()
 
 
 def _measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
@@ -293,6 +304,101 @@ FAULTS = (
         HERE,
         "mlx_30m",
         AS_IT_COMES,
+        verdict="normal",
+        fresh=True,
+    ),
+    # the third round: thought up by someone who had not seen the causes' code
+    Fault(
+        "kv_bits_and_five_users",
+        "--kv-bits 8, with which the server answers one after the other, and five users who ask all the while",
+        HERE,
+        "mlx_30m",
+        Stage(("--kv-bits", "8"), beside=(users(5),)),
+        "queueing",
+        cure=Stage(beside=(users(5),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "seeded_users",
+        'three users whose clients send "seed": 42, which the server never answers together with others',
+        HERE,
+        "mlx_135m",
+        Stage(beside=(users(3, seed=42),)),
+        "queueing",
+        cure=Stage(beside=(users(3),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "three_talks_one_cache",
+        "--prompt-cache-size 1 and three conversations in turns: each pushes the others out",
+        HERE,
+        "mlx_30m",
+        Stage(("--prompt-cache-size", "1"), beside=(users(1, three_talks),)),
+        "prompt_reprocessed",
+        cure=Stage(beside=(users(1, three_talks),)),
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "draft_half_as_large",
+        "--draft-model of 135M for a model of 300M, which never agree; as many tokens ahead as it comes",
+        HERE,
+        "mlx_300m",
+        Stage(("--draft-model", "{models}/mlx_135m")),
+        "speculative_decoding_hurts",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "build_beside",
+        "a build with four jobs at a time, each of which lives for a fraction of a second",
+        HERE,
+        "mlx_135m",
+        Stage(beside=(short_jobs(2 * CPUS),)),
+        "cpu_contended",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "container_of_0_4_cpus",
+        "a control group with 0.4 of a CPU's time",
+        HERE,
+        "mlx_30m",
+        Stage(around=(limited(cpu_quota(0.4)),)),
+        "threads_exceed_cpu_quota",
+        cure=AS_IT_COMES,
+        fresh=True,
+    ),
+    Fault(
+        "late_gateway",
+        "a gateway that passes each question on 2.5 s late",
+        HERE,
+        "mlx_30m",
+        Stage(beside=(slow_proxy(0, 0.0, 2.5),)),
+        "client_overhead",
+        cure=AS_IT_COMES,
+        metric="first_token",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_told_more",
+        "--log-level DEBUG --decode-concurrency 8 --max-tokens 1024, and a Hugging Face cache",
+        HERE,
+        "mlx_300m",
+        Stage(
+            ("--log-level", "DEBUG", "--decode-concurrency", "8", "--max-tokens", "1024"), around=(hugging_face_cache,)
+        ),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_conversation",
+        "one user whose conversation grows, with pauses to read the answers",
+        HERE,
+        "mlx_30m",
+        Stage(beside=(users(1, growing, pause_s=3.0),)),
         verdict="normal",
         fresh=True,
     ),

@@ -11,11 +11,13 @@ from typing import Any
 
 from lab.faults.control_groups import Limit, cpu_quota, cpuset, disk, limited, memory
 from lab.faults.fault import Fault, Playing, Stage
-from lab.faults.neighbours import busy_loops, pausing_proxy, slow_proxy
+from lab.faults.neighbours import busy_loops, pausing_proxy, short_jobs, slow_proxy
 from lab.faults.running import Runtime
 from lab.faults.storage import swap_file
 from lab.real._ollama import (
     STORE,
+    Body,
+    Question,
     asked_before,
     chatting,
     clients,
@@ -28,6 +30,7 @@ from lab.real._ollama import (
     played,
     short_questions,
     steady,
+    text,
     with_options,
 )
 
@@ -49,6 +52,22 @@ def disk_of_store(rate: int) -> Any:
         return disk(rate, f"{playing.models}/{STORE}")
 
     return limited(limit)
+
+
+def windowed(words: int, kept: int) -> Question:
+    """A chat of which the client sends its last messages alone (an odd number, so that the first is the user's)."""
+
+    def question(client: int, turn: int) -> Body:
+        numbers = range(2 * turn, 2 * turn + kept)
+        said = [text(words, seed=1000 * client + number) for number in numbers]
+        return {"messages": [{"role": ("user", "assistant")[at % 2], "content": one} for at, one in enumerate(said)]}
+
+    return question
+
+
+def three_chats(_client: int, turn: int) -> Body:
+    """One of three chats after the other, each a little longer every time."""
+    return chatting(120, history=12)(turn % 3, turn // 3)
 
 
 def fault(name: str, what: str, cause: str, stage: Stage, model: str = SMALL, **more: Any) -> Fault:
@@ -438,4 +457,159 @@ FAULTS = (
         Stage((), {"OLLAMA_KEEP_ALIVE": "1h"}, beside=(clients(1, pause_s=10.0, answer=32),)),
         LARGE,
     ),
+    # the third round: thought up by someone who had not seen the causes' code
+    fresh(
+        "one_thread_by_environment",
+        f"LLAMA_ARG_THREADS=1 in the service's environment, which llama-server inherits, on {CPUS} cores",
+        "threads_too_few",
+        Stage((), {"LLAMA_ARG_THREADS": "1", "OLLAMA_KEEP_ALIVE": "24h"}),
+        LARGE,
+        cure=Stage((), {"OLLAMA_KEEP_ALIVE": "24h"}),
+    ),
+    fresh(
+        "container_of_0_7_cpus",
+        "a control group with 0.7 of a CPU's time and 4 GiB, which is enough; threads as they come, one for each core",
+        "threads_exceed_cpu_quota",
+        Stage(around=(limited(cpu_quota(0.7), memory(4096 * MIB)),)),
+        LARGE,
+        cure=Stage(around=(limited(cpu_quota(float(CPUS)), memory(4096 * MIB)),)),
+    ),
+    fresh(
+        "same_weights_two_contexts",
+        "a model and another of the same weights with num_ctx 6144, asked in turns: Ollama keeps one of them loaded",
+        RELOADS,
+        Stage(
+            ("num_ctx", "6144"),
+            {"OLLAMA_MAX_LOADED_MODELS": "3"},
+            beside=(clients(1, pause_s=1.0, answer=16, models=(LARGE, f"{LARGE}-num_ctx-6144")),),
+        ),
+        LARGE,
+        cure=Stage(("num_ctx", "6144"), beside=(clients(1, pause_s=1.0, answer=16),)),
+        metric="first_token",
+    ),
+    fresh(
+        "one_client_maps",
+        "requests with use_mmap and requests without it in turns: each loads the model anew",
+        RELOADS,
+        Stage(beside=(clients(1, with_options(short_questions, options(use_mmap=True), {}), 1.5, answer=12),)),
+        EXPERTS,
+        cure=Stage(beside=(clients(1, pause_s=1.5, answer=12),)),
+        metric="first_token",
+    ),
+    fresh(
+        "five_users_as_installed",
+        "as installed, which is one request at a time, and five users",
+        "queueing",
+        Stage(beside=(clients(5, answer=96),)),
+        cure=Stage((), {"OLLAMA_NUM_PARALLEL": "5"}, beside=(clients(5, answer=96),)),
+        metric="first_token",
+    ),
+    fresh(
+        "window_of_messages",
+        "a client that sends the last 21 messages of a chat: each turn drops the oldest, and all that follows moves up",
+        "prompt_reprocessed",
+        Stage(("num_ctx", "8192"), beside=(clients(1, windowed(30, 21), pause_s=1.0, answer=8),)),
+        cure=Stage(("num_ctx", "8192"), beside=(clients(1, chatting(30), pause_s=1.0, answer=8),)),
+        metric="first_token",
+    ),
+    fresh(
+        "chats_without_cache_ram",
+        "LLAMA_ARG_CACHE_RAM=0, one place, and three chats in turns: each pushes the others out",
+        "prompt_reprocessed",
+        Stage((), {"LLAMA_ARG_CACHE_RAM": "0"}, beside=(clients(1, three_chats, pause_s=1.0, answer=8),)),
+        cure=Stage(beside=(clients(1, three_chats, pause_s=1.0, answer=8),)),
+        metric="first_token",
+    ),
+    fresh(
+        "slow_client_1_5b",
+        "a proxy that holds back every piece for 250 ms, a model of 1.5 billion weights",
+        "client_overhead",
+        Stage(beside=(slow_proxy(0, 0.25),)),
+        LARGE,
+        cure=PLAIN,
+    ),
+    fresh(
+        "build_beside",
+        "a build with two jobs at a time, each of which lives for a fraction of a second; a mixture of experts",
+        "cpu_contended",
+        Stage((), {"OLLAMA_NUM_PARALLEL": "2"}, beside=(short_jobs(CPUS),)),
+        EXPERTS,
+        cure=Stage((), {"OLLAMA_NUM_PARALLEL": "2"}),
+    ),
+    fresh(
+        "one_busy_loop_1b",
+        "one busy loop, a model of 1B",
+        "cpu_contended",
+        Stage(beside=(busy_loops(1),)),
+        RANDOM,
+        cure=PLAIN,
+    ),
+    fresh(
+        "slow_share_of_experts",
+        "a share that gives 15 MB/s, a model of 461 MB that nobody has read before, and OLLAMA_LOAD_TIMEOUT=15m",
+        "slow_model_load",
+        Stage((), {"OLLAMA_LOAD_TIMEOUT": "15m"}, around=(cold_store, disk_of_store(15_000_000))),
+        EXPERTS,
+        cure=Stage((), {"OLLAMA_LOAD_TIMEOUT": "15m"}, around=(cold_store,)),
+        metric="load",
+    ),
+    fresh(
+        "typical_p_of_experts",
+        "top_k 0, top_p 1.0 and typical_p 0.5: the whole vocabulary is sorted for every token; a mixture of experts",
+        "sampling_on_cpu",
+        Stage(("top_k", "0", "top_p", "1.0", "typical_p", "0.5")),
+        EXPERTS,
+        cure=PLAIN,
+    ),
+    fresh(
+        "mapped_in_a_small_container",
+        "use_mmap true and LLAMA_ARG_REPACK=0, so that 803 MB stay mapped, in a control group of 600 MiB without swap",
+        "weights_streamed_from_disk",
+        Stage(
+            ("num_ctx", "2048", "use_mmap", "true"),
+            {"LLAMA_ARG_REPACK": "0"},
+            around=(cold_store, limited(memory(600 * MIB))),
+        ),
+        RANDOM,
+        cure=Stage(("num_ctx", "2048", "use_mmap", "true"), {"LLAMA_ARG_REPACK": "0"}, around=(cold_store,)),
+    ),
+    fault(
+        "context_beyond_the_container",
+        "num_ctx 131072 of a model of 1B, a cache of 4.3 GB, in a control group of 2560 MiB: the kernel ends the load",
+        "memory_allocation_failed",
+        Stage(("num_ctx", "131072"), around=(limited(memory(2560 * MIB)),)),
+        RANDOM,
+        also=("context_larger_than_needed",),
+        verdict="failed",
+        fresh=True,
+    ),
+    fresh(
+        "num_gpu_99", "num_gpu 99, as a guide for others has it: there is no GPU", "", Stage(("num_gpu", "99")), LARGE
+    ),
+    fresh(
+        "limits_of_a_container",
+        f"a control group with the time of all {CPUS} CPUs and 6 GiB, a mixture of experts",
+        "",
+        Stage(around=(limited(cpu_quota(float(CPUS)), memory(6144 * MIB)),)),
+        EXPERTS,
+    ),
+    fresh(
+        "context_tried_once",
+        "one question with num_ctx 2048, and eight since then without it: the model stays loaded",
+        "",
+        Stage(beside=(asked_before({"prompt": "Hello"} | options(num_ctx=2048), *[{"prompt": "Hello"}] * 8),)),
+        EXPERTS,
+    ),
+    fresh(
+        "small_cache_long_context",
+        "OLLAMA_CONTEXT_LENGTH=16384, OLLAMA_KV_CACHE_TYPE=q8_0, OLLAMA_FLASH_ATTENTION=1, and a user who chats",
+        "",
+        Stage(
+            (),
+            {"OLLAMA_CONTEXT_LENGTH": "16384", "OLLAMA_KV_CACHE_TYPE": "q8_0", "OLLAMA_FLASH_ATTENTION": "1"},
+            beside=(clients(1, chatting(20), pause_s=5.0, answer=24),),
+        ),
+        LARGE,
+    ),
+    fresh("num_batch_256", "num_batch 256: half of what it is by itself", "", Stage(("num_batch", "256"))),
 )

@@ -9,15 +9,18 @@ which guides and images set, selects it: 1 token per second where the CPU gives 
 reads the prompts, since llama.cpp computes large batches on a device of the list.
 """
 
+import os
 import statistics
 
 from lab.faults.asked import USUAL, Asked
 from lab.faults.asking import ask, tokens
 from lab.faults.fault import Fault, Metric, Playing, Stage
 from lab.faults.measuring import measured
+from lab.faults.neighbours import busy_loops, clients
 from lab.faults.running import Runtime
 
 HERE = ("vulkan",)
+CPUS = os.cpu_count() or 1
 SHOWN = {"GGML_VK_VISIBLE_DEVICES": "0"}
 PROMPT = 96  # a renderer reads six tokens of a prompt in a second
 WRONG = "wrong_device_selected"
@@ -155,6 +158,76 @@ FAULTS = (
         HERE,
         "experts",
         Stage(("-dev", "none", "-c", "4096"), SHOWN),
+        verdict="normal",
+        fresh=True,
+    ),
+    # the third round: thought up by someone who had not seen the causes' code
+    Fault(
+        "device_by_environment",
+        "LLAMA_ARG_DEVICE=Vulkan0 and LLAMA_ARG_N_GPU_LAYERS=99; a model of 10 layers at Q8_0; the log does not tell",
+        HERE,
+        "draft",
+        Stage((), {**SHOWN, "LLAMA_ARG_DEVICE": "Vulkan0", "LLAMA_ARG_N_GPU_LAYERS": "99"}),
+        WRONG,
+        cure=ON_CPU,
+        fresh=True,
+    ),
+    Fault(
+        "half_of_the_experts",
+        "-ncmoe 8: all attention and the experts of eight layers are on llvmpipe; the log does not tell",
+        HERE,
+        "experts",
+        Stage(("-ncmoe", "8", "-c", "4096"), SHOWN),
+        WRONG,
+        cure=Stage(("-dev", "none", "-c", "4096"), SHOWN),
+        fresh=True,
+    ),
+    Fault(
+        "skipped_and_one_thread",
+        f"the build skips llvmpipe by itself, and -t 1 on {CPUS} cores; a model of 1B",
+        HERE,
+        "llama_1b",
+        Stage(("-t", "1", "-c", "4096")),
+        "threads_too_few",
+        cure=Stage(("-c", "4096")),
+        fresh=True,
+    ),
+    Fault(
+        "left_out_and_neighbours",
+        "-dev none leaves llvmpipe out, and a busy loop on every core; a model of 1B",
+        HERE,
+        "llama_1b",
+        Stage(("-dev", "none", "-c", "4096"), SHOWN, beside=(busy_loops(CPUS),)),
+        "cpu_contended",
+        cure=Stage(("-dev", "none", "-c", "4096"), SHOWN),
+        fresh=True,
+    ),
+    Fault(
+        "left_out_and_small_ubatch",
+        "-dev none leaves llvmpipe out, and -ub 4: a prompt is read four tokens at a time",
+        HERE,
+        "smollm2",
+        Stage(("-dev", "none", "-ub", "4"), SHOWN),
+        "prefill_batch_too_small",
+        cure=ON_CPU,
+        metric="prefill",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_layers_for_nobody",
+        "-ngl 99, and the build skips llvmpipe by itself: no device takes them",
+        HERE,
+        "smollm2",
+        Stage(("-ngl", "99")),
+        verdict="normal",
+        fresh=True,
+    ),
+    Fault(
+        "healthy_left_out_by_environment",
+        "LLAMA_ARG_DEVICE=none leaves llvmpipe out, two slots, and a user who pauses for four seconds",
+        HERE,
+        "smollm2",
+        Stage(("-np", "2", "--metrics"), {**SHOWN, "LLAMA_ARG_DEVICE": "none"}, beside=(clients(1, pause_s=4.0),)),
         verdict="normal",
         fresh=True,
     ),
