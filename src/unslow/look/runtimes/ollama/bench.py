@@ -8,7 +8,7 @@ begins with the first token, so that n tokens are n - 1 steps. `prompt_eval_coun
 `prompt_eval_duration` only the time of the others; how many were cached is told since 0.33.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -27,6 +27,8 @@ _BROKE_OFF = "the answer ended without the server's timings: did it break off?"
 _FEWEST_PIECES = 16
 """Of a stream without an end: Ollama gives an answer up, without a word, after 30 equal tokens in a row
 (llm/llama_server.go, tokenRepeat)."""
+_FEWEST_SLOW_PIECES, _LONG_S = 4, 1.0
+"""Of one that took so long from the first piece to the last: then the client's clock is exact enough for so few."""
 CLOCK_AND_PIECES = "client clock, one token for each piece of a stream that ended without the server's timings"
 _S_PER_NS = 1e-9
 _PATH = "/api/generate"
@@ -48,7 +50,7 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
     if question.stream:
         with closing(server.stream(_PATH, body, question.deadline_s, question.silence_s)) as lines:
             final = listen(lines, heard)
-        if not final and len(heard.arrivals) >= _FEWEST_PIECES:
+        if not final and _tells_speed(heard.arrivals):
             # What came, timed by the client: Ollama sends a piece for each token
             return Reply(
                 prompt_tokens=0,
@@ -63,6 +65,12 @@ def ask(system: System, target: Target, question: Question, heard: PartialAnswer
     answer, total_s = read_whole_answer(server, _PATH, body, question)
     heard.keep_text(answer.get("response"))
     return reply_of(parse_final(answer), question, heard, total_s)
+
+
+def _tells_speed(arrivals: Sequence[float]) -> bool:
+    return len(arrivals) >= _FEWEST_PIECES or (
+        len(arrivals) >= _FEWEST_SLOW_PIECES and arrivals[-1] - arrivals[0] >= _LONG_S
+    )
 
 
 def body_of(target: Target, question: Question) -> dict[str, Any]:
