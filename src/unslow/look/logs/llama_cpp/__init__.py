@@ -18,7 +18,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, estimated_fact, not_found, reported_fact
+from unslow.facts.values import NOT_LOOKED, Known, estimated_fact, not_found, reported_fact
 from unslow.look.completion_summary import run_of_completions
 from unslow.look.logs.dialect import LineDialect, LogFacts, needles_of
 from unslow.look.logs.llama_cpp import load_lines, request_lines, start_lines
@@ -126,6 +126,11 @@ def summary(reading: Reading, source: str) -> LlamaLog:
         facts = dict.fromkeys(_LOAD_LINES, missing)
     facts |= _placement(reading, main)
     facts |= {name: fact for name, fact in load.facts.items() if name != "load_s"}
+    # Layers that stay off although the fit says that it moves none
+    counted, of_all, unmoved = facts.get("gpu_layers"), facts.get("layers"), load.facts.get("overflowing_layers")
+    if isinstance(counted, Known) and isinstance(of_all, Known) and unmoved and counted.value < of_all.value:
+        decided = f"{counted.source}, and the fit moved no layer ({unmoved.source}): a setting did"
+        facts.setdefault("gpu_layers_set", estimated_fact(counted.value, decided))
     facts |= reading.process
     facts |= _outcome(reading, source)
     counts = ((fact, *reading.counts.get(needle, (0, ""))) for needle, fact in COUNTED.items())
