@@ -209,11 +209,14 @@ class MemoryView(Group):
 
     def demand(self, context: float | None = None) -> Demand:
         """The demand at the configured context, or at another; the runtime's own sum where nothing better is known."""
-        runtime = self.runtime
-        # The runtime's own sum: with a number of layers set, it is only of those
-        own = not isinstance(self.model.tensors, Known) and not isinstance(runtime.placement.gpu_layers_set, Known)
-        if context is None and own and isinstance(runtime.memory.asked_bytes, Known):
-            return Demand(runtime.memory.asked_bytes.value, self.case.vram.margin_bytes, self.case.vram.available_bytes)
+        runtime, vram = self.runtime, self.case.vram
+        asked, placed = runtime.memory.asked_bytes, runtime.placement
+        if context is None and isinstance(asked, Known) and not isinstance(self.model.tensors, Known):
+            own = Demand(asked.value, vram.margin_bytes, vram.available_bytes)
+            # With a number of layers set, the runtime's own sum is only of those: some stay out although all of it fits
+            some_stay_out = placed.gpu_layers.value_or(0) < placed.layers.value_or(0) and own.lacking <= 0
+            if not some_stay_out and not isinstance(placed.gpu_layers_set, Known):
+                return own
         if context is None:
             context = first_known(runtime.context.length, runtime.context.requested, self.model.context_trained).need()
         return Demand(self._asked_bytes(context), self.case.vram.margin_bytes, self.case.vram.available_bytes)
