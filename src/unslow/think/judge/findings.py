@@ -333,11 +333,17 @@ def beyond_physics(
     return seconds
 
 
-def promising_no_more(finding: Finding, expected: Expectation) -> Finding:
-    """The finding with fixes that promise no more than is achievable with all of them."""
-    most = {metric: expected.achievable[metric].mid for metric in (DECODE, PREFILL) if metric in expected.achievable}
+def promising_what_is_achievable(finding: Finding, expected: Expectation) -> Finding:
+    """The finding with fixes that promise what is achievable with all of them, where they reach its interval.
+
+    What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
+    rests on physics alone. Within its interval the two are the same answer, so that a report names one number.
+    """
+    whole = {metric: expected.achievable[metric] for metric in (DECODE, PREFILL) if metric in expected.achievable}
     fixes = [
-        msgspec.structs.replace(f, predicted={m: min(v, most.get(m, v)) for m, v in f.predicted.items()})
+        msgspec.structs.replace(
+            f, predicted={m: whole[m].mid if m in whole and v >= whole[m].low else v for m, v in f.predicted.items()}
+        )
         for f in finding.fixes
     ]
     return msgspec.structs.replace(finding, fixes=tuple(fixes))

@@ -245,15 +245,9 @@ def first_fix(report: SubjectReport, said: str = "") -> str:
 
 
 def _gives(fix: Fix, report: SubjectReport, said: str) -> str:
-    """What it then gives; where the achievable speed was named already and this fix is likely to reach it, that one.
-
-    What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
-    rests on physics alone. Within its interval the two are the same answer.
-    """
+    """What it then gives; less than the achievable speed that was named already is said to be of this fix alone."""
     should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
-    if should and then and about_rate(should.mid) in said:
-        if then >= should.low:
-            return f" Expected: {about_rate(should.mid)} tok/s."
+    if should and then and then < should.low and about_rate(should.mid) in said:
         return f" Expected from this fix alone: {about_rate(then)} tok/s."
     if DECODE in fix.predicted:
         return f" Expected: {about_rate(fix.predicted[DECODE])} tok/s."

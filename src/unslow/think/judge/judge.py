@@ -17,7 +17,7 @@ from unslow.think.judge.findings import (
     beyond_physics,
     expected_figures,
     measured_figures,
-    promising_no_more,
+    promising_what_is_achievable,
     worthy_findings,
 )
 from unslow.think.judge.phases import outlook, reported_phase
@@ -76,7 +76,7 @@ def judge(case: CaseView, *, brief: bool = False) -> SubjectReport:
         measured=measured_figures(case, seen, causes),
         expected=expected,
         budget=() if verdict == "failed" else budget(case, seen, causes, beyond),
-        findings=tuple(promising_no_more(f, expected) for f in told),
+        findings=tuple(promising_what_is_achievable(f, expected) for f in told),
         ruled_out=(
             *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
             *(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
