@@ -196,6 +196,15 @@ def test_twenty_requests_per_load_are_ruled_out():
     assert CaseView(case).waits.reload_s is None
 
 
+def test_reloads_that_have_ceased_are_ruled_out():
+    once, case = [], of_ollama(*AGAIN)
+    for requests in (4, 8):  # of the last load; the two before it answered one each
+        *earlier, last = case.runtime.history.loads.need()
+        loads = [*earlier, msgspec.structs.replace(last, requests=r(requests))]
+        once.append(ask(NAME, with_facts(case, {"runtime.history.loads": loads})))
+    assert [type(answer) for answer in once] == [Found, Absent]
+
+
 def test_load_time_is_shared_by_the_requests_of_each_load(wording):
     case = changed(of_ollama(*AGAIN), requests=r(4))
     assert isinstance(ask(NAME, case), Found)

@@ -37,6 +37,7 @@ DEFAULT_KEEP_ALIVE_S = 300.0
 OFTEN = 2  # Loads again for one reason: one may be a change of mind
 READING_S = 60.0  # Who keeps a model for less unloads it while a person reads the answer: once is no accident
 SELDOM = 10  # Requests for each load: where so many are answered in between, loading is not what requests wait for
+CEASED = 5  # Times as many requests since the last load as for each one before: by chance in less than 1 % (e⁻⁵)
 EACH = 1.5  # Requests for each load, on average: at most so many where each one has to wait
 _WRITTEN = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)")
 _MONTHS, _DAYS, _HOURS, _SIXTY = 12, 31, 24, 60
@@ -84,6 +85,15 @@ class Reloading(NamedTuple):
         """How many requests were answered for each load since the first of them; None where nobody counted them."""
         requests = self.reloads[0].requests_since
         return None if requests is None else requests / (1 + sum(1 + r.others for r in self.reloads))
+
+    @property
+    def has_ceased(self) -> bool:
+        """Whether the last load has answered far more requests than those before it, so that it stays."""
+        requests, since = self.reloads[0].requests_since, self.reloads[-1].now.requests
+        if requests is None or not isinstance(since, Known):
+            return False
+        before = (requests - since.value) / sum(1 + r.others for r in self.reloads)
+        return since.value >= CEASED * max(1.0, before)
 
 
 class EngineView(Group):
@@ -195,7 +205,7 @@ class EngineView(Group):
         )
 
     def _reloads_matter(self, reloading: Reloading) -> bool:
-        if (reloading.requests_per_load or 0.0) >= SELDOM:
+        if (reloading.requests_per_load or 0.0) >= SELDOM or reloading.has_ceased:
             return False
         if reloading.reason == "expired":  # what Ollama does by itself, a person may want
             often = 1 if self.keep_alive_s < READING_S else OFTEN
