@@ -73,6 +73,34 @@ def test_garbage_from_the_stream_makes_decode_speed_unknown(lines):
     assert isinstance(result.decode_tokens_per_s, Unknown)
 
 
+class Breaking(FakeSystem):
+    """A server that breaks off these answers, by their number."""
+
+    def breaking(self, *numbers):
+        self.numbers, self.asked = numbers, 0
+        return self
+
+    def stream(self, *args, **kwargs):
+        self.asked += 1
+        lines = list(super().stream(*args, **kwargs))
+        return iter([Line(0.1, 'data: {"content": "a"}')] if self.asked in self.numbers else lines)
+
+
+@pytest.mark.parametrize(("numbers", "asked"), [((1,), 5), ((3,), 5), ((2, 3, 4), 7)])
+def test_an_answer_that_breaks_off_is_replaced_by_another(numbers, asked):
+    system = Breaking(streams={STREAM: answer()}).breaking(*numbers)
+    result = measure(system, Target(URL), Plan(slot=3), lambda *_: None)
+    assert (len(result.completions.need()), system.asked) == (COMPLETIONS, asked)
+    assert len({body["prompt"].split()[0] for path, body in system.sent if path.startswith("STREAM")}) == asked
+
+
+def test_a_server_that_breaks_off_every_answer_is_asked_a_few_times():
+    system = Breaking(streams={STREAM: answer()}).breaking(*range(2, 99))
+    result = measure(system, Target(URL), Plan(slot=3), lambda *_: None)
+    assert "broke off" in result.decode_tokens_per_s.why
+    assert system.asked == 5
+
+
 def test_decode_speed_is_known_without_proc():
     result, _ = run(answer(), pid=7)
     assert isinstance(result.decode_tokens_per_s, Known)

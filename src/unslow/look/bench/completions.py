@@ -25,7 +25,7 @@ from unslow.look.bench.timing import (
     watching,
     with_telemetry,
 )
-from unslow.look.requests import Plan, Target, TimedCompletion
+from unslow.look.requests import AskError, Plan, Target, TimedCompletion
 from unslow.look.sampler import Sampler
 from unslow.look.server_answers import objects_at, value_at
 from unslow.look.system import LookError, System, convert_answer, try_look, was_closed
@@ -45,7 +45,7 @@ NOT_WATCHED = not_supported(
 OPENINGS = ("Warming", "First", "Second", "Third")
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
 FEWEST_TIMED = 8  # Tokens of an answer: a shorter one ended before it had a speed
-MOST_ENDED = 4  # Answers that the model itself ends so early
+MOST_ENDED = 4  # Answers that the model ends so early, or that the server breaks off
 CONTINUED = " Here is the whole answer, step by step:\n\n1."
 """What leads a model on that takes a bare question, without the template of its chat, for the end of a text."""
 COMPLETIONS = 3
@@ -97,8 +97,12 @@ def _measure_completions(
     may_think = may_think_unseen(system, target)
     try:
         progress("warming up", 0.0)
-        warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
-        if warm.whole and not _is_timed(warm):
+        try:
+            warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
+        except AskError as error:
+            if error.kind != "broke_off":
+                raise
+        if not warm or (warm.whole and not _is_timed(warm)):
             ended += 1
             warm = complete_warm_up(system, target, plan, _prompt(stamp, ended) + CONTINUED)
         rate = warm.timed.completion.generated_tokens / max(warm.timed.completion.decode_s, 1e-6)
@@ -111,7 +115,13 @@ def _measure_completions(
             progress(f"measuring, {number} of {most}: {tokens} tokens", number / (repeats.most + 1))
             before = read_tasks_of_others(system, target, plan)
             prompt = f"{_prompt(stamp, number + shared + ended)}{CONTINUED if ended else ''}"
-            seen = watch_answer(system, target, plan, (prompt, tokens), sampler)
+            try:
+                seen = watch_answer(system, target, plan, (prompt, tokens), sampler)
+            except AskError as error:
+                ended += 1
+                if error.kind != "broke_off" or ended >= MOST_ENDED:
+                    raise
+                continue  # what a server can't parse or send it breaks off: the next answer is another text
             after = read_tasks_of_others(system, target, plan)
             told = before is not None and after is not None
             if told and (after != before or any(task.endswith(" at work") for task in (after or {}).values())):
@@ -229,4 +239,5 @@ def _median(values: Sequence[float], source: str) -> Fact[float]:
 
 
 def _prompt(stamp: str, number: int) -> str:
-    return f"{OPENINGS[number % len(OPENINGS)]} request of {stamp}. {PROMPTS[number % len(PROMPTS)]}"
+    opening = OPENINGS[number] if number < len(OPENINGS) else f"{number}th"
+    return f"{opening} request of {stamp}. {PROMPTS[number % len(PROMPTS)]}"

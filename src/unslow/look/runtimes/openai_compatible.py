@@ -177,7 +177,7 @@ def listen(lines: Iterable[Line], heard: PartialAnswer) -> tuple[Usage, ServerTi
     if not heard.arrivals:
         raise LookError("the server returned an empty answer")
     if not ended:
-        raise ExchangeError("broke_off", "the response ended without an end marker: did it break off?")
+        raise ExchangeError("broke_off", "the response broke off: it has no end marker")
     return usage, extras
 
 

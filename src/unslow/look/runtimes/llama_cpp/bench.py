@@ -37,7 +37,7 @@ _TURNS = [
 ]
 _LATER = re.compile(r"\d+|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*")
 """Some templates write the day of today."""
-_BROKE_OFF = "the answer ended without the server's timings: did it break off?"
+_BROKE_OFF = "the answer broke off: it ended without the server's timings"
 _NOT_PARSED = "does not match the expected"
 _FEWEST_PIECES = 12
 UNPARSED = "client clock, one token for each piece of a response that the server could not parse"

@@ -23,7 +23,7 @@ from unslow.look.system import ExchangeError, Line, LookError, System
 CLOCK = "server timings"
 GREEDY = {"temperature": 0.0, "top_k": 1}
 LOADED_ANEW_S = 2.0  # a loaded model takes a few hundredths of a second to be found
-_BROKE_OFF = "the answer ended without the server's timings: did it break off?"
+_BROKE_OFF = "the answer broke off: it ended without the server's timings"
 _FEWEST_PIECES = 16
 """Of a stream without an end: Ollama gives an answer up, without a word, after 30 equal tokens in a row
 (llm/llama_server.go, tokenRepeat)."""
