@@ -49,10 +49,13 @@ def test_mlx_lm_flags_give_settings():
              "--num-draft-tokens", "5", "--prompt-cache-bytes", "2GB"]  # fmt: skip
     runtime = requested_settings(FLAGS.settings(["", *words], {}))
     assert (runtime.scheduling.max_sequences.value, runtime.compute.batch.value, runtime.cache.prompt_cache.value) == (
-        4,
+        1,  # a draft rules batches out
         512,
         False,
     )
+    many = requested_settings(FLAGS.settings(["", "--decode-concurrency", "4"], {}))
+    assert many.scheduling.max_sequences.value == 4
+    assert requested_settings(FLAGS.settings(["", "--kv-bits", "8"], {})).scheduling.max_sequences.value == 1
     assert (runtime.sampling.speculative.value, runtime.sampling.draft_tokens.value, runtime.cache.ram_bytes.value) == (
         "d",
         5,
@@ -121,6 +124,8 @@ def test_each_knob_has_its_mlx_lm_flag():
     )
     again = "mlx_lm.server --model m --decode-concurrency 1"
     assert one_change(mlx_lm, Knob.PARALLEL.to(1), runtime) == ["--decode-concurrency 1", again]
+    quantized = Runtime().with_facts(command=reported_fact(["mlx_lm.server", "--kv-bits", "8"], "s"))
+    assert one_change(mlx_lm, Knob.PARALLEL.to(4), quantized)[-1] == "mlx_lm.server --decode-concurrency 4"
     assert one_change(mlx_lm, Knob.SPECULATIVE.to(None), Runtime()) == ["remove --draft-model"]
     assert one_change(mlx_lm, Knob.PROMPT_CACHE.to(True), Runtime()) == ["--prompt-cache-size 10"]
     assert one_change(mlx_lm, Knob.GPU_LAYERS.to(3), Runtime()) == []

@@ -41,7 +41,7 @@ _Timing = Callable[[System, Target], Callable[[Reply], Reply]]
 _Scorer = Callable[[System, Target, ScoredText], TokenScores]
 _ENDED = re.compile(r"\) [ZXx] ")
 """The state of a process of which only its number is left, as /proc/PID/stat has it after the name."""
-FEWEST_PAUSES = 16  # Between the pieces of an answer: fewer do not tell steps from chance
+FEWEST_PAUSES = 12  # Between the pieces of an answer: fewer do not tell steps from chance
 SAME_STEP = 0.3  # Of the pause between two steps: what comes earlier belongs to the same
 LEAST_PAUSE_S = 0.5  # A pause that everybody sees
 LEAST_TOKENS = 16  # Times a token's own time: more than any step of speculative decoding gives at once

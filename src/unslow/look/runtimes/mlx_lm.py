@@ -49,6 +49,7 @@ FLAGS = Flags(
         "prompt_bytes": Flag(("--prompt-cache-bytes",)),
         "draft_model": Flag(("--draft-model",)),
         "draft_tokens": Flag(("--num-draft-tokens",)),
+        "kv_bits": Flag(("--kv-bits",)),
     }
 )
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
@@ -57,6 +58,8 @@ _MOST_BYTES = 2**60
 _MOST_DIGITS = 9
 _USUAL_PROMPTS, _USUAL_SEQUENCES = 10, 32  # What a cache keeps, and what is answered at once (mlx_lm/server.py)
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
+_ALONE = ("kv_bits", "draft_model")
+"""With these it answers one request after the other, whatever --decode-concurrency says (its _is_batchable)."""
 _LISTED_FIELDS = {"id", "object", "created"}
 _LOG_BYTES = 1 << 20
 _KEPT = re.compile(rb"Prompt Cache: (\d{1,9}) sequences")
@@ -128,7 +131,7 @@ class Requests(NamedTuple):
 def read_requests(process: Process, url: str) -> Requests:
     """By the connections of its port: it speaks HTTP 1.0, so that each is a request, and closed with its answer."""
     given = FLAGS.settings(["", *arguments_of(words_of(process.command()))], {})
-    port, most = urlsplit(url).port, _count(given, "sequences", _USUAL_SEQUENCES).get()
+    port, most = urlsplit(url).port, _most_at_once(given).get()
     if port is None or most is None:
         raise LookError(f"{url} and the command line do not tell its port and how many requests it answers at once")
     connected = read_connections(process.system, process.pid, port)
@@ -222,7 +225,7 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
         sane = amount < _MOST_BYTES
         cache_bytes = reported_fact(amount, limit.source) if sane else failed_fact(f"{limit.source}: not a size")
     facts: dict[str, Any] = {
-        "max_sequences": _count(given, "sequences", _USUAL_SEQUENCES),
+        "max_sequences": _most_at_once(given),
         "batch": _count(given, "batched_tokens", 2048),
         "cache_ram_bytes": cache_bytes,
         "prompt_cache": caches,
@@ -234,6 +237,11 @@ def requested_settings(given: Mapping[str, Setting]) -> Runtime:
     return Runtime().with_facts(**facts)
 
 
+def _most_at_once(given: Mapping[str, Setting]) -> Fact[int]:
+    alone = next((given[name] for name in _ALONE if name in given), None)
+    return reported_fact(1, alone.source) if alone else _count(given, "sequences", _USUAL_SEQUENCES)
+
+
 def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
     if name not in given:
         return estimated_fact(default, f"default of MLX-LM: no {FLAGS[name].spellings[0]}")
@@ -242,12 +250,18 @@ def _count(given: Mapping[str, Setting], name: str, default: int) -> Fact[int]:
     return reported_fact(int(value), source) if sane else failed_fact(f"{source}: not a number")
 
 
-def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Answer:
+def _value_of(name: str, value: KnobSetting, _wanted: ChangeRequest) -> Words:
     return Words((name,), () if value is None else (FLAGS[name].spellings[0], str(value)))
 
 
+def _at_once(value: KnobSetting, wanted: ChangeRequest) -> Answer:
+    """Several at once need --decode-concurrency, and nothing that rules batches out."""
+    words = _value_of("sequences", value, wanted)
+    return words._replace(names=(*words.names, *_ALONE)) if value and value != 1 else words
+
+
 _TURNS: Mapping[Knob, Turn] = {
-    Knob.PARALLEL: partial(_value_of, "sequences"),
+    Knob.PARALLEL: _at_once,
     Knob.BATCH: partial(_value_of, "batched_tokens"),
     Knob.SPECULATIVE: lambda value, _wanted: Words(
         ("draft_model",),
