@@ -1,6 +1,7 @@
 import pytest
 from doubles import FakeSystem
 
+from unslow.look.bench.timing import run_delay
 from unslow.look.kernel.processors import (
     STEAL_NAME,
     CpuSample,
@@ -97,6 +98,16 @@ def test_run_delay_is_summed_over_threads():
         folders={"/proc/5/task": ["5", "6", "7"]},
     )
     assert read_run_delay(system, 5) == pytest.approx(2.5)
+
+
+def test_run_delay_of_a_server_counts_the_processes_that_it_started():
+    started = sample(1.0, 0, p5=("vllm", 1, 1), p6=("VLLM::EngineCore", 1, 1, 5), p7=("VLLM::Worker", 1, 1, 6))
+    waits = {5: "1", 6: "2", 7: "4", 8: "8"}  # in seconds; the last is somebody else's
+    system = FakeSystem(
+        files={f"/proc/{pid}/task/{pid}/schedstat": f"1 {wait}000000000 1\n" for pid, wait in waits.items()},
+        folders={f"/proc/{pid}/task": [str(pid)] for pid in waits},
+    )
+    assert (run_delay(system, 5), run_delay(system, 5, started), run_delay(system, None, started)) == (1.0, 7.0, None)
 
 
 def test_a_missing_or_malformed_schedstat_is_a_look_error():

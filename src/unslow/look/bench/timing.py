@@ -13,7 +13,15 @@ from unslow.facts.bench import FailureKind
 from unslow.facts.run import Completion, Run, Span, Telemetry
 from unslow.facts.values import Absence, Fact, Known, Unknown, measured_fact
 from unslow.facts.verification import TokenScores
-from unslow.look.kernel.processors import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
+from unslow.look.kernel.processors import (
+    CpuSample,
+    CpuUse,
+    cpus_between,
+    process_family,
+    read_cpu_sample,
+    read_own_pid,
+    read_run_delay,
+)
 from unslow.look.observer import ObservedAnswer, current_observer
 from unslow.look.requests import AskError, PartialAnswer, Plan, Question, Reply, ScoredText, Target, TimedCompletion
 from unslow.look.runtimes import looker_of, openai_compatible
@@ -50,6 +58,7 @@ _FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
 """Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
 _BY_TOKEN = ("llama.cpp", "Ollama")  # Runtimes that send each token as a piece of its own
 _FEWEST_CUT = 4  # Tokens of an answer that was cut off: fewer tell no speed
+_MOST_PROCESSES = 64  # Of one server: an engine, its workers and their helpers
 QUESTION = "telemetry"  # The name under which a recording holds the summary; the samples themselves pass it by
 WARM_UP_TOKENS = 16
 
@@ -285,9 +294,17 @@ def sample_here(system: System, target: Target) -> CpuSample | LookError:
         return error
 
 
-def run_delay(system: System, pid: int | None) -> float | None:
-    """Seconds that its threads have waited for a processor so far, where that can be read."""
-    return None if pid is None else try_look(None, read_run_delay, system, pid)
+def run_delay(system: System, pid: int | None, sample: CpuSample | LookError | None = None) -> float | None:
+    """Seconds that its threads have waited for a processor so far, where that can be read.
+
+    With a sample of the processors, those of all processes that it started too: the engine of a server may be one.
+    """
+    if pid is None:
+        return None
+    family = process_family(sample, (pid,)) if isinstance(sample, CpuSample) else (pid,)
+    waits = [try_look(None, read_run_delay, system, each) for each in sorted(family)[:_MOST_PROCESSES]]
+    known = [wait for wait in waits if wait is not None]
+    return sum(known) if known else None
 
 
 def processors(uses: Sequence[CpuUse | LookError], when: str = "while generating") -> dict[str, Any]:
@@ -309,10 +326,11 @@ def watch_answer(
     system: System, target: Target, plan: Plan, wanted: tuple[str, int], sampler: Sampler
 ) -> WatchedAnswer:
     """The response to a prompt, of `tokens` tokens, with a look at the processors before and after it."""
-    before, waited_before = sample_here(system, target), run_delay(system, target.pid)
+    before = sample_here(system, target)
+    waited_before = run_delay(system, target.pid, before)
     start_s = sampler.clock()
     timed, whole = complete_as_far_as_possible(system, target, plan, wanted)
-    after, waited_after = sample_here(system, target), run_delay(system, target.pid)
+    after, waited_after = sample_here(system, target), run_delay(system, target.pid, before)
     if waited_before is not None and waited_after is not None:
         waited = max(0.0, waited_after - waited_before)
         timed = timed._replace(completion=msgspec.structs.replace(timed.completion, waited_s=waited))
