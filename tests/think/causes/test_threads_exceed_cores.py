@@ -20,6 +20,13 @@ def test_sixteen_threads_on_two_cores_are_found():
     assert report.findings[0].fixes[0].value == 2
 
 
+def test_a_thread_on_every_core_is_one_too_many_for_vllm():
+    two_cores = {"machine.cpu.physical_cores": 2, "machine.cpu.logical_cpus": 2, "runtime.name": "vLLM"}
+    answers = [ask(NAME, with_facts(fires(), two_cores | {"runtime.compute.threads": n})) for n in (2, 1)]
+    assert [type(answer) for answer in answers] == [Found, Absent]
+    assert [remedy.change.value for remedy in answers[0].remedies] == [1]
+
+
 def test_two_threads_per_core_is_not_oversubscription():
     case = with_facts(
         cpu_case(), {"machine.cpu.threads_per_core": 2, "machine.cpu.logical_cpus": 4, "runtime.compute.threads": 4}

@@ -39,6 +39,13 @@ def test_as_many_threads_as_cores_is_ruled_out():
     assert isinstance(ask(NAME, fires(threads=8)), Absent)
 
 
+def test_vllm_keeps_a_core_for_itself(wording):
+    answers = [ask(NAME, with_facts(fires(threads=n), {"runtime.name": "vLLM"})) for n in (2, 7)]
+    assert [type(answer) for answer in answers] == [Found, Absent]
+    assert [remedy.change.value for remedy in answers[0].remedies] == [7]
+    wording(answers[1].because)
+
+
 def test_threads_beside_a_full_offload_are_ruled_out():
     case = with_facts(gpu_case(), {"machine.cpu.physical_cores": 8, "runtime.compute.threads": 2})
     assert isinstance(ask(NAME, case), Absent)

@@ -242,7 +242,15 @@ class HostView(Group):
         cpu, cores = self.machine.cpu, self.cores
         fast = cpu.performance_cores.get() or self._physical_cores - (cpu.efficiency_cores.get() or 0)
         most = min(cores, fast) if fast > 0 else cores
-        return max(1, int(most - min(most, self.run.others_cpus.value_or(0.0)) + ROUNDING))
+        return max(1, int(most - min(most, self.reserved_cores + self.run.others_cpus.value_or(0.0)) + ROUNDING))
+
+    @cached_property
+    def reserved_cores(self) -> int:
+        """Cores that the engine needs beside its threads: vLLM's scheduler and API server are busy for every token.
+
+        On a CPU it keeps one for them (VLLM_CPU_NUM_OF_RESERVED_CPU); two threads on two cores were half as fast as one.
+        """
+        return int("vllm" in self.case.engine.name)
 
     @cached_property
     def model_disk(self) -> Disk | None:

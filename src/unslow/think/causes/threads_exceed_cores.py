@@ -18,8 +18,9 @@ model that is entirely on the GPU.
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. llama.cpp: drop
 `-t` and `-tb`, or `-t N`; Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers:
-`OMP_NUM_THREADS=N`; vLLM on a CPU, which otherwise counts the cores itself: `VLLM_CPU_OMP_THREADS_BIND=nobind
-OMP_NUM_THREADS=N`. Several processes on one machine, such as tensor-parallel workers, share the cores.
+`OMP_NUM_THREADS=N`; vLLM on a CPU, which otherwise counts the cores itself and keeps one for its scheduler and API
+server: `VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=N`, one below the number of cores. Several processes on one
+machine, such as tensor-parallel workers, share the cores.
 
 ## Safety
 Answers do not change.
@@ -62,14 +63,14 @@ def threads_against_cores(case: CaseView) -> Found | Absent:
     trial = case.narrative.thread_trial
     threads, fact = case.narrative.need_thread_count()
     host, cpu = case.without_cpu_quota.host, case.machine.cpu
-    if threads <= host.cores:
+    if threads <= host.cores - host.reserved_cores:
         return Absent(f"{threads} thread{'s' * (threads != 1)} on {host.cores:g} core{'s' * (host.cores != 1)}")
     # Two for each core where only cores were counted: no common CPU runs more
     is_counted = any(isinstance(fact, Known) for fact in (cpu.logical_cpus, cpu.threads_per_core))
     hardware_threads = host.cpus * (1 if is_counted or host.cpu_limits else MOST_THREADS_PER_CORE)
-    if threads <= hardware_threads and not trial:
+    if threads <= hardware_threads - host.reserved_cores and not trial:
         return Absent(f"{threads} threads on {host.cores:g} cores with {hardware_threads:g} hardware threads")
-    best = max(1, int(host.cores))
+    best = max(1, int(host.cores) - host.reserved_cores)
     return finding(
         case,
         f"{threads} threads share {host.cores:g} cores and wait for each other after every operation",

@@ -10,7 +10,8 @@ with more threads.
 
 ## What it is not
 Saturated memory bandwidth: then more threads gain nothing. On a hybrid CPU only the performance cores count, and cores
-that other programs use do not.
+that other programs use do not. vLLM on a CPU keeps one core for its scheduler and its API server: on two cores two
+threads were half as fast as one.
 
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores. llama.cpp: drop `-t`, or `-t N`;
@@ -69,6 +70,7 @@ def threads_against_cores(case: CaseView) -> Found | Absent | Suspected:
     cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.run.others_cpus.get() or 0.0
     if threads >= cores:
         why = f"others use {others:.1f}" if others > ROUNDING else "the rest are slow"
+        why = "its scheduler and its API server need one" if case.host.reserved_cores else why
         usable = f"{cores} of {there} cores usable: {why}" if cores < there else f"{cores} core{'s' * (cores != 1)}"
         return Absent(f"{threads} thread{'s' * (threads != 1)}, {usable}")
     trial = case.narrative.experiment_on(Topic.THREADS)
