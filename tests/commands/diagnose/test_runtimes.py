@@ -16,7 +16,7 @@ from unslow.look.engine import start_engine
 from unslow.look.engine.made_up_models import ModelCache
 from unslow.look.processes import ProcessSigns
 from unslow.look.runtimes import LoadedRuntimes, llama_cpp
-from unslow.look.system import Answer, FinishedCommand, LookError
+from unslow.look.system import Answer, ExchangeError, FinishedCommand, LookError
 from unslow.look.system.http import NOTHING_LISTENS
 from unslow.look.system.live import LiveSystem
 
@@ -195,7 +195,7 @@ def test_timeout_stops_further_readers(machine, wording):
 
     def waiting(system, url, api_key):
         asked.append(url)
-        for _ in range(40):  # each look at the clock is a second
+        for _ in range(130):  # each look at the clock is a tenth of a second
             system.clock()
         raise LookError(f"{url}/props did not answer in time")
 
@@ -208,9 +208,29 @@ def test_timeout_stops_further_readers(machine, wording):
     assert len(asked) == 1
 
 
+def test_a_server_that_is_late_is_asked_by_all_readers(machine):
+    def late(system, url, api_key):
+        for _ in range(75):  # three questions of 2.5 s each
+            system.clock()
+
+    first, second = looker("A"), looker("B", at=True)
+    first.read_url = late
+    assert read_at(machine(first, second), "http://h:1", "")
+
+
+def test_a_question_without_an_answer_stops_further_readers(machine):
+    def silent(system, url, api_key):
+        raise ExchangeError("silent", f"{url}/props did not answer in time")
+
+    first, second = looker("A"), looker("B", at=True)
+    first.read_url = silent
+    with pytest.raises(LookError, match="in time"):
+        read_at(machine(first, second), "http://h:1", "")
+
+
 def test_silent_wait_counts_as_a_timeout(machine):
     def silent(system, url, api_key):
-        for _ in range(40):
+        for _ in range(130):
             system.clock()
 
     first, second = looker("A"), looker("B", at=True)

@@ -20,13 +20,14 @@ from unslow.look import processes
 from unslow.look.processes import Process, words_of
 from unslow.look.running_server import with_own_process
 from unslow.look.runtimes import Looker, find_servers, load_runtimes, lookers
-from unslow.look.system import HTTP_TIMEOUT_S, LookError, System
+from unslow.look.system import ExchangeError, LookError, System
 from unslow.look.system.http import LATE, NOTHING_LISTENS, is_local_url, is_loopback
 
 PROCESSES = "processes"  # The name under which listing processes is reported beside the probes
 LISTENERS = "listeners"
-PATIENCE_S = 12.0
-"""How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
+PATIENCE_S, EACH_S = 45.0, 12.0
+"""How long a URL is asked by all runtimes, and by one: behind a gateway that is late every question takes seconds. Who
+leaves one without an answer is asked no other."""
 FRONTS = ("llama", "ollama", "lms", "LM Studio")
 """In the names of programs that start servers of their own and pass requests on."""
 _PORT = re.compile("[0-9]{1,5}")
@@ -188,8 +189,8 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
         if subjects is not None:
             found = _with_listening_process(system, looker, subjects, url, api_key)
             return tuple(with_own_process(system, subject) for subject in found)
-        now = system.clock()
-        if now - before >= HTTP_TIMEOUT_S:  # this one waited in vain, and so would the next
+        now, silent = system.clock(), any(isinstance(f, ExchangeError) and f.kind == "silent" for f in failures)
+        if silent or now - before > EACH_S:  # this one waited in vain, and so would the next
             failures, answered = [LookError(f"{url} {LATE}")], False
             break
         if now - start > PATIENCE_S:
