@@ -122,9 +122,9 @@ FAULTS = (
     ),
     fault(
         "context_refused",
-        "--max-model-len 32768 and a cache of 0.5 GiB, which holds less than one such request",
+        "--max-model-len 32768 and a cache of 1 GiB, which holds less than one such request",
         "memory_allocation_failed",
-        Stage(("--max-model-len", "32768"), cache(0.5)),
+        Stage(("--max-model-len", "32768"), cache(1)),
         MEDIUM,
         verdict="failed",
     ),
