@@ -248,7 +248,7 @@ class HostView(Group):
     def reserved_cores(self) -> int:
         """Cores that the engine needs beside its threads: vLLM's scheduler and API server are busy for every token.
 
-        On a CPU it keeps one (VLLM_CPU_NUM_OF_RESERVED_CPU); two threads on two cores were half as fast as one.
+        On a CPU it keeps one (VLLM_CPU_NUM_OF_RESERVED_CPU); two threads on two cores were a third slower than one.
         """
         return int("vllm" in self.case.engine.name)
 

@@ -11,7 +11,7 @@ with more threads.
 ## What it is not
 Saturated memory bandwidth: then more threads gain nothing. On a hybrid CPU only the performance cores count, and cores
 that other programs use do not. vLLM on a CPU keeps one core for its scheduler and its API server: on two cores two
-threads were half as fast as one.
+threads were a third slower than one.
 
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores. llama.cpp: drop `-t`, or `-t N`;
