@@ -446,17 +446,6 @@ FAULTS = (
         fresh=True,
     ),
     Fault(
-        "cache_of_a_megabyte",
-        "--prompt-cache-bytes 1MB, which holds no conversation",
-        HERE,
-        "mlx_135m",
-        Stage(("--prompt-cache-bytes", "1MB"), beside=(users(1, steady),)),
-        "prompt_reprocessed",
-        cure=Stage(beside=(users(1, steady),)),
-        metric="first_token",
-        fresh=True,
-    ),
-    Fault(
         "healthy_one_at_a_time",
         "--decode-concurrency 1 --prompt-concurrency 1, and nobody asks",
         HERE,

@@ -106,6 +106,13 @@ FAULTS = (
         cure=PLAIN,
     ),
     fault(
+        "a_thread_on_every_core",
+        f"OMP_NUM_THREADS={CPUS}, not pinned: none of the {CPUS} CPUs is left to the scheduler and the API server",
+        "threads_exceed_cores",
+        Stage(LENGTH, own_threads(CPUS)),
+        cure=PLAIN,
+    ),
+    fault(
         "many_threads",
         f"OMP_NUM_THREADS={6 * CPUS}, not pinned",
         "threads_exceed_cores",
