@@ -48,6 +48,8 @@ REVIEWED = {
     ("sampling_on_cpu", "run.traffic.logprobs"): ASKED_FOR,
     ("sampling_on_cpu", "machine.memory.read_bytes_per_s"): THE_NORM,
     ("numa_remote_memory", "machine.memory.read_bytes_per_s"): THE_NORM,
+    ("speculative_decoding_hurts", "machine.memory.read_bytes_per_s"): THE_NORM,
+    ("speculative_decoding_hurts", "model.parameters"): THE_NORM,
 }
 """The facts whose absence is an answer, each for one cause, with the reason."""
 

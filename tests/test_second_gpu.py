@@ -10,7 +10,9 @@ from second_gpu import SECOND, tells_its_gpu, with_second
 from unslow.think.judge.judge import diagnose
 
 pytestmark = pytest.mark.no_cover  # the machines are judged elsewhere: this tells nothing more of lines
-ONE_GPU = [m for m in FOLDERS if not m.name.startswith("lab_cpu")]
+WITHOUT = ("lab_cpu", "lab_llama_swap", "lab_mlx_lm", "lab_ollama", "lab_vllm_cpu", "lab_vulkan")
+"""The machines that the lab plays without a GPU."""
+ONE_GPU = [m for m in FOLDERS if not m.name.startswith(WITHOUT)]
 KINDS = sorted(SECOND)
 TURNS = [(folder, KINDS[number % len(KINDS)]) for number, folder in enumerate(ONE_GPU)]
 """One kind for each machine in turn: all of them for each would take minutes."""
