@@ -97,11 +97,7 @@ def _measure_completions(
     may_think = may_think_unseen(system, target)
     try:
         progress("warming up", 0.0)
-        try:
-            warm = complete_warm_up(system, target, plan, _prompt(stamp, 0))
-        except AskError as error:
-            if error.kind != "broke_off":
-                raise
+        warm = _warm_up(system, target, plan, _prompt(stamp, 0))
         if not warm or (warm.whole and not _is_timed(warm)):
             ended += 1
             warm = complete_warm_up(system, target, plan, _prompt(stamp, ended) + CONTINUED)
@@ -147,6 +143,16 @@ def _measure_completions(
         note_answer(sampler, seen)
     facts = thinking_facts(target, [seen.timed for seen in kept], may_think=may_think)
     return msgspec.structs.replace(summarise_completions(kept, target.url), **facts)
+
+
+def _warm_up(system: System, target: Target, plan: Plan, prompt: str) -> WatchedAnswer | None:
+    """The first answer; None where the server broke it off."""
+    try:
+        return complete_warm_up(system, target, plan, prompt)
+    except AskError as error:
+        if error.kind != "broke_off":
+            raise
+        return None
 
 
 def _is_timed(seen: WatchedAnswer) -> bool:
