@@ -279,8 +279,8 @@ def real_runtimes_block() -> str:
     """Right first causes and normal controls of each runtime of lab/real: at first, by today's code, on fresh cases."""
     lines = [f"{'runtime':12} {'':7} {'right cause first':>18} {'controls normal':>16}"]
     for where in places():
-        rounds = {"_first": "first", "": "now", "_fresh": "fresh", "_fresh_2": "fresh 2", "_fresh_3": "fresh 3", "_fresh_4": "fresh 4"}
-        for suffix, when in rounds.items():
+        for when in ("first", "now", "fresh", "fresh 2", "fresh 3", "fresh 4"):
+            suffix = "" if when == "now" else f"_{when.replace(' ', '_')}"
             path = FAULTS / f"{where}{suffix}.jsonl"
             if where in ("cpu", "gpu") or not path.is_file():
                 continue

@@ -50,7 +50,7 @@ def names_of(playing: Playing, private: Iterable[Path]) -> dict[str, str]:
         str(Path.home()): "/home/user",
     }
     first = Path("/proc/1/comm").read_text(encoding="utf-8").strip()
-    if first not in ("init", "systemd"):  # a container's or a sandbox's own
+    if first not in ("init", "systemd") and not shutil.which(first):  # of a container alone
         names[first] = "init"
     return dict(sorted(names.items(), key=lambda item: -len(item[0])))
 

@@ -27,6 +27,11 @@ def test_a_thread_on_every_core_is_one_too_many_for_vllm():
     assert [remedy.change.value for remedy in answers[0].remedies] == [1]
 
 
+def test_one_thread_of_vllm_on_one_core_is_ruled_out():
+    one_core = {"machine.cpu.physical_cores": 1, "machine.cpu.logical_cpus": 1, "runtime.name": "vLLM"}
+    assert isinstance(ask(NAME, with_facts(fires(), one_core | {"runtime.compute.threads": 1})), Absent)
+
+
 def test_two_threads_per_core_is_not_oversubscription():
     case = with_facts(
         cpu_case(), {"machine.cpu.threads_per_core": 2, "machine.cpu.logical_cpus": 4, "runtime.compute.threads": 4}

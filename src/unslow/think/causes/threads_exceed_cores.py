@@ -63,14 +63,15 @@ def threads_against_cores(case: CaseView) -> Found | Absent:
     trial = case.narrative.thread_trial
     threads, fact = case.narrative.need_thread_count()
     host, cpu = case.without_cpu_quota.host, case.machine.cpu
-    if threads <= host.cores - host.reserved_cores:
+    free = max(1, host.cores - host.reserved_cores)
+    if threads <= free:
         return Absent(f"{threads} thread{'s' * (threads != 1)} on {host.cores:g} core{'s' * (host.cores != 1)}")
     # Two for each core where only cores were counted: no common CPU runs more
     is_counted = any(isinstance(fact, Known) for fact in (cpu.logical_cpus, cpu.threads_per_core))
     hardware_threads = host.cpus * (1 if is_counted or host.cpu_limits else MOST_THREADS_PER_CORE)
-    if threads <= hardware_threads - host.reserved_cores and not trial:
+    if threads <= max(free, hardware_threads - host.reserved_cores) and not trial:
         return Absent(f"{threads} threads on {host.cores:g} cores with {hardware_threads:g} hardware threads")
-    best = max(1, int(host.cores) - host.reserved_cores)
+    best = max(1, int(free))
     return finding(
         case,
         f"{threads} threads share {host.cores:g} cores and wait for each other after every operation",

@@ -69,8 +69,8 @@ def threads_against_cores(case: CaseView) -> Found | Absent | Suspected:
     threads, fact = case.narrative.need_thread_count()
     cores, there, others = case.host.free_fast_cores, int(case.host.cores), case.run.others_cpus.get() or 0.0
     if threads >= cores:
-        why = f"others use {others:.1f}" if others > ROUNDING else "the rest are slow"
-        why = "its scheduler and its API server need one" if case.host.reserved_cores else why
+        why = "its scheduler and its API server need one" if case.host.reserved_cores else "the rest are slow"
+        why = f"others use {others:.1f}" if others > ROUNDING else why
         usable = f"{cores} of {there} cores usable: {why}" if cores < there else f"{cores} core{'s' * (cores != 1)}"
         return Absent(f"{threads} thread{'s' * (threads != 1)}, {usable}")
     trial = case.narrative.experiment_on(Topic.THREADS)
