@@ -1,16 +1,19 @@
 """What else goes on: busy loops on the CPUs, clients that ask all the while, a proxy that passes on slowly."""
 
+import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from lab.faults.asking import ask, tokens
 from lab.faults.fault import Playing, SkippedError
 from lab.faults.playing import loaded, started
+from lab.faults.recordings import family
 
 Beside = Callable[[Playing], AbstractContextManager[object]]
 _SPIN = "while True: pass"
@@ -43,6 +46,25 @@ def short_jobs(count: int) -> Beside:
                 stack.enter_context(started(["sh", "-c", _SHORT_JOBS]))
             time.sleep(_SETTLE_S)
             yield
+
+    return beside
+
+
+def bound_to(*cpus: int) -> Beside:
+    """The loaded server may use these CPUs alone, with every thread that it has by then."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        tasks = [int(task.name) for pid in family(playing.pid) for task in Path(f"/proc/{pid}/task").iterdir()]
+        before = {task: os.sched_getaffinity(task) for task in tasks}
+        for task in tasks:
+            os.sched_setaffinity(task, cpus)
+        try:
+            yield
+        finally:
+            for task, had in before.items():
+                with suppress(ProcessLookupError):
+                    os.sched_setaffinity(task, had)
 
     return beside
 

@@ -14,7 +14,7 @@ out=$here/dist/plan_gpu
 rm -rf "$out"
 mkdir -p "$out/python"
 "$here/.venv/bin/pip" install -q --no-deps --only-binary=:all: --python-version "$python" --target "$out/python" \
-    msgspec ahocorasick_rs nvidia-ml-py rich markdown-it-py mdurl pygments
+    msgspec ahocorasick_rs nvidia-ml-py rich markdown-it-py mdurl pygments tomli
 find "$out/python" -name __pycache__ -prune -exec rm -rf {} +
 stripped=$(mktemp -d)
 trap 'rm -rf "$stripped"' EXIT

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lab.faults.asked import USUAL, Asked
 from lab.faults.fault import Fault, Metric, Playing, SkippedError, Stage
-from lab.faults.neighbours import busy_loops, slow_proxy
+from lab.faults.neighbours import bound_to, busy_loops, slow_proxy
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.faults.strangers import holds, leaves
@@ -176,6 +176,8 @@ def healthy(name: str, what: str, stage: Stage, model: str = B8, **more: Any) ->
 
 
 PLAIN = Stage(cache(32))
+SHARED = cache(16)
+"""Of one server that several cases ask, one after the other."""
 CROWD = ("queueing", "gpu_underused_by_one_stream")
 OWN_SAMPLERS = ("--generation-config", "vllm")
 UNFUSED = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
@@ -358,9 +360,10 @@ FAULTS = (
     ),
     fault(
         "small_cache_long_prompts",
-        "a KV cache of 2 GiB and sixteen users with prompts of 3,000 tokens: four of them fit",
+        "a KV cache of 2 GiB and sixteen users with prompts of 3,000 tokens: six of them fit",
         "kv_cache_preemption",
         Stage(cache(2, length=8192), beside=(users(Load(16, 3000, 512)),)),
+        B3,
         also=CROWD,
         metric="first_token",
         fresh=True,
@@ -368,22 +371,20 @@ FAULTS = (
     ),
     fault(
         "one_cpu",
-        "taskset -c 0: the API server, the engine and all their threads share one CPU",
+        "the API server, the engine and all their threads are bound to one CPU, as by taskset",
         "threads_exceed_cpu_quota",
-        Stage(
-            ("--max-model-len", "8192", CACHE, str(8 * GIB), "--gpu-memory-utilization", "0.5"),
-            wrap=("taskset", "-c", "0"),
-        ),
+        Stage(cache(8), beside=(bound_to(0),)),
         B3,
         also=("cpu_contended", "threads_exceed_cores"),
         fresh=True,
-        cure=Stage(cache(8, length=8192)),
+        cure=Stage(cache(8)),
     ),
     fault(
         "drafts_never_agree",
         "--speculative-config with a draft model of random weights: no draft is ever accepted",
         "speculative_decoding_hurts",
         Stage(cache(4, "--speculative-config", DRAFTS)),
+        B3,
         cure=Stage(cache(4)),
         fresh=True,
     ),
@@ -409,32 +410,32 @@ FAULTS = (
     ),
     fault(
         "another_trains",
-        "another process holds 20 GiB and multiplies matrices beside sixteen users",
+        "another process holds 10 GiB and multiplies matrices beside sixteen users",
         "gpu_shared_with_other_work",
-        Stage(cache(8), beside=(holds(20, works=True), users(Load(16, 256, 128)))),
+        Stage(SHARED, beside=(holds(10, works=True), users(Load(16, 256, 128)))),
         also=CROWD,
         fresh=True,
-        cure=Stage(cache(8), beside=(users(Load(16, 256, 128)),)),
+        cure=Stage(SHARED, beside=(users(Load(16, 256, 128)),)),
     ),
     healthy(
-        "200_users", "two hundred users at once", Stage(cache(32), beside=(users(Load(200, 256, 128)),)), fresh=True
+        "200_users", "two hundred users at once", Stage(SHARED, beside=(users(Load(200, 256, 128)),)), fresh=True
     ),
     healthy(
         "few_users_of_many_places",
         "--max-num-seqs 256 and ten users",
-        Stage(cache(16, "--max-num-seqs", "256"), beside=(users(Load(10, 512, 256)),)),
+        Stage(cache(8, "--max-num-seqs", "256"), beside=(users(Load(10, 512, 256)),)),
         fresh=True,
     ),
     healthy(
         "deep_conversation",
         "one user whose conversation of 30,000 tokens is kept by the prefix cache",
-        Stage(cache(16), beside=(users(Load(1, 30_100, 512, shared=30_000)),)),
+        Stage(SHARED, beside=(users(Load(1, 30_100, 512, shared=30_000)),)),
         fresh=True,
     ),
     healthy(
         "shared_prompts",
         "eight users whose prompts begin with the same 6,000 tokens, which the prefix cache keeps",
-        Stage(cache(8), beside=(users(Load(8, 6200, 128, shared=6000)),)),
+        Stage(SHARED, beside=(users(Load(8, 6200, 128, shared=6000)),)),
         fresh=True,
     ),
     healthy("fp8_cache", "--kv-cache-dtype fp8", Stage(cache(8, "--kv-cache-dtype", "fp8")), fresh=True),
@@ -444,5 +445,4 @@ FAULTS = (
         Stage(cache(6, "-cc.cudagraph_mode=PIECEWISE")),
         fresh=True,
     ),
-    healthy("1b_fused", "FlashInfer's sampler, with the model's top_p", Stage(cache(4)), B1, fresh=True),
 )
