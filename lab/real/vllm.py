@@ -417,9 +417,7 @@ FAULTS = (
         fresh=True,
         cure=Stage(SHARED, beside=(users(Load(16, 256, 128)),)),
     ),
-    healthy(
-        "200_users", "two hundred users at once", Stage(SHARED, beside=(users(Load(200, 256, 128)),)), fresh=True
-    ),
+    healthy("200_users", "two hundred users at once", Stage(SHARED, beside=(users(Load(200, 256, 128)),)), fresh=True),
     healthy(
         "few_users_of_many_places",
         "--max-num-seqs 256 and ten users",

@@ -88,10 +88,13 @@ def lent_memory_counters(case: CaseView) -> Found | Absent | None:
 
 
 def link_traffic(case: CaseView) -> Found | None:
-    """What crosses PCIe per token, where the whole model is on the GPU and no other process uses it."""
+    """What crosses PCIe per token, where the whole model is on the GPU and nothing else is known to use the link."""
     received, rate = case.telemetry.gpu_figure("pcie_receive_bytes_per_s"), case.speed.measured_rate
-    others = case.vram.other_processes and not case.vram.may_move  # they use the link as well
-    if received is None or not isinstance(rate, Known) or others or case.placement.cpu_computes is not False:
+    others = case.vram.other_processes and not case.vram.may_move
+    fetched = case.runtime.placement.cpu_offload_bytes.value_or(0) > 0  # by the engine itself, as it was told
+    if received is None or not isinstance(rate, Known) or others or fetched:
+        return None
+    if case.placement.cpu_computes is not False:
         return None
     per_token = received.mean / rate.value
     if per_token < max(LEAST_FETCHED, LEAST_SHARE * case.memory.weights_bytes):

@@ -46,6 +46,7 @@ FAR_BELOW = 1.5  # Times slower than expected: less may be the prediction's own 
 TOGETHER = {Topic.GPU_COUNT, Topic.CONCURRENCY}  # How words such as "alone" and "both" are read
 AT_WORK_COUNTED = 0.05
 """Of the time in kernels of others, by the driver's count: enough to explain any loss that is felt."""
+MOST_LISTED = 6  # Of the other processes, as evidence
 IDLE = 0.02  # Of the time in kernels of others: a desktop that draws itself
 OVERHEATED = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
 
@@ -89,7 +90,8 @@ def process_list(case: CaseView) -> Found | Absent | Suspected:
     place, busy = max(readings, key=lambda reading: reading[1])
     if idle := _others_idle(case, busy):
         return Absent(idle)
-    case.need(f"run.{DECODE}")
+    rate = f"run.{DECODE}" if not isinstance(case.sharing.each_rate, Known) else "run.traffic.each_tokens_per_s"
+    case.need(rate)
     if case.placement.layers_on_host:
         return Absent("part of the model is on the CPU")
     counted = theirs is not None and theirs[1] >= AT_WORK_COUNTED
@@ -104,13 +106,15 @@ def process_list(case: CaseView) -> Found | Absent | Suspected:
     if theirs is None and clocks and explains(min(clocks), lost):  # a listed process need not compute
         words = "another process is on the GPU, but low clocks explain the speed"
         return Suspected(words, "the work of other processes on the GPU", CAUSE.ask)
+    which = case.vram.label_process(others[0]) if len(others) == 1 else f"one of {len(others)} other processes"
+    verb = "is on" if len(others) == 1 else "computes on"
     return finding(
         case,
-        f"{case.vram.label_process(others[0])} is on the same GPU, which is {busy:.0%} busy, and decode is {lost:.1f} "
-        "times slower than this GPU should reach with the whole model on it",
-        case.vram.cite_process(others[0]),
+        f"{which} {verb} the same GPU, which is {busy:.0%} busy, and decode is {lost:.1f} times slower than this GPU "
+        "should reach with the whole model on it",
+        *(case.vram.cite_process(process) for process in others[:MOST_LISTED]),
         f"run.gpus.{place}.busy",
-        f"run.{DECODE}",
+        rate,
         *([case.cite(theirs[0], "none")] if theirs and theirs[0] != "run.telemetry" else ()),
         cure=ALONE,
         fixes=[STOP],

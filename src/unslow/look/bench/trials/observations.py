@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from unslow.facts.merge import bound_facts
 from unslow.facts.run import Route, Run, SeenPrompt, Span, Traffic
 from unslow.facts.values import (
+    LARGEST_COUNT,
     NOT_LOOKED,
     Absence,
     Fact,
@@ -141,26 +142,40 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
 
 def depth_of_answers(looks: Sequence[Look], source: str) -> Fact[int]:
     """How far into their contexts the requests were while they were answered: prompt and answer so far, the median."""
-    depths = [
+    depths: list[float] = [
         prompt.tokens + answered.tokens
         for look in looks
         for prompt in look.work.prompts or ()
         if (answered := (look.work.decoding or {}).get(prompt.slot)) and answered.tokens
     ]
-    if not depths:
+    if depths:
+        return measured_fact(int(statistics.median(depths)), source)
+    # Else what the cache holds for each, which counts what several share once, or what those had asked that ended
+    held = [work.held_tokens / work.running for _, work in looks if work.running and work.held_tokens is not None]
+    likely = [statistics.median(held)] if held else []
+    first, last = looks[0].work, looks[-1].work
+    asked = _mean_of_new((first.ended, first.ended_prompt_tokens), (last.ended, last.ended_prompt_tokens))
+    likely += [] if asked is None else [asked[0]]
+    if not likely or max(likely) >= LARGEST_COUNT:
         return not_found(f"{looks[-1].work.source} does not show how long the prompts are")
-    return measured_fact(int(statistics.median(depths)), source)
+    return estimated_fact(int(max(likely)), source)
 
 
 def queue_s_of(looks: Sequence[Look], source: str) -> Fact[float]:
     """How long the requests that ended meanwhile had waited for their turn; not looked at where nobody counts it."""
     first, last = looks[0].work, looks[-1].work
-    if first.queued is None or last.queued is None or first.queued_s is None or last.queued_s is None:
-        return NOT_LOOKED
-    requests, seconds = last.queued - first.queued, last.queued_s - first.queued_s
-    if requests < 1 or seconds < 0:
-        return NOT_LOOKED
-    return measured_fact(seconds / requests, f"{source}: {requests:.0f} requests")
+    waited = _mean_of_new((first.queued, first.queued_s), (last.queued, last.queued_s))
+    return NOT_LOOKED if waited is None else measured_fact(waited[0], f"{source}: {waited[1]:.0f} requests")
+
+
+def _mean_of_new(
+    before: tuple[float | None, float | None], after: tuple[float | None, float | None]
+) -> tuple[float, float] | None:
+    """By how much the sum grew for each that was counted meanwhile, and how many; None where none was, or no growth."""
+    (count, total), (later, more) = before, after
+    if count is None or total is None or later is None or more is None or later - count < 1 or more < total:
+        return None
+    return (more - total) / (later - count), later - count
 
 
 def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:

@@ -1,16 +1,18 @@
 """What a server shows of the work that it does for others: at one moment, and as a speed between two moments."""
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from unslow.facts.values import NOT_LOOKED, Absence, Fact, measured_fact, not_found
+from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, measured_fact, not_found
 from unslow.look.openai_api import Server
 from unslow.look.processes import Process
 from unslow.look.requests import Target
 from unslow.look.runtimes import mlx_lm
+from unslow.look.runtimes.vllm import cache_facts
 from unslow.look.server_answers import Metrics, objects_at, parse_metrics, value_at, word_at
 from unslow.look.system import LookError, System, read_text
 
@@ -57,6 +59,9 @@ class Work(NamedTuple):
     queued: float | None = None  # Requests that had waited for their turn by then, however shortly
     queued_s: float | None = None  # How long they had waited, all together
     cache_used: float | None = None
+    held_tokens: float | None = None  # In the KV cache for the requests that are answered; shared ones count once
+    ended: float | None = None  # Requests that were answered whole by then
+    ended_prompt_tokens: float | None = None  # What they had asked, cached or not
     loaded: frozenset[str] | None = None  # What is loaded, each under a name that another load would change
     asked: tuple[RequestedSampling, ...] = ()
     prompts: tuple[TaskPrompt, ...] | None = None
@@ -187,6 +192,8 @@ def _vllm(system: System, target: Target) -> Work:
     # Tokens of prompts less those that were still in the cache of prefixes
     read = metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens").value_or(None)
     kept = metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits").value_or(None) or 0.0
+    usage = "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"
+    capacity = cache_facts(metrics.labels("vllm:cache_config_info"), metrics.source).get("kv_capacity_tokens")
     return Work(
         metrics.source,
         metrics.total("vllm:num_requests_running").value_or(None),
@@ -196,7 +203,10 @@ def _vllm(system: System, target: Target) -> Work:
         preemptions=metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions").value_or(None),
         queued=metrics.total("vllm:request_queue_time_seconds_count").value_or(None),
         queued_s=metrics.total("vllm:request_queue_time_seconds_sum").value_or(None),
-        cache_used=metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc").value_or(None),
+        cache_used=metrics.largest_share(*usage).value_or(None),
+        held_tokens=math.fsum(metrics.values(*usage)) * capacity.value if isinstance(capacity, Known) else None,
+        ended=metrics.total("vllm:request_prompt_tokens_count").value_or(None),
+        ended_prompt_tokens=metrics.total("vllm:request_prompt_tokens_sum").value_or(None),
     )
 
 
