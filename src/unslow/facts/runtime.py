@@ -186,6 +186,7 @@ class Compute(Facts, frozen=True, kw_only=True):
     """The kernel of attention where the runtime names one, such as FLASH_ATTN, sdpa or eager."""
     kernel: Fact[str] = NOT_LOOKED  # The kernel of the quantised weights where the runtime names one, such as marlin
     eager: Fact[bool] = NOT_LOOKED  # CUDA graphs or compilation switched off
+    graphs_without_attention: Fact[bool] = NOT_LOOKED  # CUDA graphs told to leave attention out (vLLM's PIECEWISE)
     batch: Fact[Count] = NOT_LOOKED
     ubatch: Fact[Count] = NOT_LOOKED
     threads: Fact[Count] = NOT_LOOKED

@@ -36,6 +36,7 @@ _USAGE = re.compile(r"(?<!C)PU KV cache usage\b([^,;\n]{1,60})")
 _HOST_USAGE = re.compile(r"CPU KV cache usage\b([^,;\n]{1,60})")
 _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,4})?) ?%")
 _NO_GRAPHS = re.compile(r"cudagraph_mode['\"]?\s?[=:]\s?(?:<?CUDAGraphMode\.NONE\b|['\"]?(?i:none)\b|0\b)")
+_IN_PIECES = re.compile(r"cudagraph_mode['\"]?\s?[=:]\s?(?:<?CUDAGraphMode\.PIECEWISE\b|['\"]?PIECEWISE\b|1\b)")
 _OFFLOADS_SINCE = (0, 28)  # vllm/v1/worker/gpu/model_runner.py
 _CHATTY = ("Avg generation throughput:", "KV cache usage", "Waiting: ", "refix cache hit rate", ".py:")
 
@@ -58,6 +59,8 @@ def _arguments(reading: Reading, found: re.Match[str], where: str, *, start: boo
     note_settings(reading, found[1], where)
     if _NO_GRAPHS.search(found[1]):
         reading.note("eager", value=True, where=where)
+    if _IN_PIECES.search(found[1]):  # as it was told: a kernel that can't be recorded whole makes it the mode as well
+        reading.note("graphs_without_attention", value=True, where=where)
     if "context_length" in reading.facts and re.search(r"max_model_len['\"]?\s?[=:]", found[1]):
         reading.note("context_set", reading.facts["context_length"].value, where)
 

@@ -104,7 +104,7 @@ class PhysicsView(Group):
         question, in_python = asked.question, asked.question.setting.runtime == TRANSFORMERS
         terms = [term for term in step_terms(question) if term.seconds]
         seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
-        launches = host_launch_s(question) if not question.setting.graphs else None
+        launches = host_launch_s(question) if not question.setting.graphs or question.setting.pieces else None
         if launches is not None:
             alone = sum(seconds.values())
             seconds[LAUNCHED_ONE_BY_ONE] = float(overlapped_s(alone, launches)) - alone
@@ -214,6 +214,7 @@ class PhysicsView(Group):
             packed_cache=self.cache_element_bytes < F16_BYTES,
             runtime=self.learned_runtime,
             graphs=not self.runtime.compute.eager.value_or(default=self.learned_runtime == TRANSFORMERS),
+            pieces=self.runtime.compute.graphs_without_attention.value_or(default=False),
             linked=linked,
         )
 

@@ -44,6 +44,7 @@ class SpeedSetting(NamedTuple):
     """Whether it is a server of the kind that has them: under load its clock falls far below its label, and a guest's
     processors are often half a core each."""
     graphs: bool = True  # Whether launches are recorded and replayed (CUDA graphs)
+    pieces: bool = False  # Whether attention is left out of them, and launched between two pieces
 
 
 def progress(year: Number) -> Number:

@@ -249,9 +249,10 @@ def prompt_token_seconds(q: SpeedQuestion, tokens: Number, micro_batch: Number =
 
 def host_launch_s(q: SpeedQuestion) -> Number | None:
     """What launching takes on the processor, where it is not recorded; None where it is."""
-    if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
+    if q.totals is None or (q.setting.graphs and not q.setting.pieces and q.setting.runtime != "transformers"):
         return None
     how = {"transformers": decode.EAGER, "vllm": decode.SERVED}.get(q.setting.runtime, decode.PLAIN)
+    how = decode.PIECES if q.setting.graphs and q.setting.pieces else how
     return decode.launch_s(how, q.totals.layers, q.totals.expert_layers)
 
 

@@ -131,6 +131,7 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
         "context_length": length if isinstance(length, Known) else given.missing("context"),
         "prompt_cache": given.truth("prefix_cache"),
         "eager": _is_eager(given),
+        "graphs_without_attention": _are_in_pieces(given),
         "attention": first_known(given.word("attention"), given.word("attention_config")),
         **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
         "speculative": reported_fact(str(way.value), way.source) if isinstance(way, Known) else way,
@@ -143,19 +144,30 @@ def requested_settings(settings: Mapping[str, Setting], *, complete: bool) -> Ru
 def _is_eager(given: GivenSettings) -> Fact[bool]:
     """Without graphs by its own switch, by the lowest level of optimisation, or by the mode of graphs.
 
-    Graphs of pieces are graphs: only a mode of none is without. Before 0.11 a switch beside the mode said so.
+    Only a mode of none is without. Before 0.11 a switch beside the mode said so.
     """
     level, lowest = given.settings.get("optimisation"), given.truth("unoptimised")
     if level and level.value == "0":
         return reported_fact(value=True, source=level.source)
+    off = next((mode for mode in _graph_modes(given) if is_without_graphs(mode.value)), None)
+    if off is not None:
+        return reported_fact(value=True, source=off.source)
+    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+
+
+def _are_in_pieces(given: GivenSettings) -> Fact[bool]:
+    """Whether attention was told to stay out of the graphs, which is not the default since 0.11."""
+    mode = next((mode for mode in _graph_modes(given) if str(mode.value).strip().upper() in ("PIECEWISE", "1")), None)
+    return NOT_LOOKED if mode is None else reported_fact(value=True, source=mode.source)
+
+
+def _graph_modes(given: GivenSettings) -> list[Known[Any]]:
+    """The modes of graphs that it was given, by a switch of their own or within the compilation config."""
     alone = given.settings.get("graph_mode")
     modes: list[Fact[Any]] = [reported_fact(alone.value, alone.source)] if alone else []
     for name in ("compilation", "optimisation"):  # older versions took the same object after -O
         modes += [given.within(name, key) for key in GRAPH_KEYS]
-    off = next((mode for mode in modes if isinstance(mode, Known) and is_without_graphs(mode.value)), None)
-    if off is not None:
-        return reported_fact(value=True, source=off.source)
-    return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+    return [mode for mode in modes if isinstance(mode, Known)]
 
 
 def is_without_graphs(mode: object) -> bool:
