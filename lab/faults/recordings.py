@@ -13,6 +13,7 @@ from lab.faults.fault import Fault, Playing
 
 LARGEST_BYTES = 300_000
 _ROOT_OF_A_PROCESS = r"/proc/(?:\d+|self)/root"
+_GROUP_OF_ITS_OWN = re.compile(r"/[0-9a-f]{32}(?![0-9a-f])")  # A control group that has a number for a name
 _FILE_OF_A_PROCESS = re.compile(r"(?:head|tail|file|ask gguf|ask machine code) /proc/(\d+)/root/")
 
 
@@ -61,7 +62,7 @@ def cleaned(text: str, names: dict[str, str]) -> str:
         if len(path) > len(os.sep):
             pattern = rf"({_ROOT_OF_A_PROCESS})|{re.escape(path)}(?![\w.-])"
             text = re.sub(pattern, lambda found, name=name: found[1] or name, text)  # type: ignore[misc]
-    return text
+    return _GROUP_OF_ITS_OWN.sub("/lab", text)
 
 
 def without_strangers(recording: str, own: set[int]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import GIB, MIB, Known, Origin, Unknown
+from unslow.facts.values import GIB, MIB, NOT_LOOKED, Known, Origin, Unknown
 from unslow.look.logs.dialect import LogFacts
 from unslow.look.logs.stream import LogStream, whole_line_blocks
 from unslow.look.logs.vllm import DIALECT
@@ -361,6 +361,11 @@ def test_a_log_tells_that_graphs_are_off_without_the_eager_switch():
     )
     assert not value(engine + "{'cudagraph_mode': <CUDAGraphMode.FULL_AND_PIECEWISE: (2, 1)>}", "eager")
     assert not value(engine + "{'cudagraph_mode': <CUDAGraphMode.PIECEWISE: 1>, 'x': 'NONE'}", "eager")
+    pieces = "non-default args: {'compilation_config': {'cudagraph_mode': <CUDAGraphMode.PIECEWISE: 1>}}"
+    assert value(f"INFO 11-19 23:43:38 [api_utils.py:273] {pieces}", "graphs_without_attention")
+    whole = pieces.replace("PIECEWISE: 1", "FULL_AND_PIECEWISE: (2, 1)")
+    told = runtime_of(f"INFO 11-19 23:43:38 [api_utils.py:273] {whole}")
+    assert told.compute.graphs_without_attention == NOT_LOOKED
     skipped = "Skipping CUDA graph capture. To turn on CUDA graph capture, ensure `cudagraph_mode` was not manually set"
     assert value(f"WARNING 11-18 18:08:31 [model_runner.py:713] {skipped} to `NONE`", "eager")
 

@@ -207,6 +207,7 @@ def test_vllm_development_mode_tells_a_mode_without_graphs(mode, is_off):
 @pytest.mark.parametrize(
     ("given", "short", "left"),
     [
+        ('{"cudagraph_mode":"PIECEWISE"}', 'remove --compilation-config \'{"cudagraph_mode":"PIECEWISE"}\'', ()),
         ('{"cudagraph_mode":"NONE"}', 'remove --compilation-config \'{"cudagraph_mode":"NONE"}\'', ()),
         (
             '{"mode": 3, "cudagraph_mode": "NONE"}',

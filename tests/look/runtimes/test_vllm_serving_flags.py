@@ -83,6 +83,7 @@ def test_a_mode_without_graphs_is_eager_in_every_spelling(words):
 def test_graphs_of_pieces_or_of_whole_steps_are_graphs(words):
     told = vllm_flags.requested_settings(vllm_flags.FLAGS.settings(["vllm", "serve", "m", *words], {}), complete=True)
     assert told.compute.eager.need() is False
+    assert told.compute.graphs_without_attention.value_or(default=False) is ("PIECEWISE" in words[-1])
 
 
 def test_speculative_config_and_old_draft_flags_are_parsed():

@@ -71,6 +71,11 @@ def test_a_gib_over_pcie_per_token_fires(wording):
     wording(answer.because, tells="954 MiB")
 
 
+def test_weights_that_an_engine_fetches_as_it_was_told_are_no_spill():
+    answer = ask(NAME, with_facts(fetching(9e9), {"runtime.placement.cpu_offload_bytes": 8 * GIB}))
+    assert not isinstance(answer, Found)
+
+
 def test_idle_link_and_full_gpu_give_cannot_tell():
     assert isinstance(ask(NAME, fetching(2e6)), CannotTell)
 

@@ -50,6 +50,19 @@ def test_full_speed_many_requests_or_eager_false_is_ruled_out():
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.compute.eager": False})), Absent)
 
 
+def test_graphs_told_to_leave_attention_out_are_found_and_priced(wording):
+    facts = {"runtime.compute.graphs_without_attention": True, "runtime.compute.eager": False}
+    found = ask(NAME, vllm(**facts, **{"run.decode_tokens_per_s": 60.0}))
+    assert isinstance(found, Found)
+    wording(found.because, tells="attention")
+    whole, pieces, none = (
+        CaseView(vllm(**more)).speed.need_prediction().tokens_per_s.mid
+        for more in ({}, facts, {"runtime.compute.eager": True})
+    )
+    assert whole > 1.1 * pieces > 1.2 * none
+    assert isinstance(ask(NAME, vllm(**facts, **{"run.decode_tokens_per_s": 1.1 * whole})), Absent)
+
+
 def test_report_of_slow_load_is_ruled_out():
     assert isinstance(ask(NAME, pasted(runtime={"eager": True}, slow_metric="load")), Absent)
 

@@ -77,6 +77,7 @@ def test_device_with_library_cpu_is_found():
 def test_refusal_is_found_where_it_or_the_person_names_a_gpu():
     refused = "amdgpu devices detected but permission problems block access: open /dev/kfd: permission denied"
     assert isinstance(ask(NAME, pasted(runtime={"gpu_refused": refused})), Found)
+    assert isinstance(ask(NAME, pasted(runtime={"gpu_refused": "local rank 0 is out of bounds for 0 devices"})), Found)
     answer = ask(NAME, pasted(runtime={"gpu_refused": "no compatible GPUs were discovered"}))
     assert isinstance(answer, CannotTell)
     assert "nvidia-smi -L" in answer.how_to_get
@@ -132,6 +133,7 @@ def test_unused_apple_gpu_is_found():
         pytest.param("NVIDIA driver too old: 570 or newer", id="old_driver"),
         pytest.param("dropping integrated GPU; to enable, set OLLAMA_IGPU_ENABLE=1", id="integrated"),
         pytest.param("/dev/kfd: permission denied", id="permission"),
+        pytest.param("local rank 0 is out of bounds for 0 devices", id="no_device"),
         pytest.param("no usable GPU found", id="no_reason"),
     ],
 )

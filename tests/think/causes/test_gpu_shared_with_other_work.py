@@ -1,6 +1,7 @@
 from answers import ask
-from cases import gpu_case, r, with_facts
+from cases import gpu_case, r, with_facts, without
 from seen_live import watched
+from watched import traffic
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.run import GpuUnderLoad
@@ -28,6 +29,15 @@ def test_other_process_on_a_busy_gpu_is_found(wording):
     assert report.findings[0].cause == NAME
     wording(report.findings[0].because, tells="python3 (pid 77)")
     assert report.findings[0].speedup > 3
+
+
+def test_a_request_that_was_watched_among_others_has_a_speed_too(wording):
+    seen = traffic(16.0, 0.0, each_tokens_per_s=r(12.0), each_among=16.0)
+    case = with_facts(without(shared(), "run.decode_tokens_per_s"), {"run.traffic": seen})
+    third = GpuProcess(pid=78, name=r("ffmpeg"), vram_bytes=r(GIB // 2))
+    found = ask(NAME, with_facts(case, {"machine.gpus.0.processes": [OWN, OTHER, third]}))
+    assert isinstance(found, Found)
+    wording(found.because, tells="one of 2 other processes")
 
 
 def test_other_process_at_expected_speed_is_ruled_out():

@@ -162,3 +162,26 @@ def test_throttled_gpu_engine_is_found_only_where_it_is_slow(wording):
     wording(found.because)
     assert isinstance(ask(NAME, vllm(**stopped)), Absent), "decode is as fast as expected"
     assert isinstance(ask(NAME, vllm(**{"run.cpu_throttled_fraction": 0.1, "run.decode_tokens_per_s": 8.0})), Absent)
+
+
+def bound_to_one(**more):
+    facts = {
+        "machine.cpu.logical_cpus": 16,
+        "machine.cpu.physical_cores": 16,
+        "runtime.process.allowed_cpus": 1,
+        "run.own_cpus": 1.0,
+        "run.others_cpus": 0.5,
+        "run.waiting_for_cpu_s_per_token": 0.01,
+        "run.decode_tokens_per_s": 50.0,
+    }
+    return vllm(**facts | more)
+
+
+def test_gpu_engine_that_fills_the_one_cpu_it_may_use_is_found(wording):
+    found = ask(NAME, bound_to_one())
+    assert isinstance(found, Found)
+    wording(found.because, tells="1 of 16 CPUs")
+    assert found.speedup > 1.1
+    assert isinstance(ask("cpu_contended", bound_to_one()), Absent), "the others have fifteen CPUs to themselves"
+    assert isinstance(ask(NAME, bound_to_one(**{"run.own_cpus": 0.3})), Absent)
+    assert isinstance(ask(NAME, bound_to_one(**{"run.waiting_for_cpu_s_per_token": 0.0001})), Absent)

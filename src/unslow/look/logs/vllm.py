@@ -280,8 +280,9 @@ RULES(
 )(lambda reading, found, where: reading.fail(found[0], where))
 RULES.note(
     "gpu_refused",
-    ("No platform detected, vLLM", "Failed to infer device type"),
-    r"No platform detected, vLLM is running on \w{1,40}|Failed to infer device type",
+    ("No platform detected, vLLM", "Failed to infer device type", "No CUDA runtime is found", "for 0 devices"),
+    r"No platform detected, vLLM is running on \w{1,40}|Failed to infer device type|No CUDA runtime is found"
+    r"|local rank \d{1,4} is out of bounds for 0 devices",
 )
 
 

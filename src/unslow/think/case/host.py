@@ -9,7 +9,7 @@ from unslow.facts.machine import BusyProcess, Disk
 from unslow.facts.values import GB, GIB, Fact, Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.case.device import SLOWEST_BYTES_PER_S
 from unslow.think.case.group import Citations, Group
-from unslow.think.case.speed import Prediction
+from unslow.think.case.speed import SLOWEST, Prediction
 from unslow.think.physics.terms import SPREAD
 from unslow.think.report import Evidence
 
@@ -40,6 +40,9 @@ _TWO_CHANNELS = re.compile(
 # operation, so one that waits stops all: with T threads that each wait a share w, at least one waits 1 - (1 - w)^T of
 # the time. That is the most that waiting can explain; no more of it is believed than physics leaves unexplained.
 
+WAITING_SHARE = 0.10  # Any desktop makes any program wait less than this
+MOST_WAITING = 0.95  # Of the time: beyond it, the gain from less waiting has no bound
+_FILLED = 0.9
 ROUNDING = 0.25  # Of a CPU: what any desktop uses in the background
 _STEM = 4
 """Letters that a runtime and its process share in their names: llama.cpp and llama-server, vLLM and VLLM::Engine."""
@@ -210,6 +213,22 @@ class HostView(Group):
         """Whether a cpuset or an affinity limits the runtime, rather than a CPU quota."""
         allowed, quota = self.allowed_cpus[0].get(), self.quota[0].get()
         return self.is_confined and allowed is not None and (quota is None or allowed <= quota)
+
+    @cached_property
+    def fills_its_cpus(self) -> bool:
+        """Whether the few CPUs of a cpuset or an affinity are busy with the runtime itself; False if not known."""
+        used, allowed = self.run.own_cpus.get(), self.allowed_cpus[0].get()
+        return self.is_limited_by_cpuset and used is not None and allowed is not None and used >= _FILLED * allowed
+
+    @cached_property
+    def waiting_share(self) -> float:
+        """The part of a token's time that is due to waiting for a CPU, of a request alone or among others."""
+        rate = self.case.sharing.rate_among_others
+        if not isinstance(rate, Known):
+            return 0.0
+        expected = self.case.sharing.predict_among_others()
+        token_s = 1 / max(SLOWEST, rate.value)
+        return self.waiting_s(token_s, expected if isinstance(expected, Prediction) else None) / token_s
 
     @cached_property
     def throttled_share(self) -> float | None:

@@ -55,8 +55,9 @@ VLLM = "vllm"
 OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)
 OWN_CPU_TERMS = ("mlx",)  # Those whose kernels for CPUs were measured too
 """Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
-PYTHON_SPREAD = 1.3
-"""Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
+HOST_PACE_SPREAD = 1.3
+"""Where the host launches one kernel after the other: hosts differ that much; and of a loop in Python, around kernels
+that PyTorch chooses, only launches were learned."""
 _MAIN_TYPE = re.compile(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)")
 """The type that a quant is mostly made of: Q4_K of Q4_K_M."""
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
@@ -114,7 +115,7 @@ class PhysicsView(Group):
         group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
         group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
         spread = spread_of(group, question.setting.backend)
-        off = math.sqrt(spread.high / spread.low) * asked.off * (PYTHON_SPREAD if in_python else 1.0)
+        off = math.sqrt(spread.high / spread.low) * asked.off * (HOST_PACE_SPREAD if in_python or launches else 1.0)
         return Side(seconds, float(least_seconds(terms)), off)
 
     def gpu_question(self, shape: Shape, placement: Placement, depth: float) -> GpuQuestion | None:

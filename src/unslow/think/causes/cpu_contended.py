@@ -30,15 +30,13 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import BusyProcess
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
-from unslow.think.case.host import OtherProcesses
+from unslow.think.case.host import MOST_WAITING, WAITING_SHARE, OtherProcesses
 from unslow.think.case.software_renderer import find_renderer
-from unslow.think.case.speed import SLOWEST, Prediction
+from unslow.think.case.speed import SLOWEST
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Route, Suspected, all_of, finding
 
-MOST_WAITING = 0.95  # Of the time: beyond it, the gain from less waiting has no bound
 STOPPED = 0.2  # Of the periods of a CPU quota
-WAITING_SHARE = 0.10  # Any desktop makes any program wait less than this
 CROWD_SHARE = 0.5
 """Of the cores: where the runtime's own threads are oversubscribed, others must use this much to matter too."""
 BUSY_PROCESS, FULL_SHARE = 0.3, 0.7
@@ -67,8 +65,7 @@ def cpus_of_others(case: CaseView) -> Found | Absent | Suspected | None:
     harmless = _harmless(case, seen, cores, all_cores)
     if harmless:
         return harmless
-    prediction = case.sharing.predict_among_others()
-    waiting = case.host.waiting_s(token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
+    waiting = case.host.waiting_share
     if waiting < WAITING_SHARE:
         return Absent(f"others used {seen.cpus:.1f} cores, but waiting for a CPU explains {waiting:.0%} of the time")
     # The client computes less than the server, so it waits less: what it loses beyond that is another cause's
@@ -130,6 +127,9 @@ def _harmless(case: CaseView, seen: OtherProcesses, cores: float, all_cores: flo
         return Suspected(f"{words}, and may or may not be the server's own process", "runtime.process.pid", OWN_ADDRESS)
     if others < OTHERS_SHARE * cores:
         return Absent(f"other processes used {others:.1f} of {all_cores:g} cores")
+    if case.host.fills_its_cpus and others + case.host.own_cpus <= all_cores:
+        words = f"others used {others:.1f} of {all_cores:g} cores and left enough free"
+        return Absent(f"the runtime itself fills the {case.host.own_cpus:g} CPUs that it may use; {words}")
     if few:
         return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
     limits, throttled = case.host.cpu_limits.values(), case.run.cpu_throttled_fraction.get()

@@ -43,7 +43,7 @@ from unslow.think.causes._cause import Absent, Cause, Citations, Found, Route, S
 _HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
 _NAMES_A_GPU = re.compile(
     r"(?i)/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected|gfx ?\d"
-    r"|(?:rocm|cuda|vulkan) device"
+    r"|(?:rocm|cuda|vulkan) device|cuda runtime|bounds for 0 devices"
 )
 _PRINTED = re.compile(
     r"(?i)is_available\(\)|\d\+cpu\b|:[\w.-]{0,30}-?cpu\b|device\(cpu|platform\W{1,3}cpu"
@@ -58,6 +58,10 @@ _NO_USE_AT_ALL = re.compile(
 )
 _INSTALL = "install a build for this GPU, with its driver"
 _HELP = (
+    (
+        re.compile(r"(?i)bounds for 0 devices|No CUDA runtime"),
+        "let the runtime see the GPU: `nvidia-smi` where it runs, `CUDA_VISIBLE_DEVICES`, `--gpus all` of a container",
+    ),
     (re.compile(r"(?i)driver.{0,20}too old|old CUDA driver|driver version is insufficient"), "update the GPU driver"),
     (re.compile(r"integrated GPU|\biGPU\b"), "let the runtime use the integrated GPU, which it skips by default"),
     (

@@ -6,7 +6,7 @@ kernel stops some of them for the rest of each period, and all the others wait; 
 are left. Runtimes count the CPUs of the machine, not the quota: the container sees all of them.
 
 An engine that computes on GPUs alone has few threads, but they launch every kernel: where a quota stops them most of
-the time, the GPU waits for its next kernel.
+the time, or they fill the few CPUs of a cpuset (`taskset`), the GPU waits for its next kernel.
 
 ## How to confirm
 The quota (`cpu.max`) or the cpuset of the **runtime's** process is smaller than its number of threads, and
@@ -31,11 +31,13 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.values import Known
 from unslow.think.case.cure import Cure
+from unslow.think.case.host import MOST_WAITING, WAITING_SHARE
 from unslow.think.case.narrative import is_clear
 from unslow.think.case.view import CaseView
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Route, all_of, finding
 
 THROTTLED = 0.05  # Of the periods: fewer are noise
+MORE_CPUS = Knob.CPU_QUOTA.to(None, "more CPUs in its set: `docker update --cpuset-cpus`, `taskset`")
 MOSTLY = 0.2  # Of the periods: a runtime that is stopped this often has more threads than its quota, whatever that is
 
 
@@ -51,6 +53,25 @@ def throttled_beside_gpu(case: CaseView) -> Found | None:
         case.host.cite_throttled_share,
         cure=Cure(),
         fixes=[Knob.CPU_QUOTA.to(None, "a higher quota, or none: launching and scheduling take whole CPUs")],
+    )
+
+
+def few_cpus_beside_gpu(case: CaseView) -> Found | None:
+    """An engine on GPUs that fills the few CPUs of its set, and waits for them."""
+    on_gpus = case.placement.cpu_computes is False or case.placement.computes_all_on_gpus
+    if not on_gpus or not case.host.fills_its_cpus or case.host.waiting_share < WAITING_SHARE:
+        return None
+    (allowed, fact), waiting = case.host.allowed_cpus, case.host.waiting_share
+    cpus = case.need("machine.cpu.logical_cpus")
+    return finding(
+        case,
+        f"the engine may use {allowed.need()} of {cpus} CPUs, and fills what it may use: it waits for a CPU "
+        f"{waiting:.0%} of the time",
+        case.cite(fact, f"{cpus} CPUs"),
+        "run.own_cpus",
+        cure=Cure(),
+        fixes=[MORE_CPUS],
+        speedup=1 / (1 - min(MOST_WAITING, waiting)),
     )
 
 
@@ -131,8 +152,7 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
     waited_for = "those that share a CPU" if by_cpuset and not throttled else "the throttled ones"
     cpus, cure = "1 CPU is" if allowed == 1 else f"{allowed:g} CPUs are", Cure(threads=max(1, int(allowed)))
     more = Knob.CPU_QUOTA.to(int(threads), "a quota of as many CPUs as there are threads")
-    if by_cpuset:
-        more = Knob.CPU_QUOTA.to(None, "more CPUs in its set: `docker update --cpuset-cpus`, `taskset`")
+    more = MORE_CPUS if by_cpuset else more
     return finding(
         case,
         f"{threads:g} threads where {cpus} allowed{stopped}: all wait for {waited_for}",
@@ -162,6 +182,7 @@ CAUSE = Cause(
     ),
     routes=(
         Route("measured", throttled_beside_gpu),
+        Route("measured", few_cpus_beside_gpu),
         Route("counted", all_on_gpu),
         Route("told", threads_of_host_seen),
         Route("measured", throttled_periods),

@@ -6,6 +6,7 @@ from doubles import FakeSystem
 from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown
 from unslow.look.bench.trials.observations import (
     Look,
+    depth_of_answers,
     perform_traffic,
     queue_s_of,
     speed_alone,
@@ -241,3 +242,30 @@ def test_a_queue_is_timed_by_the_requests_that_ended_while_it_was_watched():
     assert queue_s_of([look(0.0, 100, 900.0), look(6.0, 110, 905.0)], "2 looks").need() == 0.5
     assert queue_s_of([look(0.0, 100, 900.0), look(6.0, 100, 900.0)], "2 looks") == NOT_LOOKED
     assert queue_s_of([look(0.0, None, None), look(6.0, None, None)], "2 looks") == NOT_LOOKED
+
+
+def test_the_depth_of_answers_is_what_the_cache_holds_for_each_or_what_those_that_ended_had_asked():
+    def look(at_s, running, held, ended=(None, None)):
+        prompts = {"ended": ended[0], "ended_prompt_tokens": ended[1]}
+        return Look(at_s, Work("/metrics", running, held_tokens=held, **prompts))
+
+    assert depth_of_answers([look(0.0, 1.0, 30_000.0), look(6.0, 1.0, 30_400.0)], "2 looks").need() == 30_200
+    assert depth_of_answers([look(0.0, 8.0, 8000.0), look(6.0, 8.0, 8000.0)], "2 looks").need() == 1000
+    shared = [look(0.0, 8.0, 8000.0, (10.0, 5e4)), look(6.0, 8.0, 8000.0, (14.0, 7.4e4))]
+    assert depth_of_answers(shared, "2 looks").need() == 6000, "a prefix that all share is held once"
+    assert isinstance(depth_of_answers([look(0.0, 0.0, 0.0), look(6.0, 0.0, 0.0)], "2 looks"), Unknown)
+    assert isinstance(depth_of_answers([look(0.0, 2.0, None), look(6.0, 2.0, None)], "2 looks"), Unknown)
+
+
+def test_vllm_tells_what_its_cache_holds_by_its_size_and_the_share_in_use():
+    text = """vllm:num_requests_running{engine="0"} 2.0
+vllm:kv_cache_usage_perc{engine="0"} 0.25
+vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1.0
+vllm:request_prompt_tokens_count{engine="0"} 5.0
+vllm:request_prompt_tokens_sum{engine="0"} 2500.0
+"""
+    system = FakeSystem(http={f"GET {URL}/metrics": Answer(200, text.encode())})
+    work = read_work(system, Target(URL, runtime="vLLM"))
+    assert (work.held_tokens, work.ended, work.ended_prompt_tokens) == (4000.0, 5.0, 2500.0)
+    unsized = Answer(200, text.replace("vllm:cache_config_info", "vllm:x").encode())
+    assert read_work(FakeSystem(http={f"GET {URL}/metrics": unsized}), Target(URL, runtime="vLLM")).held_tokens is None
