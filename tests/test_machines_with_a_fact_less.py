@@ -34,6 +34,7 @@ NO_LIMIT = "a limit that nobody could read is taken for none, or every machine w
 ITS_LENGTH = "it tells how long the prompts were whose speed was measured: the two are read together"
 ASKED_FOR = "what clients ask for shows only while they ask; the answer says so"
 THE_NORM = "physics holds the speed against it; an estimate stands in for it, and what is slow may seem normal"
+LOOKED_FOR = "who can look at the machine's GPUs can look at the process, where alone a renderer shows"
 REVIEWED = {
     ("gpu_layers_set_too_low", "runtime.placement.gpu_layers_set"): SET_OR_NOT,
     ("gpu_layers_set_too_low", "runtime.placement.device_set"): SET_OR_NOT,
@@ -43,6 +44,7 @@ REVIEWED = {
     ("threads_exceed_cores", "runtime.process.allowed_cpus"): NO_LIMIT,
     ("cpu_contended", "runtime.process.allowed_cpus"): NO_LIMIT,
     ("cpu_contended", "runtime.placement.gpu_layers"): THE_NORM,
+    ("wrong_device_selected", "runtime.placement.software_renderer"): LOOKED_FOR,
     ("prefill_pcie_bound", "run.completions"): ITS_LENGTH,
     ("sampling_on_cpu", "run.traffic"): ASKED_FOR,
     ("sampling_on_cpu", "run.traffic.logprobs"): ASKED_FOR,

@@ -42,7 +42,8 @@ def test_every_runtime_gives_the_same_figures(capsys, replayed, model):
         found["figures"]
     )
     assert 100 < found["figures"]["decode_tokens_per_s"]["median"] < 40_000
-    assert found["figures"]["decode_tokens_per_s"]["count"] == 6
+    # An answer whose pieces come in a few heaps has no speed that a client could time: on a busy machine one may
+    assert 4 <= found["figures"]["decode_tokens_per_s"]["count"] <= 6
     settles = {"settle"} if replayed == "ollama" else set()
     assert {done["case"] for done in found["passes"]} == {"warm-up", "short", "long"} | settles
     assert not found.get("failures")

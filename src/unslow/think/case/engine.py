@@ -15,6 +15,8 @@ from unslow.think.speed.question import is_numbered, year_of_build
 
 FITS_ITSELF_SINCE = 7407  # The build of llama.cpp from which it places by itself as many layers as fit (December 2025)
 _PLACE_THEMSELVES = ("ollama", "lm studio", "jan", "gpt4all", "vllm", "sglang", "localai")
+GRAPHS_IN_PIECES = (0, 8), (0, 11)
+"""vLLM's graphs left attention out by default from its second engine on until then (its pull request 25444)."""
 RECENT_YEAR = 2026.5  # Where the version of a runtime says nothing: people diagnose what they run today
 _GGML = re.compile(
     r"llama[-_. ]?(?:cpp|server|cli|bench|file|swap)|ollama|lm ?studio|kobold|jan\b|gpt4all", re.IGNORECASE
@@ -153,6 +155,15 @@ class EngineView(Group):
         """When the build was made, by its number."""
         version = self.runtime.version.value_or("")
         return year_of_build(version) if is_numbered(version) else RECENT_YEAR
+
+    @cached_property
+    def graphs_without_attention(self) -> bool:
+        """Whether its CUDA graphs leave attention out: as it was told, else as its version does by default."""
+        told, version = self.runtime.compute.graphs_without_attention, self.runtime.version.value_or("")
+        if isinstance(told, Known):
+            return told.value
+        first, last = GRAPHS_IN_PIECES
+        return "vllm" in self.runtime.name.value_or("").lower() and first <= dotted_version(version) < last
 
     @cached_property
     def runs_ggml(self) -> bool | None:

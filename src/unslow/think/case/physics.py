@@ -106,16 +106,18 @@ class PhysicsView(Group):
         terms = [term for term in step_terms(question) if term.seconds]
         seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
         launches = host_launch_s(question) if not question.setting.graphs or question.setting.pieces else None
+        at_host_pace = float(in_python)  # the part of the time
         if launches is not None:
             alone = sum(seconds.values())
             seconds[LAUNCHED_ONE_BY_ONE] = float(overlapped_s(alone, launches)) - alone
+            at_host_pace = max(at_host_pace, 1 - alone / sum(seconds.values()))
         elif in_python:  # a library that generates in Python has a step of its own besides
             seconds[ROUND_TRIP] = seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s
         # Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too
         group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
         group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
         spread = spread_of(group, question.setting.backend)
-        off = math.sqrt(spread.high / spread.low) * asked.off * (HOST_PACE_SPREAD if in_python or launches else 1.0)
+        off = math.sqrt(spread.high / spread.low) * asked.off * HOST_PACE_SPREAD**at_host_pace
         return Side(seconds, float(least_seconds(terms)), off)
 
     def gpu_question(self, shape: Shape, placement: Placement, depth: float) -> GpuQuestion | None:
@@ -215,7 +217,7 @@ class PhysicsView(Group):
             packed_cache=self.cache_element_bytes < F16_BYTES,
             runtime=self.learned_runtime,
             graphs=not self.runtime.compute.eager.value_or(default=self.learned_runtime == TRANSFORMERS),
-            pieces=self.runtime.compute.graphs_without_attention.value_or(default=False),
+            pieces=self.case.engine.graphs_without_attention,
             linked=linked,
         )
 

@@ -156,9 +156,11 @@ def _is_eager(given: GivenSettings) -> Fact[bool]:
 
 
 def _are_in_pieces(given: GivenSettings) -> Fact[bool]:
-    """Whether attention was told to stay out of the graphs, which is not the default since 0.11."""
-    mode = next((mode for mode in _graph_modes(given) if str(mode.value).strip().upper() in ("PIECEWISE", "1")), None)
-    return NOT_LOOKED if mode is None else reported_fact(value=True, source=mode.source)
+    """Whether attention was told to stay out of the graphs; not known where no mode was given."""
+    mode = next(iter(_graph_modes(given)), None)
+    if mode is None:
+        return NOT_LOOKED
+    return reported_fact(str(mode.value).strip().upper() in ("PIECEWISE", "1"), mode.source)
 
 
 def _graph_modes(given: GivenSettings) -> list[Known[Any]]:
