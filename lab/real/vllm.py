@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from lab.faults.asked import USUAL, Asked
 from lab.faults.fault import Fault, Metric, Playing, SkippedError, Stage
-from lab.faults.neighbours import bound_to, busy_loops, slow_proxy
+from lab.faults.neighbours import bound_to, busy_loops, short_jobs, slow_proxy
 from lab.faults.playing import Place, loaded, started
 from lab.faults.running import Runtime
 from lab.faults.strangers import holds, leaves
@@ -383,9 +383,9 @@ FAULTS = (
         "drafts_never_agree",
         "--speculative-config with a draft model of random weights: no draft is ever accepted",
         "speculative_decoding_hurts",
-        Stage(cache(4, "--speculative-config", DRAFTS)),
+        Stage(cache(6, "--speculative-config", DRAFTS)),
         B3,
-        cure=Stage(cache(4)),
+        cure=Stage(cache(6)),
         fresh=True,
     ),
     fault(
@@ -524,6 +524,120 @@ FAULTS = (
         "four users with new prompts of 4,000 tokens and answers of 64",
         Stage(cache(8), beside=(users(Load(4, 4000, 64)),)),
         B3,
+        fresh=True,
+    ),
+    # a third round, thought up after the mends of the second
+    fault(
+        "late_gateway",
+        "a gateway passes each question on half a second late",
+        "client_overhead",
+        Stage(cache(8), beside=(slow_proxy(8767, 0.0, 0.5),)),
+        B3,
+        metric="first_token",
+        fresh=True,
+        cure=Stage(cache(8)),
+    ),
+    fault(
+        "two_cpus_of_thirty_users",
+        "the API server and the engine are bound to two CPUs, and thirty-two users ask",
+        "threads_exceed_cpu_quota",
+        Stage(cache(8), beside=(bound_to(0, 1), users(Load(32, 200, 150)))),
+        B3,
+        also=("cpu_contended", "threads_exceed_cores", *CROWD),
+        fresh=True,
+        cure=Stage(cache(8), beside=(users(Load(32, 200, 150)),)),
+    ),
+    fault(
+        "a_build_beside",
+        "sixty-four jobs of a build on sixteen CPUs beside four users",
+        "cpu_contended",
+        Stage(cache(8), beside=(short_jobs(64), users(Load(4, 300, 200)))),
+        B3,
+        also=CROWD,
+        fresh=True,
+        cure=Stage(cache(8), beside=(users(Load(4, 300, 200)),)),
+    ),
+    fault(
+        "another_works_beside_a_deep_one",
+        "another process multiplies matrices beside one user whose conversation is 12,000 tokens long",
+        "gpu_shared_with_other_work",
+        Stage(cache(8), beside=(holds(2, works=True), users(Load(1, 12_100, 300, shared=12_000)))),
+        B3,
+        fresh=True,
+        cure=Stage(cache(8), beside=(users(Load(1, 12_100, 300, shared=12_000)),)),
+    ),
+    fault(
+        "small_cache_8b",
+        "a KV cache of 1 GiB and twelve users with prompts of 2,500 tokens: two or three of them fit",
+        "kv_cache_preemption",
+        Stage(cache(1, length=4096), beside=(users(Load(12, 2500, 400)),)),
+        also=CROWD,
+        metric="first_token",
+        fresh=True,
+        cure=Stage(cache(8, length=4096), beside=(users(Load(12, 2500, 400)),)),
+    ),
+    fault(
+        "sixteen_sequences",
+        "--max-num-seqs 16 and one hundred users",
+        "queueing",
+        Stage(cache(4, "--max-num-seqs", "16"), beside=(users(Load(100, 200, 150)),)),
+        B3,
+        also=CROWD[1:],
+        metric="first_token",
+        fresh=True,
+        without=("--max-num-seqs", "16"),
+    ),
+    fault(
+        "eager_of_four_users",
+        "--enforce-eager of a model of 1 billion weights and four users",
+        "eager_mode",
+        Stage(cache(4, "--enforce-eager", *OWN_SAMPLERS), beside=(users(Load(4, 200, 200)),)),
+        B1,
+        also=CROWD[1:],
+        fresh=True,
+        without=("--enforce-eager",),
+    ),
+    fault(
+        "graphs_of_pieces_1b",
+        "-cc.cudagraph_mode=PIECEWISE of a model of 1 billion weights",
+        "eager_mode",
+        Stage(cache(4, "-cc.cudagraph_mode=PIECEWISE", *OWN_SAMPLERS)),
+        B1,
+        fresh=True,
+        without=("-cc.cudagraph_mode=PIECEWISE",),
+    ),
+    fault(
+        "shared_documents_uncached",
+        "--no-enable-prefix-caching and six users who ask about the same document of 10,000 tokens",
+        "prompt_reprocessed",
+        Stage(
+            cache(4, "--no-enable-prefix-caching", *OWN_SAMPLERS), beside=(users(Load(6, 10_100, 100, shared=10_000)),)
+        ),
+        B1,
+        also=CROWD,
+        metric="first_token",
+        fresh=True,
+        without=("--no-enable-prefix-caching",),
+    ),
+    healthy(
+        "a_few_busy_cpus",
+        "four busy loops on sixteen CPUs, which a model on the GPU does not feel",
+        Stage(cache(8), beside=(busy_loops(4),)),
+        B3,
+        fresh=True,
+    ),
+    healthy(
+        "a_new_document_each_time",
+        "one user with a new document of 8,000 tokens each time, and answers of 300",
+        Stage(cache(8), beside=(users(Load(1, 8000, 300)),)),
+        B3,
+        fresh=True,
+    ),
+    healthy(
+        "thirty_users_1b",
+        "thirty users of a model of 1 billion weights",
+        Stage(cache(4, *OWN_SAMPLERS), beside=(users(Load(30, 150, 250)),)),
+        B1,
         fresh=True,
     ),
 )
