@@ -43,6 +43,7 @@ REVIEWED = {
     ("other_process_holds_vram", "runtime.memory.allocation_failure"): NOT_FAILED,
     ("threads_exceed_cores", "runtime.process.allowed_cpus"): NO_LIMIT,
     ("cpu_contended", "runtime.process.allowed_cpus"): NO_LIMIT,
+    ("threads_exceed_cpu_quota", "runtime.process.allowed_cpus"): NO_LIMIT,
     ("cpu_contended", "runtime.placement.gpu_layers"): THE_NORM,
     ("wrong_device_selected", "runtime.placement.software_renderer"): LOOKED_FOR,
     ("prefill_pcie_bound", "run.completions"): ITS_LENGTH,
@@ -133,6 +134,7 @@ SEEN_TO_TURN = [
     ("lab_gpu_flash_attention_off", "context_larger_than_needed", "model.tensors"),
     ("built_i9_13900k_threads_on_performance_cores", "threads_too_few", "machine.cpu.efficiency_cores"),
     ("h200_llama_server_kv_on_host", "cpu_round_trip_bound", "runtime.memory.buffers"),
+    ("built_vllm_bitsandbytes", "threads_exceed_cpu_quota", "machine.gpus"),
 ]
 """Machines, causes and facts for which it once did not hold."""
 

@@ -44,7 +44,7 @@ _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for each other's models to load, which is not a queue."""
 
 
-def watched_traffic(case: CaseView) -> Found | Absent | None:
+def watched_traffic(case: CaseView) -> Found | Absent | Suspected | None:
     """How many requests ran and how many waited while the server was watched."""
     traffic = case.run.traffic.get()
     if traffic is None or not traffic.counts_waiting:
@@ -61,6 +61,8 @@ def watched_traffic(case: CaseView) -> Found | Absent | None:
     share, longest = traffic.waiting / (traffic.running + traffic.waiting), case.waits.longest_queue_s
     if share < SMALL or (longest is not None and longest < LONG_S and share < MOST):
         return Absent(f"{words}{each}: about {share:.0%} of a request's time")
+    if cost is None and share < MOST:  # many requests may wait for a moment each
+        return Suspected(f"{words}: about {share:.0%} of a request's time", "run.queue_s", SHOW)
     return finding(
         case, f"{words}{each}", case.waits.cite_traffic(traffic, words), fixes=[more_capacity(case)], lost=cost
     )

@@ -148,6 +148,8 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
         blamed = case.narrative.blames("decode", "prefill") and (known or quota)
         if not blamed and not (known and quota and case.placement.cpu_computes):
             case.need("run.cpu_throttled_fraction")
+    if not throttled and case.placement.cpu_computes is None and not case.narrative.is_report:
+        case.need("machine.gpus")  # beside a GPU that computes everything threads have next to nothing to do
     stopped = f", throttled in {throttled:.0%} of the periods" if throttled else ""
     waited_for = "those that share a CPU" if by_cpuset and not throttled else "the throttled ones"
     cpus, cure = "1 CPU is" if allowed == 1 else f"{allowed:g} CPUs are", Cure(threads=max(1, int(allowed)))
