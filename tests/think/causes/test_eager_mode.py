@@ -61,6 +61,10 @@ def test_graphs_told_to_leave_attention_out_are_found_and_priced(wording):
     )
     assert whole > 1.1 * pieces > 1.2 * none
     assert isinstance(ask(NAME, vllm(**facts, **{"run.decode_tokens_per_s": 1.1 * whole})), Absent)
+    old = vllm(**facts, **{"run.decode_tokens_per_s": 60.0, "runtime.version": "0.10.2"})
+    assert isinstance(ask(NAME, old), Absent), "its default leaves attention out as well"
+    by_default = CaseView(vllm(**{"runtime.version": "0.10.2"})).speed.need_prediction().tokens_per_s.mid
+    assert by_default == pytest.approx(pieces)
 
 
 def test_report_of_slow_load_is_ruled_out():

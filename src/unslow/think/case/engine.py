@@ -159,11 +159,15 @@ class EngineView(Group):
     @cached_property
     def graphs_without_attention(self) -> bool:
         """Whether its CUDA graphs leave attention out: as it was told, else as its version does by default."""
-        told, version = self.runtime.compute.graphs_without_attention, self.runtime.version.value_or("")
-        if isinstance(told, Known):
-            return told.value
+        told = self.runtime.compute.graphs_without_attention
+        return told.value if isinstance(told, Known) else self.leaves_attention_out_by_default
+
+    @cached_property
+    def leaves_attention_out_by_default(self) -> bool:
+        """Whether the version is one of those of vLLM whose graphs do."""
         first, last = GRAPHS_IN_PIECES
-        return "vllm" in self.runtime.name.value_or("").lower() and first <= dotted_version(version) < last
+        version = dotted_version(self.runtime.version.value_or(""))
+        return "vllm" in self.runtime.name.value_or("").lower() and first <= version < last
 
     @cached_property
     def runs_ggml(self) -> bool | None:

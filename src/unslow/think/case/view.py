@@ -148,7 +148,7 @@ class CaseView:
         by_default = "transformers" in runtime.name.value_or("").lower()
         if cure.graphs and runtime.compute.eager.value_or(default=by_default):
             values["eager"] = False
-        if cure.graphs and runtime.compute.graphs_without_attention.value_or(default=False):
+        if cure.graphs and self.engine.graphs_without_attention and not self.engine.leaves_attention_out_by_default:
             values["graphs_without_attention"] = False
         return {name: Known(value, Origin.ESTIMATED, "cured") for name, value in values.items()}
 

@@ -72,7 +72,7 @@ def setting_and_speed(case: CaseView) -> Found | Absent | Suspected:
     else:
         is_off = case.need(fact)
     what = OFF
-    if not is_off and case.runtime.compute.graphs_without_attention.get():
+    if not is_off and case.engine.graphs_without_attention and not case.engine.leaves_attention_out_by_default:
         is_off, fact, what = True, "runtime.compute.graphs_without_attention", "CUDA graphs leave attention out"
     if not is_off:
         return Absent("CUDA graphs are not disabled")
