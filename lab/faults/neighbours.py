@@ -19,7 +19,7 @@ Beside = Callable[[Playing], AbstractContextManager[object]]
 _SPIN = "while True: pass"
 _SHORT_JOBS = "while :; do sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; done"
 _SETTLE_S = 2.0
-_PIECE_BYTES = 256
+_MOST_BYTES, _EVENT_ENDS = 65_536, b"\n\n"
 
 
 def busy_loops(count: int, *, nice: int = 0) -> Beside:
@@ -198,13 +198,15 @@ def _both_ways(client: socket.socket, upstream: int, asking: Wait, answering: Wa
 
 
 def _pass_on(source: socket.socket, sink: socket.socket, wait: Wait) -> None:
-    """What the source says, each piece after its wait; ends both ways when one does."""
+    """What the source says, each piece after its wait, which is an event of a stream; ends both ways when one does."""
     number = 0
     with suppress(OSError):
-        while piece := source.recv(_PIECE_BYTES):
-            time.sleep(wait(number))
-            sink.sendall(piece)
-            number += 1
+        while heard := source.recv(_MOST_BYTES):
+            *events, rest = heard.split(_EVENT_ENDS) if b"data: " in heard else [heard]
+            for piece in filter(None, (*(event + _EVENT_ENDS for event in events), rest)):
+                time.sleep(wait(number))
+                sink.sendall(piece)
+                number += 1
     for end in (source, sink):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
