@@ -30,6 +30,7 @@ _FORMATS = re.compile(r"\bexl[23]\b|\bbpw\b|\dbpw\b|\bgptq\b|\bawq\b", re.IGNORE
 _BUILD = re.compile(r"b?(\d{4,6})(?!-\d{1,2}\b)(?:[-+ (]|$)")
 """Alone or before a commit: `2024-05-01` is a day, and `2024.5` another way to count. One with fewer digits, as of a
 shallow clone (`b1-abc`), counts only the commits that were there: models of GGUF need b1000 or later."""
+_DOTTED = re.compile(r"(?<!\d)\d{1,9}(?:\.\d{1,9})+")
 NEWEST = 10**9
 LEAST_SHARE = 0.1  # Of what was free: less comes and goes with any desktop
 PAUSE_S = 30 * 60
@@ -330,7 +331,7 @@ def build_number(version: str) -> int:
 
 def dotted_version(version: str) -> tuple[int, ...]:
     """The numbers of a version such as `v0.9.2`; none where it is not written so."""
-    found = re.search(r"\d+(?:\.\d+)+", version)
+    found = _DOTTED.search(version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
