@@ -15,6 +15,8 @@ and few requests run at a time: with many, kernels take long enough to hide thei
 Launches that are slow with nothing disabled: that is `kernel_launch_bound`. Nor a large model, or many requests at
 once, where the setting costs next to nothing.
 
+Nor vLLM from 0.8 to 0.10, whose graphs leave attention out by default: only a newer version changes that.
+
 ## How to fix
 Remove the setting:
 - vLLM: `--enforce-eager`, `-O0` (its log says `Cudagraph is disabled under eager mode`), `cudagraph_mode` of `NONE`
@@ -46,7 +48,7 @@ GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 OFF = "CUDA graphs are disabled"
 ON = Cure(graphs=True)
 _ENABLE = Remedy(Knob.GRAPHS.to(value=True, why="remove the setting that disables CUDA graphs"), ON, "some GPU memory")
-_RECORD_ALL = Remedy(Knob.GRAPHS.to(value=True, why="drop the mode: by default graphs hold attention too"), ON)
+_RECORD_ALL = Remedy(Knob.GRAPHS.to(value=True, why="drop the mode: by default, graphs include attention"), ON)
 MOSTLY = 0.5  # Of a token's time
 FEW_REQUESTS = 8  # At a time: with more, kernels take long enough to hide their launch
 

@@ -60,7 +60,7 @@ _INSTALL = "install a build for this GPU, with its driver"
 _HELP = (
     (
         re.compile(r"(?i)bounds for 0 devices|No CUDA runtime"),
-        "let the runtime see the GPU: `nvidia-smi` where it runs, `CUDA_VISIBLE_DEVICES`, `--gpus all` of a container",
+        "make the GPU visible to it: check `nvidia-smi` and `CUDA_VISIBLE_DEVICES`; a container needs `--gpus all`",
     ),
     (re.compile(r"(?i)driver.{0,20}too old|old CUDA driver|driver version is insufficient"), "update the GPU driver"),
     (re.compile(r"integrated GPU|\biGPU\b"), "let the runtime use the integrated GPU, which it skips by default"),

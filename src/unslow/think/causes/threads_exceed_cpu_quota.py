@@ -153,8 +153,7 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
     stopped = f", throttled in {throttled:.0%} of the periods" if throttled else ""
     waited_for = "those that share a CPU" if by_cpuset and not throttled else "the throttled ones"
     cpus, cure = "1 CPU is" if allowed == 1 else f"{allowed:g} CPUs are", Cure(threads=max(1, int(allowed)))
-    more = Knob.CPU_QUOTA.to(int(threads), "a quota of as many CPUs as there are threads")
-    more = MORE_CPUS if by_cpuset else more
+    larger = Knob.CPU_QUOTA.to(int(threads), "a quota of as many CPUs as there are threads")
     return finding(
         case,
         f"{threads:g} threads where {cpus} allowed{stopped}: all wait for {waited_for}",
@@ -162,7 +161,7 @@ def threads_against_limits(case: CaseView) -> Found | Absent:
         *[path for path, limit in limits.items() if limit == allowed][:1],
         case.host.cite_throttled_share,
         cure=cure,
-        fixes=[Knob.THREADS.to(cure.threads, "one thread per allowed CPU"), Remedy(more)],
+        fixes=[Knob.THREADS.to(cure.threads, "one thread per allowed CPU"), Remedy(MORE_CPUS if by_cpuset else larger)],
         trial=proof,
     )
 
